@@ -1,0 +1,331 @@
+//! What happened. The only serialised type of the rules, and append-only in its variants.
+//!
+//! In code an event reads as a sentence (`StepPassed`); on the wire it carries the name other tools
+//! know (`TASK_COMPLETED`). The mapping stands here, once, as the `rename` of each variant.
+//!
+//! **Invariant:** an event that was ever written decodes for ever (`test_data/events/v1.jsonl`).
+//! Add variants and optional fields; never rename or remove.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::StepNumber;
+use crate::verdict::Verdict;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", content = "details")]
+pub enum Event {
+    /// A plan entered the log, with its whole text: the log needs no file to replay.
+    #[serde(rename = "PLAN_CREATED")]
+    PlanCreated {
+        text: String,
+        revision: Revision,
+        /// The commit the law was read at, where there is a repository.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<String>,
+        /// The files the contracts name that existed then, with their digests.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<NamedFile>,
+        task_count: u32,
+        /// The steps each step waits for, as written.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        dependencies: Vec<Dependency>,
+    },
+    /// The law changed: the plan is a draft again. Steps whose text is unchanged keep what they have.
+    #[serde(rename = "PLAN_REWRITTEN")]
+    PlanRewritten {
+        text: String,
+        revision: Revision,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<NamedFile>,
+        task_count: u32,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        dependencies: Vec<Dependency>,
+        /// What changed, a line each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changes: Vec<String>,
+    },
+    /// The static checks found no error in this revision.
+    #[serde(rename = "PLAN_VERIFIED")]
+    PlanVerified { revision: Revision, warnings: u32 },
+
+    #[serde(rename = "GATE_APPROVAL_REQUESTED")]
+    ApprovalRequested { plan_id: String, revision: Revision },
+    #[serde(rename = "GATE_APPROVED")]
+    Approved {
+        revision: Revision,
+        by: Approver,
+        /// What the person changed before approving, a line each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        modifications: Vec<String>,
+    },
+    #[serde(rename = "GATE_REJECTED")]
+    Rejected { revision: Revision, reason: String, by: String },
+    /// The plan is parked until somebody answers, by amending or approving.
+    #[serde(rename = "GATE_QUESTION_ASKED")]
+    QuestionAsked { revision: Revision, question: String, by: String },
+
+    /// An attempt is about to be dispatched. Durable before the agent starts.
+    #[serde(rename = "TASK_STARTED")]
+    StepStarted { step: StepNumber, attempt: u32, target: String },
+    /// The agent said something about the step. It is kept and never decides.
+    #[serde(rename = "STEP_CLAIMED")]
+    StepClaimed { step: StepNumber, evidence: String },
+    /// The agent's process is over.
+    #[serde(rename = "ATTEMPT_ENDED")]
+    AttemptEnded {
+        step: StepNumber,
+        attempt: u32,
+        end: AttemptEnd,
+        duration_ms: u64,
+        /// The agent's last words where they are no claim: it failed, or ran out of time.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        report: String,
+    },
+    /// The harness died while the attempt ran. It uses up no retry.
+    #[serde(rename = "ATTEMPT_LOST")]
+    AttemptLost { step: StepNumber, attempt: u32 },
+    /// A check was run and this was seen.
+    #[serde(rename = "CONTRACT_JUDGED")]
+    Judged {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<StepNumber>,
+        subject: Subject,
+        verdict: Verdict,
+    },
+    #[serde(rename = "TASK_COMPLETED")]
+    StepPassed { step: StepNumber, attempt: u32, result: String },
+    /// The step is over and did not pass.
+    #[serde(rename = "TASK_FAILED")]
+    StepFailed { step: StepNumber, error: String },
+
+    #[serde(rename = "FAILURE_DETECTED")]
+    FailureDetected { step: StepNumber, attempt: u32, error_message: String },
+    #[serde(rename = "FAILURE_CLASSIFIED")]
+    FailureClassified { step: StepNumber, failure_type: FailureClass, rule: String },
+    #[serde(rename = "RECOVERY_APPLIED")]
+    RecoveryApplied { step: StepNumber, recipe_name: String, outcome: String },
+    /// Policy is at its end: a person decides.
+    #[serde(rename = "RECOVERY_ESCALATION")]
+    Escalated {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<StepNumber>,
+        reason: String,
+    },
+    #[serde(rename = "HUMAN_ANSWERED")]
+    Answered {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<StepNumber>,
+        choice: Choice,
+        by: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        note: String,
+    },
+
+    /// The plan file no longer says what was approved. The run stops before the next dispatch.
+    #[serde(rename = "LAW_CHANGED")]
+    LawChanged { approved: String, found: String, changes: Vec<String> },
+    /// Somebody reached for what is not theirs: a person's door from inside an attempt, the log, the law.
+    #[serde(rename = "TAMPER_DETECTED")]
+    TamperDetected {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<StepNumber>,
+        what: String,
+    },
+
+    #[serde(rename = "EXECUTION_COMPLETE")]
+    RunEnded { outcome: RunOutcome, summary: Summary },
+}
+
+/// The digest an approval is bound to: the law, the base commit and the files the contracts name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Revision(pub String);
+
+impl Revision {
+    /// What people see and type.
+    pub fn short(&self) -> &str {
+        self.0.get(..12).unwrap_or(&self.0)
+    }
+
+    /// A person may type a prefix, but not one short enough to be hit by chance.
+    pub fn is_named_by(&self, typed: &str) -> bool {
+        typed.len() >= 12 && self.0.starts_with(typed)
+    }
+}
+
+impl std::fmt::Display for Revision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedFile {
+    pub path: String,
+    pub sha256: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependency {
+    pub step: StepNumber,
+    pub needs: Vec<StepNumber>,
+}
+
+/// Who let the plan through the gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approver {
+    Person(String),
+    /// A policy of the configuration, by name, with the digest of its text.
+    Policy {
+        name: String,
+        digest: String,
+    },
+}
+
+impl std::fmt::Display for Approver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Approver::Person(name) => f.write_str(name),
+            Approver::Policy { name, .. } => write!(f, "policy {name}"),
+        }
+    }
+}
+
+/// How the agent's process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum AttemptEnd {
+    Exited {
+        exit_code: i32,
+    },
+    Signalled {
+        signal: i32,
+    },
+    TimedOut,
+    /// The agent could not be started at all.
+    NotStarted {
+        reason: String,
+    },
+}
+
+/// Which check was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    Precondition(StepNumber),
+    Contract(StepNumber),
+    Postcondition(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    Transient,
+    Permission,
+    InvalidInput,
+    Logic,
+    Unrecoverable,
+    Unknown,
+}
+
+impl FailureClass {
+    pub fn word(self) -> &'static str {
+        match self {
+            FailureClass::Transient => "transient",
+            FailureClass::Permission => "permission",
+            FailureClass::InvalidInput => "invalid_input",
+            FailureClass::Logic => "logic",
+            FailureClass::Unrecoverable => "unrecoverable",
+            FailureClass::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a person answers to an escalation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    Retry,
+    /// A waiver by a named person; it shows as such for ever.
+    Skip,
+    Abort,
+    /// The plan goes back to draft.
+    Revise,
+    /// The person saw that a `human` contract holds.
+    Confirm,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    Done,
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    pub completed: u32,
+    pub failed: u32,
+    pub skipped: u32,
+}
+
+impl Event {
+    /// The step it is about, if it is about one.
+    pub fn step(&self) -> Option<StepNumber> {
+        match self {
+            Event::StepStarted { step, .. }
+            | Event::StepClaimed { step, .. }
+            | Event::AttemptEnded { step, .. }
+            | Event::AttemptLost { step, .. }
+            | Event::StepPassed { step, .. }
+            | Event::StepFailed { step, .. }
+            | Event::FailureDetected { step, .. }
+            | Event::FailureClassified { step, .. }
+            | Event::RecoveryApplied { step, .. } => Some(*step),
+            Event::Judged { step, .. }
+            | Event::Escalated { step, .. }
+            | Event::Answered { step, .. }
+            | Event::TamperDetected { step, .. } => *step,
+            Event::PlanCreated { .. }
+            | Event::PlanRewritten { .. }
+            | Event::PlanVerified { .. }
+            | Event::ApprovalRequested { .. }
+            | Event::Approved { .. }
+            | Event::Rejected { .. }
+            | Event::QuestionAsked { .. }
+            | Event::LawChanged { .. }
+            | Event::RunEnded { .. } => None,
+        }
+    }
+
+    /// The name on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Event::PlanCreated { .. } => "PLAN_CREATED",
+            Event::PlanRewritten { .. } => "PLAN_REWRITTEN",
+            Event::PlanVerified { .. } => "PLAN_VERIFIED",
+            Event::ApprovalRequested { .. } => "GATE_APPROVAL_REQUESTED",
+            Event::Approved { .. } => "GATE_APPROVED",
+            Event::Rejected { .. } => "GATE_REJECTED",
+            Event::QuestionAsked { .. } => "GATE_QUESTION_ASKED",
+            Event::StepStarted { .. } => "TASK_STARTED",
+            Event::StepClaimed { .. } => "STEP_CLAIMED",
+            Event::AttemptEnded { .. } => "ATTEMPT_ENDED",
+            Event::AttemptLost { .. } => "ATTEMPT_LOST",
+            Event::Judged { .. } => "CONTRACT_JUDGED",
+            Event::StepPassed { .. } => "TASK_COMPLETED",
+            Event::StepFailed { .. } => "TASK_FAILED",
+            Event::FailureDetected { .. } => "FAILURE_DETECTED",
+            Event::FailureClassified { .. } => "FAILURE_CLASSIFIED",
+            Event::RecoveryApplied { .. } => "RECOVERY_APPLIED",
+            Event::Escalated { .. } => "RECOVERY_ESCALATION",
+            Event::Answered { .. } => "HUMAN_ANSWERED",
+            Event::LawChanged { .. } => "LAW_CHANGED",
+            Event::TamperDetected { .. } => "TAMPER_DETECTED",
+            Event::RunEnded { .. } => "EXECUTION_COMPLETE",
+        }
+    }
+}

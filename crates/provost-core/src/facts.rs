@@ -1,0 +1,49 @@
+//! What verification may know of the world, and what it wants to know.
+//!
+//! Core cannot look, so it asks: [`questions`] reads the plan and lists what matters, a survey of the
+//! machine answers once, and `verify` works on the answers. The same answers give the same diagnostics.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::plan::Plan;
+
+/// What the survey is to find out, each thing once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Questions {
+    /// Paths relative to the workspace: do they exist?
+    pub files: BTreeSet<String>,
+    /// Program names: are they on PATH?
+    pub tools: BTreeSet<String>,
+    /// Scripts: does `bash -n` accept them?
+    pub scripts: BTreeSet<String>,
+    /// Topics: does anybody keep them?
+    pub topics: BTreeSet<String>,
+    /// Other plans by slug: what do they depend on?
+    pub plans: BTreeSet<String>,
+}
+
+/// The answers. Whatever was not asked is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The workspace is inside a git repository.
+    pub git: bool,
+    /// The slug of the plan itself, for cycles between plans.
+    pub slug: String,
+    /// The roles that resolve to an agent.
+    pub targets: BTreeSet<String>,
+    /// Of the files asked for, those that exist.
+    pub files: BTreeSet<String>,
+    /// Of the tools asked for, those that are missing.
+    pub missing_tools: BTreeSet<String>,
+    /// Of the scripts asked for, those that bash refuses, and what it says.
+    pub broken_scripts: BTreeMap<String, String>,
+    pub topics: BTreeSet<String>,
+    /// Every plan that was found on the way, with the slugs it depends on.
+    pub plans: BTreeMap<String, Vec<String>>,
+}
+
+/// What verification of this plan depends on.
+pub fn questions(plan: &Plan) -> Questions {
+    let _ = plan;
+    Questions::default()
+}

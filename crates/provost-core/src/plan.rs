@@ -1,0 +1,289 @@
+//! What a plan is, once its text has been read.
+//!
+//! Everything here is plain data with the byte span it was read from, so that a diagnostic can
+//! point at it and an edit can touch exactly it.
+//!
+//! **Invariant:** a `Plan` holds nothing a reader of the rendered Markdown could not see.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A range of bytes in the plan's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Span {
+    pub fn new(start: usize, end: usize) -> Self {
+        Self { start, end }
+    }
+
+    /// The empty span before byte `at`: where something is missing.
+    pub fn at(at: usize) -> Self {
+        Self { start: at, end: at }
+    }
+
+    pub fn of<'t>(&self, text: &'t str) -> &'t str {
+        text.get(self.start..self.end).unwrap_or("")
+    }
+}
+
+impl From<std::ops::Range<usize>> for Span {
+    fn from(range: std::ops::Range<usize>) -> Self {
+        Self { start: range.start, end: range.end }
+    }
+}
+
+/// A value and the bytes it was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spanned<T> {
+    pub value: T,
+    pub span: Span,
+}
+
+impl<T> Spanned<T> {
+    pub fn new(value: T, span: Span) -> Self {
+        Self { value, span }
+    }
+}
+
+/// The number a step carries in its heading, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StepNumber(pub u32);
+
+impl fmt::Display for StepNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub title: String,
+    /// The `status` scalar of the frontmatter, which the harness owns: the bytes between its quotes.
+    pub status: Option<Spanned<String>>,
+    pub owner: Option<Spanned<String>>,
+    pub depends_on: Vec<Spanned<String>>,
+    /// `None`: not declared, so never assumed safe beside other plans.
+    pub touches: Option<Vec<Spanned<String>>>,
+    pub context: Option<String>,
+    pub priority: Option<String>,
+    pub budget: Option<Spanned<Budget>>,
+    pub steps: Vec<Step>,
+    pub postconditions: Vec<Postcondition>,
+}
+
+impl Plan {
+    pub fn step(&self, number: StepNumber) -> Option<&Step> {
+        // Steps are consecutive from 1 in every plan that verifies; search only when they are not.
+        match self.steps.get((number.0 as usize).wrapping_sub(1)) {
+            Some(step) if step.number == number => Some(step),
+            _ => self.steps.iter().find(|step| step.number == number),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub number: StepNumber,
+    /// Without its number, its mark and a "(depends on …)" note.
+    pub title: String,
+    /// The heading's text on its line, from the number to the end of the title.
+    pub heading: Span,
+    /// From the heading to the next step, section or the end.
+    pub section: Span,
+    pub mark: MarkPlace,
+    pub target: Option<Spanned<String>>,
+    pub needs: Needs,
+    pub subscriptions: Vec<Spanned<Subscription>>,
+    pub task: Option<Spanned<String>>,
+    pub precondition: Option<Contract>,
+    pub contract: Option<Contract>,
+    /// How long an attempt may take.
+    pub timeout: Option<Spanned<Duration>>,
+    /// How long one run of the contract may take.
+    pub contract_timeout: Option<Spanned<Duration>>,
+    pub protect: Vec<Spanned<String>>,
+    pub network: Option<Spanned<bool>>,
+    pub hidden: Option<Spanned<bool>>,
+    pub verify_runs: Option<Spanned<u32>>,
+    /// The step is carried out by this other plan.
+    pub plan: Option<Spanned<String>>,
+    pub on_fail: Option<Spanned<OnFail>>,
+}
+
+/// Where a step's mark stands in its heading, or would stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkPlace {
+    pub mark: Option<Mark>,
+    /// The mark and the one space after it; empty when there is none.
+    pub span: Span,
+}
+
+/// What the harness writes in front of a step's title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mark {
+    Passed,
+    Failed,
+    Blocked,
+    Running,
+    Waived,
+}
+
+impl Mark {
+    pub const ALL: [Mark; 5] = [Mark::Passed, Mark::Failed, Mark::Blocked, Mark::Running, Mark::Waived];
+
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Mark::Passed => "✅",
+            Mark::Failed => "❌",
+            Mark::Blocked => "⛔",
+            Mark::Running => "⏳",
+            Mark::Waived => "⏭",
+        }
+    }
+}
+
+/// What a step waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing was said: every step before it, so that a plan runs in the order it is written.
+    Before,
+    /// Exactly these; an empty list (`**needs:** none`) may start at once.
+    Steps(Vec<Spanned<StepNumber>>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subscription {
+    File(String),
+    Topic(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Postcondition {
+    pub number: u32,
+    pub description: String,
+    pub contract: Option<Contract>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contract {
+    pub check: Check,
+    /// The field, or the list item, as a whole.
+    pub span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    Shell(Shell),
+    /// A person confirms: weaker, and shown as weaker.
+    Human,
+    /// A model of another role decides by this rubric: weaker, and shown as weaker.
+    Judge {
+        rubric: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shell {
+    /// What `bash -c` is given, with CRLF read as LF.
+    pub command: String,
+    /// The lines between the fences.
+    pub body: Span,
+    /// All of these must be met; empty means `exit_code == 0`.
+    pub expectations: Vec<Spanned<Expectation>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    ExitIs(i32),
+    ExitIsNot(i32),
+    Contains {
+        stream: Stream,
+        text: String,
+    },
+    /// A regular expression that was compiled once by the parser and found valid.
+    Matches {
+        stream: Stream,
+        pattern: String,
+    },
+    Empty {
+        stream: Stream,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stream::Stdout => "stdout",
+            Stream::Stderr => "stderr",
+        })
+    }
+}
+
+/// As it is written in the plan.
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expectation::ExitIs(code) => write!(f, "exit_code == {code}"),
+            Expectation::ExitIsNot(code) => write!(f, "exit_code != {code}"),
+            Expectation::Contains { stream, text } => write!(f, "{stream} contains \"{text}\""),
+            Expectation::Matches { stream, pattern } => write!(f, "{stream} matches /{pattern}/"),
+            Expectation::Empty { stream } => write!(f, "{stream} is empty"),
+        }
+    }
+}
+
+/// What happens when an attempt's contract did not hold, in the order written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnFail {
+    pub retries: u32,
+    pub then: Then,
+}
+
+impl Default for OnFail {
+    fn default() -> Self {
+        Self { retries: 2, then: Then::Escalate }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    Escalate,
+    Abort,
+    /// The person who approved the plan waived the step in advance.
+    Skip,
+}
+
+impl fmt::Display for OnFail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.retries > 0 {
+            write!(f, "retry({}), then ", self.retries)?;
+        }
+        f.write_str(match self.then {
+            Then::Escalate => "escalate",
+            Then::Abort => "abort",
+            Then::Skip => "skip",
+        })
+    }
+}
+
+/// What a plan may spend; each part is optional.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    pub tokens: Option<u64>,
+    pub micro_usd: Option<u64>,
+    pub wall: Option<Duration>,
+}

@@ -1,0 +1,163 @@
+//! What the judge saw.
+//!
+//! The whole space of endings is in the type: a check that broke, one that ran out of time, one that
+//! was killed and one that never started are different things and are answered differently.
+//!
+//! **Invariant:** only `Held` can pass a step, and nothing but the judge makes a verdict.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub outcome: Outcome,
+    /// Where and behind which fence the check ran.
+    pub isolation: Isolation,
+    pub duration_ms: u64,
+    /// The expectations that were not met, as written in the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet: Vec<String>,
+    #[serde(default, skip_serializing_if = "Excerpt::is_empty")]
+    pub stdout: Excerpt,
+    #[serde(default, skip_serializing_if = "Excerpt::is_empty")]
+    pub stderr: Excerpt,
+}
+
+impl Verdict {
+    pub fn held(&self) -> bool {
+        matches!(self.outcome, Outcome::Held)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outcome {
+    Held,
+    /// It ran to its end and an expectation was not met.
+    Broke {
+        exit_code: i32,
+    },
+    TimedOut {
+        after_ms: u64,
+    },
+    /// A signal the harness did not send ended it.
+    Killed {
+        signal: i32,
+    },
+    /// It could not be started, or its surroundings were gone.
+    NotRun {
+        reason: String,
+    },
+    /// It held before any work was done, where it must not.
+    Vacuous {
+        reason: String,
+    },
+    /// A second run on the same inputs disagreed with the first.
+    Flaky {
+        reason: String,
+    },
+    /// A protected file, the law or the harness was touched.
+    Tampered {
+        what: String,
+    },
+}
+
+impl Outcome {
+    /// The name people see and `--json` prints.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Outcome::Held => "held",
+            Outcome::Broke { .. } => "broke",
+            Outcome::TimedOut { .. } => "timed_out",
+            Outcome::Killed { .. } => "killed",
+            Outcome::NotRun { .. } => "not_run",
+            Outcome::Vacuous { .. } => "vacuous",
+            Outcome::Flaky { .. } => "flaky",
+            Outcome::Tampered { .. } => "tampered",
+        }
+    }
+}
+
+/// One line for people.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Held => write!(f, "held"),
+            Outcome::Broke { exit_code } => write!(f, "broke: exit code {exit_code}"),
+            Outcome::TimedOut { after_ms } => write!(f, "timed out after {:.1} s", *after_ms as f64 / 1000.0),
+            Outcome::Killed { signal } => write!(f, "killed by signal {signal}"),
+            Outcome::NotRun { reason } => write!(f, "could not be run: {reason}"),
+            Outcome::Vacuous { reason } => write!(f, "vacuous: {reason}"),
+            Outcome::Flaky { reason } => write!(f, "flaky: {reason}"),
+            Outcome::Tampered { what } => write!(f, "tampered: {what}"),
+        }
+    }
+}
+
+/// How far the check was out of the agent's reach, strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Isolation {
+    /// A clean tree behind bubblewrap.
+    #[serde(rename = "clean")]
+    Clean,
+    #[serde(rename = "landlock")]
+    Landlock,
+    #[serde(rename = "uid")]
+    Uid,
+    /// A clean tree, no kernel fence.
+    #[serde(rename = "guard+clean")]
+    GuardClean,
+    /// A process of its own in the agent's workspace.
+    #[serde(rename = "in-place")]
+    InPlace,
+    #[serde(rename = "none")]
+    None,
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Isolation::Clean => "clean",
+            Isolation::Landlock => "landlock",
+            Isolation::Uid => "uid",
+            Isolation::GuardClean => "guard+clean",
+            Isolation::InPlace => "in-place",
+            Isolation::None => "none",
+        })
+    }
+}
+
+/// The beginning and the end of an output, and how long it really was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excerpt {
+    pub head: String,
+    /// Empty when nothing was left out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tail: String,
+    pub bytes: u64,
+}
+
+impl Excerpt {
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Nothing was left out.
+    pub fn whole(text: impl Into<String>) -> Self {
+        let head = text.into();
+        let bytes = head.len() as u64;
+        Self { head, tail: String::new(), bytes }
+    }
+}
+
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.head)?;
+        if !self.tail.is_empty() {
+            let left_out = self.bytes.saturating_sub((self.head.len() + self.tail.len()) as u64);
+            write!(f, "\n[… {left_out} bytes left out …]\n{}", self.tail)?;
+        }
+        Ok(())
+    }
+}
