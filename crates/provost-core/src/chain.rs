@@ -233,3 +233,6 @@ impl Auditor {
         self.head
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,9 +83,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         report: String,
     },
-    /// The harness died while the attempt ran. It uses up no retry.
+    /// The harness stopped while the attempt ran. It uses up no retry.
     #[serde(rename = "ATTEMPT_LOST")]
-    AttemptLost { step: StepNumber, attempt: u32 },
+    AttemptLost { step: StepNumber, attempt: u32, cause: LossCause },
     /// A check was run and this was seen.
     #[serde(rename = "CONTRACT_JUDGED")]
     Judged {
@@ -99,6 +99,9 @@ pub enum Event {
     /// The step is over and did not pass.
     #[serde(rename = "TASK_FAILED")]
     StepFailed { step: StepNumber, error: String },
+    /// A person, or the plan as a person approved it, lets the step go. It is never shown as passed.
+    #[serde(rename = "TASK_WAIVED")]
+    StepWaived { step: StepNumber, by: String, reason: String },
 
     #[serde(rename = "FAILURE_DETECTED")]
     FailureDetected { step: StepNumber, attempt: u32, error_message: String },
@@ -125,7 +128,7 @@ pub enum Event {
 
     /// The plan file no longer says what was approved. The run stops before the next dispatch.
     #[serde(rename = "LAW_CHANGED")]
-    LawChanged { approved: String, found: String, changes: Vec<String> },
+    LawChanged { changes: Vec<String> },
     /// Somebody reached for what is not theirs: a person's door from inside an attempt, the log, the law.
     #[serde(rename = "TAMPER_DETECTED")]
     TamperDetected {
@@ -139,7 +142,7 @@ pub enum Event {
 }
 
 /// The digest an approval is bound to: the law, the base commit and the files the contracts name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub String);
 
@@ -209,6 +212,16 @@ pub enum AttemptEnd {
     NotStarted {
         reason: String,
     },
+}
+
+/// Why the harness did not see an attempt end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossCause {
+    /// It died. Too many of these in a row go to a person.
+    Crash,
+    /// A person interrupted it.
+    Interrupt,
 }
 
 /// Which check was judged.
@@ -282,6 +295,7 @@ impl Event {
             | Event::AttemptLost { step, .. }
             | Event::StepPassed { step, .. }
             | Event::StepFailed { step, .. }
+            | Event::StepWaived { step, .. }
             | Event::FailureDetected { step, .. }
             | Event::FailureClassified { step, .. }
             | Event::RecoveryApplied { step, .. } => Some(*step),
@@ -318,6 +332,7 @@ impl Event {
             Event::Judged { .. } => "CONTRACT_JUDGED",
             Event::StepPassed { .. } => "TASK_COMPLETED",
             Event::StepFailed { .. } => "TASK_FAILED",
+            Event::StepWaived { .. } => "TASK_WAIVED",
             Event::FailureDetected { .. } => "FAILURE_DETECTED",
             Event::FailureClassified { .. } => "FAILURE_CLASSIFIED",
             Event::RecoveryApplied { .. } => "RECOVERY_APPLIED",
@@ -327,5 +342,69 @@ impl Event {
             Event::TamperDetected { .. } => "TAMPER_DETECTED",
             Event::RunEnded { .. } => "EXECUTION_COMPLETE",
         }
+    }
+}
+
+/// What each event says, for `docs/events.md`. In the order in which a plan lives.
+pub const DESCRIPTIONS: &[(&str, &str)] = &[
+    (
+        "PLAN_CREATED",
+        "A plan without errors entered the log, with its whole text, the commit it was read at and the files its contracts name.",
+    ),
+    (
+        "PLAN_REWRITTEN",
+        "The law changed: the plan is a draft again. Steps whose own text is the same keep what they have achieved.",
+    ),
+    ("PLAN_VERIFIED", "The static checks found no error in this revision."),
+    ("GATE_APPROVAL_REQUESTED", "The plan stands at the gate and waits, for as long as it takes."),
+    ("GATE_APPROVED", "A person, or a policy that names itself, approved exactly this revision."),
+    ("GATE_REJECTED", "A person sent the plan back to draft."),
+    ("GATE_QUESTION_ASKED", "A person parked the plan with a question; no policy approves it meanwhile."),
+    ("TASK_STARTED", "An attempt is about to be given to an agent. Durable before the agent starts."),
+    ("STEP_CLAIMED", "The agent said something about its step. It is kept and never decides."),
+    ("ATTEMPT_ENDED", "The agent's process is over. The judge has the word."),
+    ("ATTEMPT_LOST", "The harness died or was interrupted during the attempt. It uses up no retry."),
+    (
+        "CONTRACT_JUDGED",
+        "The harness ran a precondition, a contract or a postcondition, and this is what it saw, behind which isolation.",
+    ),
+    ("TASK_COMPLETED", "The step passed: its contract held, or a named person confirmed a `human` contract."),
+    ("TASK_FAILED", "The step is over and did not pass."),
+    (
+        "TASK_WAIVED",
+        "A person, or the plan as a person approved it, lets the step go. It is never shown as passed.",
+    ),
+    ("FAILURE_DETECTED", "An attempt did not pass its step."),
+    ("FAILURE_CLASSIFIED", "What kind of failure it was, and the rule that says so."),
+    ("RECOVERY_APPLIED", "What is tried next, as the plan's `on_fail` says."),
+    ("RECOVERY_ESCALATION", "Policy is at its end: a person decides. Waits for as long as it takes."),
+    ("HUMAN_ANSWERED", "A person decided: retry, skip, abort, revise or confirm."),
+    ("LAW_CHANGED", "The plan file no longer says what was approved. The run stopped before the next step."),
+    ("TAMPER_DETECTED", "Somebody reached for what is not theirs."),
+    (
+        "EXECUTION_COMPLETE",
+        "The plan is done or has failed, with how many steps were completed, failed and skipped.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::DESCRIPTIONS;
+
+    /// `docs/events.md` is generated: run the test with `UPDATE_EXPECT=1` to write it.
+    #[test]
+    fn the_page_of_events_is_what_the_code_says() {
+        let golden = include_str!("../test_data/events/v1.jsonl");
+        let mut page = include_str!("event/page.md").to_owned();
+        for (name, words) in DESCRIPTIONS {
+            page.push_str(&format!("\n## {name}\n\n{words}\n\n```json\n"));
+            let wanted = format!("{{\"event\":\"{name}\"");
+            for line in golden.lines().filter(|line| line.starts_with(&wanted)) {
+                page.push_str(&format!("{line}\n"));
+            }
+            page.push_str("```\n");
+        }
+        expect_test::expect_file![concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/events.md")]
+            .assert_eq(&page);
     }
 }

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::plan::Plan;
+use crate::plan::{Check, Contract, Plan, Subscription};
+use crate::shell;
 
 /// What the survey is to find out, each thing once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Facts {
     pub missing_tools: BTreeSet<String>,
     /// Of the scripts asked for, those that bash refuses, and what it says.
     pub broken_scripts: BTreeMap<String, String>,
+    /// There is no bash here, so no script was looked at.
+    pub no_bash: bool,
     pub topics: BTreeSet<String>,
     /// Every plan that was found on the way, with the slugs it depends on.
     pub plans: BTreeMap<String, Vec<String>>,
@@ -44,6 +47,45 @@ pub struct Facts {
 
 /// What verification of this plan depends on.
 pub fn questions(plan: &Plan) -> Questions {
-    let _ = plan;
-    Questions::default()
+    let mut questions = Questions::default();
+    for slug in &plan.depends_on {
+        add(&mut questions.plans, &slug.value);
+    }
+    for step in &plan.steps {
+        for subscription in &step.subscriptions {
+            match &subscription.value {
+                Subscription::File(path) => add(&mut questions.files, path),
+                Subscription::Topic(name) => add(&mut questions.topics, name),
+            }
+        }
+        if let Some(slug) = &step.plan {
+            add(&mut questions.plans, &slug.value);
+        }
+        for contract in step.precondition.iter().chain(&step.contract) {
+            ask_about(contract, &mut questions);
+        }
+    }
+    for contract in plan.postconditions.iter().filter_map(|postcondition| postcondition.contract.as_ref()) {
+        ask_about(contract, &mut questions);
+    }
+    questions
+}
+
+fn ask_about(contract: &Contract, questions: &mut Questions) {
+    let Check::Shell(shell) = &contract.check else { return };
+    if questions.scripts.contains(&shell.command) {
+        return;
+    }
+    let script = shell::read(&shell.command);
+    for tool in shell::tools(&shell.command, &script) {
+        add(&mut questions.tools, &tool.name);
+    }
+    questions.scripts.insert(shell.command.clone());
+}
+
+/// Most answers are asked for many times; only a new one is worth a copy.
+fn add(set: &mut BTreeSet<String>, value: &str) {
+    if !set.contains(value) {
+        set.insert(value.to_string());
+    }
 }

@@ -3,7 +3,22 @@
 
 pub mod plan;
 pub mod diagnostic;
+pub mod near;
+pub mod parse;
+pub mod shell;
 pub mod facts;
+pub mod verify;
+pub mod law;
 pub mod verdict;
 pub mod event;
 pub mod chain;
+pub mod command;
+pub mod run;
+pub mod decide;
+pub mod recover;
+pub mod schedule;
+pub mod gate;
+pub mod policy;
+pub mod prompt;
+pub mod render;
+pub mod redact;

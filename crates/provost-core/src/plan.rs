@@ -27,6 +27,10 @@ impl Span {
         Self { start: at, end: at }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.start >= self.end
+    }
+
     pub fn of<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.start..self.end).unwrap_or("")
     }

@@ -1,0 +1,151 @@
+//! Who may say what, and the answer to those who may not.
+//!
+//! Authority is a type. Three senders, three enums, three doors in `decide`: an agent cannot even
+//! write down the command that would pass its step.
+//!
+//! **Invariant:** no variant of [`AgentCommand`] carries a verdict.
+
+use crate::event::{Approver, AttemptEnd, Choice, NamedFile, Revision, Subject};
+use crate::plan::StepNumber;
+use crate::verdict::Verdict;
+
+/// What an agent may say. All of it is words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentCommand {
+    Claim {
+        step: StepNumber,
+        evidence: String,
+    },
+    /// It cannot go on with the step, and says why.
+    Block {
+        step: StepNumber,
+        reason: String,
+    },
+    /// It wants to end the whole plan.
+    Finish,
+}
+
+/// What a person may decide, and only about the text they read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HumanCommand {
+    Approve {
+        revision: Revision,
+        by: String,
+        modifications: Vec<String>,
+    },
+    Reject {
+        reason: String,
+        by: String,
+    },
+    Ask {
+        question: String,
+        by: String,
+    },
+    /// To an escalation; without a step it is about the postconditions.
+    Answer {
+        step: Option<StepNumber>,
+        choice: Choice,
+        note: String,
+        by: String,
+    },
+}
+
+/// What the harness saw or is about to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HarnessCommand {
+    /// The plan file was read.
+    Record {
+        text: String,
+        base: Option<String>,
+        files: Vec<NamedFile>,
+    },
+    /// The static checks found no error.
+    Verified {
+        revision: Revision,
+        warnings: u32,
+    },
+    RequestApproval {
+        plan_id: String,
+    },
+    /// A policy of the configuration covers the plan.
+    ApproveByPolicy {
+        revision: Revision,
+        by: Approver,
+    },
+    /// An attempt is about to be dispatched.
+    Start {
+        step: StepNumber,
+    },
+    AttemptEnded {
+        step: StepNumber,
+        attempt: u32,
+        end: AttemptEnd,
+        duration_ms: u64,
+        report: String,
+    },
+    /// A person interrupted the harness while the attempt ran.
+    AttemptInterrupted {
+        step: StepNumber,
+        attempt: u32,
+    },
+    Judged {
+        subject: Subject,
+        verdict: Verdict,
+    },
+    /// An attempt that was in flight when the harness died was judged before anything else.
+    JudgedLost {
+        step: StepNumber,
+        verdict: Verdict,
+        /// So many losses in a row go to a person.
+        max_losses: u32,
+    },
+    /// The plan file says something else than what was approved.
+    LawChanged {
+        changes: Vec<String>,
+    },
+    Tampered {
+        step: Option<StepNumber>,
+        what: String,
+    },
+    /// Nothing is left to do.
+    End,
+}
+
+/// A command that is not allowed, and what to do instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("there is no plan in the log yet")]
+    NoPlan,
+    #[error("the plan is {stage}, and {wanted} needs it to be {needed}")]
+    WrongStage { stage: &'static str, wanted: &'static str, needed: &'static str },
+    #[error("revision {read} is not what the plan says now (it is {current}): look at it again")]
+    Stale { read: String, current: String },
+    #[error("revision {revision} is approved already, by {by}")]
+    AlreadyApproved { revision: String, by: String },
+    #[error("a person rejected this revision: {reason}")]
+    Rejected { reason: String },
+    #[error("a question is open: {question}")]
+    QuestionOpen { question: String },
+    #[error("say {what}; an empty text decides nothing")]
+    Empty { what: &'static str },
+    #[error("step {step} is not open: work on the step you were given")]
+    NotOpen { step: StepNumber },
+    #[error("a claim needs evidence: say what was done and where it can be seen (step {step})")]
+    NoEvidence { step: StepNumber },
+    #[error("no contract has held yet for step {first} and {more} more: keep working")]
+    Unfinished { first: StepNumber, more: usize },
+    #[error("there is no step {step} in this plan")]
+    NoSuchStep { step: StepNumber },
+    #[error("step {step} does not wait for a person")]
+    NothingToAnswer { step: StepNumber },
+    #[error("nothing waits for a person here")]
+    NothingWaits,
+    #[error("`{choice}` is no answer here: choose {instead}")]
+    WrongChoice { choice: &'static str, instead: &'static str },
+    #[error("attempt {attempt} of step {step} is not under way any more")]
+    NotUnderWay { step: StepNumber, attempt: u32 },
+    #[error("the check of {what} is not due")]
+    NotDue { what: String },
+    #[error("steps or postconditions are still open")]
+    StillOpen,
+}

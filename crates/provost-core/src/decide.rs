@@ -1,0 +1,371 @@
+//! Turns what someone says into what happened.
+//!
+//! Every event is born here, behind one of three doors: [`agent`], [`human`], [`harness`]. None of
+//! them waits, reads a clock or touches the disk, so a log always replays the same way.
+//!
+//! **Invariant:** [`Event::StepPassed`] is built in [`passed`] alone, from a verdict that held or the
+//! word of a named person on a `human` contract. [`agent`] cannot reach it.
+
+use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
+use crate::event::{
+    Approver, AttemptEnd, Choice, Dependency, Event, LossCause, NamedFile, Revision, RunOutcome, Subject,
+};
+use crate::law::{self, Law};
+use crate::parse;
+use crate::plan::{Needs, Plan, StepNumber};
+use crate::recover::{self, Failure};
+use crate::run::{PostState, Run, Stage, StepState};
+use crate::verdict::Verdict;
+
+type Decision = Result<Vec<Event>, Refusal>;
+
+/// An agent may claim, may be stuck and may want to stop. All three are words; none ends a step.
+pub fn agent(run: &Run, command: AgentCommand) -> Decision {
+    match command {
+        AgentCommand::Claim { step, evidence } => {
+            under_way(run, step)?;
+            if evidence.trim().is_empty() {
+                return Err(Refusal::NoEvidence { step });
+            }
+            Ok(vec![Event::StepClaimed { step, evidence }])
+        }
+        AgentCommand::Block { step, reason } => {
+            under_way(run, step)?;
+            let reason = said(reason, "why the step is blocked")?;
+            Ok(vec![Event::Escalated { step: Some(step), reason: format!("the agent is blocked: {reason}") }])
+        }
+        AgentCommand::Finish => finish(run),
+    }
+}
+
+/// An empty plan is never finished, and neither is one whose postconditions nobody has seen hold.
+fn finish(run: &Run) -> Decision {
+    if !run.exists() {
+        return Err(Refusal::NoPlan);
+    }
+    let mut open =
+        run.steps().filter(|(_, step)| !matches!(step.state, StepState::Passed | StepState::Waived { .. }));
+    if let Some((first, _)) = open.next() {
+        return Err(Refusal::Unfinished { first: first.number, more: open.count() });
+    }
+    if run.stage == Stage::Done { Ok(Vec::new()) } else { Err(Refusal::StillOpen) }
+}
+
+fn under_way(run: &Run, step: StepNumber) -> Result<(), Refusal> {
+    match run.step(step).map(|step| &step.state) {
+        Some(StepState::Running { .. } | StepState::Ended { .. }) => Ok(()),
+        _ => Err(Refusal::NotOpen { step }),
+    }
+}
+
+/// A person decides, and only about the text they read.
+pub fn human(run: &Run, command: HumanCommand) -> Decision {
+    if !run.exists() {
+        return Err(Refusal::NoPlan);
+    }
+    match command {
+        HumanCommand::Approve { revision, by, modifications } => approve(run, revision, by, modifications),
+        HumanCommand::Reject { reason, by } => {
+            let reason = said(reason, "why the plan is rejected")?;
+            if matches!(run.stage, Stage::Draft | Stage::Done) {
+                return Err(wrong_stage(run, "rejecting", "at the gate or under way"));
+            }
+            Ok(vec![Event::Rejected { revision: run.revision.clone(), reason, by }])
+        }
+        HumanCommand::Ask { question, by } => {
+            let question = said(question, "what you want to know")?;
+            if !matches!(run.stage, Stage::Verified | Stage::Approved) {
+                return Err(wrong_stage(run, "asking", "at the gate"));
+            }
+            Ok(vec![Event::QuestionAsked { revision: run.revision.clone(), question, by }])
+        }
+        HumanCommand::Answer { step, choice, note, by } => answer(run, step, choice, note, by),
+    }
+}
+
+fn approve(run: &Run, revision: Revision, by: String, modifications: Vec<String>) -> Decision {
+    if let (Some(before), true) = (&run.approved_by, revision == run.revision) {
+        return Err(Refusal::AlreadyApproved {
+            revision: revision.short().to_owned(),
+            by: before.to_string(),
+        });
+    }
+    at_gate(run, &revision)?;
+    Ok(vec![Event::Approved { revision, by: Approver::Person(by), modifications }])
+}
+
+/// The plan is verified, and the revision is the one in the log.
+fn at_gate(run: &Run, revision: &Revision) -> Result<(), Refusal> {
+    if *revision != run.revision {
+        return Err(Refusal::Stale {
+            read: revision.short().to_owned(),
+            current: run.revision.short().to_owned(),
+        });
+    }
+    if run.stage != Stage::Verified {
+        return Err(wrong_stage(run, "approving", "verified"));
+    }
+    Ok(())
+}
+
+fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by: String) -> Decision {
+    let Some(number) = step else { return answer_for_plan(run, choice, note, by) };
+    let Some(state) = run.step(number).map(|step| &step.state) else {
+        return Err(Refusal::NoSuchStep { step: number });
+    };
+    let confirming = run.confirmed_by_person(number) && matches!(state, StepState::Ended { .. });
+    let waiting = matches!(state, StepState::Blocked { .. } | StepState::Failed) || confirming;
+    if !waiting || !matches!(run.stage, Stage::Approved | Stage::InProgress | Stage::Failed) {
+        return Err(Refusal::NothingToAnswer { step: number });
+    }
+    let answered = Event::Answered { step, choice, by: by.clone(), note: note.clone() };
+    Ok(match choice {
+        Choice::Retry | Choice::Revise => vec![answered],
+        Choice::Skip => {
+            let reason = if note.is_empty() { "skipped by a person".to_owned() } else { note };
+            vec![answered, Event::StepWaived { step: number, by, reason }]
+        }
+        Choice::Abort => {
+            let [failed, ended] = recover::fail(run, number, format!("aborted by {by}"));
+            vec![answered, failed, ended]
+        }
+        Choice::Confirm if confirming => vec![answered, passed(run, number, format!("confirmed by {by}"))],
+        Choice::Confirm => {
+            return Err(Refusal::WrongChoice { choice: "confirm", instead: "retry, skip, abort or revise" });
+        }
+    })
+}
+
+/// A postcondition broke: look again, or give up.
+fn answer_for_plan(run: &Run, choice: Choice, note: String, by: String) -> Decision {
+    let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
+    if run.stage != Stage::Failed || !broke {
+        return Err(Refusal::NothingWaits);
+    }
+    match choice {
+        Choice::Retry | Choice::Revise => Ok(vec![Event::Answered { step: None, choice, by, note }]),
+        Choice::Skip | Choice::Abort | Choice::Confirm => {
+            Err(Refusal::WrongChoice { choice: "this", instead: "retry or revise" })
+        }
+    }
+}
+
+/// The harness says what it saw; what follows from it is decided here.
+pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
+    match command {
+        HarnessCommand::Record { text, base, files } => Ok(record(run, text, base, files)),
+        HarnessCommand::Verified { revision, warnings } => {
+            if !run.exists() || run.stage != Stage::Draft || revision != run.revision {
+                return Err(wrong_stage(run, "verifying", "a draft"));
+            }
+            Ok(vec![Event::PlanVerified { revision, warnings }])
+        }
+        HarnessCommand::RequestApproval { plan_id } => {
+            at_gate(run, &run.revision)?;
+            if run.requested.as_ref() == Some(&run.revision) {
+                return Ok(Vec::new());
+            }
+            Ok(vec![Event::ApprovalRequested { plan_id, revision: run.revision.clone() }])
+        }
+        HarnessCommand::ApproveByPolicy { revision, by } => approve_by_policy(run, revision, by),
+        HarnessCommand::Start { step } => start(run, step),
+        HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report } => {
+            still_running(run, step, attempt)?;
+            let failed = matches!(end, AttemptEnd::NotStarted { .. });
+            let follows =
+                if failed { recover::after(run, step, attempt, &Failure::Agent(&end)) } else { Vec::new() };
+            let mut events = vec![Event::AttemptEnded { step, attempt, end, duration_ms, report }];
+            events.extend(follows);
+            Ok(events)
+        }
+        HarnessCommand::AttemptInterrupted { step, attempt } => {
+            still_running(run, step, attempt)?;
+            Ok(vec![Event::AttemptLost { step, attempt, cause: LossCause::Interrupt }])
+        }
+        HarnessCommand::Judged { subject, verdict } => judged(run, subject, verdict),
+        HarnessCommand::JudgedLost { step, verdict, max_losses } => {
+            judged_lost(run, step, verdict, max_losses)
+        }
+        HarnessCommand::LawChanged { changes } => Ok(vec![Event::LawChanged { changes }]),
+        HarnessCommand::Tampered { step, what } => Ok(vec![Event::TamperDetected { step, what }]),
+        HarnessCommand::End => end(run),
+    }
+}
+
+/// What was read becomes the law, if it is another law. Before the first attempt the base commit and
+/// the named files count too; later the steps themselves move them.
+fn record(run: &Run, text: String, base: Option<String>, files: Vec<NamedFile>) -> Vec<Event> {
+    let plan = parse::plan(&text).plan;
+    let law = law::digest(&text, &plan);
+    let revision = law::revision(law, base.as_deref(), &files);
+    let same = if run.started() { run.law == Some(law) } else { run.revision == revision };
+    if run.exists() && same {
+        return Vec::new();
+    }
+    let task_count = plan.steps.len() as u32;
+    let dependencies = dependencies(&plan);
+    if !run.exists() {
+        return vec![Event::PlanCreated { text, revision, base, files, task_count, dependencies }];
+    }
+    let old = Law { text: &run.text, plan: &run.plan, base: run.base.as_deref(), files: &run.files };
+    let new = Law { text: &text, plan: &plan, base: base.as_deref(), files: &files };
+    let changes = law::diff(old, new);
+    vec![Event::PlanRewritten { text, revision, base, files, task_count, dependencies, changes }]
+}
+
+/// Only what was written: the order of the file is every other step's dependency.
+fn dependencies(plan: &Plan) -> Vec<Dependency> {
+    plan.steps
+        .iter()
+        .filter_map(|step| match &step.needs {
+            Needs::Before => None,
+            Needs::Steps(needs) => {
+                Some(Dependency { step: step.number, needs: needs.iter().map(|need| need.value).collect() })
+            }
+        })
+        .collect()
+}
+
+fn approve_by_policy(run: &Run, revision: Revision, by: Approver) -> Decision {
+    at_gate(run, &revision)?;
+    if let Some(question) = &run.question {
+        return Err(Refusal::QuestionOpen { question: question.clone() });
+    }
+    if let Some((rejected, reason)) = &run.rejection
+        && *rejected == revision
+    {
+        return Err(Refusal::Rejected { reason: reason.clone() });
+    }
+    Ok(vec![Event::Approved { revision, by, modifications: Vec::new() }])
+}
+
+fn start(run: &Run, number: StepNumber) -> Decision {
+    if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+        return Err(wrong_stage(run, "starting a step", "approved"));
+    }
+    let Some(step) = run.step(number) else { return Err(Refusal::NoSuchStep { step: number }) };
+    if !run.ready().any(|ready| ready == number) {
+        return Err(Refusal::NotOpen { step: number });
+    }
+    let target = run.plan.step(number).and_then(|step| step.target.as_ref());
+    Ok(vec![Event::StepStarted {
+        step: number,
+        attempt: step.attempts + 1,
+        target: target.map(|target| target.value.clone()).unwrap_or_default(),
+    }])
+}
+
+fn still_running(run: &Run, step: StepNumber, attempt: u32) -> Result<(), Refusal> {
+    match run.step(step).map(|step| &step.state) {
+        Some(StepState::Running { attempt: current }) if *current == attempt => Ok(()),
+        _ => Err(Refusal::NotUnderWay { step, attempt }),
+    }
+}
+
+fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
+    match subject {
+        Subject::Contract(number) => {
+            let Some(StepState::Ended { attempt }) = run.step(number).map(|step| step.state.clone()) else {
+                return Err(Refusal::NotDue { what: format!("step {number}") });
+            };
+            let follows = if verdict.held() {
+                vec![passed(run, number, seen(&verdict))]
+            } else {
+                recover::after(run, number, attempt, &Failure::Verdict(&verdict))
+            };
+            Ok(with_verdict(Some(number), subject, verdict, follows))
+        }
+        Subject::Precondition(number) => {
+            if !run.ready().any(|ready| ready == number) {
+                return Err(Refusal::NotDue { what: format!("the precondition of step {number}") });
+            }
+            let follows = if verdict.held() { Vec::new() } else { closed_door(run, number, &verdict) };
+            Ok(with_verdict(Some(number), subject, verdict, follows))
+        }
+        Subject::Postcondition(number) => {
+            if !run.all_settled() || run.postcondition(number) != Some(&PostState::Open) {
+                return Err(Refusal::NotDue { what: format!("postcondition {number}") });
+            }
+            let follows = if verdict.held() {
+                Vec::new()
+            } else {
+                vec![Event::RunEnded { outcome: RunOutcome::Failed, summary: run.summary() }]
+            };
+            Ok(with_verdict(None, subject, verdict, follows))
+        }
+    }
+}
+
+/// A precondition does not hold: no attempt can help, a person must look.
+fn closed_door(run: &Run, step: StepNumber, verdict: &Verdict) -> Vec<Event> {
+    let failure = Failure::Verdict(verdict);
+    let (failure_type, rule) = recover::classify(&failure);
+    let attempt = run.step(step).map_or(0, |step| step.attempts);
+    let reason = format!("its precondition {}", verdict.outcome);
+    vec![
+        Event::FailureDetected { step, attempt, error_message: reason.clone() },
+        Event::FailureClassified { step, failure_type, rule: rule.to_owned() },
+        Event::Escalated { step: Some(step), reason },
+    ]
+}
+
+/// The harness died during the attempt. If the work is done, it is done; if not, it is tried again
+/// and no retry is used up, but not for ever.
+fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_losses: u32) -> Decision {
+    let Some((attempt, losses)) = run.step(number).and_then(|step| match step.state {
+        StepState::Running { attempt } => Some((attempt, step.losses)),
+        _ => None,
+    }) else {
+        return Err(Refusal::NotDue { what: format!("step {number}") });
+    };
+    let subject = Subject::Contract(number);
+    if verdict.held() {
+        let follows = vec![passed(run, number, format!("{}, after the harness was lost", seen(&verdict)))];
+        return Ok(with_verdict(Some(number), subject, verdict, follows));
+    }
+    let mut follows = vec![Event::AttemptLost { step: number, attempt, cause: LossCause::Crash }];
+    if losses + 1 >= max_losses {
+        let reason = format!("{} attempts in a row were lost because the harness died", losses + 1);
+        follows.push(Event::Escalated { step: Some(number), reason });
+    }
+    Ok(with_verdict(Some(number), subject, verdict, follows))
+}
+
+fn end(run: &Run) -> Decision {
+    let held = run.postconditions().all(|(_, state)| *state == PostState::Held);
+    if run.stage != Stage::InProgress || !run.all_settled() || !held {
+        return Err(Refusal::StillOpen);
+    }
+    Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary: run.summary() }])
+}
+
+/// The one place where a step passes.
+fn passed(run: &Run, step: StepNumber, result: String) -> Event {
+    Event::StepPassed { step, attempt: run.step(step).map_or(0, |step| step.attempts), result }
+}
+
+fn seen(verdict: &Verdict) -> String {
+    format!("contract held ({}, {} ms)", verdict.isolation, verdict.duration_ms)
+}
+
+fn with_verdict(
+    step: Option<StepNumber>,
+    subject: Subject,
+    verdict: Verdict,
+    follows: Vec<Event>,
+) -> Vec<Event> {
+    let mut events = vec![Event::Judged { step, subject, verdict }];
+    events.extend(follows);
+    events
+}
+
+fn said(text: String, what: &'static str) -> Result<String, Refusal> {
+    if text.trim().is_empty() { Err(Refusal::Empty { what }) } else { Ok(text.trim().to_owned()) }
+}
+
+fn wrong_stage(run: &Run, wanted: &'static str, needed: &'static str) -> Refusal {
+    Refusal::WrongStage { stage: run.stage.word(), wanted, needed }
+}
+
+#[cfg(test)]
+mod tests;

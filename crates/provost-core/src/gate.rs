@@ -1,0 +1,103 @@
+//! What a person at the gate meant.
+//!
+//! Only a closed list of words approves. Whatever else is said is a no or a question, never a yes:
+//! silence, a time-out or half a sentence must not start an agent.
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Approval,
+    /// A plain no, with whatever was said behind it.
+    Rejection(String),
+    /// Everything that is neither: the plan stays where it is until it is answered.
+    Question(String),
+    Nothing,
+}
+
+const YES: &[&str] = &[
+    "approved",
+    "approve",
+    "i approve",
+    "yes",
+    "y",
+    "yes, proceed",
+    "yes proceed",
+    "proceed",
+    "go",
+    "go ahead",
+    "confirmed",
+    "lgtm",
+    "✓",
+    "✔",
+    "✅",
+    "👍",
+    ":+1:",
+    "+1",
+];
+const NO: &[&str] =
+    &["no", "n", "reject", "rejected", "stop", "don't", "do not", "✗", "✘", "❌", "👎", ":-1:", "-1"];
+
+pub fn hear(said: &str) -> Heard {
+    let said = said.trim();
+    if said.is_empty() {
+        return Heard::Nothing;
+    }
+    let word = plain(said);
+    if YES.contains(&word.as_str()) {
+        return Heard::Approval;
+    }
+    let (first, rest) = match said.split_once([',', ':', ' ']) {
+        Some((first, rest)) => (plain(first), rest.trim_start_matches([',', ':', ' ']).trim()),
+        None => (word.clone(), ""),
+    };
+    if NO.contains(&word.as_str()) {
+        return Heard::Rejection(String::new());
+    }
+    if NO.contains(&first.as_str()) && !said.ends_with('?') {
+        return Heard::Rejection(rest.to_owned());
+    }
+    Heard::Question(said.to_owned())
+}
+
+/// Lowercase, without closing punctuation, variation selectors and skin tones.
+fn plain(said: &str) -> String {
+    said.trim_end_matches(['.', '!'])
+        .chars()
+        .filter(|c| !matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}'))
+        .flat_map(char::to_lowercase)
+        .collect::<String>()
+        .trim()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_closed_list_approves() {
+        for yes in ["approved", "Yes", "YES!", "proceed.", "✓", "✔️", "👍", "👍🏽", "yes, proceed", " y "]
+        {
+            assert_eq!(hear(yes), Heard::Approval, "{yes}");
+        }
+        for unclear in [
+            "yes but skip task 2",
+            "approved?",
+            "maybe",
+            "ok why not later",
+            "yes?",
+            "approved, but reorder",
+            "why does step 1 need step 2?",
+            "wait",
+            "no idea what sync means?",
+            "looks fine I guess",
+            "👍👎",
+        ] {
+            assert!(matches!(hear(unclear), Heard::Question(_)), "{unclear}: {:?}", hear(unclear));
+        }
+        for no in ["no", "No.", "n", "rejected", "👎", "no, wrong approach", "reject: try another way"] {
+            assert!(matches!(hear(no), Heard::Rejection(_)), "{no}");
+        }
+        assert_eq!(hear("reject: try another way"), Heard::Rejection("try another way".to_owned()));
+        assert_eq!(hear(" \n"), Heard::Nothing);
+    }
+}

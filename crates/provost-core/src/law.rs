@@ -1,0 +1,236 @@
+//! What an approval covers, and how two laws differ.
+//!
+//! The law is the plan's raw bytes less the two things the harness writes itself: the `status` word and
+//! the mark of each step. Nothing is normalised. An approval is bound to a [`Revision`]: the law, the
+//! base commit and the files the contracts name, as they were shown.
+//!
+//! **Invariant:** marking a file never changes its law, and unmarking gives the same bytes back.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::chain::Hash;
+use crate::event::{NamedFile, Revision};
+use crate::plan::{Check, Contract, Mark, Needs, Plan, Span, Step, StepNumber};
+
+/// The digest of the law alone.
+pub fn digest(text: &str, plan: &Plan) -> Hash {
+    let mut hasher = Sha256::new();
+    hasher.update(b"provost law 1\n");
+    feed(&mut hasher, text, Span::new(0, text.len()), &owned(plan));
+    Hash(hasher.finalize().into())
+}
+
+/// What an approval is bound to.
+pub fn revision(law: Hash, base: Option<&str>, files: &[NamedFile]) -> Revision {
+    let mut text = format!("provost revision 1\nlaw {law}\nbase {}\n", base.unwrap_or("none"));
+    for file in files {
+        // The path goes last and is length-prefixed, so that no name can imitate another line.
+        text.push_str(&format!("file {} {} {}\n", file.sha256, file.path.len(), file.path));
+    }
+    Revision(Hash::of(text.as_bytes()).to_string())
+}
+
+/// The digest of one step's own text: while it stays, what the step has achieved stays.
+pub fn step_digest(text: &str, step: &Step) -> Hash {
+    let mut hasher = Sha256::new();
+    feed(&mut hasher, text, step.section, &[step.mark.span]);
+    Hash(hasher.finalize().into())
+}
+
+/// Each cut leaves a byte that no UTF-8 text contains, so that text cannot slide over a cut.
+fn feed(hasher: &mut Sha256, text: &str, within: Span, cuts: &[Span]) {
+    let bytes = text.as_bytes();
+    let mut from = within.start;
+    for cut in cuts {
+        hasher.update(bytes.get(from..cut.start).unwrap_or_default());
+        hasher.update([0xff]);
+        from = cut.end;
+    }
+    hasher.update(bytes.get(from..within.end).unwrap_or_default());
+}
+
+/// The bytes the harness may write, in order.
+fn owned(plan: &Plan) -> Vec<Span> {
+    let mut spans: Vec<Span> = plan.steps.iter().map(|step| step.mark.span).collect();
+    spans.extend(plan.status.as_ref().map(|status| status.span));
+    spans.sort_unstable();
+    spans
+}
+
+/// The text with `status` and marks as given, and every other byte as it was.
+pub fn mark(text: &str, plan: &Plan, status: &str, marks: impl Fn(StepNumber) -> Option<Mark>) -> String {
+    let mut edits: Vec<(Span, String)> = Vec::with_capacity(plan.steps.len() + 1);
+    if let Some(current) = &plan.status {
+        edits.push((current.span, status.to_owned()));
+    }
+    for step in &plan.steps {
+        let mark = marks(step.number).map(|mark| format!("{} ", mark.symbol())).unwrap_or_default();
+        edits.push((step.mark.span, mark));
+    }
+    edits.sort_unstable_by_key(|(span, _)| *span);
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut from = 0;
+    for (span, replacement) in edits {
+        out.push_str(text.get(from..span.start).unwrap_or_default());
+        out.push_str(&replacement);
+        from = span.end;
+    }
+    out.push_str(text.get(from..).unwrap_or_default());
+    out
+}
+
+/// One side of a comparison.
+#[derive(Clone, Copy)]
+pub struct Law<'a> {
+    pub text: &'a str,
+    pub plan: &'a Plan,
+    pub base: Option<&'a str>,
+    pub files: &'a [NamedFile],
+}
+
+/// What changed in meaning, a line each, for the person at the gate.
+pub fn diff(old: Law<'_>, new: Law<'_>) -> Vec<String> {
+    let mut changes = Vec::new();
+    header(old.plan, new.plan, &mut changes);
+    for step in &new.plan.steps {
+        match old.plan.step(step.number) {
+            None => changes.push(format!("step {} added: {}", step.number, step.title)),
+            Some(before) => steps(old, before, new, step, &mut changes),
+        }
+    }
+    for step in &old.plan.steps {
+        if new.plan.step(step.number).is_none() {
+            changes.push(format!("step {} removed: {}", step.number, step.title));
+        }
+    }
+    postconditions(old.plan, new.plan, &mut changes);
+    if changes.is_empty() && digest(old.text, old.plan) != digest(new.text, new.plan) {
+        changes.push("the text around the fields changed".to_owned());
+    }
+    surroundings(old, new, &mut changes);
+    changes
+}
+
+fn header(old: &Plan, new: &Plan, changes: &mut Vec<String>) {
+    field("title", Some(old.title.clone()), Some(new.title.clone()), changes);
+    field("owner", value(&old.owner), value(&new.owner), changes);
+    field("context", old.context.clone(), new.context.clone(), changes);
+    let list = |items: &[crate::plan::Spanned<String>]| {
+        items.iter().map(|item| item.value.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    field("depends_on", Some(list(&old.depends_on)), Some(list(&new.depends_on)), changes);
+    field("touches", old.touches.as_deref().map(list), new.touches.as_deref().map(list), changes);
+    if old.budget.as_ref().map(|b| b.value) != new.budget.as_ref().map(|b| b.value) {
+        changes.push("budget changed".to_owned());
+    }
+}
+
+fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, changes: &mut Vec<String>) {
+    if step_digest(old.text, before) == step_digest(new.text, after) {
+        return;
+    }
+    let at = changes.len();
+    let named = |what: &str| format!("step {} {what}", after.number);
+    field(&named("title"), Some(before.title.clone()), Some(after.title.clone()), changes);
+    field(&named("target"), value(&before.target), value(&after.target), changes);
+    field(&named("needs"), Some(needs(&before.needs)), Some(needs(&after.needs)), changes);
+    field(&named("task"), value(&before.task), value(&after.task), changes);
+    field(
+        &named("precondition"),
+        before.precondition.as_ref().map(contract),
+        after.precondition.as_ref().map(contract),
+        changes,
+    );
+    field(
+        &named("contract"),
+        before.contract.as_ref().map(contract),
+        after.contract.as_ref().map(contract),
+        changes,
+    );
+    let text = |step: &Step| step.on_fail.as_ref().map(|on_fail| on_fail.value.to_string());
+    field(&named("on_fail"), text(before), text(after), changes);
+    if changes.len() == at {
+        changes.push(format!("step {}: its text changed", after.number));
+    }
+}
+
+fn postconditions(old: &Plan, new: &Plan, changes: &mut Vec<String>) {
+    for index in 0..old.postconditions.len().max(new.postconditions.len()) {
+        let side = |plan: &Plan| {
+            plan.postconditions.get(index).map(|post| {
+                format!("{}: {}", post.description, post.contract.as_ref().map(contract).unwrap_or_default())
+            })
+        };
+        field(&format!("postcondition {}", index + 1), side(old), side(new), changes);
+    }
+}
+
+fn surroundings(old: Law<'_>, new: Law<'_>, changes: &mut Vec<String>) {
+    if old.base != new.base {
+        let short = |base: Option<&str>| base.map_or("none".to_owned(), |id| id.chars().take(12).collect());
+        changes.push(format!("the base commit moved: {} -> {}", short(old.base), short(new.base)));
+    }
+    for file in new.files {
+        match old.files.iter().find(|before| before.path == file.path) {
+            Some(before) if before.sha256 == file.sha256 => {}
+            Some(_) => changes.push(format!("a file the contracts name changed: {}", file.path)),
+            None => changes.push(format!("a file the contracts name is new: {}", file.path)),
+        }
+    }
+    for file in old.files {
+        if !new.files.iter().any(|after| after.path == file.path) {
+            changes.push(format!("a file the contracts name is gone: {}", file.path));
+        }
+    }
+}
+
+fn field(name: &str, old: Option<String>, new: Option<String>, changes: &mut Vec<String>) {
+    match (old, new) {
+        (old, new) if old == new => {}
+        (None, Some(new)) => changes.push(format!("{name} added: {}", brief(&new))),
+        (Some(old), None) => changes.push(format!("{name} removed: {}", brief(&old))),
+        (Some(old), Some(new)) => changes.push(format!("{name}: {} -> {}", brief(&old), brief(&new))),
+        (None, None) => {}
+    }
+}
+
+/// One line, short enough to be read at the gate; the whole text is in the file.
+fn brief(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(160) {
+        Some((cut, _)) => format!("`{}…`", &line[..cut]),
+        None => format!("`{line}`"),
+    }
+}
+
+fn value(field: &Option<crate::plan::Spanned<String>>) -> Option<String> {
+    field.as_ref().map(|spanned| spanned.value.clone())
+}
+
+fn needs(needs: &Needs) -> String {
+    match needs {
+        Needs::Before => "every step before it".to_owned(),
+        Needs::Steps(steps) if steps.is_empty() => "none".to_owned(),
+        Needs::Steps(steps) => steps.iter().map(|step| step.value.to_string()).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn contract(contract: &Contract) -> String {
+    match &contract.check {
+        Check::Shell(shell) => {
+            let expectations: Vec<String> =
+                shell.expectations.iter().map(|expectation| expectation.value.to_string()).collect();
+            let command = shell.command.trim_end();
+            if expectations.is_empty() {
+                command.to_owned()
+            } else {
+                format!("{command} [{}]", expectations.join(", "))
+            }
+        }
+        Check::Human => "human".to_owned(),
+        Check::Judge { rubric } => format!("judge: {rubric}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The law survives marking, and notices everything else.
+
+use expect_test::expect;
+use proptest::prelude::*;
+
+use super::*;
+use crate::parse;
+
+const PLAN: &str = "---\r\ntype: plan\r\nstatus: \"draft\"   # ours\r\nowner: me\r\n---\r\n\
+# Ünïcode\r\n\r\n## Steps\r\n\r\n### 1. First `thing`\r\n**target:** coder\r\n**task:**\r\nDo it.\r\n\
+**contract:**\r\n```shell\r\ntest -f one\r\n```\r\n\r\n### 2. ⏳ Second\r\n**target:** coder\r\n\
+**task:**\r\nDo it.\r\n**contract:**\r\n```shell\r\ntest -f two\r\n```\r\n";
+
+fn law_of(text: &str) -> Hash {
+    digest(text, &parse::plan(text).plan)
+}
+
+#[test]
+fn a_mark_changes_its_own_bytes_and_no_law() {
+    let plan = parse::plan(PLAN).plan;
+    let marked = mark(PLAN, &plan, "in-progress", |step| (step.0 == 1).then_some(Mark::Passed));
+    expect![[r#"
+        ---
+        type: plan
+        status: "in-progress"   # ours
+        owner: me
+        ---
+        # Ünïcode
+
+        ## Steps
+
+        ### 1. ✅ First `thing`
+        **target:** coder
+        **task:**
+        Do it.
+        **contract:**
+        ```shell
+        test -f one
+        ```
+
+        ### 2. Second
+        **target:** coder
+        **task:**
+        Do it.
+        **contract:**
+        ```shell
+        test -f two
+        ```
+    "#]]
+    .assert_eq(&marked.replace('\r', ""));
+    assert_eq!(law_of(PLAN), law_of(&marked));
+    let back =
+        mark(&marked, &parse::plan(&marked).plan, "draft", |step| (step.0 == 2).then_some(Mark::Running));
+    assert_eq!(back, PLAN);
+}
+
+#[test]
+fn every_other_byte_is_law() {
+    let law = law_of(PLAN);
+    for (from, to) in
+        [("one", "two"), ("# ours", "# Ours"), ("\r\n\r\n## Steps", "\r\n## Steps"), ("me", "you")]
+    {
+        let changed = PLAN.replacen(from, to, 1);
+        assert_ne!(changed, PLAN);
+        assert_ne!(law_of(&changed), law, "{from} -> {to}");
+    }
+}
+
+#[test]
+fn the_base_and_the_named_files_are_part_of_what_is_approved() {
+    let law = law_of(PLAN);
+    let file = |path: &str, sha256: &str| NamedFile { path: path.to_owned(), sha256: sha256.to_owned() };
+    let all = [
+        revision(law, None, &[]),
+        revision(law, Some("abc"), &[]),
+        revision(law, None, &[file("a", "1")]),
+        revision(law, None, &[file("a", "2")]),
+        revision(law, None, &[file("b", "1")]),
+        revision(law, None, &[file("a", "1"), file("b", "1")]),
+        // A file name that imitates a second line.
+        revision(law, None, &[file("a\nfile 1 1 b", "1")]),
+    ];
+    let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+    assert_eq!(distinct.len(), all.len());
+}
+
+#[test]
+fn a_difference_is_told_in_the_words_of_the_plan() {
+    let changed = PLAN.replace("test -f two", "true").replace("owner: me", "owner: you").replace(
+        "Do it.\r\n**contract:**\r\n```shell\r\ntest -f one",
+        "Do less.\r\n**contract:**\r\n```shell\r\ntest -f one",
+    );
+    let added = format!("{changed}\r\n### 3. Third\r\n**target:** coder\r\n");
+    let old = parse::plan(PLAN).plan;
+    let new = parse::plan(&added).plan;
+    let changes = diff(
+        Law { text: PLAN, plan: &old, base: Some("aaaa"), files: &[] },
+        Law { text: &added, plan: &new, base: Some("bbbb"), files: &[] },
+    );
+    expect![[r#"
+        owner: `me` -> `you`
+        step 1 task: `Do it.` -> `Do less.`
+        step 2 contract: `test -f two` -> `true`
+        step 3 added: Third
+        the base commit moved: aaaa -> bbbb
+    "#]]
+    .assert_eq(&format!("{}\n", changes.join("\n")));
+}
+
+proptest! {
+    #[test]
+    fn parse_mark_unmark_gives_the_same_bytes(
+        prose in "[ -~\n]{0,60}", title in "[^\r\n]{0,30}", status in "(draft|done|\"failed\"|'approved')", which in 0usize..5
+    ) {
+        let text = format!(
+            "---\ntype: plan\nstatus: {status} # x\n---\n# T\n{prose}\n\n## Steps\n\n### 1. {title}\n**target:** a\n\n### 2. b\n{prose}\n"
+        );
+        let plan = parse::plan(&text).plan;
+        let before: Vec<_> = plan.steps.iter().map(|step| step.mark.mark).collect();
+        let word = plan.status.as_ref().map(|status| status.value.clone()).unwrap_or_default();
+        let marked = mark(&text, &plan, "in-progress", |_| Some(Mark::ALL[which]));
+        let replan = parse::plan(&marked).plan;
+        prop_assert_eq!(digest(&text, &plan), digest(&marked, &replan));
+        // A mark somebody wrote in another form is replaced by ours; without one the way back is exact.
+        if before.iter().all(Option::is_none) {
+            let back = mark(&marked, &replan, &word, |_| None);
+            prop_assert_eq!(back, text);
+        }
+    }
+}

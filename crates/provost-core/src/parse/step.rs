@@ -1,0 +1,620 @@
+//! One step while it is being read: its fields, in whatever order they come.
+//!
+//! A field is opened by its name at the start of a line and fed with what follows, until the next field
+//! opens. Which names exist and how each value is read stands here.
+//!
+//! **Invariant:** a field that was read once is never overwritten by a second one of the same name.
+
+use std::borrow::Cow;
+
+use super::blocks::{Fence, Item, Part};
+use super::heading::{self, StepHeading};
+use super::values::{self, Misread};
+use super::{Sink, characters, visible_text};
+use crate::diagnostic::say;
+use crate::plan::{Check, Contract, Needs, Shell, Span, Spanned, Step, StepNumber, Subscription};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    Target,
+    Needs,
+    Subscriptions,
+    Task,
+    Precondition,
+    Contract,
+    Timeout,
+    ContractTimeout,
+    Protect,
+    Network,
+    Hidden,
+    VerifyRuns,
+    Plan,
+    OnFail,
+}
+
+impl Field {
+    pub const ALL: [Field; 14] = [
+        Field::Target,
+        Field::Needs,
+        Field::Subscriptions,
+        Field::Task,
+        Field::Precondition,
+        Field::Contract,
+        Field::Timeout,
+        Field::ContractTimeout,
+        Field::Protect,
+        Field::Network,
+        Field::Hidden,
+        Field::VerifyRuns,
+        Field::Plan,
+        Field::OnFail,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Field::Target => "target",
+            Field::Needs => "needs",
+            Field::Subscriptions => "subscriptions",
+            Field::Task => "task",
+            Field::Precondition => "precondition",
+            Field::Contract => "contract",
+            Field::Timeout => "timeout",
+            Field::ContractTimeout => "contract_timeout",
+            Field::Protect => "protect",
+            Field::Network => "network",
+            Field::Hidden => "hidden",
+            Field::VerifyRuns => "verify_runs",
+            Field::Plan => "plan",
+            Field::OnFail => "on_fail",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Field> {
+        let same = |field: &&Field| {
+            name.len() == field.name().len()
+                && name.bytes().zip(field.name().bytes()).all(|(a, b)| match a {
+                    b' ' | b'-' => b == b'_',
+                    a => a.to_ascii_lowercase() == b,
+                })
+        };
+        Field::ALL.iter().find(same).copied()
+    }
+}
+
+/// What takes the text that comes next.
+pub enum Open {
+    /// Nothing: text here is read by nobody.
+    Nothing,
+    Task(Free),
+    /// A check: `waiting` for its block, or for expectations after it.
+    Check {
+        field: Field,
+        at: Span,
+        waiting: bool,
+    },
+    Rubric {
+        field: Field,
+        at: Span,
+        free: Free,
+    },
+    List(Field),
+    /// The field was refused; what belongs to it goes nowhere, in silence.
+    Refused,
+}
+
+/// Free text, gathered as spans and built once.
+#[derive(Default)]
+pub struct Free {
+    pub start: Option<usize>,
+    pub visible: Vec<Span>,
+    pub hidden: Vec<Span>,
+}
+
+pub struct Draft {
+    pub step: Step,
+    pub open: Open,
+    seen: u16,
+    warned_text: bool,
+}
+
+impl Draft {
+    pub fn new(heading: StepHeading, section: Span, sink: &mut Sink) -> Self {
+        let (needs, seen) = match heading.needs {
+            Some(needs) => (Needs::Steps(needs), 1 << Field::Needs as u16),
+            None => (Needs::Before, 0),
+        };
+        if let Some(span) = heading.unread_needs {
+            let form = "Write `(depends on Task 1, Task 2)`, or use `**needs:** 1, 2`.";
+            sink.push(say::field_value(span, "depends on", "the note in the title", form));
+        }
+        let step = Step {
+            number: heading.number,
+            title: heading.title,
+            heading: heading.span,
+            section,
+            mark: heading.mark,
+            target: None,
+            needs,
+            subscriptions: Vec::new(),
+            task: None,
+            precondition: None,
+            contract: None,
+            timeout: None,
+            contract_timeout: None,
+            protect: Vec::new(),
+            network: None,
+            hidden: None,
+            verify_runs: None,
+            plan: None,
+            on_fail: None,
+        };
+        Self { step, open: Open::Nothing, seen, warned_text: false }
+    }
+
+    fn has_seen(&self, field: Field) -> bool {
+        self.seen & (1 << field as u16) != 0
+    }
+
+    /// A field begins. `name` is the bold name, `value` the rest of its line, `hidden` what does not show.
+    pub fn open(
+        &mut self,
+        text: &str,
+        field: Field,
+        name: Span,
+        value: Span,
+        hidden: &[Span],
+        sink: &mut Sink,
+    ) {
+        self.close(text, sink);
+        if self.has_seen(field) {
+            let titled = field == Field::Needs && name.start > self.step.heading.end;
+            let from_title = titled
+                && matches!(&self.step.needs, Needs::Steps(steps)
+                if steps.first().is_some_and(|step| step.span.start < self.step.heading.end));
+            sink.push(if from_title {
+                say::needs_twice(name)
+            } else {
+                say::field_doubled(name, field.name())
+            });
+            self.open = Open::Refused;
+            return;
+        }
+        self.seen |= 1 << field as u16;
+        match field {
+            Field::Task => {
+                let mut free = Free { start: Some(name.start), ..Free::default() };
+                if !value.is_empty() {
+                    free.visible.push(value);
+                }
+                free.hidden
+                    .extend(hidden.iter().filter(|cut| cut.start >= value.start && cut.end <= value.end));
+                self.open = Open::Task(free);
+            }
+            Field::Precondition | Field::Contract => self.open_check(text, field, name, value, hidden, sink),
+            Field::Subscriptions | Field::Protect => {
+                self.open = Open::List(field);
+                let (shown, span) = single(text, value, hidden);
+                self.split(text, field, &shown, span, sink);
+            }
+            Field::Target
+            | Field::Needs
+            | Field::Timeout
+            | Field::ContractTimeout
+            | Field::Network
+            | Field::Hidden
+            | Field::VerifyRuns
+            | Field::Plan
+            | Field::OnFail => {
+                let (shown, span) = single(text, value, hidden);
+                self.single(text, field, &shown, span, name, sink);
+                self.open = Open::Nothing;
+            }
+        }
+    }
+
+    fn open_check(
+        &mut self,
+        text: &str,
+        field: Field,
+        name: Span,
+        value: Span,
+        hidden: &[Span],
+        sink: &mut Sink,
+    ) {
+        let shown = visible_text(text, value, hidden);
+        let shown = shown.trim();
+        let (word, rest) = shown.split_once([' ', '\t', ':']).unwrap_or((shown, ""));
+        let at = Span::new(name.start, value.end.max(name.end));
+        match word.trim_matches('`').to_ascii_lowercase().as_str() {
+            "human" => {
+                self.put(field, Contract { check: Check::Human, span: at });
+                self.open = Open::Nothing;
+            }
+            "judge" => {
+                let start = value.end - rest.len().min(value.end - value.start);
+                let mut free = Free { start: Some(name.start), ..Free::default() };
+                if !rest.trim().is_empty() {
+                    free.visible.push(Span::new(start, value.end));
+                }
+                self.open = Open::Rubric { field, at, free };
+            }
+            _ if shown.len() > 2 && shown.starts_with('`') && shown.ends_with('`') => {
+                sink.push(say::contract_inline(value, field.name(), shown.trim_matches('`')));
+                self.open = Open::Refused;
+            }
+            _ => {
+                if !values::uncommented(shown).is_empty() {
+                    sink.push(say::text_unread(value));
+                }
+                self.open = Open::Check { field, at, waiting: true };
+            }
+        }
+    }
+
+    /// A value that fits on its line.
+    fn single(&mut self, text: &str, field: Field, value: &str, span: Span, name: Span, sink: &mut Sink) {
+        let at = if span.is_empty() { name } else { span };
+        let read = match field {
+            Field::Target => word(value).map(|value| {
+                characters::ascii(text, span, "a target", sink);
+                self.step.target = Some(Spanned::new(value, span));
+            }),
+            Field::Plan => word(value).map(|value| self.step.plan = Some(Spanned::new(value, span))),
+            Field::Needs => needs(value, span.start).map(|needs| self.step.needs = Needs::Steps(needs)),
+            Field::Timeout => {
+                values::duration(value).map(|value| self.step.timeout = Some(Spanned::new(value, span)))
+            }
+            Field::ContractTimeout => values::duration(value)
+                .map(|value| self.step.contract_timeout = Some(Spanned::new(value, span))),
+            Field::Network => {
+                values::switch(value).map(|value| self.step.network = Some(Spanned::new(value, span)))
+            }
+            Field::Hidden => {
+                values::switch(value).map(|value| self.step.hidden = Some(Spanned::new(value, span)))
+            }
+            Field::VerifyRuns => value
+                .parse::<u32>()
+                .ok()
+                .filter(|runs| (1..=100).contains(runs))
+                .map(|runs| self.step.verify_runs = Some(Spanned::new(runs, span))),
+            Field::OnFail => {
+                values::on_fail(value).map(|value| self.step.on_fail = Some(Spanned::new(value, span)))
+            }
+            Field::Subscriptions | Field::Task | Field::Precondition | Field::Contract | Field::Protect => {
+                Some(())
+            }
+        };
+        if read.is_none() {
+            sink.push(say::field_value(at, field.name(), value, form(field)));
+        }
+    }
+
+    /// Several values on one line, between commas.
+    fn split(&mut self, text: &str, field: Field, value: &str, span: Span, sink: &mut Sink) {
+        let mut at = span.start;
+        for part in value.split(',') {
+            let start = at + (part.len() - part.trim_start().len());
+            let part_end = start + part.trim().len();
+            if !part.trim().is_empty() && part.trim() != "none" {
+                self.entry(text, field, part.trim(), Span::new(start, part_end), sink);
+            }
+            at += part.len() + 1;
+        }
+    }
+
+    /// One subscription or one protected glob.
+    fn entry(&mut self, text: &str, field: Field, value: &str, span: Span, sink: &mut Sink) {
+        let quoted = value.len() > 1
+            && ['`', '"'].iter().any(|quote| value.starts_with(*quote) && value.ends_with(*quote));
+        let (value, span) = match value.get(1..value.len().saturating_sub(1)) {
+            Some(inner) if quoted => (inner, Span::new(span.start + 1, span.end - 1)),
+            _ => (value, span),
+        };
+        if field == Field::Protect {
+            characters::ascii(text, span, "a glob", sink);
+            self.step.protect.push(Spanned::new(value.to_string(), span));
+            return;
+        }
+        let (kind, name) = value.split_once(':').unwrap_or(("", value));
+        let name = name.trim();
+        let subscription = match kind {
+            "file" if !name.is_empty() => {
+                characters::ascii(text, span, "a path", sink);
+                if name.starts_with(['/', '~']) || name.split(['/', '\\']).any(|part| part == "..") {
+                    sink.push(say::subscription_outside(span, name));
+                    return;
+                }
+                Subscription::File(name.strip_prefix("./").unwrap_or(name).to_string())
+            }
+            "topic" if !name.is_empty() && !name.contains(['/', '\\', ' ']) && !name.starts_with('.') => {
+                Subscription::Topic(name.to_string())
+            }
+            _ => {
+                sink.push(say::subscription_form(span, value));
+                return;
+            }
+        };
+        self.step.subscriptions.push(Spanned::new(subscription, span));
+    }
+
+    /// The items of a list that belongs to the open field.
+    pub fn item(&mut self, text: &str, field: Field, item: &Item, hidden: &[Span], sink: &mut Sink) {
+        for part in &item.parts {
+            match part {
+                Part::Text(lines) => {
+                    for line in lines {
+                        let (shown, span) = single(text, line.span, hidden);
+                        if !shown.is_empty() {
+                            self.entry(text, field, &shown, span, sink);
+                        }
+                    }
+                }
+                Part::Fence(fence) => sink.push(say::text_unread(fence.span)),
+            }
+        }
+    }
+
+    /// A fenced block, when a check waits for it.
+    pub fn fence(&mut self, text: &str, fence: Fence, sink: &mut Sink) {
+        match &mut self.open {
+            Open::Check { field, at, waiting } if *waiting => {
+                *waiting = false;
+                let (field, span) = (*field, Span::new(at.start, fence.span.end));
+                if let Some(shell) = shell(text, fence, sink) {
+                    self.put(field, Contract { check: Check::Shell(shell), span });
+                }
+            }
+            Open::Check { .. } => sink.push(say::contract_doubled(fence.span)),
+            Open::Task(free) | Open::Rubric { free, .. } => {
+                free.visible.push(fence.span);
+                if !fence.unseen_info.is_empty() {
+                    free.hidden.push(fence.unseen_info);
+                }
+            }
+            Open::Refused => {}
+            Open::Nothing | Open::List(_) => self.unread(fence.span, sink),
+        }
+    }
+
+    /// A line that opens no field.
+    pub fn line(&mut self, text: &str, span: Span, hidden: &[Span], sink: &mut Sink) {
+        match &mut self.open {
+            Open::Check { field, waiting: false, .. } => {
+                let field = *field;
+                let shown = visible_text(text, span, hidden);
+                if shown.trim().is_empty() {
+                    return;
+                }
+                let slot = if field == Field::Contract {
+                    &mut self.step.contract
+                } else {
+                    &mut self.step.precondition
+                };
+                match slot {
+                    Some(contract) => {
+                        if !expect(contract, &shown, span, sink) {
+                            self.unread(span, sink);
+                        }
+                    }
+                    // The block was refused; so is what is expected of it.
+                    None => {}
+                }
+            }
+            Open::Refused => {}
+            Open::Task(free) | Open::Rubric { free, .. } => free.visible.push(span),
+            Open::Check { .. } | Open::Nothing | Open::List(_) => {
+                if !visible_text(text, span, hidden).trim().is_empty() {
+                    self.unread(span, sink);
+                }
+            }
+        }
+    }
+
+    /// Said once a step: one stray paragraph is like the next.
+    pub fn unread(&mut self, span: Span, sink: &mut Sink) {
+        if !self.warned_text {
+            self.warned_text = true;
+            sink.push(say::text_unread(span));
+        }
+    }
+
+    fn put(&mut self, field: Field, contract: Contract) {
+        match field {
+            Field::Precondition => self.step.precondition = Some(contract),
+            _ => self.step.contract = Some(contract),
+        }
+    }
+
+    /// Ends the open field.
+    pub fn close(&mut self, text: &str, sink: &mut Sink) {
+        match std::mem::replace(&mut self.open, Open::Nothing) {
+            Open::Task(free) => {
+                let span = free.span();
+                let task = free.build(text);
+                if task.is_empty() {
+                    self.seen &= !(1 << Field::Task as u16);
+                } else {
+                    self.step.task = Some(Spanned::new(task, span));
+                }
+            }
+            Open::Rubric { field, at, free } => {
+                let span = Span::new(at.start, free.span().end.max(at.end));
+                let rubric = free.build(text);
+                self.put(field, Contract { check: Check::Judge { rubric }, span });
+            }
+            Open::Check { field, at, waiting: true } => {
+                sink.push(say::contract_missing_block(at, field.name()));
+            }
+            Open::Check { .. } | Open::Nothing | Open::List(_) | Open::Refused => {}
+        }
+    }
+
+    /// Ends the step: what is missing is said here, because only here it is known what was tried.
+    pub fn finish(mut self, text: &str, end: usize, sink: &mut Sink) -> Step {
+        self.close(text, sink);
+        self.step.section.end = end;
+        let (at, number) = (self.step.heading, self.step.number);
+        let delegated = self.step.plan.is_some();
+        if !self.has_seen(Field::Task) && !delegated {
+            sink.push(say::no_task(at, number));
+        }
+        if !self.has_seen(Field::Target) && !delegated {
+            sink.push(say::no_target(at, number));
+        }
+        if !self.has_seen(Field::Contract) && !delegated {
+            sink.push(say::no_contract(at, number));
+        }
+        self.step
+    }
+}
+
+impl Free {
+    fn span(&self) -> Span {
+        let start = self.start.or(self.visible.first().map(|span| span.start)).unwrap_or(0);
+        Span::new(start, self.visible.last().map_or(start, |span| span.end).max(start))
+    }
+
+    /// The lines that show, as they are written, without the bytes that do not.
+    pub fn build(&self, text: &str) -> String {
+        let (Some(first), Some(last)) = (self.visible.first(), self.visible.last()) else {
+            return String::new();
+        };
+        let mut built = String::with_capacity(last.end - first.start);
+        let mut visible = self.visible.iter().peekable();
+        let mut hidden = self.hidden.iter().peekable();
+        let mut at = first.start;
+        let end = text[last.end..].find('\n').map_or(text.len(), |to| last.end + to);
+        let region = &text[at..end.min(last.end.max(at))];
+        for line in region.split_inclusive('\n') {
+            let span = Span::new(at, at + line.len());
+            at = span.end;
+            while visible.next_if(|shown| shown.end <= span.start && !shown.is_empty()).is_some() {}
+            let shows = visible.peek().is_some_and(|shown| shown.start < span.end);
+            if !shows && !line.trim().is_empty() {
+                continue;
+            }
+            let mut from = span.start;
+            while let Some(cut) = hidden.peek().filter(|cut| cut.start < span.end) {
+                built.push_str(text.get(from..cut.start.max(from)).unwrap_or(""));
+                from = from.max(cut.end.min(span.end));
+                if cut.end > span.end {
+                    break;
+                }
+                hidden.next();
+            }
+            built.push_str(text.get(from..span.end).unwrap_or(""));
+            if from > span.start && !built.ends_with('\n') && line.ends_with('\n') {
+                built.push('\n');
+            }
+        }
+        let built = if built.contains('\r') { built.replace("\r\n", "\n") } else { built };
+        built.trim().to_string()
+    }
+}
+
+/// A one-line value as it shows, without its comment, and where it stands.
+fn single<'t>(text: &'t str, value: Span, hidden: &[Span]) -> (Cow<'t, str>, Span) {
+    match visible_text(text, value, hidden) {
+        Cow::Borrowed(shown) => {
+            let (from, to) = kept(shown);
+            (Cow::Borrowed(&shown[from..to]), Span::new(value.start + from, value.start + to))
+        }
+        // With something cut out of the middle the span covers the whole value.
+        Cow::Owned(shown) => {
+            let (from, to) = kept(&shown);
+            (Cow::Owned(shown[from..to].to_string()), value)
+        }
+    }
+}
+
+/// The part of a value that counts: no comment, no line break by backslash, no code marks around it.
+fn kept(shown: &str) -> (usize, usize) {
+    let trimmed = shown.trim_start();
+    let from = shown.len() - trimmed.len();
+    let kept = values::uncommented(trimmed).trim_end_matches('\\').trim_end();
+    let to = from + kept.len();
+    let code = kept.len() > 2
+        && kept.starts_with('`')
+        && kept.ends_with('`')
+        && !kept[1..kept.len() - 1].contains('`');
+    if code { (from + 1, to - 1) } else { (from, to) }
+}
+
+fn word(value: &str) -> Option<String> {
+    (!value.is_empty() && !value.contains(char::is_whitespace)).then(|| value.to_string())
+}
+
+fn needs(value: &str, base: usize) -> Option<Vec<Spanned<StepNumber>>> {
+    if value.eq_ignore_ascii_case("none") {
+        return Some(Vec::new());
+    }
+    heading::numbers(value, base).filter(|needs| !needs.is_empty())
+}
+
+fn form(field: Field) -> &'static str {
+    match field {
+        Field::Target => "Write one role, such as `coder`.",
+        Field::Plan => "Write the slug of one plan.",
+        Field::Needs => "Write step numbers such as `1, 2`, or `none`.",
+        Field::Timeout | Field::ContractTimeout => "Write a time such as `10 minutes`, `90s` or `1h 30m`.",
+        Field::Network => "Write `on` or `off`.",
+        Field::Hidden => "Write `yes` or `no`.",
+        Field::VerifyRuns => "Write how often the check is run, from 1 to 100.",
+        Field::OnFail => "Write `retry(2), then escalate`; the words are retry(N), escalate, abort and skip.",
+        Field::Subscriptions | Field::Task | Field::Precondition | Field::Contract | Field::Protect => {
+            "Give it a value."
+        }
+    }
+}
+
+/// A fenced block as a check, unless it is none.
+pub fn shell(text: &str, fence: Fence, sink: &mut Sink) -> Option<Shell> {
+    let opening = first_line(text, fence.span);
+    if !fence.closed {
+        sink.push(say::fence_open(opening));
+        return None;
+    }
+    let language = fence.info.of(text);
+    if !language.is_empty()
+        && !["shell", "bash", "sh"].iter().any(|known| known.eq_ignore_ascii_case(language))
+    {
+        sink.push(say::contract_language(opening, language));
+        return None;
+    }
+    let comments_only = fence.command.lines().all(|line| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with('#')
+    });
+    if comments_only {
+        sink.push(say::contract_empty(fence.span));
+        return None;
+    }
+    characters::ascii(text, fence.body, "a contract", sink);
+    Some(Shell { command: fence.command, body: fence.body, expectations: Vec::new() })
+}
+
+pub fn first_line(text: &str, span: Span) -> Span {
+    let line = span.of(text).lines().next().unwrap_or("");
+    Span::new(span.start, span.start + line.trim_end().len())
+}
+
+/// Adds an expectation to a check; `false` when the line is something else.
+pub fn expect(contract: &mut Contract, line: &str, span: Span, sink: &mut Sink) -> bool {
+    let Check::Shell(shell) = &mut contract.check else { return false };
+    match values::expectation(line) {
+        Ok(expectation) => {
+            shell.expectations.push(Spanned::new(expectation, span));
+            contract.span.end = contract.span.end.max(span.end);
+            true
+        }
+        Err(Misread::Form) => {
+            sink.push(say::expectation(span, line.trim()));
+            true
+        }
+        Err(Misread::Pattern(why)) => {
+            sink.push(say::regex_invalid(span, &why));
+            true
+        }
+        Err(Misread::Other) => false,
+    }
+}

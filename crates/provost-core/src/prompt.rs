@@ -1,0 +1,120 @@
+//! The words an agent is given: its task, its subscriptions and, on a retry, what the judge saw.
+//!
+//! The texts are the Markdown files in `prompt/`; this room only fills them in.
+//!
+//! **Invariant:** nothing of another step reaches a prompt, and a hidden contract never does.
+
+use std::fmt::Write as _;
+
+use crate::plan::{Check, Step, StepNumber, Stream};
+use crate::run::Run;
+use crate::verdict::{Excerpt, Verdict};
+
+const STEP: &str = include_str!("prompt/step.md");
+const CONTEXT: &str = include_str!("prompt/context.md");
+const RETRY: &str = include_str!("prompt/retry.md");
+
+/// A subscription as it was found.
+pub struct Context {
+    /// `file:src/a.rs` or `topic:name`.
+    pub name: String,
+    /// Why it is missing, if it is.
+    pub content: Result<String, String>,
+}
+
+/// The whole prompt for the next attempt at a step.
+pub fn step(run: &Run, number: StepNumber, context: &[Context]) -> String {
+    let Some(step) = run.plan.step(number) else { return String::new() };
+    let task = step.task.as_ref().map(|task| task.value.trim()).unwrap_or_default();
+    let seen = run.step(number).and_then(|step| step.verdict.as_ref()).filter(|verdict| !verdict.held());
+    let attempts = run.step(number).map_or(0, |step| step.failures);
+    let again = seen.filter(|_| attempts > 0).map(|verdict| retry(step, verdict, attempts));
+    fill(STEP, &[("task", task), ("context", &subscriptions(context)), ("retry", &again.unwrap_or_default())])
+}
+
+fn subscriptions(context: &[Context]) -> String {
+    if context.is_empty() {
+        return String::new();
+    }
+    let mut items = String::new();
+    for item in context {
+        match &item.content {
+            Ok(text) => {
+                let fence = fence_for(text);
+                let _ = write!(items, "\n### {}\n\n{fence}\n{}\n{fence}\n", item.name, text.trim_end());
+            }
+            Err(why) => {
+                let _ = write!(items, "\n### {}\n\n(not available: {why})\n", item.name);
+            }
+        }
+    }
+    fill(CONTEXT, &[("items", items.trim_end())])
+}
+
+fn retry(step: &Step, verdict: &Verdict, attempts: u32) -> String {
+    let hidden = step.hidden.as_ref().is_some_and(|hidden| hidden.value);
+    let attempts = if attempts == 1 { "The first attempt".to_owned() } else { format!("Attempt {attempts}") };
+    let (check, output) =
+        if hidden { (String::new(), String::new()) } else { (the_check(step, verdict), outputs(verdict)) };
+    fill(
+        RETRY,
+        &[
+            ("attempts", &attempts),
+            ("outcome", &verdict.outcome.to_string()),
+            ("check", &check),
+            ("output", &output),
+        ],
+    )
+}
+
+fn the_check(step: &Step, verdict: &Verdict) -> String {
+    let Some(Check::Shell(shell)) = step.contract.as_ref().map(|contract| &contract.check) else {
+        return String::new();
+    };
+    let fence = fence_for(&shell.command);
+    let mut text = format!("\n{fence}shell\n{}\n{fence}\n", shell.command.trim_end());
+    if !verdict.unmet.is_empty() {
+        let _ = writeln!(text, "\nNot met: {}", verdict.unmet.join(", "));
+    }
+    text
+}
+
+fn outputs(verdict: &Verdict) -> String {
+    let mut text = String::new();
+    for (stream, excerpt) in [(Stream::Stdout, &verdict.stdout), (Stream::Stderr, &verdict.stderr)] {
+        if !excerpt.is_empty() {
+            text.push_str(&output(stream, excerpt));
+        }
+    }
+    if text.is_empty() {
+        text.push_str("\nIt printed nothing.\n");
+    }
+    text
+}
+
+fn output(stream: Stream, excerpt: &Excerpt) -> String {
+    let text = excerpt.to_string();
+    let fence = fence_for(&text);
+    format!("\n{stream}:\n\n{fence}\n{}\n{fence}\n", text.trim_end())
+}
+
+/// Longer than any run of backticks inside, so that no content can close it.
+fn fence_for(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
+/// Fills each `{name}` once, left to right; what is filled in is not looked at again.
+fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut out = String::with_capacity(template.len() + 256);
+    let mut rest = template;
+    for (name, value) in values {
+        let slot = format!("{{{name}}}");
+        let Some((before, after)) = rest.split_once(&slot) else { continue };
+        out.push_str(before);
+        out.push_str(value);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}

@@ -1,0 +1,513 @@
+//! What a name promises about its value: nothing, perhaps a secret, surely a secret.
+//!
+//! Names are read as words (`dbPassword`, `DB_PASSWORD` and `db-password` are the same two), because
+//! `KEYBOARD` is no key and `tokenizer` no token.
+
+/// How much a name says about its value, from nothing to everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    None,
+    /// `key`, `auth`: the value has to look random.
+    Weak,
+    /// `pass`, `pw`: a password, or a test that passed.
+    Fair,
+    /// `api_key`, `token`: the value has to look like a value.
+    Strong,
+    /// `password`: people choose words.
+    Password,
+}
+
+/// Whether an environment variable of this name is to be kept from others.
+pub fn looks_secret(name: &str) -> bool {
+    match weigh(name) {
+        Weight::None => false,
+        Weight::Weak => words(name)
+            .last()
+            .is_some_and(|last| WEAK_BUT_KEPT.contains(&last.as_str()) || ends_in_key_or_pass(last)),
+        Weight::Fair | Weight::Strong | Weight::Password => true,
+    }
+}
+
+/// Of the weak words, those that name a secret when they end the name of a variable.
+const WEAK_BUT_KEPT: &[&str] =
+    &["key", "keys", "auth", "pass", "salt", "cookie", "cookies", "jwt", "pin", "bearer", "authorization"];
+
+/// A name that ends in one of these tells about a secret, or where one is, and holds none.
+const HARMLESS: &[&str] = &[
+    "agent",
+    "age",
+    "alg",
+    "algorithm",
+    "algo",
+    "alias",
+    "arn",
+    "attempts",
+    "available",
+    "bits",
+    "class",
+    "cmd",
+    "code",
+    "command",
+    "config_path",
+    "count",
+    "created",
+    "date",
+    "digest",
+    "dir",
+    "directory",
+    "disabled",
+    "email",
+    "enabled",
+    "endpoint",
+    "enum",
+    "env",
+    "error",
+    "errors",
+    "exists",
+    "expected",
+    "expiration",
+    "expires",
+    "expiry",
+    "field",
+    "fields",
+    "file",
+    "filename",
+    "files",
+    "fingerprint",
+    "folder",
+    "format",
+    "func",
+    "function",
+    "handler",
+    "hash",
+    "header",
+    "headers",
+    "help",
+    "hint",
+    "home",
+    "host",
+    "id",
+    "ids",
+    "index",
+    "info",
+    "input",
+    "interval",
+    "invalid",
+    "issuer",
+    "kind",
+    "label",
+    "len",
+    "length",
+    "lifetime",
+    "limit",
+    "list",
+    "location",
+    "manager",
+    "map",
+    "mask",
+    "max",
+    "message",
+    "method",
+    "min",
+    "missing",
+    "mode",
+    "model",
+    "name",
+    "names",
+    "namespace",
+    "num",
+    "number",
+    "offset",
+    "option",
+    "options",
+    "pair",
+    "parameter",
+    "params",
+    "parser",
+    "path",
+    "paths",
+    "pattern",
+    "period",
+    "placeholder",
+    "plugin",
+    "policy",
+    "port",
+    "position",
+    "prefix",
+    "prompt",
+    "protocol",
+    "provider",
+    "ref",
+    "regex",
+    "region",
+    "required",
+    "reset",
+    "role",
+    "rotation",
+    "rule",
+    "rules",
+    "schema",
+    "scheme",
+    "scope",
+    "scopes",
+    "selector",
+    "service",
+    "size",
+    "sock",
+    "socket",
+    "source",
+    "spec",
+    "state",
+    "status",
+    "store",
+    "strategy",
+    "strength",
+    "suffix",
+    "template",
+    "test",
+    "tests",
+    "text",
+    "time",
+    "timeout",
+    "timestamp",
+    "title",
+    "total",
+    "ttl",
+    "type",
+    "types",
+    "uri",
+    "url",
+    "usage",
+    "used",
+    "user",
+    "username",
+    "valid",
+    "validation",
+    "validator",
+    "verification",
+    "verified",
+    "version",
+];
+
+/// What makes a `key` a secret one when it stands before it.
+const SECRET_KEYS: &[&str] = &[
+    "access",
+    "account",
+    "admin",
+    "aes",
+    "api",
+    "app",
+    "application",
+    "auth",
+    "client",
+    "consumer",
+    "cookie",
+    "crypt",
+    "crypto",
+    "deploy",
+    "encryption",
+    "enc",
+    "gpg",
+    "hmac",
+    "jwt",
+    "license",
+    "master",
+    "pgp",
+    "priv",
+    "private",
+    "rsa",
+    "secret",
+    "server",
+    "service",
+    "session",
+    "shared",
+    "sign",
+    "signing",
+    "ssh",
+    "storage",
+    "subscription",
+    "team",
+    "user",
+    "webhook",
+    "write",
+];
+
+/// What makes a `key` an ordinary one when it stands before it.
+const PLAIN_KEYS: &[&str] = &[
+    "bucket",
+    "cache",
+    "column",
+    "config",
+    "dict",
+    "distribution",
+    "foreign",
+    "group",
+    "hash",
+    "host",
+    "idempotency",
+    "index",
+    "item",
+    "json",
+    "lock",
+    "lookup",
+    "map",
+    "message",
+    "natural",
+    "object",
+    "partition",
+    "primary",
+    "query",
+    "range",
+    "registry",
+    "routing",
+    "row",
+    "search",
+    "shard",
+    "sort",
+    "storage_object",
+    "unique",
+];
+
+const WEAK: &[&str] = &[
+    "api",
+    "auth",
+    "authorization",
+    "bearer",
+    "cert",
+    "cookie",
+    "cookies",
+    "dsn",
+    "jwt",
+    "key",
+    "keys",
+    "login",
+    "nonce",
+    "oauth",
+    "otp",
+    "pass",
+    "pat",
+    "pin",
+    "pw",
+    "salt",
+    "session",
+    "sid",
+    "sig",
+    "signature",
+];
+
+pub(super) fn weigh(name: &str) -> Weight {
+    // A shell's own, and too common in logs.
+    if matches!(name, "PWD" | "OLDPWD" | "pwd") {
+        return Weight::None;
+    }
+    let mut words = words(name);
+    // `access_token4`, `password2`, `apikeyforfoo` are still what they were.
+    while words.len() > 1 && words.last().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
+        words.pop();
+    }
+    let Some(last) = words.last() else { return Weight::None };
+    let said = |word: &str| words.iter().any(|each| each == word);
+    if HARMLESS.contains(&last.as_str()) || said("public") || said("pub") || said("example") {
+        return Weight::None;
+    }
+    if words.iter().any(|word| is_password(word)) {
+        return Weight::Password;
+    }
+    if words.iter().any(|word| is_secret(word)) || ends_in_token(&words) || has_secret_key(&words) {
+        return Weight::Strong;
+    }
+    if matches!(last.as_str(), "pass" | "pw") || (last.ends_with("pass") && ends_in_key_or_pass(last)) {
+        return Weight::Fair;
+    }
+    let before = words.len().checked_sub(2).map(|at| words[at].as_str());
+    let plain =
+        matches!(last.as_str(), "key" | "keys") && before.is_some_and(|word| PLAIN_KEYS.contains(&word));
+    if !plain && (WEAK.contains(&last.as_str()) || ends_in_key_or_pass(last)) {
+        Weight::Weak
+    } else {
+        Weight::None
+    }
+}
+
+fn is_password(word: &str) -> bool {
+    ["password", "passwd", "passphrase", "passwort", "passcode"].iter().any(|each| word.contains(each))
+        || matches!(word, "pwd" | "passwords" | "psw" | "pswd")
+        || (word.ends_with("pwd") && word != "oldpwd")
+}
+
+fn is_secret(word: &str) -> bool {
+    word.starts_with("credential")
+        || matches!(word, "secret" | "secrets" | "creds" | "cred")
+        || (word.ends_with("secret") && word.len() > 6)
+        || (word.starts_with("secret") && !word.starts_with("secretar") && !word.starts_with("secretl"))
+        || [
+            "apikey",
+            "accesskey",
+            "secretkey",
+            "privatekey",
+            "privkey",
+            "authkey",
+            "authtoken",
+            "accesstoken",
+        ]
+        .iter()
+        .any(|each| word.contains(each))
+        || word.contains("connectionstring")
+}
+
+/// `token` and what ends in it. `tokens` are counted more often than kept.
+fn ends_in_token(words: &[String]) -> bool {
+    let at = |back: usize| words.len().checked_sub(back).map_or("", |at| words[at].as_str());
+    let token = |word: &str| word.ends_with("token") && word != "nontoken";
+    let tail = ["value", "key", "str", "string", "sec", "base64", "b64", "raw", "data"];
+    token(at(1))
+        || (tail.contains(&at(1)) && token(at(2)))
+        || (at(1) == "tokens" && ["api", "auth", "access", "secret", "refresh", "bearer"].contains(&at(2)))
+        || (at(1) == "string" && at(2) == "connection")
+}
+
+fn has_secret_key(words: &[String]) -> bool {
+    words
+        .windows(2)
+        .any(|pair| matches!(pair[1].as_str(), "key" | "keys") && SECRET_KEYS.contains(&pair[0].as_str()))
+}
+
+/// Words that were joined without a seam: `dbpass`, `hostkey`.
+fn ends_in_key_or_pass(word: &str) -> bool {
+    let ordinary = [
+        "monkey",
+        "turkey",
+        "donkey",
+        "hotkey",
+        "whiskey",
+        "hockey",
+        "jockey",
+        "bypass",
+        "compass",
+        "askpass",
+        "surpass",
+        "trespass",
+        "encompass",
+    ];
+    (word.ends_with("key") || word.ends_with("pass")) && !ordinary.iter().any(|each| word.ends_with(each))
+}
+
+/// `AWSSecretKey_2` → aws, secret, key, 2
+pub(super) fn words(name: &str) -> Vec<String> {
+    let bytes = name.as_bytes();
+    let mut words = Vec::new();
+    let mut word = String::new();
+    for (at, &byte) in bytes.iter().enumerate() {
+        if !byte.is_ascii_alphanumeric() {
+            close(&mut word, &mut words);
+            continue;
+        }
+        if at > 0 && begins_word(bytes, at) {
+            close(&mut word, &mut words);
+        }
+        word.push(char::from(byte.to_ascii_lowercase()));
+    }
+    close(&mut word, &mut words);
+    words
+}
+
+fn close(word: &mut String, words: &mut Vec<String>) {
+    if !word.is_empty() {
+        words.push(std::mem::take(word));
+    }
+}
+
+/// `oA`, `a1`, and the last capital of `ABc` begin a word. A digit inside lower case (`oauth2`,
+/// `base64`) ends one, which is all the same here.
+fn begins_word(bytes: &[u8], at: usize) -> bool {
+    let (before, here, after) = (bytes[at - 1], bytes[at], bytes.get(at + 1).copied().unwrap_or(b'_'));
+    (before.is_ascii_lowercase() && here.is_ascii_uppercase())
+        || (before.is_ascii_uppercase() && here.is_ascii_uppercase() && after.is_ascii_lowercase())
+        || (before.is_ascii_alphabetic() && here.is_ascii_digit())
+        || (before.is_ascii_digit() && here.is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_variables_that_hold_secrets_are_recognised() {
+        for name in [
+            "API_KEY",
+            "GITHUB_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "DB_PASSWORD",
+            "PGPASSWORD",
+            "MYSQL_PWD",
+            "npm_config__auth",
+            "ANTHROPIC_API_KEY",
+            "STRIPE_SECRET",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "SSH_KEY",
+            "VAULT_TOKEN",
+            "DBPASS",
+            "SECRET_KEY_BASE",
+            "JWT_SECRET",
+            "SIGNING_KEY_2",
+            "AZURE_STORAGE_CONNECTION_STRING",
+            "dbPassword",
+            "NPM_AUTH",
+            "DOCKER_PASS",
+            "SESSION_COOKIE",
+            "OPENAI_APIKEY",
+            "CARGO_REGISTRY_TOKEN",
+            "ENCRYPTION_PASSPHRASE",
+            "AWS_SESSION_TOKEN",
+        ] {
+            assert!(looks_secret(name), "{name} holds a secret");
+        }
+    }
+
+    #[test]
+    fn names_that_only_sound_like_secrets_are_left_alone() {
+        for name in [
+            "PATH",
+            "HOME",
+            "PWD",
+            "OLDPWD",
+            "KEYBOARD",
+            "KEYMAP",
+            "SSH_AUTH_SOCK",
+            "GPG_TTY",
+            "XAUTHORITY",
+            "SSH_ASKPASS",
+            "PASSWORD_STORE_DIR",
+            "TOKENIZERS_PARALLELISM",
+            "MAX_TOKENS",
+            "TOKEN_LIMIT",
+            "AUTHOR",
+            "GIT_AUTHOR_NAME",
+            "MONKEY",
+            "COMPASS",
+            "PUBLIC_KEY",
+            "SECRETARY",
+            "DBUS_SESSION_BUS_ADDRESS",
+            "XDG_SESSION_TYPE",
+            "API_URL",
+            "PRIMARY_KEY",
+            "PASSWORD_MIN_LENGTH",
+            "KEY_FILE",
+            "TERM",
+            "LANG",
+            "CARGO_HOME",
+            "SECRET_NAME",
+            "",
+        ] {
+            assert!(!looks_secret(name), "{name} holds no secret");
+        }
+    }
+
+    #[test]
+    fn names_are_read_as_words() {
+        assert_eq!(words("AWSSecretKey_2"), ["aws", "secret", "key", "2"]);
+        assert_eq!(words("--super-secret_token"), ["super", "secret", "token"]);
+        assert_eq!(words("OktaApiToken"), ["okta", "api", "token"]);
+        assert_eq!(words("ключ"), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,282 @@
+//! A run in words: the plan as it stands, and a line for each thing that happened.
+//!
+//! Used by the terminal, the progress file and, later, by agents that ask for the plan. No colour, no
+//! width, no clock: whoever shows it adds those.
+
+use std::fmt::Write as _;
+
+use crate::event::{AttemptEnd, Choice, Event, RunOutcome, Subject};
+use crate::plan::{Check, Contract, Needs};
+use crate::run::{PostState, Run, StepState};
+
+/// The plan as it stands, for reading.
+pub fn plan(run: &Run) -> String {
+    let (done, total) = run.progress();
+    let mut out = format!("{}\n", run.plan.title);
+    let _ = writeln!(
+        out,
+        "stage {} · {done}/{total} steps · revision {}",
+        run.stage.word(),
+        run.revision.short()
+    );
+    if let Some(by) = &run.approved_by {
+        let _ = writeln!(out, "approved by {by}");
+    }
+    if let Some(question) = &run.question {
+        let _ = writeln!(out, "question open: {question}");
+    }
+    match run.plan.touches.as_deref() {
+        None => out.push_str("touches: not declared: the agent could edit its own checks\n"),
+        Some(globs) => {
+            let globs: Vec<&str> = globs.iter().map(|glob| glob.value.as_str()).collect();
+            let _ = writeln!(out, "touches: {}", globs.join(", "));
+        }
+    }
+    for (step, state) in run.steps() {
+        let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
+        let _ = writeln!(out, "\n{mark} {}. {}", step.number, step.title);
+        let target = step.target.as_ref().map_or("-", |target| target.value.as_str());
+        let _ = writeln!(out, "   target {target}{}", needs(&step.needs));
+        if let Some(task) = &step.task {
+            for line in task.value.trim().lines() {
+                let _ = writeln!(out, "   {line}");
+            }
+        }
+        for (name, check) in [("precondition", &step.precondition), ("contract", &step.contract)] {
+            if let Some(check) = check {
+                contract(&mut out, name, check);
+            }
+        }
+        let _ = writeln!(out, "   on_fail {}", run.on_fail(step.number));
+        match &state.state {
+            StepState::Blocked { reason } => {
+                let _ = writeln!(out, "   waits for a person: {reason}");
+            }
+            StepState::Waived { by } => {
+                let _ = writeln!(out, "   waived by {by}");
+            }
+            StepState::Pending
+            | StepState::Running { .. }
+            | StepState::Ended { .. }
+            | StepState::Passed
+            | StepState::Failed => {}
+        }
+    }
+    for (post, state) in run.postconditions() {
+        let mark = match state {
+            PostState::Open => "·",
+            PostState::Held => "✅",
+            PostState::Broke(_) => "❌",
+        };
+        let _ = writeln!(out, "\n{mark} postcondition {}. {}", post.number, post.description);
+        if let Some(check) = &post.contract {
+            contract(&mut out, "contract", check);
+        }
+    }
+    out
+}
+
+fn needs(needs: &Needs) -> String {
+    match needs {
+        Needs::Before => String::new(),
+        Needs::Steps(steps) if steps.is_empty() => " · needs nothing".to_owned(),
+        Needs::Steps(steps) => {
+            let steps: Vec<String> = steps.iter().map(|step| step.value.to_string()).collect();
+            format!(" · needs {}", steps.join(", "))
+        }
+    }
+}
+
+fn contract(out: &mut String, name: &str, contract: &Contract) {
+    match &contract.check {
+        Check::Shell(shell) => {
+            let mut lines = shell.command.trim_end().lines();
+            let _ = writeln!(out, "   {name} $ {}", lines.next().unwrap_or_default());
+            for line in lines {
+                let _ = writeln!(out, "   {:width$}   {line}", "", width = name.len());
+            }
+            for expectation in &shell.expectations {
+                let _ = writeln!(out, "   {:width$} = {}", "", expectation.value, width = name.len());
+            }
+        }
+        Check::Human => {
+            let _ = writeln!(out, "   {name}: a person confirms");
+        }
+        Check::Judge { .. } => {
+            let _ = writeln!(out, "   {name}: a model judges");
+        }
+    }
+}
+
+/// What one event means, in a line. `None` for what only the fold needs.
+pub fn event(run: &Run, event: &Event) -> Option<Line> {
+    let (symbol, words) = match event {
+        Event::PlanCreated { task_count, .. } => (Symbol::Note, format!("plan recorded, {task_count} steps")),
+        Event::PlanRewritten { changes, .. } => (Symbol::Note, format!("plan changed: {}", list(changes))),
+        Event::PlanVerified { warnings: 0, .. } => (Symbol::Note, "static checks passed".to_owned()),
+        Event::PlanVerified { warnings, .. } => {
+            (Symbol::Note, format!("static checks passed, {warnings} warnings"))
+        }
+        Event::ApprovalRequested { .. } => (Symbol::Waiting, "waits for approval".to_owned()),
+        Event::Approved { by, revision, .. } => {
+            (Symbol::Note, format!("revision {} approved by {by}", revision.short()))
+        }
+        Event::Rejected { reason, by, .. } => (Symbol::Bad, format!("rejected by {by}: {reason}")),
+        Event::QuestionAsked { question, by, .. } => (Symbol::Waiting, format!("{by} asks: {question}")),
+        Event::StepStarted { attempt: 1, target, .. } => (Symbol::Begun, format!("given to {target}")),
+        Event::StepStarted { attempt, target, .. } => {
+            (Symbol::Begun, format!("given to {target}, attempt {attempt}"))
+        }
+        Event::StepClaimed { evidence, .. } => {
+            (Symbol::Claim, format!("the agent claims “{}”", one_line(evidence)))
+        }
+        Event::AttemptEnded { end, report, .. } => (Symbol::Note, ended(end, report)?),
+        Event::AttemptLost { attempt, .. } => {
+            (Symbol::Bad, format!("attempt {attempt} was lost with the harness; it uses up no retry"))
+        }
+        // The step's own line says it.
+        Event::Judged { subject: Subject::Contract(_), verdict, .. } if verdict.held() => return None,
+        Event::Judged { subject, verdict, .. } => {
+            let what = match subject {
+                Subject::Precondition(_) => "precondition".to_owned(),
+                Subject::Contract(_) => "contract".to_owned(),
+                Subject::Postcondition(number) => format!("postcondition {number}"),
+            };
+            let symbol = if verdict.held() { Symbol::Good } else { Symbol::Bad };
+            (symbol, format!("checked: {what} {}{}", verdict.outcome, because(verdict)))
+        }
+        Event::StepPassed { result, .. } => (Symbol::Passed, result.clone()),
+        Event::StepFailed { error, .. } => (Symbol::Failed, error.clone()),
+        Event::StepWaived { by, reason, .. } => (Symbol::Waived, format!("waived by {by}: {reason}")),
+        Event::FailureDetected { .. } => return None,
+        Event::FailureClassified { failure_type, rule, .. } => {
+            (Symbol::Note, format!("classified as {}: {rule}", failure_type.word()))
+        }
+        Event::RecoveryApplied { outcome, .. } => (Symbol::Note, outcome.clone()),
+        Event::Escalated { reason, .. } => (Symbol::Blocked, format!("waits for a person: {reason}")),
+        Event::Answered { choice, by, note, .. } => (Symbol::Note, answered(*choice, by, note)),
+        Event::LawChanged { changes } => {
+            (Symbol::Bad, format!("the plan file is not what was approved: {}", list(changes)))
+        }
+        Event::TamperDetected { what, .. } => (Symbol::Bad, format!("tampering: {what}")),
+        Event::RunEnded { outcome, summary } => {
+            let (symbol, word) = match outcome {
+                RunOutcome::Done => (Symbol::Passed, "done"),
+                RunOutcome::Failed => (Symbol::Failed, "failed"),
+            };
+            let words = format!(
+                "plan {word}: {} completed, {} failed, {} skipped",
+                summary.completed, summary.failed, summary.skipped
+            );
+            (symbol, words)
+        }
+    };
+    let total = run.plan.steps.len() as u32;
+    let step = event.step().map(|number| (number.0, run.title(number).unwrap_or_default().to_owned()));
+    Some(Line { symbol, step, total, words })
+}
+
+/// A line about what happened, not yet dressed for any medium.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub symbol: Symbol,
+    /// Number and title.
+    pub step: Option<(u32, String)>,
+    pub total: u32,
+    pub words: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symbol {
+    /// The step is over.
+    Passed,
+    Failed,
+    Blocked,
+    Waived,
+    /// Something along the way.
+    Begun,
+    Claim,
+    Good,
+    Bad,
+    Waiting,
+    Note,
+}
+
+impl Symbol {
+    pub fn text(self) -> &'static str {
+        match self {
+            Symbol::Passed => "✅",
+            Symbol::Failed => "❌",
+            Symbol::Blocked => "⛔",
+            Symbol::Waived => "⏭",
+            Symbol::Begun => "▶",
+            Symbol::Claim => "…",
+            Symbol::Good => "✓",
+            Symbol::Bad => "✗",
+            Symbol::Waiting => "⏳",
+            Symbol::Note => "·",
+        }
+    }
+}
+
+/// `[Step 2/4] ✓ Title: words`.
+impl std::fmt::Display for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.step {
+            Some((number, title)) => {
+                write!(f, "[Step {number}/{}] {} {title}: {}", self.total, self.symbol.text(), self.words)
+            }
+            None => write!(f, "{} {}", self.symbol.text(), self.words),
+        }
+    }
+}
+
+/// Its normal end is said by the claim and the verdict; only the unusual needs a line.
+fn ended(end: &AttemptEnd, report: &str) -> Option<String> {
+    let how = match end {
+        AttemptEnd::Exited { exit_code: 0 } => return None,
+        AttemptEnd::Exited { exit_code } => format!("the agent exited with {exit_code}"),
+        AttemptEnd::Signalled { signal } => format!("the agent was ended by signal {signal}"),
+        AttemptEnd::TimedOut => "the agent ran out of time and was ended".to_owned(),
+        AttemptEnd::NotStarted { reason } => format!("the agent could not be started: {reason}"),
+    };
+    Some(if report.is_empty() { how } else { format!("{how}: {}", one_line(report)) })
+}
+
+fn answered(choice: Choice, by: &str, note: &str) -> String {
+    let word = match choice {
+        Choice::Retry => "retry",
+        Choice::Skip => "skip",
+        Choice::Abort => "abort",
+        Choice::Revise => "revise",
+        Choice::Confirm => "confirm",
+    };
+    if note.is_empty() { format!("{by} answered {word}") } else { format!("{by} answered {word}: {note}") }
+}
+
+/// The last line a failed check printed, where the reason usually is.
+fn because(verdict: &crate::verdict::Verdict) -> String {
+    if verdict.held() {
+        return String::new();
+    }
+    let text = [&verdict.stderr, &verdict.stdout]
+        .into_iter()
+        .map(|excerpt| if excerpt.tail.is_empty() { &excerpt.head } else { &excerpt.tail })
+        .find_map(|text| text.lines().rev().find(|line| !line.trim().is_empty()));
+    match text {
+        Some(line) => format!(" — {}", one_line(line)),
+        None => String::new(),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(200) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line,
+    }
+}
+
+fn list(changes: &[String]) -> String {
+    if changes.is_empty() { "no difference in meaning".to_owned() } else { changes.join("; ") }
+}

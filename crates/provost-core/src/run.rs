@@ -1,0 +1,548 @@
+//! The state of a plan: the fold of its events, and questions about it.
+//!
+//! [`Run::apply`] is the only thing that changes a run, and it only ever looks at an event. Reading a
+//! log from its start gives the same run on every machine and after every crash.
+//!
+//! **Invariant:** `apply` decides nothing. If two runs differ, their logs differ.
+
+use std::collections::BTreeSet;
+
+use crate::chain::Hash;
+use crate::event::{Approver, Choice, Event, NamedFile, Revision, RunOutcome, Subject, Summary};
+use crate::law;
+use crate::parse;
+use crate::plan::{Check, Mark, Needs, OnFail, Plan, StepNumber};
+use crate::verdict::{Excerpt, Verdict};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    #[default]
+    Draft,
+    Verified,
+    Approved,
+    InProgress,
+    Done,
+    Failed,
+}
+
+impl Stage {
+    pub const ALL: [Stage; 6] =
+        [Stage::Draft, Stage::Verified, Stage::Approved, Stage::InProgress, Stage::Done, Stage::Failed];
+
+    /// As it stands in the frontmatter and in `--json`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Stage::Draft => "draft",
+            Stage::Verified => "verified",
+            Stage::Approved => "approved",
+            Stage::InProgress => "in-progress",
+            Stage::Done => "done",
+            Stage::Failed => "failed",
+        }
+    }
+}
+
+/// A plan as the log knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// The sequence number of the last event that was applied.
+    pub seq: u64,
+    pub text: String,
+    pub plan: Plan,
+    pub law: Option<Hash>,
+    pub revision: Revision,
+    pub base: Option<String>,
+    pub files: Vec<NamedFile>,
+    pub stage: Stage,
+    pub approved_by: Option<Approver>,
+    /// The revision the gate was last opened for.
+    pub requested: Option<Revision>,
+    pub question: Option<String>,
+    pub rejection: Option<(Revision, String)>,
+    steps: Vec<StepRun>,
+    postconditions: Vec<PostState>,
+    ready: Ready,
+}
+
+/// What happened to a step.
+#[derive(Clone, Debug)]
+pub struct StepRun {
+    pub state: StepState,
+    /// Attempts dispatched in all.
+    pub attempts: u32,
+    /// Attempts whose contract did not hold since the last fresh start.
+    pub failures: u32,
+    /// Attempts lost to crashes in a row.
+    pub losses: u32,
+    /// What the judge saw last; output only where it did not hold.
+    pub verdict: Option<Verdict>,
+    /// What the agent said last.
+    pub claim: Option<String>,
+    pub precondition_held: bool,
+    digest: Hash,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepState {
+    Pending,
+    /// An attempt was dispatched and its end is not in the log.
+    Running {
+        attempt: u32,
+    },
+    /// The agent is gone; the judge has the word.
+    Ended {
+        attempt: u32,
+    },
+    Passed,
+    Failed,
+    /// A person decides.
+    Blocked {
+        reason: String,
+    },
+    Waived {
+        by: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PostState {
+    Open,
+    Held,
+    Broke(Box<Verdict>),
+}
+
+/// Which pending steps have everything they need, kept up to date in constant time per event.
+#[derive(Clone, Debug, Default)]
+struct Ready {
+    steps: BTreeSet<StepNumber>,
+    /// Running or ended, not judged.
+    under_way: BTreeSet<StepNumber>,
+    /// How many needs of each step are still open.
+    open_needs: Vec<u32>,
+    /// Who waits for each step by name.
+    waiters: Vec<Vec<u32>>,
+    /// How many steps from the first on are over without a gap.
+    prefix: usize,
+    settled: u32,
+    failed: u32,
+    blocked: u32,
+}
+
+impl Run {
+    /// Reads a whole log.
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut run = Run::default();
+        for event in events {
+            run.apply(event);
+        }
+        run
+    }
+
+    pub fn exists(&self) -> bool {
+        self.law.is_some()
+    }
+
+    /// Some attempt was dispatched under this or an earlier revision.
+    pub fn started(&self) -> bool {
+        self.steps.iter().any(|step| step.attempts > 0)
+    }
+
+    pub fn step(&self, number: StepNumber) -> Option<&StepRun> {
+        self.steps.get((number.0 as usize).wrapping_sub(1))
+    }
+
+    pub fn steps(&self) -> impl Iterator<Item = (&crate::plan::Step, &StepRun)> {
+        self.plan.steps.iter().zip(&self.steps)
+    }
+
+    pub fn postconditions(&self) -> impl Iterator<Item = (&crate::plan::Postcondition, &PostState)> {
+        self.plan.postconditions.iter().zip(&self.postconditions)
+    }
+
+    pub fn postcondition(&self, number: u32) -> Option<&PostState> {
+        self.postconditions.get((number as usize).wrapping_sub(1))
+    }
+
+    /// Pending steps whose needs are met, in order.
+    pub fn ready(&self) -> impl Iterator<Item = StepNumber> {
+        self.ready.steps.iter().copied()
+    }
+
+    /// Steps with an attempt that is not judged yet, in order.
+    pub fn under_way(&self) -> impl Iterator<Item = StepNumber> {
+        self.ready.under_way.iter().copied()
+    }
+
+    /// Every step has passed or was waived by a person.
+    pub fn all_settled(&self) -> bool {
+        !self.steps.is_empty() && self.ready.settled as usize == self.steps.len()
+    }
+
+    pub fn any_blocked(&self) -> bool {
+        self.ready.blocked > 0
+    }
+
+    pub fn any_failed(&self) -> bool {
+        self.ready.failed > 0
+    }
+
+    /// Passed or waived, of all.
+    pub fn progress(&self) -> (u32, u32) {
+        (self.ready.settled, self.steps.len() as u32)
+    }
+
+    pub fn on_fail(&self, number: StepNumber) -> OnFail {
+        self.plan
+            .step(number)
+            .and_then(|step| step.on_fail.as_ref())
+            .map(|on_fail| on_fail.value.clone())
+            .unwrap_or_default()
+    }
+
+    pub fn title(&self, number: StepNumber) -> Option<&str> {
+        self.plan.step(number).map(|step| step.title.as_str())
+    }
+
+    pub fn summary(&self) -> Summary {
+        let count = |wanted: fn(&StepState) -> bool| {
+            self.steps.iter().filter(|step| wanted(&step.state)).count() as u32
+        };
+        Summary {
+            completed: count(|state| matches!(state, StepState::Passed)),
+            failed: count(|state| matches!(state, StepState::Failed)),
+            skipped: count(|state| matches!(state, StepState::Waived { .. })),
+        }
+    }
+
+    /// The step's check is a person's word.
+    pub fn confirmed_by_person(&self, number: StepNumber) -> bool {
+        let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
+        matches!(contract.map(|contract| &contract.check), Some(Check::Human))
+    }
+
+    /// What stands in front of the step's title.
+    pub fn mark(&self, number: StepNumber) -> Option<Mark> {
+        match self.step(number)?.state {
+            StepState::Pending => None,
+            StepState::Running { .. } | StepState::Ended { .. } => Some(Mark::Running),
+            StepState::Passed => Some(Mark::Passed),
+            StepState::Failed => Some(Mark::Failed),
+            StepState::Blocked { .. } => Some(Mark::Blocked),
+            StepState::Waived { .. } => Some(Mark::Waived),
+        }
+    }
+
+    /// As `--json` says it.
+    pub fn state_word(&self, number: StepNumber) -> &'static str {
+        match self.step(number).map(|step| &step.state) {
+            None | Some(StepState::Pending) => "pending",
+            Some(StepState::Ended { .. }) if self.confirmed_by_person(number) => "claimed",
+            Some(StepState::Running { .. } | StepState::Ended { .. }) => "in_progress",
+            Some(StepState::Passed) => "passed",
+            Some(StepState::Failed) => "failed",
+            Some(StepState::Blocked { .. }) => "blocked",
+            Some(StepState::Waived { .. }) => "waived",
+        }
+    }
+
+    pub fn apply(&mut self, event: &Event) {
+        self.seq += 1;
+        match event {
+            Event::PlanCreated { text, revision, base, files, .. }
+            | Event::PlanRewritten { text, revision, base, files, .. } => {
+                self.take_law(text, revision, base, files);
+            }
+            Event::PlanVerified { .. } => self.stage = Stage::Verified,
+            Event::ApprovalRequested { revision, .. } => self.requested = Some(revision.clone()),
+            Event::Approved { by, .. } => {
+                self.stage = if self.started() { Stage::InProgress } else { Stage::Approved };
+                self.approved_by = Some(by.clone());
+                self.question = None;
+                self.rejection = None;
+            }
+            Event::Rejected { revision, reason, .. } => {
+                self.rejection = Some((revision.clone(), reason.clone()));
+                self.withdraw();
+            }
+            Event::QuestionAsked { question, .. } => {
+                self.question = Some(question.clone());
+                self.stage = self.stage.min(Stage::Verified);
+                self.approved_by = None;
+            }
+            Event::StepStarted { step, attempt, .. } => {
+                self.stage = Stage::InProgress;
+                self.set_state(*step, StepState::Running { attempt: *attempt });
+                if let Some(step) = self.step_mut(*step) {
+                    step.attempts = *attempt;
+                    step.claim = None;
+                }
+            }
+            Event::StepClaimed { step, evidence } => {
+                if let Some(step) = self.step_mut(*step) {
+                    step.claim = Some(evidence.clone());
+                }
+            }
+            Event::AttemptEnded { step, attempt, .. } => {
+                if let Some(step) = self.step_mut(*step) {
+                    step.losses = 0;
+                }
+                self.set_state(*step, StepState::Ended { attempt: *attempt });
+            }
+            Event::AttemptLost { step, cause, .. } => {
+                if let (Some(step), crate::event::LossCause::Crash) = (self.step_mut(*step), cause) {
+                    step.losses += 1;
+                }
+                self.set_state(*step, StepState::Pending);
+            }
+            Event::Judged { subject, verdict, .. } => self.judged(*subject, verdict),
+            Event::StepPassed { step, .. } => self.set_state(*step, StepState::Passed),
+            Event::StepFailed { step, .. } => self.set_state(*step, StepState::Failed),
+            Event::StepWaived { step, by, .. } => {
+                self.set_state(*step, StepState::Waived { by: by.clone() });
+            }
+            Event::FailureDetected { step, .. } => {
+                if let Some(step) = self.step_mut(*step) {
+                    step.failures += 1;
+                }
+            }
+            Event::RecoveryApplied { step, .. } => self.set_state(*step, StepState::Pending),
+            Event::Escalated { step: Some(step), reason } => {
+                self.set_state(*step, StepState::Blocked { reason: reason.clone() });
+            }
+            Event::Answered { step, choice, .. } => self.answered(*step, *choice),
+            Event::RunEnded { outcome, .. } => {
+                self.stage = match outcome {
+                    RunOutcome::Done => Stage::Done,
+                    RunOutcome::Failed => Stage::Failed,
+                };
+            }
+            // Kept for people; they change nothing that is decided.
+            Event::FailureClassified { .. }
+            | Event::Escalated { step: None, .. }
+            | Event::LawChanged { .. }
+            | Event::TamperDetected { .. } => {}
+        }
+    }
+
+    fn withdraw(&mut self) {
+        self.stage = Stage::Draft;
+        self.approved_by = None;
+        self.requested = None;
+    }
+
+    /// A new law. Steps whose own text is the same keep what they have achieved.
+    fn take_law(&mut self, text: &str, revision: &Revision, base: &Option<String>, files: &[NamedFile]) {
+        let plan = parse::plan(text).plan;
+        let before = std::mem::take(&mut self.steps);
+        self.steps = plan
+            .steps
+            .iter()
+            .map(|step| {
+                let digest = law::step_digest(text, step);
+                let index = (step.number.0 as usize).wrapping_sub(1);
+                match before.get(index) {
+                    Some(known) if known.digest == digest => known.under_new_law(),
+                    // Attempts are counted on, so that a late word of an old one fits no new one.
+                    Some(known) => StepRun { attempts: known.attempts, ..StepRun::new(digest) },
+                    None => StepRun::new(digest),
+                }
+            })
+            .collect();
+        self.postconditions = vec![PostState::Open; plan.postconditions.len()];
+        self.law = Some(law::digest(text, &plan));
+        self.text = text.to_owned();
+        self.plan = plan;
+        self.revision = revision.clone();
+        self.base = base.clone();
+        self.files = files.to_vec();
+        self.question = None;
+        self.withdraw();
+        self.ready = Ready::new(&self.plan, &self.steps);
+    }
+
+    fn judged(&mut self, subject: Subject, verdict: &Verdict) {
+        match subject {
+            Subject::Precondition(number) => {
+                if let Some(step) = self.step_mut(number) {
+                    step.precondition_held = verdict.held();
+                    step.verdict = Some(remembered(verdict));
+                }
+            }
+            Subject::Contract(number) => {
+                if let Some(step) = self.step_mut(number) {
+                    step.verdict = Some(remembered(verdict));
+                }
+            }
+            Subject::Postcondition(number) => {
+                let index = (number as usize).wrapping_sub(1);
+                if let Some(post) = self.postconditions.get_mut(index) {
+                    *post = if verdict.held() {
+                        PostState::Held
+                    } else {
+                        PostState::Broke(Box::new(remembered(verdict)))
+                    };
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, step: Option<StepNumber>, choice: Choice) {
+        match (choice, step) {
+            (Choice::Retry, Some(number)) => {
+                if let Some(step) = self.step_mut(number) {
+                    step.failures = 0;
+                    step.losses = 0;
+                    step.precondition_held = false;
+                }
+                self.set_state(number, StepState::Pending);
+                self.stage = Stage::InProgress;
+            }
+            (Choice::Retry, None) => {
+                for post in &mut self.postconditions {
+                    *post = PostState::Open;
+                }
+                self.stage = Stage::InProgress;
+            }
+            (Choice::Skip, Some(_)) => self.stage = Stage::InProgress,
+            (Choice::Revise, _) => self.withdraw(),
+            (Choice::Skip, None) | (Choice::Abort | Choice::Confirm, _) => {}
+        }
+    }
+
+    fn step_mut(&mut self, number: StepNumber) -> Option<&mut StepRun> {
+        self.steps.get_mut((number.0 as usize).wrapping_sub(1))
+    }
+
+    fn set_state(&mut self, number: StepNumber, state: StepState) {
+        let index = (number.0 as usize).wrapping_sub(1);
+        let Some(step) = self.steps.get_mut(index) else { return };
+        let before = std::mem::replace(&mut step.state, state);
+        self.ready.moved(index, &before, &self.steps, &self.plan);
+    }
+}
+
+impl StepRun {
+    fn new(digest: Hash) -> Self {
+        Self {
+            state: StepState::Pending,
+            attempts: 0,
+            failures: 0,
+            losses: 0,
+            verdict: None,
+            claim: None,
+            precondition_held: false,
+            digest,
+        }
+    }
+}
+
+impl StepRun {
+    /// What was achieved or is under way stays; what failed or waited starts afresh, since a person
+    /// has looked at the plan since.
+    fn under_new_law(&self) -> Self {
+        match self.state {
+            StepState::Passed
+            | StepState::Waived { .. }
+            | StepState::Running { .. }
+            | StepState::Ended { .. } => self.clone(),
+            StepState::Pending | StepState::Failed | StepState::Blocked { .. } => {
+                Self { attempts: self.attempts, ..Self::new(self.digest) }
+            }
+        }
+    }
+}
+
+impl StepState {
+    /// Over, in a way that lets others go on.
+    fn settled(&self) -> bool {
+        matches!(self, StepState::Passed | StepState::Waived { .. })
+    }
+}
+
+/// The output of a check that held is of no use to the next prompt.
+fn remembered(verdict: &Verdict) -> Verdict {
+    if !verdict.held() {
+        return verdict.clone();
+    }
+    Verdict { stdout: Excerpt::default(), stderr: Excerpt::default(), ..verdict.clone() }
+}
+
+impl Ready {
+    fn new(plan: &Plan, steps: &[StepRun]) -> Self {
+        let count = steps.len();
+        let mut ready =
+            Ready { open_needs: vec![0; count], waiters: vec![Vec::new(); count], ..Ready::default() };
+        for (index, step) in plan.steps.iter().enumerate() {
+            let Needs::Steps(needs) = &step.needs else { continue };
+            for need in needs {
+                let needed = (need.value.0 as usize).wrapping_sub(1);
+                if steps.get(needed).is_some_and(|step| !step.state.settled()) {
+                    ready.open_needs[index] += 1;
+                    ready.waiters[needed].push(index as u32);
+                }
+            }
+        }
+        ready.settled = steps.iter().filter(|step| step.state.settled()).count() as u32;
+        ready.failed = steps.iter().filter(|step| step.state == StepState::Failed).count() as u32;
+        ready.blocked = steps.iter().filter(|step| step.state.is_blocked()).count() as u32;
+        ready.prefix = steps.iter().take_while(|step| step.state.settled()).count();
+        for index in 0..count {
+            ready.refresh(index, steps, plan);
+        }
+        ready
+    }
+
+    fn moved(&mut self, index: usize, before: &StepState, steps: &[StepRun], plan: &Plan) {
+        let now = &steps[index].state;
+        count(&mut self.settled, before.settled(), now.settled());
+        count(&mut self.failed, *before == StepState::Failed, *now == StepState::Failed);
+        count(&mut self.blocked, before.is_blocked(), now.is_blocked());
+        self.refresh(index, steps, plan);
+        if !now.settled() || before.settled() {
+            return;
+        }
+        for waiter in std::mem::take(&mut self.waiters[index]) {
+            let waiter = waiter as usize;
+            self.open_needs[waiter] -= 1;
+            self.refresh(waiter, steps, plan);
+        }
+        while steps.get(self.prefix).is_some_and(|step| step.state.settled()) {
+            self.prefix += 1;
+        }
+        if self.prefix < steps.len() {
+            self.refresh(self.prefix, steps, plan);
+        }
+    }
+
+    fn refresh(&mut self, index: usize, steps: &[StepRun], plan: &Plan) {
+        let needs_met = match plan.steps[index].needs {
+            Needs::Before => self.prefix >= index,
+            Needs::Steps(_) => self.open_needs[index] == 0,
+        };
+        let number = StepNumber(index as u32 + 1);
+        if matches!(steps[index].state, StepState::Running { .. } | StepState::Ended { .. }) {
+            self.under_way.insert(number);
+        } else {
+            self.under_way.remove(&number);
+        }
+        if needs_met && steps[index].state == StepState::Pending {
+            self.steps.insert(number);
+        } else {
+            self.steps.remove(&number);
+        }
+    }
+}
+
+impl StepState {
+    fn is_blocked(&self) -> bool {
+        matches!(self, StepState::Blocked { .. })
+    }
+}
+
+fn count(counter: &mut u32, before: bool, now: bool) {
+    match (before, now) {
+        (false, true) => *counter += 1,
+        (true, false) => *counter -= 1,
+        (true, true) | (false, false) => {}
+    }
+}

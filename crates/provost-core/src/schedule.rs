@@ -1,0 +1,117 @@
+//! What is to be done next.
+//!
+//! Read the run, say the actions; somebody else performs them. After a crash the same call on the same
+//! log gives the next right thing, so there is no resume code anywhere.
+//!
+//! **Invariant:** an attempt whose end is not in the log is judged before it is dispatched again.
+
+use std::collections::BTreeSet;
+
+use crate::event::Subject;
+use crate::plan::StepNumber;
+use crate::run::{PostState, Run, Stage, StepState};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Action {
+    /// Give the step to an agent.
+    Dispatch { step: StepNumber },
+    /// Run a check whose time has come.
+    Judge { subject: Subject },
+    /// The harness died during this attempt: end what it left behind, and judge.
+    JudgeLost { step: StepNumber, attempt: u32 },
+    /// Everything is over and held.
+    End,
+}
+
+impl Action {
+    /// What an action is about; no two actions about the same thing are under way together.
+    fn about(self) -> Option<StepNumber> {
+        match self {
+            Action::Dispatch { step } | Action::JudgeLost { step, .. } => Some(step),
+            Action::Judge { subject: Subject::Contract(step) | Subject::Precondition(step) } => Some(step),
+            Action::Judge { subject: Subject::Postcondition(_) } | Action::End => None,
+        }
+    }
+}
+
+/// What this process is doing right now, which the log cannot know.
+#[derive(Clone, Debug, Default)]
+pub struct InHand {
+    actions: Vec<Action>,
+    steps: BTreeSet<StepNumber>,
+}
+
+impl InHand {
+    pub fn take(&mut self, action: Action) {
+        self.actions.push(action);
+        self.steps.extend(action.about());
+    }
+
+    pub fn done(&mut self, action: Action) {
+        self.actions.retain(|held| *held != action);
+        if let Some(step) = action.about() {
+            self.steps.remove(&step);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.actions.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+}
+
+/// The actions to begin now, at most as many as `jobs` leaves room for.
+pub fn next(run: &Run, in_hand: &InHand, jobs: usize) -> Vec<Action> {
+    if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+        return Vec::new();
+    }
+    let room = jobs.saturating_sub(in_hand.len());
+    let mut actions: Vec<Action> = to_judge(run, in_hand).take(room).collect();
+    // Don't go past a failed step, nor past one a person must decide about.
+    if run.any_failed() || run.any_blocked() {
+        return actions;
+    }
+    let free = run.ready().filter(|step| !in_hand.steps.contains(step));
+    actions.extend(free.take(room - actions.len()).map(|step| open(run, step)));
+    if actions.is_empty() && in_hand.is_empty() && run.all_settled() {
+        actions.push(finish(run));
+    }
+    actions
+}
+
+/// Steps whose agent is gone, or was lost with the harness.
+fn to_judge<'a>(run: &'a Run, in_hand: &'a InHand) -> impl Iterator<Item = Action> + 'a {
+    run.under_way().filter(|number| !in_hand.steps.contains(number)).filter_map(|number| {
+        match run.step(number)?.state {
+            StepState::Running { attempt } => Some(Action::JudgeLost { step: number, attempt }),
+            StepState::Ended { .. } if run.confirmed_by_person(number) => None,
+            StepState::Ended { .. } => Some(Action::Judge { subject: Subject::Contract(number) }),
+            StepState::Pending
+            | StepState::Passed
+            | StepState::Failed
+            | StepState::Blocked { .. }
+            | StepState::Waived { .. } => None,
+        }
+    })
+}
+
+fn open(run: &Run, step: StepNumber) -> Action {
+    let gated = run.plan.step(step).is_some_and(|step| step.precondition.is_some());
+    let held = run.step(step).is_some_and(|step| step.precondition_held);
+    if gated && !held {
+        Action::Judge { subject: Subject::Precondition(step) }
+    } else {
+        Action::Dispatch { step }
+    }
+}
+
+fn finish(run: &Run) -> Action {
+    let open = run.postconditions().find(|(_, state)| **state == PostState::Open);
+    match open {
+        Some((postcondition, _)) => Action::Judge { subject: Subject::Postcondition(postcondition.number) },
+        None => Action::End,
+    }
+}

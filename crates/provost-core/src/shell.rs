@@ -1,0 +1,126 @@
+//! What a contract's shell text gives away.
+//!
+//! A small lexer of our own: it knows words, quotes, operators, here-documents and substitutions, which is
+//! enough to name the commands a check calls and to see how its exit code comes about. Whether the text is
+//! valid bash is for `bash -n` to say.
+//!
+//! **Invariant:** linear in the text, and it never guesses: a command word that is not literal is unknown.
+
+use std::borrow::Cow;
+
+mod lex;
+mod names;
+
+pub use lex::read;
+pub use names::{files, is_assignment, named_files, relative_path, tools};
+
+/// A script as a flat list of its simple commands.
+#[derive(Debug, Default)]
+pub struct Script {
+    pub words: Vec<Word>,
+    /// In the order of the text, those inside `$(…)` after the command they belong to.
+    pub commands: Vec<Command>,
+    /// Names of functions the script defines, as spans of the text.
+    pub functions: Vec<(usize, usize)>,
+    /// `<like-this>`: a placeholder nobody filled in.
+    pub placeholders: Vec<(usize, usize)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Word {
+    pub start: usize,
+    pub end: usize,
+    /// It has quotes or backslashes.
+    pub quoted: bool,
+    /// Its value is known only when it runs: expansions, globs, substitutions.
+    pub expands: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// Index of its first word in `Script::words`, and how many there are.
+    pub first: usize,
+    pub count: usize,
+    pub start: usize,
+    pub end: usize,
+    /// Part of the outermost list, and not of a loop, a function or a substitution.
+    pub top: bool,
+    /// A loop, a condition, a group: taken as one thing.
+    pub compound: bool,
+    pub negated: bool,
+    /// What stands between it and the command after it.
+    pub then: Join,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Join {
+    /// The end of the script or of what encloses it.
+    End,
+    /// `;` or a new line.
+    Next,
+    And,
+    Or,
+    Pipe,
+    Background,
+}
+
+impl Script {
+    pub fn words_of(&self, command: &Command) -> &[Word] {
+        self.words.get(command.first..command.first + command.count).unwrap_or(&[])
+    }
+
+    /// The commands of the outermost list.
+    pub fn top(&self) -> impl Iterator<Item = &Command> {
+        self.commands.iter().filter(|command| command.top)
+    }
+}
+
+impl Word {
+    pub fn raw<'t>(&self, text: &'t str) -> &'t str {
+        text.get(self.start..self.end).unwrap_or("")
+    }
+
+    /// The word as bash would pass it, if that can be known.
+    pub fn literal<'t>(&self, text: &'t str) -> Option<Cow<'t, str>> {
+        if self.expands {
+            return None;
+        }
+        let raw = self.raw(text);
+        if !self.quoted {
+            return Some(Cow::Borrowed(raw));
+        }
+        Some(Cow::Owned(unquoted(raw)))
+    }
+}
+
+/// Removes quotes and backslashes from a word without expansions.
+fn unquoted(raw: &str) -> String {
+    let mut value = String::with_capacity(raw.len());
+    let mut chars = raw.chars();
+    let mut quote = None;
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            (Some('\''), c) => value.push(c),
+            (None, '\\') => match chars.next() {
+                Some('\n') | None => {}
+                Some(next) => value.push(next),
+            },
+            (Some(_), '\\') => match chars.next() {
+                Some('\n') | None => {}
+                Some(next) => {
+                    if !matches!(next, '"' | '\\' | '$' | '`') {
+                        value.push('\\');
+                    }
+                    value.push(next);
+                }
+            },
+            (_, c) => value.push(c),
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,576 @@
+//! From the bytes of a script to its simple commands.
+//!
+//! One pass, one cursor. Substitutions are read by the same code one level deeper, so each byte is
+//! visited once; nesting beyond a limit is skipped as text.
+
+use super::{Command, Join, Script, Word};
+
+const DEEPEST: u32 = 48;
+
+/// Reads a script; whatever it is, it ends.
+pub fn read(text: &str) -> Script {
+    let mut lexer = Lexer {
+        bytes: text.as_bytes(),
+        at: 0,
+        depth: 0,
+        backtick: false,
+        script: Script::default(),
+        pending: Vec::new(),
+        documents: Vec::new(),
+    };
+    while lexer.at < lexer.bytes.len() {
+        let before = lexer.at;
+        lexer.list(Until::End);
+        // A stray closing bracket ends a list; go on after it.
+        if lexer.at == before {
+            lexer.at += 1;
+        }
+    }
+    lexer.script
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    End,
+    Parenthesis,
+    Backtick,
+}
+
+struct Lexer<'t> {
+    bytes: &'t [u8],
+    at: usize,
+    depth: u32,
+    /// The innermost substitution is one of backticks.
+    backtick: bool,
+    script: Script,
+    /// Words of the commands that are being read, the innermost last.
+    pending: Vec<Word>,
+    /// Here-documents whose bodies start on the next line: the delimiter, and whether tabs are cut.
+    documents: Vec<(usize, usize, bool)>,
+}
+
+/// The command that is being read.
+struct Current {
+    /// Where its words begin in `pending`.
+    base: usize,
+    start: Option<usize>,
+    negated: bool,
+    /// The next word is the target of a redirection.
+    redirected: bool,
+    in_brackets: bool,
+}
+
+impl Current {
+    fn new(base: usize) -> Self {
+        Self { base, start: None, negated: false, redirected: false, in_brackets: false }
+    }
+}
+
+impl Lexer<'_> {
+    fn peek(&self, ahead: usize) -> u8 {
+        self.bytes.get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    /// Reads commands until the enclosing construct ends; the closing byte is consumed.
+    fn list(&mut self, until: Until) {
+        let mut current = Current::new(self.pending.len());
+        // Open loops, conditions and groups; inside of one nothing is at the top.
+        let mut nest = 0u32;
+        let mut compound: Option<usize> = None;
+        while self.at < self.bytes.len() {
+            let byte = self.peek(0);
+            match byte {
+                b' ' | b'\t' | b'\r' => self.at += 1,
+                b'\\' if self.peek(1) == b'\n' => self.at += 2,
+                b'#' if current.in_brackets || self.starts_word() => self.comment(),
+                b'\n' => {
+                    self.end(&mut current, Join::Next, nest, compound);
+                    self.at += 1;
+                    self.bodies();
+                }
+                b';' if self.peek(1) == b';' && nest > 0 => {
+                    self.end(&mut current, Join::Next, nest, compound);
+                    self.at += 2;
+                    self.pattern();
+                }
+                b';' => {
+                    self.end(&mut current, Join::Next, nest, compound);
+                    self.at += 1;
+                }
+                b'&' if self.peek(1) == b'&' && !current.in_brackets => {
+                    self.end(&mut current, Join::And, nest, compound);
+                    self.at += 2;
+                }
+                b'&' if self.peek(1) == b'>' => {
+                    self.at += 2;
+                    current.redirected = true;
+                }
+                b'&' if !current.in_brackets => {
+                    self.end(&mut current, Join::Background, nest, compound);
+                    self.at += 1;
+                }
+                b'|' if self.peek(1) == b'|' && !current.in_brackets => {
+                    self.end(&mut current, Join::Or, nest, compound);
+                    self.at += 2;
+                }
+                b'|' if !current.in_brackets => {
+                    self.end(&mut current, Join::Pipe, nest, compound);
+                    self.at += 1 + usize::from(self.peek(1) == b'&');
+                }
+                b'&' | b'|' => self.at += 1,
+                b'(' if self.pending.len() == current.base && self.peek(1) == b'(' => self.arithmetic(2),
+                b'(' if self.pending.len() == current.base => {
+                    self.at += 1;
+                    self.open(nest, &mut compound);
+                    self.deeper(Until::Parenthesis);
+                }
+                b'(' if current.in_brackets => self.at += 1,
+                b'(' if self.pending.len() == current.base + 1 && self.peek(1) == b')' => {
+                    // `name()`: a function; its body follows as a group.
+                    if let Some(word) = self.pending.pop() {
+                        self.script.functions.push((word.start, word.end));
+                    }
+                    current = Current::new(self.pending.len());
+                    self.at += 2;
+                }
+                b'(' => self.array(),
+                b')' if until == Until::Parenthesis => {
+                    self.at += 1;
+                    break;
+                }
+                b')' if current.in_brackets => self.at += 1,
+                b')' => break,
+                b'`' if until == Until::Backtick => {
+                    self.at += 1;
+                    break;
+                }
+                b'<' | b'>' => self.redirection(&mut current),
+                _ => {
+                    let word = self.word();
+                    self.take(word, &mut current, &mut nest, &mut compound);
+                }
+            }
+        }
+        self.end(&mut current, Join::End, nest, compound);
+    }
+
+    fn starts_word(&self) -> bool {
+        self.at == 0
+            || matches!(
+                self.bytes[self.at - 1],
+                b' ' | b'\t' | b'\n' | b';' | b'(' | b')' | b'&' | b'|' | b'`'
+            )
+    }
+
+    fn comment(&mut self) {
+        while self.at < self.bytes.len() && self.peek(0) != b'\n' {
+            self.at += 1;
+        }
+    }
+
+    /// Runs `list` one level deeper.
+    fn deeper(&mut self, until: Until) {
+        if self.depth >= DEEPEST {
+            // Too deep to matter: the rest is text.
+            self.at = self.bytes.len();
+            return;
+        }
+        self.depth += 1;
+        self.list(until);
+        self.depth -= 1;
+    }
+
+    /// A compound command begins; at the top it stands for itself in the list.
+    fn open(&mut self, nest: u32, compound: &mut Option<usize>) {
+        if nest > 0 || self.depth > 0 {
+            return;
+        }
+        *compound = Some(self.script.commands.len());
+        self.script.commands.push(Command {
+            first: self.script.words.len(),
+            count: 0,
+            start: self.at,
+            end: self.at,
+            top: true,
+            compound: true,
+            negated: false,
+            then: Join::End,
+        });
+    }
+
+    /// A word was read: a keyword changes the nesting, anything else belongs to the command.
+    fn take(&mut self, word: Word, current: &mut Current, nest: &mut u32, compound: &mut Option<usize>) {
+        if std::mem::take(&mut current.redirected) {
+            self.script.words.push(word);
+            return;
+        }
+        let bytes = self.bytes;
+        let raw = &bytes[word.start..word.end];
+        if self.pending.len() == current.base && !word.quoted {
+            match raw {
+                b"!" => {
+                    current.negated = !current.negated;
+                    current.start.get_or_insert(word.start);
+                    return;
+                }
+                b"if" | b"while" | b"until" | b"{" => {
+                    self.open(*nest, compound);
+                    *nest += 1;
+                    return;
+                }
+                b"for" | b"select" => {
+                    self.open(*nest, compound);
+                    *nest += 1;
+                    self.header();
+                    return;
+                }
+                b"case" => {
+                    self.open(*nest, compound);
+                    *nest += 1;
+                    self.blanks();
+                    self.word();
+                    self.blanks();
+                    self.word();
+                    self.pattern();
+                    return;
+                }
+                b"then" | b"do" | b"else" | b"elif" | b"in" | b"coproc" => return,
+                b"fi" | b"done" | b"esac" | b"}" => {
+                    *nest = nest.saturating_sub(1);
+                    return;
+                }
+                b"function" => {
+                    self.blanks();
+                    let name = self.word();
+                    self.script.functions.push((name.start, name.end));
+                    if self.peek(0) == b'(' {
+                        self.at += 2;
+                    }
+                    return;
+                }
+                b"[[" => current.in_brackets = true,
+                _ => {}
+            }
+        }
+        if current.in_brackets && raw == b"]]" {
+            current.in_brackets = false;
+        }
+        current.start.get_or_insert(word.start);
+        self.pending.push(word);
+    }
+
+    /// `for x in a b c`: up to where commands begin.
+    fn header(&mut self) {
+        while self.at < self.bytes.len() && !matches!(self.peek(0), b';' | b'\n') {
+            match self.peek(0) {
+                b' ' | b'\t' | b'\r' | b'(' | b')' | b'<' | b'>' | b'&' | b'|' => self.at += 1,
+                _ => {
+                    self.word();
+                }
+            }
+        }
+    }
+
+    /// The pattern of a `case`, up to its bracket; nothing when `esac` comes.
+    fn pattern(&mut self) {
+        while matches!(self.peek(0), b' ' | b'\t' | b'\r' | b'\n' | b'(' | b';' | b'&') {
+            self.at += 1;
+        }
+        if self.bytes[self.at..].starts_with(b"esac") {
+            return;
+        }
+        while self.at < self.bytes.len() {
+            match self.peek(0) {
+                b')' => {
+                    self.at += 1;
+                    return;
+                }
+                b' ' | b'\t' | b'\r' | b'\n' | b'|' | b'(' | b';' | b'&' | b'<' | b'>' => self.at += 1,
+                _ => {
+                    self.word();
+                }
+            }
+        }
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(0), b' ' | b'\t') {
+            self.at += 1;
+        }
+    }
+
+    /// The command is over; what joins it to the next one is known.
+    fn end(&mut self, current: &mut Current, then: Join, nest: u32, compound: Option<usize>) {
+        let base = current.base;
+        let done = std::mem::replace(current, Current::new(base));
+        let Some(start) = done.start else {
+            // An operator after `fi`, `done` or `)` belongs to the compound as a whole.
+            if nest == 0
+                && let Some(command) = compound.and_then(|at| self.script.commands.get_mut(at))
+                && command.then == Join::End
+                && then != Join::End
+            {
+                command.then = then;
+                command.end = self.at;
+            }
+            return;
+        };
+        let first = self.script.words.len();
+        let count = self.pending.len() - base;
+        let end = self.pending[base..].last().map_or(start, |word| word.end);
+        self.script.words.extend(self.pending.drain(base..));
+        let top = nest == 0 && self.depth == 0;
+        self.script.commands.push(Command {
+            first,
+            count,
+            start,
+            end,
+            top,
+            compound: false,
+            negated: done.negated,
+            then,
+        });
+    }
+
+    fn redirection(&mut self, current: &mut Current) {
+        let byte = self.peek(0);
+        if current.in_brackets {
+            self.at += 1;
+            return;
+        }
+        if self.peek(1) == b'(' {
+            self.at += 2;
+            self.deeper(Until::Parenthesis);
+            return;
+        }
+        if byte == b'<' {
+            if let Some(end) = self.placeholder() {
+                self.script.placeholders.push((self.at, end));
+                self.at = end;
+                return;
+            }
+            if self.peek(1) == b'<' && self.peek(2) != b'<' {
+                return self.here_document();
+            }
+        }
+        while matches!(self.peek(0), b'<' | b'>' | b'&' | b'|') {
+            self.at += 1;
+        }
+        // `2>&1` and `>&-` have no file.
+        if self.bytes[self.at - 1] == b'&' {
+            while matches!(self.peek(0), b'0'..=b'9' | b'-') {
+                self.at += 1;
+            }
+            return;
+        }
+        current.redirected = true;
+    }
+
+    /// `<your-name>`: letters, digits and single blanks between brackets that touch them.
+    fn placeholder(&self) -> Option<usize> {
+        let rest = &self.bytes[self.at + 1..];
+        if !rest.first()?.is_ascii_alphabetic() {
+            return None;
+        }
+        let inside =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b' ' | b'/');
+        let length = rest.iter().take(60).take_while(|byte| inside(byte)).count();
+        let closed = rest.get(length) == Some(&b'>') && rest[length - 1].is_ascii_alphanumeric();
+        let redirects = matches!(rest.get(length + 1), Some(b'>' | b'&'));
+        (closed && !redirects).then_some(self.at + length + 2)
+    }
+
+    fn here_document(&mut self) {
+        self.at += 2;
+        let tabs = self.peek(0) == b'-';
+        self.at += usize::from(tabs);
+        self.blanks();
+        let word = self.word();
+        self.documents.push((word.start, word.end, tabs));
+    }
+
+    /// The bodies of the here-documents of the line that just ended.
+    fn bodies(&mut self) {
+        for (start, end, tabs) in std::mem::take(&mut self.documents) {
+            let delimiter: Vec<u8> = self.bytes[start..end]
+                .iter()
+                .copied()
+                .filter(|byte| !matches!(byte, b'\'' | b'"' | b'\\'))
+                .collect();
+            while self.at < self.bytes.len() {
+                let rest = &self.bytes[self.at..];
+                let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+                let mut line = &rest[..length];
+                self.at = (self.at + length + 1).min(self.bytes.len());
+                while tabs && line.first() == Some(&b'\t') {
+                    line = &line[1..];
+                }
+                if line.strip_suffix(b"\r").unwrap_or(line) == delimiter {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// `a=(…)`: words that are not commands.
+    fn array(&mut self) {
+        self.at += 1;
+        while self.at < self.bytes.len() && self.peek(0) != b')' {
+            match self.peek(0) {
+                b' ' | b'\t' | b'\n' | b'\r' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' => self.at += 1,
+                _ => {
+                    self.word();
+                }
+            }
+        }
+        self.at = (self.at + 1).min(self.bytes.len());
+    }
+
+    /// `((…))` and `$((…))`: numbers, no commands. The cursor is on the opening.
+    fn arithmetic(&mut self, opening: usize) {
+        self.at = (self.at + opening).min(self.bytes.len());
+        let mut open = 2u32;
+        while self.at < self.bytes.len() && open > 0 {
+            match self.peek(0) {
+                b'(' => open += 1,
+                b')' => open -= 1,
+                _ => {}
+            }
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self) -> Word {
+        let start = self.at;
+        let mut word = Word { start, end: start, quoted: false, expands: false };
+        while self.at < self.bytes.len() {
+            match self.peek(0) {
+                b' ' | b'\t' | b'\n' | b'\r' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' => break,
+                // Inside backticks the next one closes; nested ones are always escaped.
+                b'`' if self.backtick => break,
+                b'\\' => {
+                    word.quoted = true;
+                    self.at += 2;
+                }
+                b'\'' => {
+                    word.quoted = true;
+                    self.at += 1;
+                    self.to(b'\'');
+                }
+                b'"' => {
+                    word.quoted = true;
+                    self.double(&mut word);
+                }
+                b'$' | b'`' => self.expansion(&mut word),
+                b'*' | b'?' | b'[' if self.at > start || self.peek(0) != b'[' => {
+                    word.expands = true;
+                    self.at += 1;
+                }
+                b'{' if self.at > start || !matches!(self.peek(1), b' ' | b'\t' | b'\n') => {
+                    word.expands |= self.peek(1) != b'}';
+                    self.at += 1;
+                }
+                _ => self.at += 1,
+            }
+        }
+        self.at = self.at.min(self.bytes.len());
+        if self.at == start {
+            // Nothing of a word here; never stand still.
+            self.at += 1;
+        }
+        word.end = self.at;
+        word
+    }
+
+    fn to(&mut self, closing: u8) {
+        while self.at < self.bytes.len() && self.peek(0) != closing {
+            self.at += 1;
+        }
+        self.at += 1;
+    }
+
+    fn double(&mut self, word: &mut Word) {
+        self.at += 1;
+        while self.at < self.bytes.len() {
+            match self.peek(0) {
+                b'"' => {
+                    self.at += 1;
+                    return;
+                }
+                b'`' if self.backtick => return,
+                b'\\' => self.at += 2,
+                b'$' | b'`' => self.expansion(word),
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    /// `$x`, `${…}`, `$(…)`, `$((…))` or a backtick.
+    fn expansion(&mut self, word: &mut Word) {
+        match (self.peek(0), self.peek(1)) {
+            (b'`', _) => {
+                word.expands = true;
+                self.at += 1;
+                let outer = std::mem::replace(&mut self.backtick, true);
+                self.deeper(Until::Backtick);
+                self.backtick = outer;
+            }
+            (_, b'(') if self.peek(2) == b'(' => {
+                word.expands = true;
+                self.arithmetic(3);
+            }
+            (_, b'(') => {
+                word.expands = true;
+                self.at += 2;
+                let outer = std::mem::replace(&mut self.backtick, false);
+                self.deeper(Until::Parenthesis);
+                self.backtick = outer;
+            }
+            (_, b'{') => {
+                word.expands = true;
+                self.at += 2;
+                self.parameter();
+            }
+            (_, b'\'') => {
+                // `$'…'`: its escapes are not worth knowing.
+                word.expands = true;
+                self.at += 2;
+                while self.at < self.bytes.len() && self.peek(0) != b'\'' {
+                    self.at += 1 + usize::from(self.peek(0) == b'\\');
+                }
+                self.at += 1;
+            }
+            (_, next) => {
+                word.expands |= next.is_ascii_alphanumeric()
+                    || matches!(next, b'_' | b'@' | b'*' | b'#' | b'?' | b'!' | b'$');
+                self.at += 1;
+            }
+        }
+    }
+
+    /// Up to the end of `${…}`, looking into the substitutions within.
+    fn parameter(&mut self) {
+        let mut inner = Word { start: self.at, end: self.at, quoted: false, expands: false };
+        let mut open = 1u32;
+        while self.at < self.bytes.len() && open > 0 {
+            match self.peek(0) {
+                b'{' => {
+                    open += 1;
+                    self.at += 1;
+                }
+                b'}' => {
+                    open -= 1;
+                    self.at += 1;
+                }
+                b'\\' => self.at += 2,
+                b'\'' => {
+                    self.at += 1;
+                    self.to(b'\'');
+                }
+                b'`' => self.expansion(&mut inner),
+                b'$' if self.peek(1) == b'(' => self.expansion(&mut inner),
+                _ => self.at += 1,
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Plan + facts → what should be said before anybody approves it.
+//!
+//! Each check is a leaf in `verify/` that knows nothing of the others; this file is the list of them.
+//! What the text alone shows (missing parts, numbering, form) was already said by `parse`.
+//!
+//! **Invariant:** the same plan and the same facts give the same diagnostics.
+
+use crate::diagnostic::Diagnostic;
+use crate::facts::Facts;
+use crate::parse::Sink;
+use crate::plan::Plan;
+
+mod budget;
+mod context;
+mod contracts;
+mod order;
+mod plans;
+mod size;
+mod strength;
+mod targets;
+mod touches;
+
+/// Everything that can be said of a plan without running it, in the order of its text.
+pub fn plan(text: &str, plan: &Plan, facts: &Facts) -> Vec<Diagnostic> {
+    let mut sink = Sink::default();
+    touches::check(plan, facts, &mut sink);
+    plans::check(plan, facts, &mut sink);
+    budget::check(plan, &mut sink);
+    size::check(plan, &mut sink);
+    targets::check(plan, facts, &mut sink);
+    order::check(plan, &mut sink);
+    context::check(plan, facts, &mut sink);
+    strength::check(plan, &mut sink);
+    contracts::check(text, plan, facts, &mut sink);
+    sink.finish()
+}

@@ -1,0 +1,23 @@
+//! Whether somebody answers for each target.
+
+use crate::diagnostic::say;
+use crate::facts::Facts;
+use crate::near;
+use crate::parse::Sink;
+use crate::plan::Plan;
+
+pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+    let mut targets = plan.steps.iter().filter_map(|step| step.target.as_ref());
+    if facts.targets.is_empty() {
+        // Nothing is configured at all: one hint helps more than one error a step.
+        if let Some(target) = targets.next() {
+            sink.push(say::no_targets(target.span, &target.value));
+        }
+        return;
+    }
+    let roles: Vec<&str> = facts.targets.iter().map(String::as_str).collect();
+    for target in targets.filter(|target| !facts.targets.contains(&target.value)) {
+        let nearest = near::suggestion(&target.value, roles.iter().copied());
+        sink.push(say::target_unknown(target.span, &target.value, &roles, nearest));
+    }
+}

@@ -1,0 +1,46 @@
+//! What a plan may change, and whether that includes its own checks.
+
+use std::collections::HashSet;
+
+use globset::Glob;
+
+use crate::diagnostic::say;
+use crate::facts::Facts;
+use crate::parse::Sink;
+use crate::plan::{Plan, Span, Spanned};
+
+pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+    match &plan.touches {
+        // Without git there is no base to judge against, so the field would change nothing.
+        None if facts.git && !plan.steps.is_empty() => {
+            sink.push(say::touches_absent(plan.status.as_ref().map_or(Span::at(0), |status| status.span)));
+        }
+        None => {}
+        Some(globs) => {
+            for glob in globs {
+                if matches!(glob.value.as_str(), "**" | "*" | "**/*" | "." | "./**") {
+                    sink.push(say::touches_everything(glob.span));
+                }
+            }
+        }
+    }
+    let mut known: HashSet<&str> = HashSet::new();
+    let protected = plan.steps.iter().flat_map(|step| &step.protect);
+    for glob in plan.touches.iter().flatten().chain(protected) {
+        if known.insert(&glob.value)
+            && let Some(why) = refusal(glob)
+        {
+            sink.push(say::glob_invalid(glob.span, &glob.value, &why));
+        }
+    }
+}
+
+fn refusal(glob: &Spanned<String>) -> Option<String> {
+    if glob.value.trim().is_empty() {
+        return Some("it is empty".into());
+    }
+    if glob.value.starts_with('/') || glob.value.split('/').any(|part| part == "..") {
+        return Some("it leads out of the workspace".into());
+    }
+    Glob::new(&glob.value).err().map(|error| error.kind().to_string())
+}
