@@ -1,0 +1,82 @@
+//! What can go wrong with the log, and what its reader can do about it.
+//!
+//! A refused write (`Conflict`, `Fenced`, `LeaseHeld`) is another's success; the rest is the world.
+//!
+//! **Invariant:** every message names the file or the lease it is about.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use provost_core::chain::PlanId;
+use rusqlite::ErrorCode;
+
+use crate::Holder;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("plan {plan} is at event {found}, not {expected}: somebody else wrote to it; read it again")]
+    Conflict { plan: PlanId, expected: u64, found: u64 },
+    #[error(
+        "`{name}` was taken over while this process held it (epoch {held}, now {current}); nothing was written"
+    )]
+    Fenced { name: String, held: u64, current: u64 },
+    #[error("`{name}` is held by {}", held_by(.holder))]
+    LeaseHeld {
+        name: String,
+        /// Nothing when the holder has not written down yet who it is.
+        holder: Option<Holder>,
+    },
+    #[error("no space left for the log {}: make room and run the same command again", .path.display())]
+    Full { path: PathBuf },
+    #[error("the log {} cannot be written: its folder is read-only or belongs to somebody else", .path.display())]
+    ReadOnly { path: PathBuf },
+    #[error("the log {} is damaged: move it away and restore it from a copy", .path.display())]
+    Damaged { path: PathBuf, source: rusqlite::Error },
+    #[error("{} is a database, but not a log of provost: choose another state folder", .path.display())]
+    NotALog { path: PathBuf },
+    #[error(
+        "the log {} was written by a newer provost (schema {found}, this one knows {known}): upgrade provost",
+        .path.display()
+    )]
+    NewerSchema { path: PathBuf, found: i64, known: i64 },
+    #[error("the log {} is locked by a program that does not let go of it", .path.display())]
+    Busy { path: PathBuf, source: rusqlite::Error },
+    #[error("could not {attempted} ({})", .path.display())]
+    Unavailable { path: PathBuf, attempted: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+}
+
+fn held_by(holder: &Option<Holder>) -> String {
+    match holder {
+        Some(holder) => holder.to_string(),
+        None => "another process".to_owned(),
+    }
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path, attempted: &'static str, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full { path },
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Error::ReadOnly { path },
+            _ => Error::Unavailable { path, attempted, source: source.into() },
+        }
+    }
+
+    pub(crate) fn sqlite(path: &Path, attempted: &'static str, source: rusqlite::Error) -> Self {
+        let to = path.to_path_buf();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged { path: to, source },
+            Some(ErrorCode::DiskFull) => Error::Full { path: to },
+            // SQLite's own word for a full disk is lost where the shared memory file is grown.
+            Some(ErrorCode::SystemIoFailure) if is_full(path) => Error::Full { path: to },
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::ReadOnly { path: to },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy { path: to, source },
+            _ => Error::Unavailable { path: to, attempted, source: source.into() },
+        }
+    }
+}
+
+fn is_full(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(path);
+    rustix::fs::statvfs(folder).is_ok_and(|free| free.f_bavail == 0)
+}

@@ -1,0 +1,226 @@
+//! The log in memory: the same promises, for tests and simulation.
+//!
+//! A clone is another handle to the same log. A [`Memory::snapshot`] is what a crash leaves behind:
+//! every event, every epoch, and nobody holding anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use provost_core::chain::{Head, PlanId, Sealed, seal};
+
+use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
+
+#[derive(Clone, Default)]
+pub struct Memory {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    appended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// In the order of writing: the cursor of an event is its place, counted from 1.
+    events: Vec<Sealed>,
+    heads: BTreeMap<PlanId, Head>,
+    wakes: BTreeSet<PlanId>,
+    epochs: BTreeMap<String, u64>,
+    holders: BTreeMap<String, Holder>,
+}
+
+impl Memory {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A log of its own with the same content, as a crash at this instant would leave it.
+    pub fn snapshot(&self) -> Self {
+        let state = self.lock();
+        let copy = State {
+            events: state.events.clone(),
+            heads: state.heads.clone(),
+            wakes: state.wakes.clone(),
+            epochs: state.epochs.clone(),
+            holders: BTreeMap::new(),
+        };
+        Self { shared: Arc::new(Shared { state: Mutex::new(copy), appended: Condvar::new() }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.lock()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn head(&self, plan: &PlanId) -> Head {
+        self.heads.get(plan).copied().unwrap_or(Head::START)
+    }
+
+    fn cursor(&self) -> Cursor {
+        Cursor(self.events.len() as u64)
+    }
+
+    fn check(&self, append: &Append<'_>) -> Result<Head, Error> {
+        if let Some(fence) = append.fence {
+            let current = self.epochs.get(&fence.name).copied().unwrap_or(0);
+            if current != fence.epoch {
+                return Err(Error::Fenced { name: fence.name.clone(), held: fence.epoch, current });
+            }
+        }
+        let head = self.head(append.plan);
+        if head.seq != append.expected_seq {
+            let plan = append.plan.clone();
+            return Err(Error::Conflict { plan, expected: append.expected_seq, found: head.seq });
+        }
+        Ok(head)
+    }
+}
+
+impl Log for Memory {
+    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+        let mut state = self.lock();
+        let mut head = state.check(&append)?;
+        let mut written = Vec::with_capacity(append.events.len());
+        for entry in append.events {
+            let sealed = seal(append.plan, head, append.at, entry.event, entry.task_name);
+            head = Head { seq: sealed.seq, hash: sealed.hash };
+            written.push(sealed);
+        }
+        if !written.is_empty() {
+            state.heads.insert(append.plan.clone(), head);
+            state.events.extend(written.iter().cloned());
+        }
+        for effect in append.effects {
+            let Effect::Wake(plan) = effect;
+            state.wakes.insert(plan.clone());
+        }
+        self.shared.appended.notify_all();
+        Ok(written)
+    }
+
+    fn head(&self, plan: &PlanId) -> Result<Head, Error> {
+        Ok(self.lock().head(plan))
+    }
+
+    fn read(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+        let mut left = query.limit.unwrap_or(u64::MAX);
+        let end = self.lock().events.len();
+        for step in 0..end {
+            let place = if query.newest_first { end - 1 - step } else { step };
+            // The lock is not held while `each` runs: it may use the log.
+            let found = self.lock().events.get(place).filter(|event| matches(query, place, event)).cloned();
+            let Some(event) = found else { continue };
+            if left == 0 || each(event).is_break() {
+                break;
+            }
+            left -= 1;
+        }
+        Ok(())
+    }
+
+    fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.lock();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if state.cursor() > after || left.is_zero() {
+                return Ok(state.cursor());
+            }
+            (state, _) =
+                self.shared.appended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn cursor(&self) -> Result<Cursor, Error> {
+        Ok(self.lock().cursor())
+    }
+
+    fn plans(&self) -> Result<Vec<PlanId>, Error> {
+        let state = self.lock();
+        Ok(state.events.iter().filter(|event| event.seq == 1).map(|event| event.plan.clone()).collect())
+    }
+
+    fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
+        Ok(std::mem::take(&mut self.lock().wakes).into_iter().collect())
+    }
+
+    fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error> {
+        let mut state = self.lock();
+        if let Some(holder) = state.holders.get(name) {
+            return Err(Error::LeaseHeld { name: name.to_owned(), holder: Some(holder.clone()) });
+        }
+        state.holders.insert(name.to_owned(), holder.clone());
+        let epoch = state.epochs.entry(name.to_owned()).or_default();
+        *epoch += 1;
+        let fence = Fence { name: name.to_owned(), epoch: *epoch };
+        Ok(Lease::new(fence, Held { shared: self.shared.clone(), name: name.to_owned() }))
+    }
+
+    fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
+        Ok(self.lock().holders.get(name).cloned())
+    }
+}
+
+struct Held {
+    shared: Arc<Shared>,
+    name: String,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shared.lock().holders.remove(&self.name);
+    }
+}
+
+fn matches(query: &Query, place: usize, event: &Sealed) -> bool {
+    let cursor = Cursor(place as u64 + 1);
+    query.plan.as_ref().is_none_or(|plan| *plan == event.plan)
+        && query.step.is_none_or(|step| event.step == Some(step))
+        && (query.names.is_empty() || query.names.contains(&event.name))
+        && query.since.is_none_or(|since| event.at >= since)
+        && query.until.is_none_or(|until| event.at < until)
+        && query.after_seq.is_none_or(|seq| event.seq > seq)
+        && query.after.is_none_or(|after| cursor > after)
+        && query.through.is_none_or(|through| cursor <= through)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::Memory;
+    use crate::suite::{self, Handles};
+
+    fn fresh() -> Handles {
+        let log = Memory::new();
+        Box::new(move || Arc::new(log.clone()))
+    }
+
+    crate::every_log_must!(fresh);
+
+    #[test]
+    fn a_snapshot_keeps_events_and_epochs_and_forgets_who_held_what() {
+        use crate::{Holder, Log as _};
+        let log = Memory::new();
+        suite::append_steps(&log, "a", 3);
+        let lease = log.lease("a", &Holder::here("run", Default::default())).unwrap();
+        let after_crash = log.snapshot();
+        assert_eq!(after_crash.cursor().unwrap(), log.cursor().unwrap());
+        assert_eq!(after_crash.holder("a").unwrap(), None);
+        let again = after_crash.lease("a", &Holder::here("run", Default::default())).unwrap();
+        assert_eq!(again.fence().epoch, lease.fence().epoch + 1);
+        suite::append_steps(&after_crash, "b", 1);
+        assert_eq!(log.plans().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,464 @@
+//! The embedded log: one SQLite file in the state folder, beside a lock file and the leases.
+//!
+//! Writers queue at `log.lock`, because SQLite's own busy time-out starves one of two writers; the
+//! byte written to it after each commit is what wakes the followers. Readers never wait.
+//!
+//! **Invariant:** a commit is synced before `append` returns (WAL, synchronous=FULL).
+//! **Invariant:** the head of a chain is its last event, found by index; there is no second truth.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use provost_core::chain::{Hash, Head, PlanId, Sealed, seal};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params};
+
+use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
+
+mod claim;
+mod follow;
+mod select;
+#[cfg(test)]
+mod tests;
+
+const SCHEMA: &str = include_str!("sqlite/schema.sql");
+const SCHEMA_VERSION: i64 = 1;
+/// "prvs", so that `file log.db` and we can tell whose database it is.
+const APPLICATION_ID: i64 = 0x7072_7673;
+/// Writers wait at `log.lock`; this is for programs that are not ours.
+const FOREIGN_LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+pub struct Sqlite {
+    path: PathBuf,
+    access: Access,
+    /// Connections nobody uses at the moment. A short command opens exactly one.
+    idle: Mutex<Vec<Connection>>,
+    /// `log.lock`; nothing for a reader where it cannot be opened.
+    gate: Mutex<Option<File>>,
+    #[cfg(test)]
+    page_limit: std::sync::atomic::AtomicU32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Write,
+    Read,
+    /// Nobody can write here, not even SQLite's shared memory file.
+    Frozen,
+}
+
+impl Sqlite {
+    /// Opens the log in `folder` for reading and writing, and makes both if need be.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join("log.db");
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(|source| Error::io(folder, "make the state folder", source))?;
+        let gate = private(&folder.join("log.lock"))?;
+        // SQLite gives its other files the mode of this one.
+        private(&path)?;
+        let log = Self::with(path, Access::Write, Some(gate));
+        let connection = log.connect()?;
+        if log.check_schema(&connection)? == Schema::Absent {
+            log.create_schema(&connection)?;
+        }
+        log.give_back(connection);
+        Ok(log)
+    }
+
+    /// Opens the log in `folder` for reading, if there is one. Writes nothing and syncs nothing.
+    pub fn open_existing(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = folder.join("log.db");
+        match fs::metadata(&path) {
+            // Somebody is about to make it.
+            Ok(found) if found.len() == 0 => return Ok(None),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(Error::io(&path, "look at the log", source)),
+        }
+        let gate = File::open(folder.join("log.lock")).ok();
+        let log = Self::with(path, Access::Read, gate);
+        let (log, connection, schema) = match log.look() {
+            Ok((connection, schema)) => (log, connection, schema),
+            // A read-only folder without shared memory file. What the write-ahead log holds would be
+            // missed, so this is right only where it is empty.
+            Err(_) if log.is_checkpointed() => {
+                let log = Self { access: Access::Frozen, ..log };
+                let (connection, schema) = log.look()?;
+                (log, connection, schema)
+            }
+            Err(error) => return Err(error),
+        };
+        log.give_back(connection);
+        Ok((schema == Schema::Ours).then_some(log))
+    }
+
+    fn look(&self) -> Result<(Connection, Schema), Error> {
+        let connection = self.connect()?;
+        let schema = self.check_schema(&connection)?;
+        Ok((connection, schema))
+    }
+
+    fn with(path: PathBuf, access: Access, gate: Option<File>) -> Self {
+        Self {
+            path,
+            access,
+            idle: Mutex::default(),
+            gate: Mutex::new(gate),
+            #[cfg(test)]
+            page_limit: Default::default(),
+        }
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    fn is_checkpointed(&self) -> bool {
+        let wal = self.folder().join("log.db-wal");
+        fs::metadata(wal).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |found| found.len() == 0)
+    }
+
+    fn failed(&self, attempted: &'static str) -> impl FnOnce(rusqlite::Error) -> Error + '_ {
+        move |source| Error::sqlite(&self.path, attempted, source)
+    }
+}
+
+/// Connections.
+impl Sqlite {
+    fn connect(&self) -> Result<Connection, Error> {
+        let base = OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let opened = match self.access {
+            Access::Write => {
+                Connection::open_with_flags(&self.path, base | OpenFlags::SQLITE_OPEN_READ_WRITE)
+            }
+            Access::Read => Connection::open_with_flags(&self.path, base | OpenFlags::SQLITE_OPEN_READ_ONLY),
+            Access::Frozen => Connection::open_with_flags(
+                frozen_address(&self.path),
+                base | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI,
+            ),
+        };
+        opened.and_then(|connection| self.configure(connection)).map_err(self.failed("open the log"))
+    }
+
+    fn configure(&self, connection: Connection) -> rusqlite::Result<Connection> {
+        connection.busy_timeout(FOREIGN_LOCK_PATIENCE)?;
+        connection.set_prepared_statement_cache_capacity(32);
+        // The last one out would pay for everybody's checkpoint; the automatic one is enough.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        if self.access == Access::Write {
+            connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000;")?;
+        }
+        #[cfg(test)]
+        match self.page_limit.load(std::sync::atomic::Ordering::Relaxed) {
+            0 => {}
+            pages => connection.pragma_update(None, "max_page_count", pages)?,
+        }
+        Ok(connection)
+    }
+
+    /// A connection of one's own for the time of `use_it`.
+    fn connected<T>(&self, use_it: impl FnOnce(&mut Connection) -> Result<T, Error>) -> Result<T, Error> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => self.connect()?,
+        };
+        let result = use_it(&mut connection);
+        self.give_back(connection);
+        result
+    }
+
+    fn give_back(&self, connection: Connection) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+
+    /// One write transaction: alone in this process and among all others, committed if `write` is
+    /// well. Followers are woken when the commit can be seen, not before.
+    fn writing<T>(&self, write: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        if self.access != Access::Write {
+            return Err(Error::ReadOnly { path: self.path.clone() });
+        }
+        let turn = self.turn()?;
+        let value = self.connected(|connection| {
+            let transaction = connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(self.failed("begin to write to the log"))?;
+            let value = write(&transaction)?;
+            transaction.commit().map_err(self.failed("commit to the log"))?;
+            Ok(value)
+        })?;
+        turn.ring();
+        Ok(value)
+    }
+
+    /// Waits for this process's turn at `log.lock`.
+    fn turn(&self) -> Result<Turn<'_>, Error> {
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = gate.as_ref() {
+            while let Err(source) = file.lock() {
+                if source.kind() != io::ErrorKind::Interrupted {
+                    return Err(Error::io(&self.path, "wait for the log's lock", source));
+                }
+            }
+        }
+        Ok(Turn(gate))
+    }
+}
+
+struct Turn<'a>(MutexGuard<'a, Option<File>>);
+
+impl Turn<'_> {
+    /// A follower that misses this looks again within a second: not worth failing a commit that is
+    /// done.
+    fn ring(&self) {
+        if let Some(file) = self.0.as_ref() {
+            let _ = file.write_at(b"\n", 0);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        // Said aloud, because a child that is being started may share the descriptor for a moment.
+        if let Some(file) = self.0.as_ref() {
+            let _ = file.unlock();
+        }
+    }
+}
+
+/// Schema.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Schema {
+    Absent,
+    Ours,
+}
+
+impl Sqlite {
+    fn check_schema(&self, connection: &Connection) -> Result<Schema, Error> {
+        let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+        let version = number("user_version").map_err(self.failed("read the log's version"))?;
+        let application = number("application_id").map_err(self.failed("read the log's version"))?;
+        match (application, version) {
+            (APPLICATION_ID, SCHEMA_VERSION) => Ok(Schema::Ours),
+            (APPLICATION_ID, found) => {
+                Err(Error::NewerSchema { path: self.path.clone(), found, known: SCHEMA_VERSION })
+            }
+            (0, 0) if self.is_empty(connection)? => Ok(Schema::Absent),
+            _ => Err(Error::NotALog { path: self.path.clone() }),
+        }
+    }
+
+    fn is_empty(&self, connection: &Connection) -> Result<bool, Error> {
+        connection
+            .query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
+            .map_err(self.failed("read the log's tables"))
+    }
+
+    fn create_schema(&self, connection: &Connection) -> Result<(), Error> {
+        let _turn = self.turn()?;
+        // Another process may have been here before our turn.
+        if self.check_schema(connection)? == Schema::Ours {
+            return Ok(());
+        }
+        connection
+            .execute_batch(&format!(
+                "PRAGMA journal_mode = WAL; BEGIN IMMEDIATE; {SCHEMA}; \
+                 PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            ))
+            .map_err(self.failed("create the log"))
+    }
+}
+
+impl Log for Sqlite {
+    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+        self.writing(|transaction| {
+            if let Some(fence) = append.fence {
+                self.check_fence(transaction, fence)?;
+            }
+            let (row, mut head) = self.head_of(transaction, append.plan)?;
+            if head.seq != append.expected_seq {
+                return Err(Error::Conflict {
+                    plan: append.plan.clone(),
+                    expected: append.expected_seq,
+                    found: head.seq,
+                });
+            }
+            let mut written = Vec::with_capacity(append.events.len());
+            if !append.events.is_empty() {
+                let row = self.plan_row(transaction, append.plan, row)?;
+                for entry in append.events {
+                    let sealed = seal(append.plan, head, append.at, entry.event, entry.task_name);
+                    insert(transaction, row, &sealed).map_err(self.failed("write an event"))?;
+                    head = Head { seq: sealed.seq, hash: sealed.hash };
+                    written.push(sealed);
+                }
+            }
+            for effect in append.effects {
+                commit_effect(transaction, effect).map_err(self.failed("write a wake-up"))?;
+            }
+            Ok(written)
+        })
+    }
+
+    fn head(&self, plan: &PlanId) -> Result<Head, Error> {
+        self.connected(|connection| Ok(self.head_of(connection, plan)?.1))
+    }
+
+    fn read(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+        self.connected(|connection| {
+            select::each(connection, query, each).map_err(self.failed("read the log"))
+        })
+    }
+
+    fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+        follow::wait(self, &self.folder().join("log.lock"), after, timeout)
+    }
+
+    fn cursor(&self) -> Result<Cursor, Error> {
+        self.connected(|connection| {
+            let last: Option<i64> = connection
+                .prepare_cached("SELECT max(id) FROM event")
+                .and_then(|mut last| last.query_row([], |row| row.get(0)))
+                .map_err(self.failed("find the end of the log"))?;
+            Ok(Cursor(last.unwrap_or(0).cast_unsigned()))
+        })
+    }
+
+    fn plans(&self) -> Result<Vec<PlanId>, Error> {
+        self.connected(|connection| {
+            names(connection, "SELECT name FROM plan ORDER BY id").map_err(self.failed("list the plans"))
+        })
+    }
+
+    fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
+        let waiting = "SELECT plan FROM wake ORDER BY plan";
+        let any = self
+            .connected(|connection| names(connection, waiting).map_err(self.failed("look for wake-ups")))?;
+        if any.is_empty() {
+            return Ok(any);
+        }
+        self.writing(|transaction| {
+            names(transaction, waiting)
+                .and_then(|taken| transaction.execute("DELETE FROM wake", []).map(|_| taken))
+                .map_err(self.failed("take the wake-ups"))
+        })
+    }
+
+    fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error> {
+        claim::take(self, name, holder)
+    }
+
+    fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
+        claim::holder(self, name)
+    }
+}
+
+/// The parts of an append.
+impl Sqlite {
+    fn check_fence(&self, connection: &Connection, fence: &Fence) -> Result<(), Error> {
+        let current: Option<i64> = connection
+            .prepare_cached("SELECT epoch FROM lease WHERE name = ?1")
+            .and_then(|mut epoch| epoch.query_row([&fence.name], |row| row.get(0)).optional())
+            .map_err(self.failed("check the lease"))?;
+        let current = current.unwrap_or(0).cast_unsigned();
+        if current == fence.epoch {
+            return Ok(());
+        }
+        Err(Error::Fenced { name: fence.name.clone(), held: fence.epoch, current })
+    }
+
+    /// The plan's row, if it has one, and the end of its chain.
+    fn head_of(&self, connection: &Connection, plan: &PlanId) -> Result<(Option<i64>, Head), Error> {
+        let found = connection
+            .prepare_cached(
+                "SELECT plan.id, event.seq, event.hash FROM plan JOIN event ON event.plan = plan.id
+                 WHERE plan.name = ?1 ORDER BY event.seq DESC LIMIT 1",
+            )
+            .and_then(|mut head| {
+                head.query_row([&plan.0], |row| {
+                    let head = Head { seq: row.get::<_, i64>(1)?.cast_unsigned(), hash: Hash(row.get(2)?) };
+                    Ok((Some(row.get(0)?), head))
+                })
+                .optional()
+            })
+            .map_err(self.failed("find the end of a plan"))?;
+        Ok(found.unwrap_or((None, Head::START)))
+    }
+
+    fn plan_row(&self, connection: &Connection, plan: &PlanId, known: Option<i64>) -> Result<i64, Error> {
+        match known {
+            Some(row) => Ok(row),
+            None => connection
+                .query_row("INSERT INTO plan (name) VALUES (?1) RETURNING id", [&plan.0], |row| row.get(0))
+                .map_err(self.failed("write a new plan")),
+        }
+    }
+}
+
+fn insert(connection: &Connection, plan: i64, sealed: &Sealed) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO event (plan, seq, at_ms, name, step, task_name, details, prev, hash)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![
+            plan,
+            sealed.seq.cast_signed(),
+            sealed.at.0.cast_signed(),
+            sealed.name,
+            sealed.step.map(|step| step.0),
+            sealed.task_name,
+            sealed.details,
+            sealed.prev.0,
+            sealed.hash.0,
+        ])?;
+    Ok(())
+}
+
+fn commit_effect(connection: &Connection, effect: &Effect) -> rusqlite::Result<()> {
+    match effect {
+        Effect::Wake(plan) => {
+            connection.prepare_cached("INSERT OR IGNORE INTO wake (plan) VALUES (?1)")?.execute([&plan.0])?;
+        }
+    }
+    Ok(())
+}
+
+fn names(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<PlanId>> {
+    connection.prepare_cached(sql)?.query_map([], |row| row.get(0).map(PlanId))?.collect()
+}
+
+/// Opens or makes a file nobody else may read.
+fn private(path: &Path) -> Result<File, Error> {
+    File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|source| Error::io(path, "open a file of the log", source))
+}
+
+/// A file address that tells SQLite the file cannot change.
+fn frozen_address(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut address = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                address.push(*byte as char)
+            }
+            other => address.push_str(&format!("%{other:02x}")),
+        }
+    }
+    address + "?immutable=1"
+}

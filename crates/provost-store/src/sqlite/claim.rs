@@ -1,0 +1,93 @@
+//! Leases: a locked file for each name, and an epoch in the database for those who come too late.
+//!
+//! The kernel drops the lock with its process, so nothing has to be cleaned up after a crash, and no
+//! clock is asked. The file says who holds it, for people.
+//!
+//! **Invariant:** the epoch grows before the lease is handed out, so that a former holder's fence is
+//! stale by the time anybody else can act.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
+use std::path::PathBuf;
+
+use provost_core::chain::Hash;
+
+use super::{Sqlite, private};
+use crate::{Error, Fence, Holder, Lease};
+
+pub fn take(log: &Sqlite, name: &str, holder: &Holder) -> Result<Lease, Error> {
+    let path = file_of(log, name);
+    let folder = log.folder().join("leases");
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)
+        .map_err(|source| Error::io(&folder, "make the folder of leases", source))?;
+    log.writing(|transaction| {
+        let mut file = private(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::LeaseHeld { name: name.to_owned(), holder: written(&mut file) });
+            }
+            Err(TryLockError::Error(source)) => return Err(Error::io(&path, "lock a lease", source)),
+        }
+        let epoch: i64 = transaction
+            .query_row(
+                "INSERT INTO lease (name, epoch) VALUES (?1, 1)
+                 ON CONFLICT (name) DO UPDATE SET epoch = epoch + 1 RETURNING epoch",
+                [name],
+                |row| row.get(0),
+            )
+            .map_err(log.failed("write the epoch of a lease"))?;
+        let held = Held(file);
+        held.write(holder).map_err(|source| Error::io(&path, "write who holds a lease", source))?;
+        Ok(Lease::new(Fence { name: name.to_owned(), epoch: epoch.cast_unsigned() }, held))
+    })
+}
+
+pub fn holder(log: &Sqlite, name: &str) -> Result<Option<Holder>, Error> {
+    let path = file_of(log, name);
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::io(&path, "look at a lease", source)),
+    };
+    // Asking takes the lock for a moment; in turn with those who mean it, so that none is refused.
+    let _turn = log.turn()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Ok(written(&mut file)),
+        // Free: what is written there is of a holder that died.
+        _ => Ok(None),
+    }
+}
+
+struct Held(File);
+
+impl Held {
+    fn write(&self, holder: &Holder) -> io::Result<()> {
+        self.0.set_len(0)?;
+        self.0.write_all_at(&serde_json::to_vec(holder)?, 0)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.set_len(0);
+        // Closing might not do: a child that is being started may share the descriptor for a moment.
+        let _ = self.0.unlock();
+    }
+}
+
+fn written(file: &mut File) -> Option<Holder> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Names are arbitrary; file names are not.
+fn file_of(log: &Sqlite, name: &str) -> PathBuf {
+    let hash = Hash::of(name.as_bytes()).to_string();
+    log.folder().join("leases").join(format!("{}.lock", &hash[..32]))
+}

@@ -1,0 +1,167 @@
+//! Turns a [`Query`] into SQL that touches little more than what it returns.
+//!
+//! One plan is walked through its own index, the whole log by `id`; neither sorts. A range of time is
+//! first narrowed to a range of ids, and names that are not in every step have an index of their own.
+//!
+//! **Invariant:** one row is in memory at a time.
+
+use std::ops::ControlFlow;
+
+use provost_core::chain::{Hash, PlanId, Sealed, Timestamp};
+use provost_core::plan::StepNumber;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
+
+use crate::Query;
+
+/// As in `schema.sql`, word for word: SQLite uses a partial index only where the query repeats its
+/// condition.
+const USUAL: &str = "('TASK_STARTED', 'STEP_CLAIMED', 'ATTEMPT_ENDED', 'CONTRACT_JUDGED', 'TASK_COMPLETED')";
+
+pub fn each(
+    connection: &Connection,
+    query: &Query,
+    each: &mut dyn FnMut(Sealed) -> ControlFlow<()>,
+) -> rusqlite::Result<()> {
+    let Some(Statement { sql, values }) = statement(connection, query)? else {
+        return Ok(());
+    };
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    while let Some(row) = rows.next()? {
+        if each(sealed(row)?).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub struct Statement {
+    pub sql: String,
+    pub values: Vec<Value>,
+}
+
+/// `None` where nothing can match.
+pub fn statement(connection: &Connection, query: &Query) -> rusqlite::Result<Option<Statement>> {
+    let mut conditions = Conditions::default();
+    match &query.plan {
+        Some(plan) => match plan_row(connection, plan)? {
+            Some(row) => conditions.add("event.plan = ?", row),
+            None => return Ok(None),
+        },
+        None if query.since.is_some() || query.until.is_some() => match time_as_ids(connection, query)? {
+            Some((first, last)) => {
+                conditions.add("event.id >= ?", first);
+                conditions.add("event.id <= ?", last);
+            }
+            None => return Ok(None),
+        },
+        None => {}
+    }
+    narrow(&mut conditions, query);
+    let index = narrow_names(&mut conditions, query);
+    let order = if query.plan.is_some() { "event.seq" } else { "event.id" };
+    let direction = if query.newest_first { "DESC" } else { "ASC" };
+    let limit = query.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    conditions.values.push(Value::Integer(limit));
+    // CROSS JOIN keeps SQLite from walking the plans first.
+    let sql = format!(
+        "SELECT plan.name, seq, at_ms, event.name, step, task_name, details, prev, hash
+         FROM event {index} CROSS JOIN plan ON plan.id = event.plan {} ORDER BY {order} {direction} LIMIT ?",
+        conditions.text()
+    );
+    Ok(Some(Statement { sql, values: conditions.values }))
+}
+
+fn narrow(conditions: &mut Conditions, query: &Query) {
+    if let Some(step) = query.step {
+        conditions.add("event.step = ?", i64::from(step.0));
+    }
+    if let Some(since) = query.since {
+        conditions.add("event.at_ms >= ?", number(since.0));
+    }
+    if let Some(until) = query.until {
+        conditions.add("event.at_ms < ?", number(until.0));
+    }
+    if let Some(seq) = query.after_seq {
+        conditions.add("event.seq > ?", number(seq));
+    }
+    if let Some(cursor) = query.after {
+        conditions.add("event.id > ?", number(cursor.0));
+    }
+    if let Some(cursor) = query.through {
+        conditions.add("event.id <= ?", number(cursor.0));
+    }
+}
+
+/// Adds the names and says which index the table must be read through, if it matters.
+fn narrow_names(conditions: &mut Conditions, query: &Query) -> &'static str {
+    if query.names.is_empty() {
+        return "";
+    }
+    let places = vec!["?"; query.names.len()].join(", ");
+    conditions.parts.push(format!("event.name IN ({places})"));
+    conditions.values.extend(query.names.iter().map(|name| Value::Text(name.clone())));
+    let is_usual = |name: &String| USUAL.contains(&format!("'{name}'"));
+    if query.plan.is_some() || query.names.iter().any(is_usual) {
+        return "";
+    }
+    conditions.parts.push(format!("event.name NOT IN {USUAL}"));
+    "INDEXED BY event_unusual"
+}
+
+#[derive(Default)]
+struct Conditions {
+    parts: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    fn add(&mut self, part: &str, value: i64) {
+        self.parts.push(part.to_owned());
+        self.values.push(Value::Integer(value));
+    }
+
+    fn text(&self) -> String {
+        if self.parts.is_empty() { String::new() } else { format!("WHERE {}", self.parts.join(" AND ")) }
+    }
+}
+
+fn plan_row(connection: &Connection, plan: &PlanId) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT id FROM plan WHERE name = ?1")?
+        .query_row([&plan.0], |row| row.get(0))
+        .optional()
+}
+
+/// Clocks jump, so the ids of a time range may have strangers between them; the range still holds
+/// them all, and it is found without reading one event.
+fn time_as_ids(connection: &Connection, query: &Query) -> rusqlite::Result<Option<(i64, i64)>> {
+    let since = query.since.map_or(i64::MIN, |since| number(since.0));
+    let until = query.until.map_or(i64::MAX, |until| number(until.0));
+    connection
+        .prepare_cached("SELECT min(id), max(id) FROM event WHERE at_ms >= ?1 AND at_ms < ?2")?
+        .query_row([since, until], |row| {
+            let (first, last): (Option<i64>, Option<i64>) = (row.get(0)?, row.get(1)?);
+            Ok(first.zip(last))
+        })
+}
+
+fn sealed(row: &Row<'_>) -> rusqlite::Result<Sealed> {
+    Ok(Sealed {
+        plan: PlanId(row.get(0)?),
+        seq: row.get::<_, i64>(1)?.cast_unsigned(),
+        at: Timestamp(row.get::<_, i64>(2)?.cast_unsigned()),
+        name: row.get(3)?,
+        step: row.get::<_, Option<u32>>(4)?.map(StepNumber),
+        task_name: row.get(5)?,
+        details: row.get(6)?,
+        prev: Hash(row.get(7)?),
+        hash: Hash(row.get(8)?),
+    })
+}
+
+/// No sequence, cursor or instant beyond 2^63 exists, so the end of the range will do for one.
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
