@@ -1,1 +1,23 @@
-//! placeholder
+//! Touches the machine: starts children, judges contracts, drives agents, reads and writes plan files.
+//!
+//! Nothing here knows the log or decides what happens next; every function does one thing in the world
+//! and says what it saw.
+//!
+//! **Invariant:** [`process`] is the only room that starts a child, and nothing it started outlives it
+//! unnamed. [`judge`] is the only room that makes a verdict.
+
+pub mod process;
+pub mod judge;
+pub mod agent;
+pub mod config;
+pub mod plan_file;
+pub mod progress;
+pub mod files;
+pub mod git;
+pub mod survey;
+pub mod roster;
+
+/// Somebody asked for a stop while a child was at work. It is dead; what it did is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stopped before the end")]
+pub struct Interrupted;

@@ -1,0 +1,117 @@
+//! Agents: who is given the work of a step, and what they said when they came back.
+//!
+//! A driver knows how to hand a prompt over and how to collect a report. It does not know what a step
+//! is for, and nothing it returns can pass one.
+//!
+//! **Invariant:** when an attempt returns, its processes are dead or named.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::event::AttemptEnd;
+use provost_core::plan::StepNumber;
+use provost_core::verdict::Excerpt;
+
+use crate::Interrupted;
+use crate::process::{self, How, Keep, NotStarted, Spawn, Survivor};
+
+pub mod command;
+pub mod scripted;
+
+/// What an agent says at most; more is cut in the middle.
+const REPORT: usize = 64 * 1024;
+const STDERR: usize = 8 * 1024;
+const KEEP: Keep = Keep { head: REPORT / 2, tail: REPORT / 2 };
+/// For an agent that is asked to end: to save its session and stop its own children.
+const GRACE: Duration = Duration::from_secs(5);
+
+pub trait Agent: Send + Sync {
+    /// Gives the work to the agent and waits for the end of its process.
+    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted>;
+}
+
+/// One attempt at a step, as the agent gets it.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    pub prompt: &'a str,
+    pub workspace: &'a Path,
+    pub step: StepNumber,
+    pub attempt: u32,
+    pub timeout: Duration,
+    /// Which attempt its processes belong to; unique among those under way.
+    pub tag: &'a str,
+    pub stop: Option<&'a AtomicBool>,
+}
+
+/// How an attempt went. It is kept, shown, and never decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub end: AttemptEnd,
+    pub report: String,
+    pub stderr: Excerpt,
+    pub duration: Duration,
+    pub survivors: Vec<Survivor>,
+}
+
+impl Attempt {
+    fn not_started(error: &NotStarted) -> Self {
+        let reason = match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        };
+        Self {
+            end: AttemptEnd::NotStarted { reason },
+            report: String::new(),
+            stderr: Excerpt::default(),
+            duration: Duration::ZERO,
+            survivors: Vec::new(),
+        }
+    }
+}
+
+/// Starts an agent's program in the workspace, with the user's environment: it needs its keys.
+fn start(
+    program: &OsString,
+    args: &[OsString],
+    stdin: &[u8],
+    work: &Work<'_>,
+) -> Result<Attempt, Interrupted> {
+    let env: Vec<(OsString, OsString)> = std::env::vars_os().filter(|(name, _)| !is_ours(name)).collect();
+    let ended = process::run(Spawn {
+        program,
+        args,
+        cwd: work.workspace,
+        env: &env,
+        stdin,
+        deadline: work.timeout,
+        grace: GRACE,
+        keep: KEEP,
+        tag: work.tag,
+        stop: work.stop,
+        tee: None,
+    });
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(error) => return Ok(Attempt::not_started(&error)),
+    };
+    let end = match ended.how {
+        How::Exited(exit_code) => AttemptEnd::Exited { exit_code },
+        How::Signalled(signal) => AttemptEnd::Signalled { signal },
+        How::TimedOut => AttemptEnd::TimedOut,
+        How::Stopped => return Err(Interrupted),
+    };
+    Ok(Attempt {
+        end,
+        report: ended.stdout.excerpt(REPORT).to_string(),
+        stderr: ended.stderr.excerpt(STDERR),
+        duration: ended.duration,
+        survivors: ended.survivors,
+    })
+}
+
+/// What configures the harness is not the agent's business.
+fn is_ours(name: &std::ffi::OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"PROVOST_")
+}

@@ -1,0 +1,37 @@
+//! Any program as an agent: `claude -p`, `codex exec`, a script.
+//!
+//! The prompt comes on stdin, or in place of an argument `{prompt}`; the report is what it prints.
+
+use std::ffi::OsString;
+
+use crate::Interrupted;
+use crate::agent::{Agent, Attempt, Work, start};
+
+/// The argument that stands for the prompt.
+pub const PLACEHOLDER: &str = "{prompt}";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub program: OsString,
+    pub args: Vec<OsString>,
+}
+
+impl Command {
+    /// `None` for an empty command line.
+    pub fn new(argv: impl IntoIterator<Item = impl Into<OsString>>) -> Option<Self> {
+        let mut argv = argv.into_iter().map(Into::into);
+        Some(Self { program: argv.next()?, args: argv.collect() })
+    }
+}
+
+impl Agent for Command {
+    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+        if !self.args.iter().any(|arg| arg == PLACEHOLDER) {
+            return start(&self.program, &self.args, work.prompt.as_bytes(), work);
+        }
+        let fill =
+            |arg: &OsString| if arg == PLACEHOLDER { OsString::from(work.prompt) } else { arg.clone() };
+        let args: Vec<OsString> = self.args.iter().map(fill).collect();
+        start(&self.program, &args, b"", work)
+    }
+}

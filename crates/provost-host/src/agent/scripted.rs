@@ -1,0 +1,253 @@
+//! An agent that follows a written script: for demonstrations and tests. It can obey, lie, stall, crash
+//! and leave daemons behind; `docs/scripted-agent.md` is its manual.
+//!
+//! [`Scripted`] is the driver, in the harness. [`perform`] is the agent itself, in a process of its own
+//! like any other agent: the driver starts `<launcher…> <script> <step> <attempt>`, prompt on stdin.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use provost_core::plan::StepNumber;
+use rustix::process::{Signal, getpid, kill_process};
+use serde::Deserialize;
+
+use crate::Interrupted;
+use crate::agent::{Agent, Attempt, Work, start};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scripted {
+    /// What starts the performer, with its first arguments.
+    pub launcher: Vec<OsString>,
+    /// Absolute: the performer runs in the workspace.
+    pub script: PathBuf,
+}
+
+impl Agent for Scripted {
+    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+        let mut args: Vec<OsString> = self.launcher.iter().skip(1).cloned().collect();
+        args.push(self.script.clone().into());
+        args.push(work.step.to_string().into());
+        args.push(work.attempt.to_string().into());
+        let program = self.launcher.first().cloned().unwrap_or_default();
+        start(&program, &args, work.prompt.as_bytes(), work)
+    }
+}
+
+/// The script could not be followed; not an ending the script asked for.
+pub const BAD_SCRIPT: i32 = 2;
+/// The prompt did not say what `require_prompt` wants.
+pub const NOT_IN_PROMPT: i32 = 9;
+
+/// Does in the current folder what the script says for this attempt. Returns the exit code.
+pub fn perform(script: &Path, step: StepNumber, attempt: u32, prompt: &str, out: &mut dyn Write) -> i32 {
+    let performed = read(script).and_then(|script| {
+        let actions = script.actions(step, attempt)?;
+        actions.iter().try_fold(None, |end, action| match end {
+            Some(code) => Ok(Some(code)),
+            None => action.perform(prompt, out),
+        })
+    });
+    match performed {
+        Ok(code) => code.unwrap_or(0),
+        Err(error) => {
+            eprintln!("scripted agent: {}: {error}", script.display());
+            BAD_SCRIPT
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum BadScript {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Toml(#[from] Box<toml::de::Error>),
+    #[error("step {step}, action {action}: {what}")]
+    Action { step: u32, action: usize, what: &'static str },
+    #[error("nothing is written for step {step}, attempt {attempt}")]
+    Silent { step: StepNumber, attempt: u32 },
+    #[error("could not {what}: {source}")]
+    Undone { what: String, source: io::Error },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Script {
+    #[serde(default)]
+    step: Vec<Part>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Part {
+    number: u32,
+    attempt: Option<u32>,
+    #[serde(rename = "do")]
+    actions: Vec<Written>,
+}
+
+fn read(script: &Path) -> Result<Script, BadScript> {
+    toml::from_str(&fs::read_to_string(script)?).map_err(|error| Box::new(error).into())
+}
+
+impl Script {
+    /// What is written for exactly this attempt, or else for any attempt at the step.
+    fn actions(&self, step: StepNumber, attempt: u32) -> Result<Vec<Action>, BadScript> {
+        let of_step = || self.step.iter().filter(|part| part.number == step.0);
+        let part = of_step()
+            .find(|part| part.attempt == Some(attempt))
+            .or_else(|| of_step().find(|part| part.attempt.is_none()))
+            .ok_or(BadScript::Silent { step, attempt })?;
+        let read = |(index, written): (usize, &Written)| {
+            let place = |what| BadScript::Action { step: step.0, action: index + 1, what };
+            written.read().map_err(place)
+        };
+        part.actions.iter().enumerate().map(read).collect()
+    }
+}
+
+/// An action as it is written: one of these keys, and `text` beside `write` and `append`.
+#[derive(Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    write: Option<PathBuf>,
+    append: Option<PathBuf>,
+    text: Option<String>,
+    remove: Option<PathBuf>,
+    run: Option<String>,
+    say: Option<String>,
+    #[serde(default, deserialize_with = "duration")]
+    sleep: Option<Duration>,
+    exit: Option<i32>,
+    crash: Option<bool>,
+    hang: Option<bool>,
+    daemon: Option<String>,
+    require_prompt: Option<String>,
+}
+
+fn duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(from)?;
+    humantime::parse_duration(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+enum Action {
+    Write(PathBuf, String),
+    Append(PathBuf, String),
+    Remove(PathBuf),
+    Run(String),
+    Say(String),
+    Sleep(Duration),
+    Exit(i32),
+    Crash,
+    Hang,
+    Daemon(String),
+    RequirePrompt(String),
+}
+
+impl Written {
+    fn read(&self) -> Result<Action, &'static str> {
+        let it = self.clone();
+        let wants_text = it.write.is_some() || it.append.is_some();
+        if it.text.is_some() != wants_text {
+            return Err("`text` goes with `write` and `append`, and they with it");
+        }
+        if it.crash == Some(false) || it.hang == Some(false) {
+            return Err("`crash` and `hang` are `true` or not there");
+        }
+        let text = it.text.unwrap_or_default();
+        let found = [
+            it.write.map(|path| Action::Write(path, text.clone())),
+            it.append.map(|path| Action::Append(path, text)),
+            it.remove.map(Action::Remove),
+            it.run.map(Action::Run),
+            it.say.map(Action::Say),
+            it.sleep.map(Action::Sleep),
+            it.exit.map(Action::Exit),
+            it.crash.map(|_| Action::Crash),
+            it.hang.map(|_| Action::Hang),
+            it.daemon.map(Action::Daemon),
+            it.require_prompt.map(Action::RequirePrompt),
+        ];
+        let mut found = found.into_iter().flatten();
+        match (found.next(), found.next()) {
+            (Some(action), None) => Ok(action),
+            (None, _) => Err("it says nothing to do"),
+            (Some(_), Some(_)) => Err("one action has one key; write two actions"),
+        }
+    }
+}
+
+impl Action {
+    /// `Some` ends the script with that exit code.
+    fn perform(&self, prompt: &str, out: &mut dyn Write) -> Result<Option<i32>, BadScript> {
+        let undone = |what: String| move |source| BadScript::Undone { what, source };
+        match self {
+            Action::Write(path, text) => {
+                write(path, text, false).map_err(undone(format!("write {}", path.display())))?
+            }
+            Action::Append(path, text) => {
+                write(path, text, true).map_err(undone(format!("append to {}", path.display())))?;
+            }
+            Action::Remove(path) => remove(path).map_err(undone(format!("remove {}", path.display())))?,
+            Action::Run(command) => return run(command, out).map_err(undone(format!("run `{command}`"))),
+            Action::Say(text) => writeln!(out, "{text}").and_then(|()| out.flush())?,
+            Action::Sleep(time) => std::thread::sleep(*time),
+            Action::Exit(code) => return Ok(Some(*code)),
+            Action::Crash => {
+                kill_process(getpid(), Signal::KILL)
+                    .map_err(|error| undone("crash".to_owned())(error.into()))?;
+            }
+            Action::Hang => loop {
+                std::thread::sleep(Duration::from_secs(3600));
+            },
+            Action::Daemon(command) => {
+                daemon(command).map_err(undone(format!("start the daemon `{command}`")))?
+            }
+            Action::RequirePrompt(text) if !prompt.contains(text) => {
+                eprintln!("scripted agent: the prompt does not contain {text:?}");
+                return Ok(Some(NOT_IN_PROMPT));
+            }
+            Action::RequirePrompt(_) => {}
+        }
+        Ok(None)
+    }
+}
+
+fn write(path: &Path, text: &str, append: bool) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut file =
+        fs::File::options().create(true).write(true).append(append).truncate(!append).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+// This is the agent's process, not the harness: it starts children as any agent would.
+
+/// A command that fails ends the script with its exit code.
+fn run(command: &str, out: &mut dyn Write) -> io::Result<Option<i32>> {
+    let done = Command::new("bash").arg("-c").arg(command).stdin(Stdio::null()).output()?;
+    out.write_all(&done.stdout)?;
+    out.flush()?;
+    io::stderr().write_all(&done.stderr)?;
+    Ok(if done.status.success() { None } else { Some(done.status.code().unwrap_or(1)) })
+}
+
+/// A session of its own, its parent gone, its streams closed.
+fn daemon(command: &str) -> io::Result<()> {
+    let started = Command::new("setsid")
+        .args(["--fork", "bash", "-c", command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    if started.success() { Ok(()) } else { Err(io::Error::other("setsid failed")) }
+}

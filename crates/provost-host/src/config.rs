@@ -1,0 +1,382 @@
+//! `provost.toml`: who works, who may approve, how checks are fenced.
+//!
+//! The file is looked for from the working folder upwards, and the first one found is the whole
+//! configuration. Every key has a default; a key nobody knows is an error that says which was meant.
+//!
+//! **Invariant:** no configuration approves every plan. A policy bounds where a plan may write, and
+//! something else besides.
+
+mod reading;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use provost_core::chain::Hash;
+use provost_core::policy::{self, Policy};
+use provost_core::verdict::Isolation;
+
+pub use reading::Wrong;
+use reading::{Section, Text};
+
+pub const FILE_NAME: &str = "provost.toml";
+
+/// Nobody writes a configuration of a megabyte.
+const SIZE_MAX: u64 = 1 << 20;
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The file that was read; none was found otherwise.
+    pub path: Option<PathBuf>,
+    pub agents: BTreeMap<String, Role>,
+    pub gate: Gate,
+    pub verify: Verify,
+    pub run: RunLimits,
+    pub plans: Plans,
+    /// Kept as written until recipes of the configuration are carried out.
+    pub recipes: toml::Table,
+    pub store: Store,
+}
+
+/// Who carries out the steps of one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    pub driver: Driver,
+    /// How long an attempt may take, where the step does not say.
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// Any headless program: the prompt on stdin, the report from stdout.
+    Command { command: Vec<String> },
+    /// Replays a written script. The path is absolute, or relative to the working folder when there is
+    /// no configuration file.
+    Scripted { script: PathBuf },
+    /// Not in this version.
+    Human,
+    /// Not in this version.
+    Acp { command: Vec<String> },
+    /// Not in this version.
+    Builtin { model: Option<String> },
+}
+
+impl Driver {
+    /// As it is written in the configuration.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Driver::Command { .. } => "command",
+            Driver::Scripted { .. } => "scripted",
+            Driver::Human => "human",
+            Driver::Acp { .. } => "acp",
+            Driver::Builtin { .. } => "builtin",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// How many people have to approve: one, in this version.
+    pub approvals: u32,
+    pub policies: BTreeMap<String, Policy>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verify {
+    pub isolation: Demand,
+    /// A contract has to fail before the work is done.
+    pub require_red: bool,
+    /// Folders a check may keep between runs, relative to the workspace.
+    pub caches: Vec<String>,
+    pub contract_timeout: Duration,
+}
+
+/// How a check has to be fenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// The strongest this machine attests.
+    Auto,
+    /// This one, or nothing runs.
+    Exactly(Isolation),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunLimits {
+    pub step_timeout: Duration,
+    /// How often an attempt may be lost to a crash before a person is asked.
+    pub max_lost_attempts: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plans {
+    /// Where plans live: relative to the top of the repository, or an absolute path.
+    pub folder: PathBuf,
+}
+
+/// Where the log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    Sqlite,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            path: None,
+            agents: BTreeMap::new(),
+            gate: Gate { approvals: 1, policies: BTreeMap::new() },
+            verify: Verify {
+                isolation: Demand::Auto,
+                require_red: false,
+                caches: ["target", "node_modules", ".venv"].map(str::to_owned).to_vec(),
+                contract_timeout: Duration::from_secs(60),
+            },
+            run: RunLimits { step_timeout: Duration::from_secs(600), max_lost_attempts: 3 },
+            plans: Plans { folder: PathBuf::from(".harness") },
+            recipes: toml::Table::new(),
+            store: Store::Sqlite,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{} is larger than 1 MiB; a configuration is a page of text", path.display())]
+    TooLarge { path: PathBuf },
+    #[error("{} is not UTF-8 text", path.display())]
+    NotText { path: PathBuf },
+    #[error("{0}")]
+    Wrong(Box<Wrong>),
+}
+
+/// The configuration that holds in `from`.
+pub fn find(from: &Path) -> Result<Config, Error> {
+    for folder in from.ancestors() {
+        let path = folder.join(FILE_NAME);
+        match std::fs::File::open(&path) {
+            Ok(file) => return read(file, path),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            // A folder above us that we may not enter, or a file in place of a folder.
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
+            Err(source) => return Err(Error::Read { path, source }),
+        }
+    }
+    Ok(Config::default())
+}
+
+fn read(file: std::fs::File, path: PathBuf) -> Result<Config, Error> {
+    let mut bytes = Vec::new();
+    file.take(SIZE_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|source| Error::Read { path: path.clone(), source })?;
+    if bytes.len() as u64 > SIZE_MAX {
+        return Err(Error::TooLarge { path });
+    }
+    let Ok(text) = String::from_utf8(bytes) else { return Err(Error::NotText { path }) };
+    parse(&path, &text)
+}
+
+/// Reads the text of the configuration at `path`, which is not touched.
+pub fn parse(path: &Path, text: &str) -> Result<Config, Error> {
+    config(&Text { path, text }, path).map_err(|wrong| Error::Wrong(Box::new(wrong)))
+}
+
+fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
+    let table = text.table()?;
+    let top =
+        Section::new(text, "", &table, &["agents", "gate", "verify", "run", "plans", "recipes", "store"])?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Ok(Config {
+        path: Some(path.to_owned()),
+        agents: top
+            .named("agents")?
+            .map(|(name, role)| Ok((name, self::role(&role, folder)?)))
+            .collect::<Result<_, _>>()?,
+        gate: gate(&top)?,
+        verify: verify(&top)?,
+        run: run(&top)?,
+        plans: plans(&top)?,
+        recipes: top.kept("recipes")?,
+        store: store(&top)?,
+    })
+}
+
+const ROLE_KEYS: &[&str] = &["driver", "command", "script", "model", "timeout"];
+
+fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
+    section.only(ROLE_KEYS)?;
+    let word = section.required("driver")?;
+    let (driver, own) = match word.as_str() {
+        "command" => (Driver::Command { command: command(section)? }, "command"),
+        "acp" => (Driver::Acp { command: command(section)? }, "command"),
+        "scripted" => (Driver::Scripted { script: folder.join(section.required("script")?) }, "script"),
+        "builtin" => (Driver::Builtin { model: section.string("model")? }, "model"),
+        "human" => (Driver::Human, ""),
+        other => {
+            let known = ["command", "scripted", "human", "acp", "builtin"];
+            return Err(section.wrong_value("driver", &format!("there is no driver `{other}`"), &known));
+        }
+    };
+    for key in ["command", "script", "model"] {
+        if key != own && section.has(key) {
+            return Err(section.wrong(key, format!("driver `{word}` has no `{key}`")));
+        }
+    }
+    Ok(Role { driver, timeout: section.duration("timeout", WEEK)? })
+}
+
+fn command(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
+    let words = section.strings("command")?.ok_or_else(|| section.missing("command"))?;
+    match words.first() {
+        Some(program) if !program.is_empty() => Ok(words),
+        _ => Err(section.wrong("command", "a command needs at least the name of a program".to_owned())),
+    }
+}
+
+fn gate(top: &Section<'_, '_>) -> Result<Gate, Wrong> {
+    let default = Config::default().gate;
+    let Some(section) = top.section("gate", &["approvals", "policies"])? else { return Ok(default) };
+    let approvals = section.integer("approvals", 0..=1000)?.unwrap_or(1);
+    if approvals != 1 {
+        let message = format!("approvals = {approvals} is not in this version; exactly one person approves");
+        return Err(section.wrong("approvals", message));
+    }
+    let policies = section.named("policies")?.map(|(name, each)| Ok((name.clone(), policy(name, &each)?)));
+    Ok(Gate { approvals: 1, policies: policies.collect::<Result<_, _>>()? })
+}
+
+const POLICY_KEYS: &[&str] = &["owner", "touches", "max_usd", "max_tokens", "max_minutes", "targets"];
+
+fn policy(name: String, section: &Section<'_, '_>) -> Result<Policy, Wrong> {
+    section.only(POLICY_KEYS)?;
+    let policy = Policy {
+        owner: section.strings("owner")?.unwrap_or_default(),
+        touches: section.strings("touches")?.unwrap_or_default(),
+        max_micro_usd: section.micro_usd("max_usd")?,
+        max_tokens: section.integer("max_tokens", 1..=1_000_000_000_000)?,
+        max_wall: section
+            .integer("max_minutes", 1..=7 * 24 * 60)?
+            .map(|minutes| Duration::from_secs(minutes * 60)),
+        targets: section.strings("targets")?.unwrap_or_default(),
+        name,
+    };
+    if policy.touches.is_empty() {
+        return Err(section.wrong_here(format!(
+            "policy `{}` does not bound `touches`: name the folders, such as [\"docs/**\"]",
+            policy.name
+        )));
+    }
+    if let Some(glob) = policy.touches.iter().find(|glob| !policy::bounds(glob)) {
+        let message =
+            format!("`{glob}` bounds nothing: a policy names folders of the workspace, such as \"docs/**\"");
+        return Err(section.wrong("touches", message));
+    }
+    let limited = policy.max_micro_usd.is_some() || policy.max_tokens.is_some() || policy.max_wall.is_some();
+    if policy.owner.is_empty() && policy.targets.is_empty() && !limited {
+        let message = format!(
+            "policy `{}` bounds only `touches`: add `owner`, `targets` or a limit on the budget",
+            policy.name
+        );
+        return Err(section.wrong_here(message));
+    }
+    Ok(policy)
+}
+
+/// What an approval by this policy is recorded with: SHA-256 of its canonical JSON.
+pub fn digest(policy: &Policy) -> Hash {
+    // Through `Value`, whose maps are sorted by key.
+    let canonical = serde_json::json!({
+        "name": policy.name,
+        "owner": policy.owner,
+        "touches": policy.touches,
+        "max_micro_usd": policy.max_micro_usd,
+        "max_tokens": policy.max_tokens,
+        "max_wall_ms": policy.max_wall.map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
+        "targets": policy.targets,
+    });
+    Hash::of(canonical.to_string().as_bytes())
+}
+
+fn verify(top: &Section<'_, '_>) -> Result<Verify, Wrong> {
+    let default = Config::default().verify;
+    let keys = &["isolation", "require_red", "caches", "contract_timeout"];
+    let Some(section) = top.section("verify", keys)? else { return Ok(default) };
+    Ok(Verify {
+        isolation: isolation(&section)?,
+        require_red: section.boolean("require_red")?.unwrap_or(default.require_red),
+        caches: caches(&section)?.unwrap_or(default.caches),
+        contract_timeout: section.duration("contract_timeout", WEEK)?.unwrap_or(default.contract_timeout),
+    })
+}
+
+fn isolation(section: &Section<'_, '_>) -> Result<Demand, Wrong> {
+    let Some(word) = section.string("isolation")? else { return Ok(Demand::Auto) };
+    let levels =
+        [Isolation::Clean, Isolation::GuardClean, Isolation::Landlock, Isolation::Uid, Isolation::InPlace];
+    if word == "auto" {
+        return Ok(Demand::Auto);
+    }
+    if word == "none" {
+        let message = "`none` is no level to configure; it is a flag of a single run".to_owned();
+        return Err(section.wrong("isolation", message));
+    }
+    levels.into_iter().find(|level| level.to_string() == word).map(Demand::Exactly).ok_or_else(|| {
+        let known = ["auto", "clean", "guard+clean", "landlock", "uid", "in-place"];
+        section.wrong_value("isolation", &format!("there is no isolation `{word}`"), &known)
+    })
+}
+
+fn caches(section: &Section<'_, '_>) -> Result<Option<Vec<String>>, Wrong> {
+    let caches = section.strings("caches")?;
+    let inside = |path: &String| {
+        Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)))
+            && !path.is_empty()
+    };
+    match caches.iter().flatten().find(|path| !inside(path)) {
+        Some(path) => Err(section.wrong("caches", format!("`{path}` is not a folder inside the workspace"))),
+        None => Ok(caches),
+    }
+}
+
+fn run(top: &Section<'_, '_>) -> Result<RunLimits, Wrong> {
+    let default = Config::default().run;
+    let Some(section) = top.section("run", &["step_timeout", "max_lost_attempts"])? else {
+        return Ok(default);
+    };
+    let lost = section.integer("max_lost_attempts", 1..=100)?;
+    Ok(RunLimits {
+        step_timeout: section.duration("step_timeout", WEEK)?.unwrap_or(default.step_timeout),
+        max_lost_attempts: lost
+            .and_then(|lost| u32::try_from(lost).ok())
+            .unwrap_or(default.max_lost_attempts),
+    })
+}
+
+fn plans(top: &Section<'_, '_>) -> Result<Plans, Wrong> {
+    let default = Config::default().plans;
+    let Some(section) = top.section("plans", &["folder"])? else { return Ok(default) };
+    match section.string("folder")? {
+        Some(folder) if folder.trim().is_empty() => {
+            Err(section.wrong("folder", "the folder of the plans has no name".to_owned()))
+        }
+        Some(folder) => Ok(Plans { folder: PathBuf::from(folder) }),
+        None => Ok(default),
+    }
+}
+
+fn store(top: &Section<'_, '_>) -> Result<Store, Wrong> {
+    let Some(section) = top.section("store", &["url"])? else { return Ok(Store::Sqlite) };
+    match section.string("url")?.as_deref() {
+        None | Some("sqlite") => Ok(Store::Sqlite),
+        Some(url) if url.starts_with("postgres") => {
+            Err(section.wrong("url", "postgres is not in this version; use \"sqlite\"".to_owned()))
+        }
+        Some(_) => Err(section.wrong("url", "this version knows only \"sqlite\"".to_owned())),
+    }
+}

@@ -1,0 +1,305 @@
+//! Reads sections of a TOML text key by key, and says where something is wrong.
+//!
+//! By hand rather than derived, because a person who mistypes a key is to be shown the line, the place
+//! and the key that was meant.
+
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use provost_core::redact::Redactor;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Lists and strings of a configuration are short.
+const LIST_MAX: usize = 1000;
+const STRING_MAX: usize = 4096;
+
+/// What is wrong with a configuration, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    pub path: PathBuf,
+    /// Counted from 1, in characters.
+    pub line: usize,
+    pub column: usize,
+    /// The line itself, and how many characters of it are meant.
+    pub source: String,
+    pub width: usize,
+    pub message: String,
+}
+
+impl std::error::Error for Wrong {}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}:{}:{}: {}", self.path.display(), self.line, self.column, self.message)?;
+        writeln!(f, "  {}", self.source.replace('\t', " "))?;
+        write!(f, "  {:indent$}{}", "", "^".repeat(self.width.max(1)), indent = self.column - 1)
+    }
+}
+
+pub(super) struct Text<'t> {
+    pub(super) path: &'t Path,
+    pub(super) text: &'t str,
+}
+
+impl<'t> Text<'t> {
+    pub(super) fn table(&self) -> Result<Spanned<DeTable<'t>>, Wrong> {
+        DeTable::parse(self.text).map_err(|error| {
+            self.wrong(error.span().unwrap_or(0..0), error.message().trim().replace('\n', ", "))
+        })
+    }
+
+    fn wrong(&self, span: Range<usize>, message: String) -> Wrong {
+        let mut start = span.start.min(self.text.len());
+        while !self.text.is_char_boundary(start) {
+            start -= 1;
+        }
+        let before = &self.text[..start];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let source = self.text[line_start..].lines().next().unwrap_or("");
+        let column = before[line_start..].chars().count() + 1;
+        let here = &source[(start - line_start).min(source.len())..];
+        let width = here.char_indices().take_while(|(at, _)| start + at < span.end).count();
+        Wrong {
+            path: self.path.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column,
+            // The line may hold an address with a password; it is about to be shown.
+            source: Redactor::new(std::iter::empty::<(&str, &str)>()).text(source).into_owned(),
+            width,
+            message,
+        }
+    }
+}
+
+/// A table of the text: what its keys are, and how each is read.
+pub(super) struct Section<'s, 't> {
+    text: &'s Text<'t>,
+    /// As a person would name it: `agents.coder`; empty at the top.
+    name: String,
+    table: &'s DeTable<'t>,
+    span: Range<usize>,
+}
+
+impl<'s, 't> Section<'s, 't> {
+    pub(super) fn new(
+        text: &'s Text<'t>,
+        name: &str,
+        table: &'s Spanned<DeTable<'t>>,
+        keys: &[&str],
+    ) -> Result<Self, Wrong> {
+        let section = Self { text, name: name.to_owned(), table: table.get_ref(), span: table.span() };
+        section.only(keys)?;
+        Ok(section)
+    }
+
+    /// Refuses a key that is none of `keys`.
+    pub(super) fn only(&self, keys: &[&str]) -> Result<(), Wrong> {
+        // The first in the text, not in the alphabet.
+        let unknown = self.table.keys().filter(|key| !keys.contains(&key.get_ref().as_ref()));
+        let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
+        let place = if self.name.is_empty() { String::new() } else { format!(" in [{}]", self.name) };
+        let message = format!("unknown key `{}`{place}{}", key.get_ref(), meant(key.get_ref(), keys));
+        Err(self.text.wrong(key.span(), message))
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    fn value(&self, key: &str) -> Option<&'s Spanned<DeValue<'t>>> {
+        self.table.get(key)
+    }
+
+    /// `message`, pointing at the value of `key`.
+    pub(super) fn wrong(&self, key: &str, message: String) -> Wrong {
+        self.text.wrong(self.value(key).map_or(self.span.clone(), Spanned::span), message)
+    }
+
+    /// `message`, pointing at the head of the section.
+    pub(super) fn wrong_here(&self, message: String) -> Wrong {
+        self.text.wrong(self.span.clone(), message)
+    }
+
+    pub(super) fn wrong_value(&self, key: &str, message: &str, known: &[&str]) -> Wrong {
+        let given = self.value(key).and_then(|value| value.get_ref().as_str()).unwrap_or("");
+        self.wrong(key, format!("{message}{}", meant(given, known)))
+    }
+
+    pub(super) fn missing(&self, key: &str) -> Wrong {
+        self.wrong_here(format!("[{}] has no `{key}`", self.name))
+    }
+
+    fn mistyped(&self, key: &str, wanted: &str, found: &DeValue<'_>) -> Wrong {
+        self.wrong(key, format!("`{key}` is {wanted}, and this is a {}", found.type_str()))
+    }
+
+    fn under(&self, key: &str) -> String {
+        if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
+    }
+
+    fn below(
+        &self,
+        name: String,
+        key: &str,
+        value: &'s Spanned<DeValue<'t>>,
+    ) -> Result<Section<'s, 't>, Wrong> {
+        match value.get_ref().as_table() {
+            Some(table) => Ok(Section { text: self.text, name, table, span: value.span() }),
+            None => {
+                let message = format!("`{key}` is a section, and this is a {}", value.get_ref().type_str());
+                Err(self.text.wrong(value.span(), message))
+            }
+        }
+    }
+
+    pub(super) fn section(&self, key: &str, keys: &[&str]) -> Result<Option<Section<'s, 't>>, Wrong> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let section = self.below(self.under(key), key, value)?;
+        section.only(keys)?;
+        Ok(Some(section))
+    }
+
+    /// The sections below `key`, by the names people gave them.
+    pub(super) fn named(&self, key: &str) -> Result<impl Iterator<Item = (String, Section<'s, 't>)>, Wrong> {
+        let mut all = Vec::new();
+        if let Some(value) = self.value(key) {
+            let parent = self.below(self.under(key), key, value)?;
+            for (name, value) in parent.table {
+                let name = name.get_ref().as_ref();
+                if name.is_empty() || name.chars().any(|each| each.is_whitespace() || each.is_control()) {
+                    return Err(self.text.wrong(
+                        value.span(),
+                        format!("{name:?} is no name for a section of [{}]", parent.name),
+                    ));
+                }
+                all.push((name.to_owned(), parent.below(parent.under(name), name, value)?));
+            }
+        }
+        Ok(all.into_iter())
+    }
+
+    /// The section below `key` as it was written.
+    pub(super) fn kept(&self, key: &str) -> Result<toml::Table, Wrong> {
+        let Some(value) = self.value(key) else { return Ok(toml::Table::new()) };
+        self.below(self.under(key), key, value)?;
+        let whole: toml::Table = toml::from_str(self.text.text)
+            .map_err(|error| self.text.wrong(error.span().unwrap_or(0..0), error.message().to_owned()))?;
+        Ok(whole.get(key).and_then(toml::Value::as_table).cloned().unwrap_or_default())
+    }
+
+    pub(super) fn string(&self, key: &str) -> Result<Option<String>, Wrong> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let Some(text) = value.get_ref().as_str() else {
+            return Err(self.mistyped(key, "a text in quotes", value.get_ref()));
+        };
+        if text.len() > STRING_MAX {
+            return Err(self.wrong(key, format!("`{key}` is longer than {STRING_MAX} bytes")));
+        }
+        Ok(Some(text.to_owned()))
+    }
+
+    pub(super) fn required(&self, key: &str) -> Result<String, Wrong> {
+        self.string(key)?.filter(|text| !text.is_empty()).ok_or_else(|| self.missing(key))
+    }
+
+    pub(super) fn strings(&self, key: &str) -> Result<Option<Vec<String>>, Wrong> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let Some(list) = value.get_ref().as_array() else {
+            return Err(self.mistyped(key, "a list", value.get_ref()));
+        };
+        if list.len() > LIST_MAX {
+            return Err(self.wrong(key, format!("`{key}` has more than {LIST_MAX} entries")));
+        }
+        let text = |entry: &Spanned<DeValue<'_>>| match entry.get_ref().as_str() {
+            Some(text) if text.len() <= STRING_MAX => Ok(text.to_owned()),
+            Some(_) => Err(self.text.wrong(entry.span(), format!("this is longer than {STRING_MAX} bytes"))),
+            None => {
+                let message =
+                    format!("`{key}` is a list of texts, and this is a {}", entry.get_ref().type_str());
+                Err(self.text.wrong(entry.span(), message))
+            }
+        };
+        list.iter().map(text).collect::<Result<_, _>>().map(Some)
+    }
+
+    pub(super) fn boolean(&self, key: &str) -> Result<Option<bool>, Wrong> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        match value.get_ref().as_bool() {
+            Some(boolean) => Ok(Some(boolean)),
+            None => Err(self.mistyped(key, "true or false", value.get_ref())),
+        }
+    }
+
+    pub(super) fn integer(&self, key: &str, allowed: RangeInclusive<u64>) -> Result<Option<u64>, Wrong> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let Some(integer) = value.get_ref().as_integer() else {
+            return Err(self.mistyped(key, "a whole number", value.get_ref()));
+        };
+        match u64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(number) if allowed.contains(&number) => Ok(Some(number)),
+            _ => {
+                Err(self.wrong(key, format!("`{key}` is between {} and {}", allowed.start(), allowed.end())))
+            }
+        }
+    }
+
+    /// Dollars, kept in millionths.
+    pub(super) fn micro_usd(&self, key: &str) -> Result<Option<u64>, Wrong> {
+        const USD_MAX: f64 = 1e6;
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let text = match value.get_ref() {
+            DeValue::Float(float) => float.as_str(),
+            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
+            other => return Err(self.mistyped(key, "a sum in dollars", other)),
+        };
+        match text.parse::<f64>() {
+            Ok(usd) if (0.0..=USD_MAX).contains(&usd) => Ok(Some((usd * 1e6).round() as u64)),
+            _ => Err(self.wrong(key, format!("`{key}` is between 0 and {USD_MAX} dollars"))),
+        }
+    }
+
+    /// `"10m"`, `"1h 30m"`; more than nothing and at most `longest`.
+    pub(super) fn duration(&self, key: &str, longest: Duration) -> Result<Option<Duration>, Wrong> {
+        let Some(text) = self.string(key)? else { return Ok(None) };
+        let duration = humantime::parse_duration(text.trim()).map_err(|error| {
+            self.wrong(key, format!("`{key}` is a time such as \"10m\" or \"60s\": {error}"))
+        })?;
+        if duration.is_zero() || duration > longest {
+            let longest = humantime::format_duration(longest);
+            return Err(self.wrong(key, format!("`{key}` is more than nothing and at most {longest}")));
+        }
+        Ok(Some(duration))
+    }
+}
+
+/// "; did you mean …?", or the whole choice where nothing is near.
+fn meant(given: &str, known: &[&str]) -> String {
+    let nearest = known.iter().map(|each| (distance(given, each), each)).min();
+    match nearest {
+        Some((steps, name)) if steps <= (name.len() / 3).max(1) => format!("; did you mean `{name}`?"),
+        _ => format!("; it is one of {}", known.join(", ")),
+    }
+}
+
+/// How many letters have to be changed, added or taken away.
+fn distance(one: &str, other: &str) -> usize {
+    // A key is short; what is longer is no near miss.
+    if one.len() > 64 {
+        return usize::MAX;
+    }
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, left) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, right) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(left != *right);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}

@@ -1,0 +1,260 @@
+//! What people write into `provost.toml`, and what they are told.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn parsed(text: &str) -> Config {
+    match parse(Path::new("/p/provost.toml"), text) {
+        Ok(config) => config,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn refused(text: &str, expected: Expect) {
+    match parse(Path::new("provost.toml"), text) {
+        Ok(config) => panic!("accepted: {config:?}"),
+        Err(error) => expected.assert_eq(&format!("{error}\n")),
+    }
+}
+
+#[test]
+fn an_empty_configuration_is_all_defaults() {
+    let config = parsed("");
+    assert_eq!(config, Config { path: Some("/p/provost.toml".into()), ..Config::default() });
+}
+
+#[test]
+fn the_example_of_the_design_is_read() {
+    let config = parsed(
+        r#"
+[agents.coder]
+driver = "command"
+command = ["bash", "agent.sh"]
+timeout = "10m"
+[agents.reviewer]
+driver = "acp"
+command = ["claude-agent-acp"]
+[agents.demo]
+driver = "scripted"
+script = "demo.script"
+[agents.me]
+driver = "human"
+[agents.own]
+driver = "builtin"
+model = "m"
+[gate]
+approvals = 1
+[gate.policies.docs]
+owner = ["docs-team"]
+touches = ["docs/**", "README.md"]
+max_usd = 1.50
+max_tokens = 200_000
+max_minutes = 20
+targets = ["coder"]
+[verify]
+isolation = "guard+clean"
+require_red = true
+caches = ["target"]
+contract_timeout = "90s"
+[run]
+step_timeout = "1h 30m"
+max_lost_attempts = 5
+[recipes.registry-timeout]
+class = "transient"
+detect = { stderr = "ECONNRESET|ETIMEDOUT" }
+[store]
+url = "sqlite"
+[plans]
+folder = "vault"
+"#,
+    );
+    let coder = &config.agents["coder"];
+    assert_eq!(coder.driver, Driver::Command { command: vec!["bash".into(), "agent.sh".into()] });
+    assert_eq!(coder.timeout, Some(Duration::from_secs(600)));
+    assert_eq!(config.agents["reviewer"].driver.word(), "acp");
+    assert_eq!(config.agents["demo"].driver, Driver::Scripted { script: "/p/demo.script".into() });
+    assert_eq!(config.agents["me"].driver, Driver::Human);
+    let policy = &config.gate.policies["docs"];
+    assert_eq!(policy.max_micro_usd, Some(1_500_000));
+    assert_eq!(policy.max_wall, Some(Duration::from_secs(1200)));
+    assert_eq!(config.verify.isolation, Demand::Exactly(Isolation::GuardClean));
+    assert_eq!(config.verify.contract_timeout, Duration::from_secs(90));
+    assert_eq!(config.run, RunLimits { step_timeout: Duration::from_secs(5400), max_lost_attempts: 5 });
+    assert_eq!(config.recipes["registry-timeout"]["class"].as_str(), Some("transient"));
+    assert_eq!(config.plans.folder, PathBuf::from("vault"));
+}
+
+#[test]
+fn an_unknown_key_is_shown_with_the_one_that_was_meant() {
+    refused(
+        "[agents.coder]\ndriver = \"command\"\n  comand = [\"x\"]\n",
+        expect![[r#"
+            provost.toml:3:3: unknown key `comand` in [agents.coder]; did you mean `command`?
+                comand = ["x"]
+                ^^^^^^
+        "#]],
+    );
+    refused(
+        "[agent.coder]\n",
+        expect![[r#"
+            provost.toml:1:2: unknown key `agent`; did you mean `agents`?
+              [agent.coder]
+               ^^^^^
+        "#]],
+    );
+    refused(
+        "[verify]\nauto_approve = true\n",
+        expect![[r#"
+            provost.toml:2:1: unknown key `auto_approve` in [verify]; it is one of isolation, require_red, caches, contract_timeout
+              auto_approve = true
+              ^^^^^^^^^^^^
+        "#]],
+    );
+}
+
+#[test]
+fn text_that_is_no_toml_is_shown_where_it_breaks() {
+    refused(
+        "[verify]\nisolation = auto\n",
+        expect![[r#"
+            provost.toml:2:13: string values must be quoted, expected literal string
+              isolation = auto
+                          ^^^^
+        "#]],
+    );
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    refused(
+        "[run]\nstep_timeout = \"soon\"\n",
+        expect![[r#"
+            provost.toml:2:16: `step_timeout` is a time such as "10m" or "60s": expected number at 0
+              step_timeout = "soon"
+                             ^^^^^^
+        "#]],
+    );
+    refused(
+        "[run]\nstep_timeout = \"900days\"\n",
+        expect![[r#"
+            provost.toml:2:16: `step_timeout` is more than nothing and at most 7days
+              step_timeout = "900days"
+                             ^^^^^^^^^
+        "#]],
+    );
+    refused(
+        "[verify]\nisolation = \"landlok\"\n",
+        expect![[r#"
+            provost.toml:2:13: there is no isolation `landlok`; did you mean `landlock`?
+              isolation = "landlok"
+                          ^^^^^^^^^
+        "#]],
+    );
+    refused(
+        "[verify]\ncaches = [\"../target\"]\n",
+        expect![[r#"
+            provost.toml:2:10: `../target` is not a folder inside the workspace
+              caches = ["../target"]
+                       ^^^^^^^^^^^^^
+        "#]],
+    );
+    refused(
+        "[gate]\napprovals = 2\n",
+        expect![[r#"
+            provost.toml:2:13: approvals = 2 is not in this version; exactly one person approves
+              approvals = 2
+                          ^
+        "#]],
+    );
+    refused(
+        "[store]\nurl = \"postgres://u:hunter2@h/d\"\n",
+        expect![[r#"
+            provost.toml:2:7: postgres is not in this version; use "sqlite"
+              url = "postgres://u:[redacted:url-password]@h/d"
+                    ^^^^^^^^^^^^^^^^^^^^^^^^^^
+        "#]],
+    );
+    refused(
+        "[agents]\ncoder = \"bash\"\n",
+        expect![[r#"
+            provost.toml:2:9: `coder` is a section, and this is a string
+              coder = "bash"
+                      ^^^^^^
+        "#]],
+    );
+    refused(
+        "[agents.coder]\ndriver = \"scripted\"\nscript = \"x\"\ncommand = [\"y\"]\n",
+        expect![[r#"
+            provost.toml:4:11: driver `scripted` has no `command`
+              command = ["y"]
+                        ^^^^^
+        "#]],
+    );
+    refused(
+        "[agents.coder]\ndriver = \"command\"\n",
+        expect![[r#"
+            provost.toml:1:1: [agents.coder] has no `command`
+              [agents.coder]
+              ^^^^^^^^^^^^^^
+        "#]],
+    );
+}
+
+#[test]
+fn no_policy_approves_everything() {
+    for touches in [
+        "[]",
+        "[\"**\"]",
+        "[\"*\"]",
+        "[\"**/*\"]",
+        "[\".\"]",
+        "[\"docs/**\", \"**\"]",
+        "[\"../x/**\"]",
+        "[\"/\"]",
+        "[\"{a,**}\"]",
+        "[\"\"]",
+    ] {
+        let text = format!("[gate.policies.all]\nowner = [\"me\"]\ntouches = {touches}\n");
+        assert!(parse(Path::new("provost.toml"), &text).is_err(), "{touches} was accepted");
+    }
+    refused(
+        "[gate.policies.all]\nowner = [\"me\"]\ntouches = [\"**\"]\n",
+        expect![[r#"
+            provost.toml:3:11: `**` bounds nothing: a policy names folders of the workspace, such as "docs/**"
+              touches = ["**"]
+                        ^^^^^^
+        "#]],
+    );
+    refused(
+        "[gate.policies.docs]\ntouches = [\"docs/**\"]\nowner = []\n",
+        expect![[r#"
+            provost.toml:1:1: policy `docs` bounds only `touches`: add `owner`, `targets` or a limit on the budget
+              [gate.policies.docs]
+              ^^^^^^^^^^^^^^^^^^^^
+        "#]],
+    );
+}
+
+#[test]
+fn the_digest_of_a_policy_follows_its_meaning_and_not_its_spelling() {
+    let one = parsed("[gate.policies.p]\nowner=[\"a\"]\ntouches=[\"d/**\"]\nmax_usd=1\n");
+    let same = parsed("[gate.policies.p]\ntouches = [\"d/**\"] # here\nmax_usd = 1.0\nowner = [\"a\"]\n");
+    let other = parsed("[gate.policies.p]\nowner=[\"a\"]\ntouches=[\"d/**\"]\nmax_usd=2\n");
+    assert_eq!(digest(&one.gate.policies["p"]), digest(&same.gate.policies["p"]));
+    assert_ne!(digest(&one.gate.policies["p"]), digest(&other.gate.policies["p"]));
+}
+
+#[test]
+fn the_nearest_file_upwards_is_the_configuration() {
+    let root = tempfile::tempdir().expect("a folder");
+    let deep = root.path().join("a/b/c");
+    std::fs::create_dir_all(&deep).expect("folders");
+    std::fs::write(root.path().join("a").join(FILE_NAME), "[run]\nmax_lost_attempts = 7\n").expect("a file");
+    std::fs::write(root.path().join(FILE_NAME), "nonsense").expect("a file");
+    let config = find(&deep).expect("a configuration");
+    assert_eq!(config.path, Some(root.path().join("a").join(FILE_NAME)));
+    assert_eq!(config.run.max_lost_attempts, 7);
+    std::fs::write(root.path().join("a").join(FILE_NAME), [0xff, 0xfe]).expect("a file");
+    assert!(matches!(find(&deep), Err(Error::NotText { .. })));
+}

@@ -1,0 +1,140 @@
+//! Reads the few facts of a repository that provost needs, from its files.
+//!
+//! **Invariant:** git is never run here. A repository an agent can write is full of programs git would
+//! run: hooks, filters, aliases, pagers.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+/// A ref is one line; a `.git` file too.
+const LINE_MAX: u64 = 4096;
+const PACKED_MAX: u64 = 64 << 20;
+/// How often a ref may name another one.
+const HOPS: usize = 5;
+
+/// The commit that HEAD of the checkout at `workspace` stands on. `None`: no repository, no commit
+/// yet, or a way of keeping refs that this version cannot read.
+pub fn head(workspace: &Path) -> Option<String> {
+    let own = git_folder(workspace)?;
+    let shared = shared_folder(&own);
+    let mut value = line(&own.join("HEAD"))?;
+    for _ in 0..HOPS {
+        let Some(name) = value.strip_prefix("ref:").map(str::trim) else { return commit_id(&value) };
+        if !is_ref_name(name) {
+            return None;
+        }
+        value = match line(&own.join(name)).or_else(|| line(&shared.join(name))) {
+            Some(next) => next,
+            None => return packed(&shared.join("packed-refs"), name),
+        };
+    }
+    None
+}
+
+/// The nearest folder upwards from `from` that is the top of a checkout.
+pub fn top(from: &Path) -> Option<PathBuf> {
+    from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned)
+}
+
+/// `.git` is a folder, or a file that names one: a worktree or a submodule.
+fn git_folder(workspace: &Path) -> Option<PathBuf> {
+    let path = workspace.join(".git");
+    if path.is_dir() {
+        return Some(path);
+    }
+    let named = line(&path)?;
+    Some(workspace.join(named.strip_prefix("gitdir:")?.trim()))
+}
+
+/// Where a worktree shares its refs with the others.
+fn shared_folder(own: &Path) -> PathBuf {
+    match line(&own.join("commondir")) {
+        Some(relative) => own.join(relative.trim()),
+        None => own.to_owned(),
+    }
+}
+
+fn line(path: &Path) -> Option<String> {
+    // A pipe in place of a ref would keep us waiting for ever.
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(path).ok()?.take(LINE_MAX).read_to_string(&mut text).ok()?;
+    Some(text.lines().next()?.trim().to_owned())
+}
+
+fn packed(path: &Path, name: &str) -> Option<String> {
+    let file = File::open(path).ok()?;
+    let lines = BufReader::new(file.take(PACKED_MAX)).lines().map_while(Result::ok);
+    let mut found =
+        lines.filter_map(|line| line.split_once(' ').map(|(id, each)| (id.to_owned(), each.trim() == name)));
+    found.find(|(_, same)| *same).and_then(|(id, _)| commit_id(&id))
+}
+
+fn commit_id(text: &str) -> Option<String> {
+    let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (hex && matches!(text.len(), 40 | 64)).then(|| text.to_ascii_lowercase())
+}
+
+fn is_ref_name(name: &str) -> bool {
+    name.starts_with("refs/")
+        && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
+        && !name.contains('\0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "1111111111111111111111111111111111111111";
+    const TWO: &str = "2222222222222222222222222222222222222222";
+
+    fn write(path: &Path, text: &str) {
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+        std::fs::write(path, text).expect("a file");
+    }
+
+    #[test]
+    fn head_is_found_loose_packed_and_detached() {
+        let root = tempfile::tempdir().expect("a folder");
+        let git = root.path().join(".git");
+        assert_eq!(head(root.path()), None);
+        write(&git.join("HEAD"), "ref: refs/heads/main\n");
+        assert_eq!(head(root.path()), None, "no commit yet");
+        write(
+            &git.join("packed-refs"),
+            &format!("# pack-refs with: peeled\n{TWO} refs/heads/main\n^{ONE}\n"),
+        );
+        assert_eq!(head(root.path()).as_deref(), Some(TWO));
+        write(&git.join("refs/heads/main"), &format!("{ONE}\n"));
+        assert_eq!(head(root.path()).as_deref(), Some(ONE), "loose refs win over packed ones");
+        write(&git.join("HEAD"), &format!("{TWO}\n"));
+        assert_eq!(head(root.path()).as_deref(), Some(TWO));
+    }
+
+    #[test]
+    fn a_worktree_keeps_its_head_and_shares_its_refs() {
+        let root = tempfile::tempdir().expect("a folder");
+        let git = root.path().join("repo/.git");
+        write(&git.join("refs/heads/side"), ONE);
+        write(&git.join("worktrees/wt/HEAD"), "ref: refs/heads/side\n");
+        write(&git.join("worktrees/wt/commondir"), "../..\n");
+        write(&root.path().join("wt/.git"), "gitdir: ../repo/.git/worktrees/wt\n");
+        assert_eq!(head(&root.path().join("wt")).as_deref(), Some(ONE));
+        assert_eq!(top(&root.path().join("wt/a/b")), Some(root.path().join("wt")));
+    }
+
+    #[test]
+    fn a_head_that_leads_astray_is_no_commit() {
+        let root = tempfile::tempdir().expect("a folder");
+        let git = root.path().join(".git");
+        write(&root.path().join("secret"), ONE);
+        for astray in ["ref: refs/../../secret", "ref: /etc/passwd", "ref: refs/heads/loop", "words", ""] {
+            write(&git.join("HEAD"), astray);
+            write(&git.join("refs/heads/loop"), "ref: refs/heads/loop");
+            assert_eq!(head(root.path()), None, "{astray}");
+        }
+    }
+}

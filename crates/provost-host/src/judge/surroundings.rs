@@ -1,0 +1,113 @@
+//! The environment of a check: nothing the agent could have prepared.
+//!
+//! Set: `PATH` (what the harness was started with, less relative entries and the workspace), `HOME` and
+//! `TMPDIR` (new, empty, removed afterwards), `LANG=C.UTF-8`, `TERM=dumb`, `CI=true` (tools ask nobody,
+//! open nothing and rewrite no snapshots), and where installed toolchains live, for tools on `PATH` that
+//! find themselves through `HOME`. Everything else is absent: no `LD_*`, `BASH_ENV`, `PYTHON*`, `GIT_*`.
+
+use std::collections::HashMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Where version managers keep what their entries on `PATH` start, relative to the user's home. Places
+/// of programs only, never of configuration.
+const TOOLCHAINS: [(&str, &str); 6] = [
+    ("RUSTUP_HOME", ".rustup"),
+    ("PYENV_ROOT", ".pyenv"),
+    ("RBENV_ROOT", ".rbenv"),
+    ("VOLTA_HOME", ".volta"),
+    ("ASDF_DATA_DIR", ".asdf"),
+    ("MISE_DATA_DIR", ".local/share/mise"),
+];
+
+pub struct Surroundings {
+    environment: Vec<(OsString, OsString)>,
+    // Declared for their drop.
+    _home: Scratch,
+    _tmp: Scratch,
+}
+
+impl Surroundings {
+    pub fn make(workspace: &Path) -> io::Result<Self> {
+        let home = Scratch::make("provost-home-")?;
+        let tmp = Scratch::make("provost-tmp-")?;
+        let mut environment = fixed_part(workspace).as_ref().clone();
+        environment.push(("HOME".into(), home.0.clone().into()));
+        environment.push(("TMPDIR".into(), tmp.0.clone().into()));
+        Ok(Self { environment, _home: home, _tmp: tmp })
+    }
+
+    pub fn environment(&self) -> &[(OsString, OsString)] {
+        &self.environment
+    }
+
+    /// The system's own, before any that `PATH` might hold.
+    pub fn bash(&self) -> &'static OsStr {
+        static BASH: OnceLock<&OsStr> = OnceLock::new();
+        BASH.get_or_init(|| {
+            let usual = ["/usr/bin/bash", "/bin/bash"].into_iter().find(|path| Path::new(path).is_file());
+            OsStr::new(usual.unwrap_or("bash"))
+        })
+    }
+}
+
+type Variables = Arc<Vec<(OsString, OsString)>>;
+
+/// Worked out once for each workspace: what an agent changes later has no part in it.
+fn fixed_part(workspace: &Path) -> Variables {
+    static KNOWN: Mutex<Option<HashMap<PathBuf, Variables>>> = Mutex::new(None);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if let Some(variables) = known.get(workspace) {
+        return variables.clone();
+    }
+    let variables = Arc::new(work_out(workspace));
+    known.insert(workspace.to_path_buf(), variables.clone());
+    variables
+}
+
+fn work_out(workspace: &Path) -> Vec<(OsString, OsString)> {
+    let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_path_buf());
+    let is_outside = |path: &Path| {
+        path.is_absolute()
+            && !path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).starts_with(&workspace)
+    };
+    let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let kept = env::split_paths(&path).filter(|folder| is_outside(folder));
+    let mut variables: Vec<(OsString, OsString)> = vec![
+        ("PATH".into(), env::join_paths(kept).unwrap_or_else(|_| "/usr/bin:/bin".into())),
+        ("LANG".into(), "C.UTF-8".into()),
+        ("TERM".into(), "dumb".into()),
+        ("CI".into(), "true".into()),
+    ];
+    let home = env::var_os("HOME").map(PathBuf::from);
+    for (name, usual) in TOOLCHAINS {
+        let place = env::var_os(name).map(PathBuf::from).or_else(|| Some(home.as_ref()?.join(usual)));
+        if let Some(place) = place.filter(|place| place.is_dir() && is_outside(place)) {
+            variables.push((name.into(), place.into()));
+        }
+    }
+    variables
+}
+
+/// An empty folder of our own.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make(prefix: &str) -> io::Result<Self> {
+        Ok(Self(tempfile::Builder::new().prefix(prefix).tempdir()?.keep()))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Most checks leave it empty, and then one call is enough.
+        if fs::remove_dir(&self.0).is_err() {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}

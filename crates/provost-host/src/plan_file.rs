@@ -1,0 +1,407 @@
+//! Finds a plan, reads it, and writes it back without ever overwriting somebody's edit.
+//!
+//! Which plan a command means is explicit: an argument, else the marker of this worktree, else
+//! `PLAN.md`. The room has two doors: [`resolve`] says which file, [`read`] and [`replace`] touch it.
+//!
+//! **Invariant:** a marker that cannot be followed is an error, never a reason to take another plan.
+//! **Invariant:** [`replace`] puts new text only in the place of the text it was made from.
+
+mod swap;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use provost_core::chain::{Hash, PlanId};
+
+use crate::git;
+pub use swap::replace;
+
+/// Where plans live in a repository, unless the configuration names another folder.
+pub const FOLDER: &str = ".harness";
+const MARKER: &str = "active-plan";
+const UNNAMED: &str = "PLAN.md";
+/// More than anybody reads; what is larger is reported and not read.
+const SIZE_MAX: u64 = 16 << 20;
+const MARKER_MAX: u64 = 4096;
+
+/// A plan's file, and everything that is named after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanPlace {
+    /// Canonical: links are resolved.
+    pub path: PathBuf,
+    /// `fix-auth` of `PLAN-fix-auth.md`; `plan` of `PLAN.md`.
+    pub slug: String,
+    /// What people call it: the slug of a named plan, else the file's name.
+    pub name: String,
+    /// The top of the checkout, or the working folder where there is none; canonical.
+    pub workspace: PathBuf,
+    /// The folder the plan is in.
+    pub dir: PathBuf,
+    pub progress: PathBuf,
+    pub why: Reason,
+}
+
+/// How a plan was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The argument is its path.
+    Path,
+    /// The argument is its name.
+    Name,
+    /// The marker of this worktree names it.
+    Marker(PathBuf),
+    /// Nothing was said, and there is one `PLAN.md`.
+    Unnamed,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Path => f.write_str("its path was given"),
+            Reason::Name => f.write_str("its name was given"),
+            Reason::Marker(path) => write!(f, "the marker {} names it", path.display()),
+            Reason::Unnamed => f.write_str("nothing was given and there is no marker"),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "{argument:?} is neither a file nor a name of a plan; names are like `fix-auth`: a-z, 0-9, `.`, `_`, `-`"
+    )]
+    BadName { argument: String },
+    #[error("there is no plan {name}; looked for {}", listed(looked))]
+    Absent { name: String, looked: Vec<PathBuf> },
+    #[error("{name} could be {}; give the path of the one you mean", listed(candidates))]
+    Ambiguous { name: String, candidates: Vec<PathBuf> },
+    #[error("the marker {} {problem}; correct it, delete it, or name the plan", path.display())]
+    Marker { path: PathBuf, problem: String },
+    #[error("there is no plan here: no argument, no marker, no PLAN.md in {}{}", listed(looked), also(named))]
+    NoPlan { looked: Vec<PathBuf>, named: Vec<String> },
+    #[error("{} is not a regular file", path.display())]
+    NotAFile { path: PathBuf },
+    #[error("{} has {bytes} bytes; a plan has at most {SIZE_MAX}", path.display())]
+    TooLarge { path: PathBuf, bytes: u64 },
+    #[error("{} was changed meanwhile and was left as it is; read it again{}", path.display(), kept_at(kept))]
+    Changed {
+        path: PathBuf,
+        /// Where an edit was put that two others would have overwritten.
+        kept: Option<PathBuf>,
+    },
+    #[error("cannot {attempted} {}", path.display())]
+    Io { path: PathBuf, attempted: &'static str, source: std::io::Error },
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn also(named: &[String]) -> String {
+    if named.is_empty() { String::new() } else { format!("; there are named ones: {}", named.join(", ")) }
+}
+
+fn kept_at(kept: &Option<PathBuf>) -> String {
+    kept.as_ref()
+        .map_or_else(String::new, |path| format!("; an edit in between was kept in {}", path.display()))
+}
+
+impl Error {
+    fn io(path: &Path, attempted: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Io { path, attempted, source }
+    }
+}
+
+/// The plan that `argument` means in `cwd`, with plans in [`FOLDER`].
+pub fn resolve(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
+    resolve_in(argument, cwd, Path::new(FOLDER))
+}
+
+/// The same, with plans in `folder`: absolute, or relative to the top of the repository.
+pub fn resolve_in(argument: Option<&str>, cwd: &Path, folder: &Path) -> Result<PlanPlace, Error> {
+    let cwd = cwd.canonicalize().map_err(Error::io(cwd, "enter"))?;
+    let workspace = git::top(&cwd).unwrap_or_else(|| cwd.clone());
+    let search = Search { folder: workspace.join(folder), cwd, workspace };
+    match argument {
+        Some(argument) => search.argument(argument),
+        None => match search.marker()? {
+            Some(place) => Ok(place),
+            None => search.unnamed(),
+        },
+    }
+}
+
+struct Search {
+    cwd: PathBuf,
+    workspace: PathBuf,
+    folder: PathBuf,
+}
+
+impl Search {
+    fn argument(&self, argument: &str) -> Result<PlanPlace, Error> {
+        let path = self.cwd.join(argument);
+        let is_path = argument.contains('/') || (path.is_file() && !argument.is_empty());
+        let file_name = as_file_name(argument);
+        match file_name {
+            Some(file_name) if !argument.contains('/') => {
+                let mut candidates = self.candidates(&file_name);
+                // A file that is called like a named plan: only its author knows which is meant.
+                if is_path {
+                    push_new(&mut candidates, &path);
+                }
+                let why = if argument.ends_with(".md") || is_path { Reason::Path } else { Reason::Name };
+                self.only_one(argument, candidates, &file_name, why)
+            }
+            _ if is_path || argument.ends_with(".md") => {
+                if !path.exists() {
+                    return Err(Error::Absent { name: argument.to_owned(), looked: vec![path] });
+                }
+                self.place(&path, Reason::Path)
+            }
+            _ => Err(Error::BadName { argument: argument.to_owned() }),
+        }
+    }
+
+    fn only_one(
+        &self,
+        name: &str,
+        candidates: Vec<PathBuf>,
+        file_name: &str,
+        why: Reason,
+    ) -> Result<PlanPlace, Error> {
+        match candidates.as_slice() {
+            [] => Err(Error::Absent { name: name.to_owned(), looked: self.looked(file_name) }),
+            [path] => self.place(path, why),
+            _ => Err(Error::Ambiguous { name: name.to_owned(), candidates }),
+        }
+    }
+
+    /// The files of that name that exist, each once.
+    fn candidates(&self, file_name: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for path in self.looked(file_name) {
+            push_new(&mut found, &path);
+        }
+        found
+    }
+
+    fn looked(&self, file_name: &str) -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> = [&self.folder, &self.workspace, &self.cwd]
+            .into_iter()
+            .map(|folder| folder.join(file_name))
+            .collect();
+        paths.dedup();
+        paths
+    }
+
+    /// `None` only where there is no marker at all.
+    fn marker(&self) -> Result<Option<PlanPlace>, Error> {
+        // Of this worktree, also where the plans are in a folder that others share.
+        let path = self.workspace.join(FOLDER).join(MARKER);
+        if path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        let wrong = |problem: &str| Error::Marker { path: path.clone(), problem: problem.to_owned() };
+        let text = marker_text(&path).ok_or_else(|| wrong("cannot be read as a line of text"))?;
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let name = match (lines.next(), lines.next()) {
+            (None, _) => return Err(wrong("is blank")),
+            (Some(_), Some(_)) => return Err(wrong("has more than one line")),
+            (Some(name), None) => name,
+        };
+        let file_name =
+            as_file_name(name).ok_or_else(|| wrong(&format!("says {name:?}, which is no name of a plan")))?;
+        let candidates = self.candidates(&file_name);
+        let plan = match candidates.as_slice() {
+            [] => return Err(wrong(&format!("names {name}, and there is no {file_name}"))),
+            [plan] => plan,
+            _ => return Err(wrong(&format!("names {name}, which could be {}", listed(&candidates)))),
+        };
+        if !self.holds(plan) {
+            return Err(wrong(&format!("names {name}, whose file is a link out of its folder")));
+        }
+        if is_blank(plan)? {
+            return Err(wrong(&format!("names {name}, and {} is empty", plan.display())));
+        }
+        self.place(plan, Reason::Marker(path.clone())).map(Some)
+    }
+
+    /// Whether the file is, after all links, where plans are kept.
+    fn holds(&self, plan: &Path) -> bool {
+        let Ok(plan) = plan.canonicalize() else { return false };
+        let inside = |folder: &Path| folder.canonicalize().is_ok_and(|folder| plan.starts_with(folder));
+        inside(&self.folder) || inside(&self.workspace)
+    }
+
+    fn unnamed(&self) -> Result<PlanPlace, Error> {
+        let candidates = self.candidates(UNNAMED);
+        match candidates.as_slice() {
+            [] => Err(Error::NoPlan { looked: self.folders(), named: self.named() }),
+            _ => self.only_one(UNNAMED, candidates, UNNAMED, Reason::Unnamed),
+        }
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        let mut folders = vec![self.folder.clone(), self.workspace.clone(), self.cwd.clone()];
+        folders.dedup();
+        folders
+    }
+
+    /// The named plans nearby, for a person who forgot to say which.
+    fn named(&self) -> Vec<String> {
+        let entries =
+            self.folders().into_iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+        let names = entries.filter_map(|entry| named_slug(entry.file_name().to_str()?).map(str::to_owned));
+        names.take(50).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn place(&self, path: &Path, why: Reason) -> Result<PlanPlace, Error> {
+        let path = path.canonicalize().map_err(Error::io(path, "find"))?;
+        if !path.is_file() {
+            return Err(Error::NotAFile { path });
+        }
+        let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
+        let slug = slug_of(&file_name);
+        let progress =
+            if file_name == UNNAMED { "progress.md".to_owned() } else { format!("progress-{slug}.md") };
+        let name = if named_slug(&file_name).is_some() { slug.clone() } else { file_name };
+        Ok(PlanPlace {
+            slug,
+            name,
+            workspace: self.workspace.clone(),
+            progress: dir.join(progress),
+            dir,
+            why,
+            path,
+        })
+    }
+}
+
+/// Adds a file that exists and is not there yet under another name.
+fn push_new(found: &mut Vec<PathBuf>, path: &Path) {
+    if let Ok(canonical) = path.canonicalize()
+        && canonical.is_file()
+        && !found.contains(&canonical)
+    {
+        found.push(canonical);
+    }
+}
+
+/// `fix-auth`, `PLAN-fix-auth.md` and `PLAN.md` as the name of a file; nothing else is one.
+fn as_file_name(name: &str) -> Option<String> {
+    if name == UNNAMED {
+        return Some(UNNAMED.to_owned());
+    }
+    if let Some(slug) = named_slug(name) {
+        return Some(format!("PLAN-{slug}.md"));
+    }
+    (is_slug(name) && !name.ends_with(".md")).then(|| format!("PLAN-{name}.md"))
+}
+
+fn named_slug(file_name: &str) -> Option<&str> {
+    file_name.strip_prefix("PLAN-")?.strip_suffix(".md").filter(|slug| is_slug(slug))
+}
+
+fn is_slug(name: &str) -> bool {
+    name.len() <= 100
+        && name.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte))
+}
+
+/// A slug for any file that was given by its path.
+fn slug_of(file_name: &str) -> String {
+    let stem = file_name.strip_suffix(".md").unwrap_or(file_name);
+    let stem = stem.strip_prefix("PLAN-").unwrap_or(stem).to_ascii_lowercase();
+    let fits = |each: char| each.is_ascii_lowercase() || each.is_ascii_digit() || "._-".contains(each);
+    let slug: String = stem.chars().map(|each| if fits(each) { each } else { '-' }).take(100).collect();
+    let slug = slug.trim_matches(['-', '.', '_']);
+    if slug.is_empty() { "plan".to_owned() } else { slug.to_owned() }
+}
+
+fn marker_text(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = open(path).ok()?;
+    file.take(MARKER_MAX + 1).read_to_string(&mut text).ok()?;
+    (text.len() as u64 <= MARKER_MAX && !text.contains('\0')).then_some(text)
+}
+
+fn is_blank(path: &Path) -> Result<bool, Error> {
+    Ok(read(path)?.bytes.iter().all(u8::is_ascii_whitespace))
+}
+
+/// Which plan this is in the log: `<slug>-<8 digits of the path's digest>`.
+pub fn id(place: &PlanPlace) -> PlanId {
+    let digest = Hash::of(place.path.as_os_str().as_encoded_bytes()).to_string();
+    PlanId(format!("{}-{}", place.slug, &digest[..8]))
+}
+
+/// What a file said, and what it was when it said it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Text {
+    pub bytes: Vec<u8>,
+    pub hash: Hash,
+    /// Taken before the first byte was read: a later change is seen as a change.
+    pub stamp: Stamp,
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Text").field("bytes", &self.bytes.len()).field("hash", &self.hash).finish()
+    }
+}
+
+/// What one look at a file tells: if two are equal, nobody wrote in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub device: u64,
+    pub inode: u64,
+    pub size: u64,
+    pub modified_ns: i128,
+    pub changed_ns: i128,
+}
+
+impl Stamp {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        let ns = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
+            changed_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// One look, nothing read.
+pub fn stamp(path: &Path) -> Result<Stamp, Error> {
+    path.metadata().map(|metadata| Stamp::of(&metadata)).map_err(Error::io(path, "look at"))
+}
+
+pub fn read(path: &Path) -> Result<Text, Error> {
+    let file = open(path).map_err(Error::io(path, "open"))?;
+    let metadata = file.metadata().map_err(Error::io(path, "look at"))?;
+    if !metadata.is_file() {
+        return Err(Error::NotAFile { path: path.to_owned() });
+    }
+    let mut bytes = Vec::new();
+    file.take(SIZE_MAX + 1).read_to_end(&mut bytes).map_err(Error::io(path, "read"))?;
+    if bytes.len() as u64 > SIZE_MAX {
+        return Err(Error::TooLarge { path: path.to_owned(), bytes: metadata.len().max(SIZE_MAX + 1) });
+    }
+    Ok(Text { hash: Hash::of(&bytes), bytes, stamp: Stamp::of(&metadata) })
+}
+
+/// Never waits: a pipe in place of a plan is opened at once, and then refused.
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path)
+}

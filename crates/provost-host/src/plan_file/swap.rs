@@ -1,0 +1,176 @@
+//! Puts new text in the place of the text it was made from, or leaves everything as it was.
+//!
+//! Reading, comparing and renaming leaves a moment in which an editor's save would be lost. So the new
+//! file is exchanged with the old one in one step, and what came out is looked at afterwards: if it is
+//! not what was expected, it goes back. What remains is an editor that writes into the file it opened
+//! before the exchange and saves after it; no file system can tell us of that one.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use provost_core::chain::Hash;
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
+use tempfile::NamedTempFile;
+
+use super::{Error, Stamp, read};
+
+/// Somebody who saves more often than this in a row while we put things back is a program.
+const EXCHANGES: usize = 32;
+
+/// Replaces the text at `path` by `new`, if it is still the text with the hash `expected`. The file
+/// keeps its permissions; a link keeps being a link.
+pub fn replace(path: &Path, expected: &Hash, new: &[u8]) -> Result<Stamp, Error> {
+    let path = &path.canonicalize().map_err(Error::io(path, "find"))?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    // Of our own kind only one at a time; the exchange is for all others.
+    let held = File::open(folder).map_err(Error::io(folder, "open"))?;
+    let locked = held.lock().is_ok();
+
+    if read(path)?.hash != *expected {
+        return Err(changed(path, None));
+    }
+    let fresh = prepared(path, folder, new)?;
+    match exchange(fresh.path(), path) {
+        Ok(()) => settle(path, expected, new, fresh, &held),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::OPNOTSUPP) if locked => {
+            rename(path, expected, fresh, &held)
+        }
+        Err(errno) => Err(Error::io(path, "replace")(errno.into())),
+    }
+}
+
+/// The new text in a file of its own, in the same folder, with the same permissions, on the disk. It
+/// is removed again on every way out.
+fn prepared(path: &Path, folder: &Path, new: &[u8]) -> Result<NamedTempFile, Error> {
+    let failed = |attempted| Error::io(path, attempted);
+    let mut fresh = tempfile::Builder::new()
+        .prefix(".provost-")
+        .suffix(".tmp")
+        .tempfile_in(folder)
+        .map_err(failed("write beside"))?;
+    fresh.write_all(new).map_err(failed("write beside"))?;
+    let permissions = path.metadata().map_err(failed("look at"))?.permissions();
+    fresh.as_file().set_permissions(permissions).map_err(failed("keep the permissions of"))?;
+    fresh.as_file().sync_all().map_err(failed("write beside"))?;
+    Ok(fresh)
+}
+
+fn exchange(one: &Path, other: &Path) -> Result<(), Errno> {
+    rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
+}
+
+/// The new text is in place and `fresh` names what came out.
+fn settle(
+    path: &Path,
+    expected: &Hash,
+    new: &[u8],
+    fresh: NamedTempFile,
+    held: &File,
+) -> Result<Stamp, Error> {
+    let out = read(fresh.path()).map(|text| text.hash);
+    if out.as_ref().is_ok_and(|out| out == expected) {
+        let _ = held.sync_all();
+        // Of our own file: the name may be somebody else's by now.
+        let metadata = fresh.as_file().metadata().map_err(Error::io(path, "look at"))?;
+        return Ok(Stamp::of(&metadata));
+    }
+    put_back(path, Hash::of(new), out.ok(), fresh)
+}
+
+/// Exchanges until what comes out is what we had put in: then the newest edit is in place again.
+fn put_back(path: &Path, ours: Hash, out: Option<Hash>, fresh: NamedTempFile) -> Result<Stamp, Error> {
+    let mut placed = Some(ours);
+    let mut out = out;
+    for _ in 0..EXCHANGES {
+        exchange(fresh.path(), path).map_err(|errno| Error::io(path, "put back")(errno.into()))?;
+        let back = read(fresh.path()).ok().map(|text| text.hash);
+        if back == placed {
+            break;
+        }
+        (placed, out) = (out, back);
+    }
+    let left = read(fresh.path()).ok().map(|text| text.hash);
+    if left == Some(ours) {
+        return Err(changed(path, None));
+    }
+    // Two others wrote while we put the first one back: the later is in place, the earlier is kept.
+    Err(changed(path, keep(path, left, fresh)))
+}
+
+fn keep(path: &Path, left: Option<Hash>, fresh: NamedTempFile) -> Option<PathBuf> {
+    let name = path.file_name()?.to_string_lossy();
+    let digest = left.map_or_else(|| "unread".to_owned(), |hash| hash.to_string()[..8].to_owned());
+    let copy = path.with_file_name(format!("{name}.conflict-{digest}"));
+    fresh.persist(&copy).ok().map(|_| copy)
+}
+
+/// Where names cannot be exchanged: under the lock, look once more and rename.
+fn rename(path: &Path, expected: &Hash, fresh: NamedTempFile, held: &File) -> Result<Stamp, Error> {
+    if read(path)?.hash != *expected {
+        return Err(changed(path, None));
+    }
+    let file = fresh.persist(path).map_err(|error| Error::io(path, "replace")(error.error))?;
+    let _ = held.sync_all();
+    let metadata = file.metadata().map_err(Error::io(path, "look at"))?;
+    Ok(Stamp::of(&metadata))
+}
+
+fn changed(path: &Path, kept: Option<PathBuf>) -> Error {
+    Error::Changed { path: path.to_owned(), kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `replace`, where the file system cannot exchange.
+    fn replace_by_rename(path: &Path, expected: &Hash, new: &[u8]) -> Result<Stamp, Error> {
+        let folder = path.parent().expect("a folder");
+        let held = File::open(folder).expect("the folder");
+        held.lock().expect("a lock");
+        rename(path, expected, prepared(path, folder, new)?, &held)
+    }
+
+    #[test]
+    fn without_exchange_a_changed_file_is_left_alone_too() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("PLAN.md");
+        std::fs::write(&path, "one").expect("written");
+        let stamp = replace_by_rename(&path, &Hash::of(b"one"), b"two").expect("replaced");
+        assert_eq!(stamp, super::super::stamp(&path).expect("a stamp"));
+        assert!(matches!(replace_by_rename(&path, &Hash::of(b"one"), b"three"), Err(Error::Changed { .. })));
+        assert_eq!(std::fs::read(&path).expect("read"), b"two");
+        assert_eq!(folder.path().read_dir().expect("entries").count(), 1);
+    }
+
+    #[test]
+    fn an_edit_that_slipped_in_before_the_exchange_comes_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("PLAN.md");
+        std::fs::write(&path, "an edit").expect("written");
+        let fresh = prepared(&path, folder.path(), b"ours").expect("prepared");
+        exchange(fresh.path(), &path).expect("exchanged");
+        let held = File::open(folder.path()).expect("the folder");
+        let answer = settle(&path, &Hash::of(b"what we read"), b"ours", fresh, &held);
+        assert!(matches!(answer, Err(Error::Changed { kept: None, .. })));
+        assert_eq!(std::fs::read(&path).expect("read"), b"an edit");
+        assert_eq!(folder.path().read_dir().expect("entries").count(), 1);
+    }
+
+    #[test]
+    fn of_two_edits_that_slipped_in_the_later_stands_and_the_earlier_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("PLAN.md");
+        std::fs::write(&path, "first edit").expect("written");
+        let fresh = prepared(&path, folder.path(), b"ours").expect("prepared");
+        exchange(fresh.path(), &path).expect("exchanged");
+        std::fs::write(&path, "second edit").expect("written");
+        let out = Some(Hash::of(b"first edit"));
+        let answer = put_back(&path, Hash::of(b"ours"), out, fresh);
+        let Err(Error::Changed { kept: Some(kept), .. }) = answer else { panic!("{answer:?}") };
+        assert_eq!(std::fs::read(&path).expect("read"), b"second edit");
+        assert_eq!(std::fs::read(&kept).expect("read"), b"first edit");
+    }
+}

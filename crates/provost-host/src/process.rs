@@ -1,0 +1,427 @@
+//! The one way to start a child, and to be sure that it is over.
+//!
+//! A child gets a group, a deadline, an environment and a tag; what it prints is kept in bounds. One
+//! thread, one `poll`: its pipes and its end are waited for together, and nothing wakes without cause.
+//!
+//! **Invariant:** when [`run`] returns, nothing that the child started is alive, unless it is named in
+//! [`Ended::survivors`].
+//! **Invariant:** the leader is reaped after its group was killed, never before: until then its number
+//! cannot become another's.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use provost_core::plan::Stream;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+mod escape;
+mod excerpt;
+mod output;
+mod proc_files;
+
+pub use escape::{become_subreaper, end_leftovers, inside_attempt};
+pub use output::{Keep, Output};
+
+use escape::UnderWay;
+use output::Capture;
+
+/// The variable that says which attempt a process belongs to.
+pub const TAG: &str = "PROVOST_ATTEMPT";
+
+/// How soon a stop is seen.
+const STOP_LATENCY: Duration = Duration::from_millis(100);
+/// How long output may still come once everybody who could print should be dead.
+const DRAIN: Duration = Duration::from_millis(200);
+const USUAL_PIPE: usize = 64 * 1024;
+const FLOODED_PIPE: usize = 1024 * 1024;
+
+/// Somebody who watches a child's output.
+pub type Tee<'a> = Option<&'a mut dyn FnMut(Stream, &[u8])>;
+
+/// What to start, and within which bounds.
+pub struct Spawn<'a> {
+    /// A path, or a name that is looked up in the `PATH` of `env`.
+    pub program: &'a OsStr,
+    pub args: &'a [OsString],
+    pub cwd: &'a Path,
+    /// The whole environment; the tag is added to it.
+    pub env: &'a [(OsString, OsString)],
+    /// Given to the child, then end of file.
+    pub stdin: &'a [u8],
+    pub deadline: Duration,
+    /// Between being asked to end and being made to.
+    pub grace: Duration,
+    pub keep: Keep,
+    /// Which attempt this is; no other run under way may have the same.
+    pub tag: &'a str,
+    /// Becomes true when the child is to be ended before its time.
+    pub stop: Option<&'a AtomicBool>,
+    /// Sees every byte as it comes.
+    pub tee: Tee<'a>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub how: How,
+    pub stdout: Output,
+    pub stderr: Output,
+    pub duration: Duration,
+    /// What could not be ended, or could not be proven to have ended.
+    pub survivors: Vec<Survivor>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Exited(i32),
+    /// By a signal we did not send.
+    Signalled(i32),
+    TimedOut,
+    Stopped,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survivor {
+    pub pid: u32,
+    pub name: String,
+}
+
+impl Survivor {
+    fn of(pid: i32) -> Self {
+        Self { pid: pid.unsigned_abs(), name: proc_files::name(pid) }
+    }
+}
+
+impl std::fmt::Display for Survivor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {} ({})", self.pid, self.name)
+    }
+}
+
+/// Why there is no child.
+#[derive(Debug, thiserror::Error)]
+pub enum NotStarted {
+    #[error("program not found: {}", .program.display())]
+    NotFound { program: PathBuf },
+    #[error("program cannot be executed: {}", .program.display())]
+    NotExecutable { program: PathBuf, source: io::Error },
+    #[error("folder not there: {}", .cwd.display())]
+    NoFolder { cwd: PathBuf },
+    #[error("arguments and environment are too long for {}", .program.display())]
+    TooLong { program: PathBuf },
+    #[error("could not start {}", .program.display())]
+    Other { program: PathBuf, source: io::Error },
+}
+
+/// Starts the child, attends it to its end, and ends whatever it left behind.
+pub fn run(mut spawn: Spawn<'_>) -> Result<Ended, NotStarted> {
+    let begun = Instant::now();
+    let run = UnderWay::enter(spawn.tag);
+    let mut attended = Attended::start(&spawn)?;
+    run.leads(attended.group);
+    let ending = attended.attend(&mut spawn, begun);
+    let status = attended.bury();
+    run.buried();
+    let mut survivors = escape::sweep(&run, spawn.tag, attended.group);
+    attended.drain(&mut spawn.tee, DRAIN);
+    if attended.is_still_read() {
+        // Somebody who is not ours any more can still print. Look for them everywhere.
+        survivors.extend(escape::end_remains(spawn.tag));
+        attended.drain(&mut spawn.tee, DRAIN);
+        survivors.extend(escape::holders(&attended.pipes()));
+    }
+    let how = match ending {
+        Some(how) => how,
+        None => match status.map(|status| (status.code(), status.signal())) {
+            Ok((Some(code), _)) => How::Exited(code),
+            Ok((None, signal)) => How::Signalled(signal.unwrap_or(0)),
+            // Somebody else in this process reaped it. Its end is not known, so it is not a good one.
+            Err(_) => How::Signalled(0),
+        },
+    };
+    let [stdout, stderr] = attended.outputs.map(|stream| stream.capture.finish());
+    Ok(Ended { how, stdout, stderr, duration: begun.elapsed(), survivors })
+}
+
+/// A child and everything we hold of it.
+struct Attended {
+    child: Child,
+    group: Pid,
+    end: OwnedFd,
+    stdin: Option<ChildStdin>,
+    written: usize,
+    outputs: [Reading; 2],
+    buffer: Vec<u8>,
+}
+
+struct Reading {
+    stream: Stream,
+    /// Nothing once the last writer has closed it.
+    pipe: Option<OwnedFd>,
+    capture: Capture,
+}
+
+impl Attended {
+    fn start(spawn: &Spawn<'_>) -> Result<Self, NotStarted> {
+        let program = find_program(spawn)?;
+        // A group, but no closure before exec: that would cost posix_spawn.
+        let started = Command::new(&program)
+            .args(spawn.args)
+            .current_dir(spawn.cwd)
+            .env_clear()
+            .envs(spawn.env.iter().map(|(name, value)| (name, value)))
+            .env(TAG, spawn.tag)
+            .process_group(0)
+            .stdin(if spawn.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = started.map_err(|source| why_not(program.clone(), spawn.cwd, source))?;
+        let pid = Pid::from_child(&child);
+        match pidfd_open(pid, PidfdFlags::empty()).and_then(|end| Self::attach(&mut child, end, spawn.keep)) {
+            Ok((end, stdin, outputs)) => {
+                let buffer = vec![0; USUAL_PIPE];
+                Ok(Self { child, group: pid, end, stdin, written: 0, outputs, buffer })
+            }
+            Err(source) => {
+                // Out of descriptors: a child that cannot be attended must not be.
+                let _ = kill_process_group(pid, Signal::KILL);
+                let _ = child.wait();
+                Err(NotStarted::Other { program, source: source.into() })
+            }
+        }
+    }
+
+    fn attach(
+        child: &mut Child,
+        end: OwnedFd,
+        keep: Keep,
+    ) -> rustix::io::Result<(OwnedFd, Option<ChildStdin>, [Reading; 2])> {
+        let stdin = child.stdin.take();
+        if let Some(stdin) = &stdin {
+            rustix::io::ioctl_fionbio(stdin, true)?;
+        }
+        let pipes = [
+            (Stream::Stdout, child.stdout.take().map(OwnedFd::from)),
+            (Stream::Stderr, child.stderr.take().map(OwnedFd::from)),
+        ];
+        for pipe in pipes.iter().filter_map(|(_, pipe)| pipe.as_ref()) {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
+        Ok((end, stdin, pipes.map(|(stream, pipe)| Reading { stream, pipe, capture: Capture::new(keep) })))
+    }
+
+    /// Reads, writes and waits until the leader is dead. `Some` when it was we who ended it.
+    fn attend(&mut self, spawn: &mut Spawn<'_>, begun: Instant) -> Option<How> {
+        let mut ending = None;
+        let mut next = begun.checked_add(spawn.deadline);
+        loop {
+            let now = Instant::now();
+            if ending.is_none() && spawn.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                ending = Some(How::Stopped);
+                next = self.ask_to_end(now, spawn.grace);
+            } else if next.is_some_and(|next| now >= next) {
+                if ending.is_some() {
+                    // It had its grace.
+                    let _ = kill_process_group(self.group, Signal::KILL);
+                    next = None;
+                } else {
+                    ending = Some(How::TimedOut);
+                    next = self.ask_to_end(now, spawn.grace);
+                }
+            }
+            let mut patience = next.map(|next| next.saturating_duration_since(now));
+            if spawn.stop.is_some() && ending.is_none() {
+                patience = Some(patience.map_or(STOP_LATENCY, |patience| patience.min(STOP_LATENCY)));
+            }
+            if self.serve(spawn.stdin, &mut spawn.tee, patience) {
+                return ending;
+            }
+        }
+    }
+
+    fn ask_to_end(&self, now: Instant, grace: Duration) -> Option<Instant> {
+        let _ = kill_process_group(self.group, Signal::TERM);
+        // A stopped process would not hear it.
+        let _ = kill_process_group(self.group, Signal::CONT);
+        now.checked_add(grace)
+    }
+
+    /// Waits for anything to happen and deals with it. True when the leader is dead.
+    fn serve(&mut self, input: &[u8], tee: &mut Tee<'_>, patience: Option<Duration>) -> bool {
+        let [end, stdin, stdout, stderr] = self.wait(patience);
+        if stdin {
+            self.feed(input);
+        }
+        for (index, ready) in [(0, stdout), (1, stderr)] {
+            if ready {
+                self.read(index, tee);
+            }
+        }
+        end
+    }
+
+    /// Which of end, stdin, stdout and stderr are ready.
+    fn wait(&self, patience: Option<Duration>) -> [bool; 4] {
+        let timeout = patience.map(|patience| Timespec {
+            tv_sec: patience.as_secs().cast_signed(),
+            tv_nsec: patience.subsec_nanos().into(),
+        });
+        let sources: [Option<(BorrowedFd<'_>, PollFlags)>; 4] = [
+            Some((self.end.as_fd(), PollFlags::IN)),
+            self.stdin.as_ref().map(|stdin| (stdin.as_fd(), PollFlags::OUT)),
+            self.outputs[0].pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+            self.outputs[1].pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+        ];
+        // A source that is closed is watched for nothing, at the place of one that is open.
+        let mut polled = sources.map(|source| match source {
+            Some((fd, events)) => PollFd::from_borrowed_fd(fd, events),
+            None => PollFd::from_borrowed_fd(self.end.as_fd(), PollFlags::empty()),
+        });
+        match rustix::event::poll(&mut polled, timeout.as_ref()) {
+            Ok(_) => std::array::from_fn(|i| sources[i].is_some() && !polled[i].revents().is_empty()),
+            // A signal for us: the caller's flag is looked at next.
+            Err(_) => [false; 4],
+        }
+    }
+
+    fn feed(&mut self, input: &[u8]) {
+        let Some(stdin) = &mut self.stdin else { return };
+        match stdin.write(&input[self.written..]) {
+            Ok(count) => self.written += count,
+            Err(error) if is_for_later(&error) => return,
+            // It does not want to read: its right.
+            Err(_) => self.written = input.len(),
+        }
+        if self.written == input.len() {
+            self.stdin = None;
+        }
+    }
+
+    /// One read, so that a flood cannot keep the deadline from being seen. True if there may be more.
+    fn read(&mut self, index: usize, tee: &mut Tee<'_>) -> bool {
+        let reading = &mut self.outputs[index];
+        let Some(pipe) = &reading.pipe else { return false };
+        match rustix::io::read(pipe, &mut self.buffer[..]) {
+            Ok(0) => reading.pipe = None,
+            Ok(count) => {
+                reading.capture.take(&self.buffer[..count]);
+                if let Some(tee) = tee {
+                    tee(reading.stream, &self.buffer[..count]);
+                }
+                if count == USUAL_PIPE && self.buffer.len() == USUAL_PIPE {
+                    self.widen();
+                }
+                return true;
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(_) => reading.pipe = None,
+        }
+        false
+    }
+
+    /// A flood: fewer and larger reads.
+    fn widen(&mut self) {
+        for pipe in self.outputs.iter().filter_map(|reading| reading.pipe.as_ref()) {
+            // Refused where the user's pipes hold much already; then it is only slower.
+            let _ = rustix::pipe::fcntl_setpipe_size(pipe, FLOODED_PIPE);
+        }
+        self.buffer.resize(FLOODED_PIPE, 0);
+    }
+
+    /// The leader is dead: its group follows, and only then is it reaped.
+    fn bury(&mut self) -> io::Result<std::process::ExitStatus> {
+        let _ = kill_process_group(self.group, Signal::KILL);
+        self.stdin = None;
+        self.child.wait()
+    }
+
+    /// Reads what is left in the pipes.
+    fn drain(&mut self, tee: &mut Tee<'_>, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while self.is_still_read() {
+            let mut came = false;
+            for index in [0, 1] {
+                came |= self.read(index, tee);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            if !came && self.is_still_read() {
+                self.wait_for_output(left);
+            }
+        }
+    }
+
+    fn wait_for_output(&self, patience: Duration) {
+        let timeout =
+            Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
+        let pipes = self.outputs.iter().filter_map(|reading| reading.pipe.as_ref());
+        let mut polled: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+        let _ = rustix::event::poll(&mut polled, Some(&timeout));
+    }
+
+    fn is_still_read(&self) -> bool {
+        self.outputs.iter().any(|reading| reading.pipe.is_some())
+    }
+
+    fn pipes(&self) -> Vec<u64> {
+        let open = self.outputs.iter().filter_map(|reading| reading.pipe.as_ref());
+        open.filter_map(|pipe| rustix::fs::fstat(pipe).ok()).map(|stat| stat.st_ino).collect()
+    }
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Looks a bare name up in the child's own `PATH`. Done here because the standard library gives up
+/// posix_spawn to do it.
+fn find_program(spawn: &Spawn<'_>) -> Result<PathBuf, NotStarted> {
+    let program = Path::new(spawn.program);
+    if program.components().count() > 1 || program.is_absolute() {
+        return Ok(program.to_path_buf());
+    }
+    let path = spawn.env.iter().rev().find(|(name, _)| name == "PATH");
+    let path = path.map_or(OsStr::new("/usr/bin:/bin"), |(_, value)| value);
+    let mut refused = None;
+    for folder in std::env::split_paths(path).filter(|folder| folder.is_absolute()) {
+        let candidate = folder.join(program);
+        match rustix::fs::access(&candidate, rustix::fs::Access::EXEC_OK) {
+            Ok(()) if candidate.is_file() => return Ok(candidate),
+            Err(source @ rustix::io::Errno::ACCESS) => refused = refused.or(Some((candidate, source.into()))),
+            _ => {}
+        }
+    }
+    match refused {
+        Some((program, source)) => Err(NotStarted::NotExecutable { program, source }),
+        None => Err(NotStarted::NotFound { program: program.to_path_buf() }),
+    }
+}
+
+/// The kernel has one word for several things that are not there.
+fn why_not(program: PathBuf, cwd: &Path, source: io::Error) -> NotStarted {
+    let at = if program.is_absolute() { program.clone() } else { cwd.join(&program) };
+    match source.kind() {
+        _ if !cwd.is_dir() => NotStarted::NoFolder { cwd: cwd.to_path_buf() },
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !at.exists() => {
+            NotStarted::NotFound { program }
+        }
+        // It is there, and what its first line names is not.
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
+            NotStarted::NotExecutable { program, source }
+        }
+        io::ErrorKind::ArgumentListTooLong => NotStarted::TooLong { program },
+        _ if source.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+            NotStarted::NotExecutable { program, source }
+        }
+        _ => NotStarted::Other { program, source },
+    }
+}

@@ -1,0 +1,243 @@
+//! Ends what got away: children that left their group, and what a crashed harness left behind.
+//!
+//! A process that leaves its session and its parent is given to us by the kernel when we are its
+//! subreaper, so it is found among our own children, not in a scan of the machine. Whose it is, is read
+//! from the tag every child was started with.
+//!
+//! **Invariant:** never ends this process, its ancestors, or what belongs to another run that is under
+//! way.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, getpid, kill_process,
+    kill_process_group, pidfd_open, pidfd_send_signal, set_child_subreaper, test_kill_process_group, waitid,
+    waitpid,
+};
+
+use super::proc_files::{self, Stat};
+use super::{Survivor, TAG};
+
+/// How long the dead may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// After this, look whether what is left of a group is only corpses nobody buries.
+const CORPSES_AFTER: Duration = Duration::from_millis(20);
+
+static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
+static UNDER_WAY: Mutex<BTreeMap<u64, Run>> = Mutex::new(BTreeMap::new());
+
+struct Run {
+    tag: String,
+    leader: Option<i32>,
+}
+
+/// Makes the kernel give this process every orphan among its descendants. Called once, by the binary.
+pub fn become_subreaper() -> std::io::Result<()> {
+    set_child_subreaper(Some(getpid()))?;
+    IS_SUBREAPER.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// One call of `run`, known to all others from before its child exists until nothing is left of it.
+pub struct UnderWay(u64);
+
+impl UnderWay {
+    pub fn enter(tag: &str) -> Self {
+        let mut runs = runs();
+        let number = runs.last_key_value().map_or(0, |(last, _)| last + 1);
+        runs.insert(number, Run { tag: tag.to_owned(), leader: None });
+        Self(number)
+    }
+
+    pub fn leads(&self, leader: Pid) {
+        if let Some(run) = runs().get_mut(&self.0) {
+            run.leader = Some(leader.as_raw_nonzero().get());
+        }
+    }
+
+    pub fn buried(&self) {
+        if let Some(run) = runs().get_mut(&self.0) {
+            run.leader = None;
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        runs().remove(&self.0);
+    }
+}
+
+fn runs() -> MutexGuard<'static, BTreeMap<u64, Run>> {
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until nothing is left of the run whose leader was killed with its group and reaped, ending
+/// what left the group. Returns what is still there.
+pub fn sweep(run: &UnderWay, tag: &str, group: Pid) -> Vec<Survivor> {
+    let begun = Instant::now();
+    let mut pause = Duration::from_micros(100);
+    let mut condemned = Vec::new();
+    loop {
+        let orphans = end_orphans(run, tag, group, &mut condemned);
+        let group_is_gone = test_kill_process_group(group).is_err();
+        if group_is_gone && orphans.is_empty() {
+            return Vec::new();
+        }
+        let waited = begun.elapsed();
+        if waited > CORPSES_AFTER {
+            let mut left = if group_is_gone { Vec::new() } else { living_members(group) };
+            left.extend(orphans);
+            if left.is_empty() || waited > PATIENCE {
+                return left.into_iter().map(Survivor::of).collect();
+            }
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+/// Kills and reaps what was given to us as an orphan of this run. Returns those that are not gone yet.
+fn end_orphans(run: &UnderWay, tag: &str, group: Pid, condemned: &mut Vec<i32>) -> Vec<i32> {
+    if !IS_SUBREAPER.load(Ordering::Relaxed) {
+        return Vec::new();
+    }
+    let mut left = Vec::new();
+    for pid in proc_files::own_children() {
+        let Some(stat) = proc_files::stat(pid) else { continue };
+        if !condemned.contains(&pid) && !is_of_run(run, tag, group, pid, stat) {
+            continue;
+        }
+        condemned.push(pid);
+        let Some(typed) = proc_files::typed(pid) else { continue };
+        let _ = kill_process(typed, Signal::KILL);
+        // Exactly this pid: nobody else's child may be reaped here.
+        if matches!(waitpid(Some(typed), WaitOptions::NOHANG), Ok(None)) {
+            left.push(pid);
+        }
+    }
+    left
+}
+
+fn is_of_run(run: &UnderWay, tag: &str, group: Pid, pid: i32, stat: Stat) -> bool {
+    if stat.group == group.as_raw_nonzero().get() {
+        return true;
+    }
+    let runs = runs();
+    if runs.values().any(|other| other.leader == Some(pid)) {
+        return false;
+    }
+    // Our own group holds children that were not started here, such as a pager.
+    let is_stranger = stat.group == getpgrp().as_raw_nonzero().get();
+    if stat.is_dead() {
+        // The dead do not say whose they were. Burying an orphan harms nobody.
+        return !is_stranger;
+    }
+    match proc_files::variable(pid, TAG) {
+        Some(found) if found == tag => true,
+        // Left over from a run that is over.
+        Some(found) => !runs.values().any(|other| other.tag == found),
+        // It cleared its environment. With another run under way it might be that one's.
+        None => !is_stranger && runs.keys().all(|number| *number == run.0),
+    }
+}
+
+fn living_members(group: Pid) -> Vec<i32> {
+    let group = group.as_raw_nonzero().get();
+    let is_member =
+        |pid: &i32| proc_files::stat(*pid).is_some_and(|stat| stat.group == group && !stat.is_dead());
+    proc_files::of_this_user().into_iter().filter(is_member).collect()
+}
+
+/// Who holds these pipes open, by name; nothing is done to them, for a descriptor can be passed on.
+pub fn holders(inodes: &[u64]) -> Vec<Survivor> {
+    let mut pids: Vec<i32> = inodes.iter().flat_map(|inode| proc_files::holders_of_pipe(*inode)).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids.into_iter().map(Survivor::of).collect()
+}
+
+/// Ends every process of this user that was started for an attempt whose tag begins with `tag_prefix`,
+/// with its group, and waits until they are gone. A scan of the machine: for a resume, not for a run.
+pub fn end_leftovers(tag_prefix: &str) -> Vec<Survivor> {
+    let is_live = |tag: &str| runs().values().any(|run| run.tag == tag);
+    end_tagged(|tag| tag.starts_with(tag_prefix) && !is_live(tag))
+}
+
+/// The same for one attempt, whose leader is dead.
+pub fn end_remains(tag: &str) -> Vec<Survivor> {
+    end_tagged(|found| found == tag)
+}
+
+fn end_tagged(is_meant: impl Fn(&str) -> bool) -> Vec<Survivor> {
+    let spared = Spared::now();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let found: Vec<(i32, OwnedFd)> = proc_files::of_this_user()
+            .into_iter()
+            .filter_map(|pid| leftover(pid, &is_meant, &spared))
+            .collect();
+        for (pid, handle) in &found {
+            let group = proc_files::stat(*pid).map(|stat| stat.group);
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+            if let Some(group) =
+                group.filter(|group| !spared.groups.contains(group)).and_then(proc_files::typed)
+            {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+        }
+        // Gone before the next look, which finds what was forked meanwhile.
+        let left: Vec<i32> =
+            found.iter().filter(|(_, handle)| !gone(handle, deadline)).map(|(pid, _)| *pid).collect();
+        if found.is_empty() || Instant::now() >= deadline {
+            return left.into_iter().map(Survivor::of).collect();
+        }
+    }
+}
+
+/// Us and those we descend from.
+struct Spared {
+    pids: Vec<i32>,
+    groups: Vec<i32>,
+}
+
+impl Spared {
+    fn now() -> Self {
+        let pids = proc_files::lineage();
+        let groups = pids.iter().filter_map(|pid| proc_files::stat(*pid)).map(|stat| stat.group).collect();
+        Self { pids, groups }
+    }
+}
+
+/// The handle is taken before the look, so that what is killed is what was looked at.
+fn leftover(pid: i32, is_meant: impl Fn(&str) -> bool, spared: &Spared) -> Option<(i32, OwnedFd)> {
+    if spared.pids.contains(&pid) {
+        return None;
+    }
+    let handle = pidfd_open(proc_files::typed(pid)?, PidfdFlags::empty()).ok()?;
+    let tag = proc_files::variable(pid, TAG)?;
+    is_meant(&tag).then_some((pid, handle))
+}
+
+fn gone(handle: &OwnedFd, deadline: Instant) -> bool {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+    let ended = rustix::event::poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&timeout));
+    // A child of ours would stay a corpse.
+    let _ = waitid(WaitId::PidFd(handle.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+    ended.is_ok_and(|ready| ready > 0)
+}
+
+/// The tag of the attempt this process runs in: its own, or an ancestor's, for a child may clear its
+/// environment but not its parents'.
+pub fn inside_attempt() -> Option<String> {
+    match std::env::var_os(TAG) {
+        Some(tag) => Some(tag.to_string_lossy().into_owned()),
+        None => proc_files::lineage().into_iter().find_map(|pid| proc_files::variable(pid, TAG)),
+    }
+}

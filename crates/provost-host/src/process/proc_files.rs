@@ -1,0 +1,99 @@
+//! What `/proc` says about processes. Every answer may be out of date when it arrives; a process that
+//! is gone, or not ours to look at, answers with nothing.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use rustix::process::{Pid, geteuid, getpid};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Stat {
+    pub state: u8,
+    pub parent: i32,
+    pub group: i32,
+}
+
+impl Stat {
+    /// Dead, and only waiting to be reaped.
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+}
+
+pub fn stat(pid: i32) -> Option<Stat> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, spaces and brackets included; it ends at the last bracket.
+    let after_name = text.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    Some(Stat { state, parent: fields.next()?.parse().ok()?, group: fields.next()?.parse().ok()? })
+}
+
+/// The value of a variable in the environment the process was started with.
+pub fn variable(pid: i32, name: &str) -> Option<String> {
+    let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = environ
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")))?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
+/// What people know the process by.
+pub fn name(pid: i32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line).replace('\0', " ");
+    match line.trim() {
+        "" => fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned(),
+        line => line.chars().take(120).collect(),
+    }
+}
+
+/// The children of our first thread, to which the kernel gives orphans as well.
+pub fn own_children() -> Vec<i32> {
+    let me = getpid().as_raw_nonzero();
+    let listed = fs::read_to_string(format!("/proc/self/task/{me}/children")).unwrap_or_default();
+    listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Every process of this user.
+pub fn of_this_user() -> Vec<i32> {
+    let me = geteuid().as_raw();
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+            // Root sees itself in everybody; it owns what it started under another name as well.
+            (me == 0 || entry.metadata().ok()?.uid() == me).then_some(pid)
+        })
+        .collect()
+}
+
+/// This process and those it descends from, nearest first.
+pub fn lineage() -> Vec<i32> {
+    let mut lineage = vec![getpid().as_raw_nonzero().get()];
+    while let Some(parent) = lineage.last().and_then(|pid| stat(*pid)).map(|stat| stat.parent) {
+        if parent <= 0 || lineage.contains(&parent) {
+            break;
+        }
+        lineage.push(parent);
+    }
+    lineage
+}
+
+/// Who has this pipe open, except ourselves.
+pub fn holders_of_pipe(inode: u64) -> Vec<i32> {
+    let link = format!("pipe:[{inode}]");
+    let me = getpid().as_raw_nonzero().get();
+    let holds = |pid: &i32| {
+        let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        open.flatten()
+            .any(|entry| fs::read_link(entry.path()).is_ok_and(|to| to.as_os_str() == link.as_str()))
+    };
+    of_this_user().into_iter().filter(|pid| *pid != me).filter(holds).collect()
+}
+
+pub fn typed(pid: i32) -> Option<Pid> {
+    if pid > 0 { Pid::from_raw(pid) } else { None }
+}

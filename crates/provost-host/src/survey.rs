@@ -1,0 +1,303 @@
+//! Looks at the machine, once, and answers what verification asks.
+//!
+//! Core lists its questions; this room looks for files, programs, topics and other plans, and has bash
+//! read the contracts without running them.
+//!
+//! **Invariant:** nothing of a plan is run here: `bash -n` only parses, in an empty environment.
+//! **Invariant:** a path that leads out of the workspace or the plan folder is answered with "not there".
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use provost_core::facts::{Facts, Questions};
+use provost_core::parse;
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const LIMIT: Duration = Duration::from_secs(5);
+const THREADS: usize = 2;
+/// Plans that are followed from one another; a chain this long is a mistake.
+const MOST_PLANS: usize = 1_000;
+
+/// Where the questions are asked.
+pub struct Place {
+    pub workspace: PathBuf,
+    pub plan_dir: PathBuf,
+    pub slug: String,
+    /// The roles that resolve to an agent.
+    pub targets: BTreeSet<String>,
+    pub git: bool,
+}
+
+/// Answers every question.
+pub fn answer(questions: &Questions, place: &Place) -> Facts {
+    let (broken_scripts, no_bash) = scripts(&questions.scripts);
+    Facts {
+        git: place.git,
+        slug: place.slug.clone(),
+        targets: place.targets.clone(),
+        files: existing(&questions.files, &place.workspace),
+        missing_tools: missing(&questions.tools),
+        broken_scripts,
+        no_bash,
+        topics: topics(&questions.topics, &place.plan_dir),
+        plans: plans(&questions.plans, &place.plan_dir),
+    }
+}
+
+fn existing(files: &BTreeSet<String>, workspace: &Path) -> BTreeSet<String> {
+    let there = |path: &&String| inside(path) && workspace.join(path).symlink_metadata().is_ok();
+    files.iter().filter(there).cloned().collect()
+}
+
+/// Only plain components: no root, no `..`.
+fn inside(path: &str) -> bool {
+    let mut components = Path::new(path).components();
+    !path.is_empty() && components.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+fn missing(tools: &BTreeSet<String>) -> BTreeSet<String> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| PATH.into());
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let found = |tool: &str| folders.iter().any(|folder| is_program(&folder.join(tool)));
+    tools.iter().filter(|tool| !found(tool)).cloned().collect()
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+fn topics(names: &BTreeSet<String>, plan_dir: &Path) -> BTreeSet<String> {
+    let there =
+        |name: &&String| is_slug(name) && plan_dir.join("topics").join(format!("{name}.md")).is_file();
+    names.iter().filter(there).cloned().collect()
+}
+
+fn is_slug(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
+}
+
+/// Every plan that can be reached, with what it depends on.
+fn plans(slugs: &BTreeSet<String>, plan_dir: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut open: Vec<String> = slugs.iter().cloned().collect();
+    while let Some(slug) = open.pop() {
+        if found.contains_key(&slug) || found.len() >= MOST_PLANS || !is_slug(&slug) {
+            continue;
+        }
+        let Ok(bytes) = fs::read(plan_dir.join(format!("PLAN-{slug}.md"))) else { continue };
+        let (text, unreadable) = parse::bytes(&bytes);
+        let plan = if unreadable.is_none() { parse::frontmatter(&text) } else { Default::default() };
+        let depends_on: Vec<String> = plan.depends_on.into_iter().map(|other| other.value).collect();
+        open.extend(depends_on.iter().cloned());
+        found.insert(slug, depends_on);
+    }
+    found
+}
+
+/// What bash refuses, and whether there is a bash at all.
+fn scripts(scripts: &BTreeSet<String>) -> (BTreeMap<String, String>, bool) {
+    let open: Vec<&String> = scripts.iter().filter(|script| !is_trivial(script)).collect();
+    if open.is_empty() {
+        return (BTreeMap::new(), false);
+    }
+    let Some(bash) =
+        std::env::split_paths(PATH).map(|folder| folder.join("bash")).find(|path| is_program(path))
+    else {
+        return (BTreeMap::new(), true);
+    };
+    let next = AtomicUsize::new(0);
+    let refused = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS.min(open.len()) {
+            scope.spawn(|| {
+                while let Some(script) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(why) = refusal(&bash, script) {
+                        let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+                        refused.insert(script.to_string(), why);
+                    }
+                }
+            });
+        }
+    });
+    (refused.into_inner().unwrap_or_else(PoisonError::into_inner), false)
+}
+
+/// Plain words on one line: nothing that bash could refuse, so nothing to start it for.
+fn is_trivial(script: &str) -> bool {
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'=' | b'-' | b' ');
+    script.bytes().all(plain) && !script.split(' ').any(is_reserved)
+}
+
+fn is_reserved(word: &str) -> bool {
+    matches!(
+        word,
+        "if" | "then"
+            | "else"
+            | "elif"
+            | "fi"
+            | "for"
+            | "while"
+            | "until"
+            | "do"
+            | "done"
+            | "case"
+            | "esac"
+            | "select"
+            | "function"
+            | "in"
+            | "time"
+            | "coproc"
+    )
+}
+
+/// What bash says against a script. Any word on its stderr counts: an open here-document is only a warning
+/// to bash and certainly a mistake in a contract.
+fn refusal(bash: &Path, script: &str) -> Option<String> {
+    let started = Command::new(bash)
+        .args(["--noprofile", "--norc", "-n"])
+        .env_clear()
+        .env("PATH", PATH)
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match started {
+        Ok(child) => child,
+        Err(error) => return Some(format!("bash could not be started: {error}")),
+    };
+    let script = format!("{script}\n");
+    let stdin = child.stdin.take();
+    let stderr = child.stderr.take();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if let Some(mut stdin) = stdin {
+                // Bash stops reading at the first error; a broken pipe is no news.
+                let _ = stdin.write_all(script.as_bytes());
+            }
+        });
+        let words = scope.spawn(move || {
+            let mut words = Vec::new();
+            if let Some(stderr) = stderr {
+                let _ = stderr.take(16 * 1024).read_to_end(&mut words);
+            }
+            String::from_utf8_lossy(&words).into_owned()
+        });
+        let status = wait(&mut child);
+        let words = words.join().unwrap_or_default();
+        match status {
+            None => Some("bash did not finish reading it".to_string()),
+            Some(true) if words.trim().is_empty() => None,
+            Some(_) => Some(complaint(&words)),
+        }
+    })
+}
+
+/// Waits up to the limit; `None` when it had to be killed.
+fn wait(child: &mut Child) -> Option<bool> {
+    let deadline = Instant::now() + LIMIT;
+    let mut pause = Duration::from_micros(200);
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status.success()),
+            Ok(None) if Instant::now() < deadline => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(20));
+            }
+            Ok(None) | Err(_) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+        }
+    }
+}
+
+/// `/bin/bash: line 3: syntax error …` without the name of the program.
+fn complaint(words: &str) -> String {
+    let line = words.lines().find(|line| !line.trim().is_empty()).unwrap_or("syntax error");
+    let line = line.split_once(": ").map_or(line, |(_, rest)| rest);
+    line.trim().chars().take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(words: &[&str]) -> BTreeSet<String> {
+        words.iter().map(|word| word.to_string()).collect()
+    }
+
+    #[test]
+    fn the_survey_sees_files_tools_topics_and_plans() {
+        let root = tempfile::tempdir().unwrap();
+        let at = root.path();
+        fs::create_dir_all(at.join("topics")).unwrap();
+        fs::write(at.join("a.txt"), "").unwrap();
+        fs::write(at.join("topics/known.md"), "").unwrap();
+        fs::write(at.join("PLAN-b.md"), "---\nstatus: draft\ndepends_on: [c, gone]\n---\n").unwrap();
+        fs::write(at.join("PLAN-c.md"), "---\nstatus: draft\ndepends_on: [b]\n---\n").unwrap();
+        let questions = Questions {
+            files: set(&["a.txt", "b.txt", "../a.txt", "/etc/passwd"]),
+            tools: set(&["sh", "no-such-tool-here"]),
+            scripts: set(&["echo hello", "test -f x && (", "cat <<EOF\nopen", "[[ -f x ]] && a | b"]),
+            topics: set(&["known", "unknown", "../PLAN-b"]),
+            plans: set(&["b", "nowhere"]),
+        };
+        let place = Place {
+            workspace: at.to_path_buf(),
+            plan_dir: at.to_path_buf(),
+            slug: "a".into(),
+            targets: set(&["coder"]),
+            git: false,
+        };
+        let facts = answer(&questions, &place);
+        assert_eq!(facts.files, set(&["a.txt"]));
+        assert_eq!(facts.missing_tools, set(&["no-such-tool-here"]));
+        assert_eq!(facts.topics, set(&["known"]));
+        assert_eq!(facts.plans.keys().collect::<Vec<_>>(), ["b", "c"]);
+        assert_eq!(facts.plans["b"], ["c", "gone"]);
+        assert!(!facts.no_bash, "these tests need bash");
+        assert_eq!(facts.broken_scripts.keys().collect::<Vec<_>>(), ["cat <<EOF\nopen", "test -f x && ("]);
+    }
+
+    #[test]
+    fn a_very_long_script_and_a_very_long_complaint_both_end() {
+        let long = format!("echo {}\n(", "x".repeat(300_000));
+        assert!(refusal(Path::new("/bin/bash"), &long).is_some());
+        assert!(refusal(Path::new("/bin/bash"), &"true; ".repeat(50_000)).is_none());
+    }
+
+    #[test]
+    fn bash_agrees_with_the_labels_of_the_real_contracts() {
+        let cases = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/cases/shell_contracts.jsonl");
+        let Ok(text) = fs::read_to_string(cases) else {
+            eprintln!("skipped: no {cases}");
+            return;
+        };
+        let mut questions = Vec::new();
+        for line in text.lines() {
+            let case: serde_json::Value = serde_json::from_str(line).unwrap();
+            let command = case["cmd"].as_str().unwrap_or_default().to_string();
+            questions.push((command, case["valid_bash"].as_bool().unwrap_or_default()));
+        }
+        let asked = questions.iter().map(|(command, _)| command.clone()).collect();
+        let (broken, no_bash) = scripts(&asked);
+        assert!(!no_bash);
+        let wrong: Vec<_> = questions.iter().filter(|(c, valid)| broken.contains_key(c) == *valid).collect();
+        assert!(
+            wrong.len() * 100 <= questions.len() * 3,
+            "{} of {}: {wrong:#?}",
+            wrong.len(),
+            questions.len()
+        );
+    }
+}

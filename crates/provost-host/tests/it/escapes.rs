@@ -1,0 +1,167 @@
+//! Children that leave their group, their session and their environment behind.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use provost_host::process::{Ended, How, Keep, Spawn, become_subreaper, end_leftovers, inside_attempt, run};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::{eventually, lives, tag};
+
+fn sh(script: &str) -> Ended {
+    become_subreaper().unwrap();
+    let tag = tag();
+    run(Spawn {
+        program: OsStr::new("bash"),
+        args: &["-c".into(), script.into()],
+        cwd: Path::new("/"),
+        env: &[("PATH".into(), "/usr/bin:/bin".into())],
+        stdin: b"",
+        deadline: Duration::from_secs(20),
+        grace: Duration::from_millis(100),
+        keep: Keep { head: 4096, tail: 4096 },
+        tag: &tag,
+        stop: None,
+        tee: None,
+    })
+    .unwrap()
+}
+
+fn pids(ended: &Ended) -> Vec<i32> {
+    let text = String::from_utf8_lossy(&ended.stdout.head).into_owned();
+    text.lines().map(|line| line.trim().parse().unwrap()).collect()
+}
+
+const DAEMON: &str =
+    "setsid --fork bash -c 'echo $$; exec 0<&- 1>&- 2>&-; trap \"\" TERM HUP; sleep 60 & wait; sleep 60'";
+
+#[test]
+fn a_daemon_in_its_own_session_is_dead_afterwards() {
+    let ended = sh(&format!("{DAEMON}; sleep 0.1; exit 3"));
+    assert_eq!(ended.how, How::Exited(3));
+    let pids = pids(&ended);
+    assert!(pids.len() == 1 && !lives(pids[0]), "{pids:?}");
+    assert!(ended.survivors.is_empty(), "{:?}", ended.survivors);
+}
+
+#[test]
+fn a_daemon_of_one_run_is_not_mistaken_for_anothers() {
+    std::thread::scope(|scope| {
+        // Its own helper, orphaned on purpose, must live as long as it does.
+        let script = "p=$(setsid --fork bash -c 'echo $$; exec sleep 62 >/dev/null 2>&1')
+            sleep 0.6; kill -0 $p && echo $p";
+        let long = scope.spawn(|| sh(script));
+        for _ in 0..5 {
+            let short = sh(&format!("{DAEMON}; sleep 0.05"));
+            assert!(!lives(pids(&short)[0]));
+        }
+        let long = long.join().unwrap();
+        assert!(long.survivors.is_empty(), "{:?}", long.survivors);
+        let helper = pids(&long);
+        assert!(helper.len() == 1, "it was ended too early");
+        assert!(!lives(helper[0]));
+    });
+}
+
+#[test]
+fn a_daemon_that_holds_the_output_open_is_found_and_ended() {
+    let ended = sh("setsid --fork bash -c 'echo $$; sleep 60'; sleep 0.05");
+    assert_eq!(ended.how, How::Exited(0));
+    assert!(!lives(pids(&ended)[0]));
+    assert!(ended.duration < Duration::from_secs(3), "{:?}", ended.duration);
+}
+
+/// Alone in its process, so that a child without a tag can only be its own.
+#[test]
+fn a_daemon_that_cleared_its_environment_is_dead_afterwards() {
+    if std::env::var_os("ALONE").is_none() {
+        return alone("escapes::a_daemon_that_cleared_its_environment_is_dead_afterwards");
+    }
+    let ended = sh(&format!("env -i PATH=/usr/bin:/bin {DAEMON}; sleep 0.1"));
+    let pids = pids(&ended);
+    assert!(pids.len() == 1 && !lives(pids[0]), "{pids:?}");
+    assert!(ended.survivors.is_empty(), "{:?}", ended.survivors);
+}
+
+#[test]
+fn without_a_subreaper_a_daemon_that_prints_is_still_found() {
+    if std::env::var_os("ALONE").is_none() {
+        return alone("escapes::without_a_subreaper_a_daemon_that_prints_is_still_found");
+    }
+    let tag = tag();
+    let ended = run(Spawn {
+        program: OsStr::new("bash"),
+        args: &["-c".into(), "setsid --fork bash -c 'echo $$; sleep 60'; sleep 0.05".into()],
+        cwd: Path::new("/"),
+        env: &[("PATH".into(), "/usr/bin:/bin".into())],
+        stdin: b"",
+        deadline: Duration::from_secs(20),
+        grace: Duration::ZERO,
+        keep: Keep { head: 4096, tail: 4096 },
+        tag: &tag,
+        stop: None,
+        tee: None,
+    })
+    .unwrap();
+    assert!(!lives(pids(&ended)[0]));
+    assert!(ended.survivors.is_empty(), "{:?}", ended.survivors);
+}
+
+#[test]
+fn leftovers_of_a_harness_that_died_are_ended_by_their_tag() {
+    let tag = format!("crashed{}", tag());
+    let start = |tag: &str| {
+        Command::new("setsid")
+            .args(["bash", "-c", "sleep 60 & env -i sleep 60 & trap '' TERM; wait; sleep 60"])
+            .env("PROVOST_ATTEMPT", tag)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let (mut ours, mut others) = (start(&format!("{tag}1")), start("some/other"));
+    let started = |pid: u32| {
+        let children =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        children.split_whitespace().count() == 2
+    };
+    eventually("both are at work", || started(ours.id()) && started(others.id()));
+    assert_eq!(end_leftovers(&tag), []);
+    assert!(!lives(ours.id().cast_signed()));
+    assert!(lives(others.id().cast_signed()));
+    assert_eq!(end_leftovers(&tag), [], "twice does no harm");
+    kill_process_group(Pid::from_child(&others), Signal::KILL).unwrap();
+    let _ = (ours.wait(), others.wait());
+}
+
+#[test]
+fn a_process_knows_whether_it_is_inside_an_attempt() {
+    if std::env::var_os("ALONE").is_some() {
+        println!("inside: {:?}", inside_attempt());
+        return;
+    }
+    let ask = |prefix: &str, tag: Option<&str>| {
+        let exe = std::env::current_exe().unwrap();
+        let script = format!(
+            "{prefix} \"$0\" --exact escapes::a_process_knows_whether_it_is_inside_an_attempt --nocapture; :"
+        );
+        let mut bash = Command::new("bash");
+        bash.arg("-c").arg(script).arg(exe).env("ALONE", "1").env_remove("PROVOST_ATTEMPT");
+        bash.envs(tag.map(|tag| ("PROVOST_ATTEMPT", tag)));
+        String::from_utf8(bash.output().unwrap().stdout).unwrap()
+    };
+    // Only where nobody above us is one.
+    if inside_attempt().is_none() {
+        assert!(ask("env", None).contains("inside: None"));
+    }
+    assert!(ask("env", Some("a/1/1")).contains("inside: Some(\"a/1/1\")"));
+    assert!(ask("env -i ALONE=1", Some("a/1/1")).contains("inside: Some(\"a/1/1\")"));
+}
+
+/// Runs one test in a process of its own.
+fn alone(test: &str) {
+    let args: [OsString; 3] = ["--exact".into(), test.into(), "--nocapture".into()];
+    let done = Command::new(std::env::current_exe().unwrap()).args(args).env("ALONE", "1").output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}

@@ -1,0 +1,31 @@
+//! The machine as it is: every test here starts real children.
+
+mod agents;
+mod children;
+mod escapes;
+mod verdicts;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A tag no other test has.
+fn tag() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test/{}/{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Does the process live? A corpse does not.
+fn lives(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..300 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("never: {what}");
+}
