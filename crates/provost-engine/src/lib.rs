@@ -1,1 +1,15 @@
-//! placeholder
+//! Drives. Joins the rules, the log and the machine, and keeps the doors that people and agents come
+//! in by. What it decides, it asks core; what it does, it asks host; what happened, it tells the store.
+
+pub mod world;
+pub mod drive;
+pub mod site;
+pub mod project;
+pub mod gate;
+pub mod harness;
+pub mod scripted;
+mod error;
+
+pub use error::Error;
+pub use provost_host::plan_file::Error as PlanFileError;
+pub use provost_store::{Cursor, Error as StoreError, Query};

@@ -1,0 +1,50 @@
+//! Everything that can stop the engine, sorted by whom it concerns.
+
+use std::path::PathBuf;
+
+use provost_core::command::Refusal;
+use provost_core::diagnostic::Diagnostic;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command is not allowed.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    #[error("this is a person's door, and the command came from inside attempt {tag}: refused and recorded")]
+    InsideAttempt { tag: String },
+    #[error("isolation `{wanted}` cannot be had here: this version attests `in-place` only")]
+    Isolation { wanted: provost_core::verdict::Isolation },
+    #[error("policy `{name}` is not in the configuration")]
+    NoSuchPolicy { name: String },
+
+    /// The plan is wrong.
+    #[error("the plan has errors")]
+    Diagnosed { text: String, diagnostics: Vec<Diagnostic> },
+    #[error("no agent is configured for {}", .roles.join(", "))]
+    NoAgent { roles: Vec<String> },
+
+    /// The call is wrong.
+    #[error(transparent)]
+    PlanFile(#[from] provost_host::plan_file::Error),
+    #[error(transparent)]
+    Config(#[from] provost_host::config::Error),
+    #[error("the state folder {} lies inside the workspace, where an agent can write", .0.display())]
+    StateInWorkspace(PathBuf),
+    #[error("neither HOME nor XDG_STATE_HOME is set, so there is no place for the log")]
+    NoStateFolder,
+
+    /// The world broke.
+    #[error(transparent)]
+    Store(#[from] provost_store::Error),
+    #[error("the log of plan {plan} does not verify: {found}")]
+    Broken { plan: provost_core::chain::PlanId, found: provost_core::chain::Break },
+    #[error(transparent)]
+    Unreadable(#[from] provost_core::chain::Unreadable),
+    #[error("cannot {what} {}", .path.display())]
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}

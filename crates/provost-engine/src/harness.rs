@@ -1,0 +1,541 @@
+//! The façade: one plan, its log and its doors.
+//!
+//! People come in by [`Harness::human`], agents by [`Harness::agent`]; the harness's own door is not
+//! public. Methods are short: what they decide is core's, what they do is host's.
+//!
+//! **Invariant:** a person's door does not open from inside an attempt.
+
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::chain::{Auditor, Break, Head, PlanId, Sealed};
+use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
+use provost_core::decide;
+use provost_core::diagnostic::{Diagnostic, Severity};
+use provost_core::event::{Event, NamedFile, Revision};
+use provost_core::facts;
+use provost_core::law::{self, Law};
+use provost_core::parse;
+use provost_core::plan::{Check, Plan, Step};
+use provost_core::redact::{self, Redactor};
+use provost_core::run::{Run, Stage};
+use provost_core::verdict::Isolation;
+use provost_core::{shell, verify};
+use provost_host::config::{self, Config, Demand};
+use provost_host::plan_file::{self, PlanPlace};
+use provost_host::{files, git, process, survey};
+use provost_store::{Append, Cursor, Entry, Holder, Log, Memory, Query, Sqlite};
+
+use crate::Error;
+use crate::drive::{self, Drive, Rest};
+use crate::gate::{self, Hearing};
+use crate::project::{self, Projector};
+use crate::site::{self, Site};
+
+/// Where and for whom the harness works.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub cwd: PathBuf,
+    pub state: PathBuf,
+    /// A path, a name, or nothing for the active plan.
+    pub plan: Option<String>,
+    /// How to start this program's scripted agent.
+    pub launcher: Vec<OsString>,
+    /// Set when a person interrupts.
+    pub stop: Arc<AtomicBool>,
+    /// The environment, to know which values must not be shown.
+    pub environment: Vec<(String, String)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Looks only: creates nothing, syncs nothing.
+    Read,
+    Write,
+}
+
+pub struct Harness {
+    log: Box<dyn Log>,
+    site: Site,
+    state: PathBuf,
+}
+
+/// The plan file as it stands.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub text: String,
+    pub plan: Plan,
+    pub revision: Revision,
+    pub base: Option<String>,
+    pub files: Vec<NamedFile>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Reading {
+    pub fn errors(&self) -> bool {
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    pub fn warnings(&self) -> u32 {
+        let warning = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Warning;
+        self.diagnostics.iter().filter(warning).count() as u32
+    }
+
+    fn law(&self) -> Law<'_> {
+        Law { text: &self.text, plan: &self.plan, base: self.base.as_deref(), files: &self.files }
+    }
+}
+
+/// What an audit found.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    pub head: Head,
+    pub broken: Option<Break>,
+    /// Steps whose passing does not rest on a verdict that held, or on a person's word.
+    pub unfounded: Vec<String>,
+}
+
+impl Audit {
+    pub fn sound(&self) -> bool {
+        self.broken.is_none() && self.unfounded.is_empty()
+    }
+}
+
+/// The user's state folder, outside every workspace.
+pub fn state_folder(environment: &[(String, String)]) -> Result<PathBuf, Error> {
+    let value = |name: &str| {
+        environment.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
+    };
+    if let Some(folder) = value("PROVOST_STATE") {
+        return Ok(PathBuf::from(folder));
+    }
+    if let Some(folder) = value("XDG_STATE_HOME") {
+        return Ok(Path::new(folder).join("provost"));
+    }
+    let home = value("HOME").ok_or(Error::NoStateFolder)?;
+    Ok(Path::new(home).join(".local/state/provost"))
+}
+
+fn redactor(environment: &[(String, String)]) -> Redactor {
+    Redactor::new(environment.iter().filter(|(name, _)| redact::looks_secret(name)).cloned())
+}
+
+/// The log of all plans, to look at.
+pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
+    Ok(match Sqlite::open_existing(state)? {
+        Some(log) => Box::new(log),
+        None => Box::new(Memory::default()),
+    })
+}
+
+impl Harness {
+    pub fn open(settings: Settings, access: Access) -> Result<Self, Error> {
+        let place = plan_file::resolve(settings.plan.as_deref(), &settings.cwd)?;
+        let config = config::find(&place.workspace)?;
+        let state = std::path::absolute(&settings.state).unwrap_or(settings.state);
+        if state.starts_with(&place.workspace) {
+            return Err(Error::StateInWorkspace(state));
+        }
+        let log = match access {
+            Access::Read => open_log(&state)?,
+            Access::Write => Box::new(Sqlite::open(&state)?),
+        };
+        let site =
+            Site::new(place, config, redactor(&settings.environment), settings.launcher, settings.stop);
+        Ok(Self { log, site, state })
+    }
+
+    pub fn id(&self) -> &PlanId {
+        &self.site.id
+    }
+
+    pub fn place(&self) -> &PlanPlace {
+        &self.site.place
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.site.config
+    }
+
+    pub fn log(&self) -> &dyn Log {
+        &*self.log
+    }
+
+    pub fn redactor(&self) -> &Redactor {
+        &self.site.redactor
+    }
+
+    /// The plan as the log knows it.
+    pub fn run(&self) -> Result<Run, Error> {
+        drive::read(&*self.log, self.id())
+    }
+
+    /// The plan file as it stands, parsed and bound to its surroundings, not yet verified.
+    pub fn read(&self) -> Result<Reading, Error> {
+        let found = plan_file::read(&self.place().path)?;
+        Ok(self.bind(found.bytes))
+    }
+
+    fn bind(&self, bytes: Vec<u8>) -> Reading {
+        let (text, unreadable) = parse::bytes(&bytes);
+        let text = text.into_owned();
+        let mut parsed = parse::plan(&text);
+        parsed.diagnostics.extend(unreadable);
+        let law = law::digest(&text, &parsed.plan);
+        let base = git::head(&self.place().workspace);
+        let files = files::digests(&self.place().workspace, &named_files(&parsed.plan));
+        Reading {
+            revision: law::revision(law, base.as_deref(), &files),
+            text,
+            plan: parsed.plan,
+            base,
+            files,
+            diagnostics: parsed.diagnostics,
+        }
+    }
+
+    /// Parses and verifies the plan file.
+    pub fn check(&self) -> Result<Reading, Error> {
+        self.verified(self.read()?)
+    }
+
+    /// Parses and verifies a text that is not in the plan file yet.
+    pub fn check_text(&self, text: Vec<u8>) -> Result<Reading, Error> {
+        self.verified(self.bind(text))
+    }
+
+    fn verified(&self, mut reading: Reading) -> Result<Reading, Error> {
+        let place = survey::Place {
+            workspace: self.place().workspace.clone(),
+            plan_dir: self.place().dir.clone(),
+            slug: self.place().slug.clone(),
+            targets: self.config().agents.keys().cloned().collect(),
+            git: reading.base.is_some() || self.place().workspace.join(".git").exists(),
+        };
+        let facts = survey::answer(&facts::questions(&reading.plan), &place);
+        reading.diagnostics.extend(verify::plan(&reading.text, &reading.plan, &facts));
+        reading.diagnostics.sort_by_key(|diagnostic| (diagnostic.span, diagnostic.code));
+        Ok(reading)
+    }
+
+    /// Takes a plan without errors into the log: recorded, verified. Marks follow.
+    pub fn record(&self, reading: &Reading) -> Result<Run, Error> {
+        let (text, base, files) = (reading.text.clone(), reading.base.clone(), reading.files.clone());
+        self.harness(|_| HarnessCommand::Record {
+            text: text.clone(),
+            base: base.clone(),
+            files: files.clone(),
+        })?;
+        let run = self.run()?;
+        if run.stage != Stage::Draft {
+            return Ok(run);
+        }
+        let warnings = reading.warnings();
+        self.harness(|run| HarnessCommand::Verified { revision: run.revision.clone(), warnings })
+    }
+
+    /// Reads, verifies and records the plan file, or says what is wrong with it.
+    pub fn bring_up(&self) -> Result<(Run, Reading), Error> {
+        let mut reading = self.read()?;
+        let run = self.run()?;
+        if !self.unchanged(&run, &reading) || run.stage == Stage::Draft {
+            reading = self.verified(reading)?;
+            if reading.errors() {
+                return Err(Error::Diagnosed { text: reading.text, diagnostics: reading.diagnostics });
+            }
+            let run = self.record(&reading)?;
+            self.project(&run);
+            return Ok((run, reading));
+        }
+        Ok((run, reading))
+    }
+
+    /// The log holds this text already, verified or further.
+    fn unchanged(&self, run: &Run, reading: &Reading) -> bool {
+        if run.started() {
+            run.law == Some(law::digest(&reading.text, &reading.plan))
+        } else {
+            run.revision == reading.revision
+        }
+    }
+
+    pub fn request_approval(&self) -> Result<Run, Error> {
+        let plan_id = self.id().to_string();
+        self.harness(|_| HarnessCommand::RequestApproval { plan_id: plan_id.clone() })
+    }
+
+    /// Lets the policies of the configuration speak.
+    pub fn ask_policies(&self, run: &Run) -> Result<(Run, Hearing), Error> {
+        let hearing = gate::hear(&self.state, &self.policies(), &run.plan)?;
+        let Some(by) = hearing.approver.clone() else { return Ok((run.clone(), hearing)) };
+        let revision = run.revision.clone();
+        let approved =
+            self.harness(|_| HarnessCommand::ApproveByPolicy { revision: revision.clone(), by: by.clone() });
+        match approved {
+            Ok(run) => Ok((run, hearing)),
+            Err(Error::Refused(refusal)) => {
+                let silent = vec![format!("policy did not speak: {refusal}")];
+                Ok((run.clone(), Hearing { approver: None, silent }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn policies(&self) -> Vec<(provost_core::policy::Policy, String)> {
+        let policies = self.config().gate.policies.values();
+        policies.map(|policy| (policy.clone(), config::digest(policy).to_string())).collect()
+    }
+
+    /// A person has read a policy's text and lets it speak.
+    pub fn trust_policy(&self, name: &str) -> Result<(), Error> {
+        self.only_people()?;
+        let policies = self.policies();
+        let (_, digest) = policies
+            .iter()
+            .find(|(policy, _)| policy.name == name)
+            .ok_or_else(|| Error::NoSuchPolicy { name: name.to_owned() })?;
+        gate::trust(&self.state, digest)
+    }
+
+    /// The door for people.
+    pub fn human(&self, command: HumanCommand) -> Result<Run, Error> {
+        self.only_people()?;
+        let run = self.say(|run| decide::human(run, command.clone()))?;
+        self.project(&run);
+        Ok(run)
+    }
+
+    /// Refuses and records whoever comes from inside an attempt.
+    pub fn only_people(&self) -> Result<(), Error> {
+        let Some(tag) = process::inside_attempt() else { return Ok(()) };
+        let what = format!("a person's command was tried from inside attempt {tag}");
+        self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
+        Err(Error::InsideAttempt { tag })
+    }
+
+    /// The door for agents: words only.
+    pub fn agent(&self, command: AgentCommand) -> Result<Run, Error> {
+        self.say(|run| decide::agent(run, command.clone()))
+    }
+
+    fn harness(&self, command: impl Fn(&Run) -> HarnessCommand) -> Result<Run, Error> {
+        self.say(|run| decide::harness(run, command(run)))
+    }
+
+    /// Decides on the newest state and appends, again if somebody else was faster.
+    fn say(&self, decision: impl Fn(&Run) -> Result<Vec<Event>, Refusal>) -> Result<Run, Error> {
+        loop {
+            let mut run = self.run()?;
+            let events = decision(&run)?;
+            if events.is_empty() {
+                return Ok(run);
+            }
+            let expected_seq = run.seq;
+            for event in &events {
+                run.apply(event);
+            }
+            let entries: Vec<Entry<'_>> = events
+                .iter()
+                .map(|event| Entry { event, task_name: event.step().and_then(|step| run.title(step)) })
+                .collect();
+            let append = Append {
+                plan: self.id(),
+                expected_seq,
+                at: site::now(),
+                fence: None,
+                events: &entries,
+                effects: &[],
+            };
+            match self.log.append(append) {
+                Ok(_) => return Ok(run),
+                Err(provost_store::Error::Conflict { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Shows the run in the files people look at; trouble there is told, not failed on.
+    fn project(&self, run: &Run) {
+        let _ = project::marks(&self.site, run);
+    }
+
+    /// Every role of the plan has an agent, and the isolation that is demanded can be had.
+    pub fn ready_to_drive(&self, run: &Run) -> Result<(), Error> {
+        match self.config().verify.isolation {
+            Demand::Auto | Demand::Exactly(Isolation::InPlace) => {}
+            Demand::Exactly(wanted) => return Err(Error::Isolation { wanted }),
+        }
+        let target = |step: &Step| step.target.as_ref().map(|target| target.value.clone());
+        let mut roles: Vec<String> = run.plan.steps.iter().filter_map(target).collect();
+        roles.sort();
+        roles.dedup();
+        roles.retain(|role| !self.config().agents.contains_key(role));
+        if roles.is_empty() { Ok(()) } else { Err(Error::NoAgent { roles }) }
+    }
+
+    /// Carries the plan out until it rests. One run per workspace, and one per plan.
+    pub fn drive(
+        &self,
+        jobs: usize,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<(Run, Rest), Error> {
+        let workspace = format!("workspace {}", self.place().workspace.display());
+        let holder = Holder::here(format!("plan {}", self.id()), site::now());
+        let _workspace = self.log.lease(&workspace, &holder)?;
+        let lease = self.log.lease(&format!("plan {}", self.id()), &holder)?;
+        let mut projector = Projector::new(&self.site);
+        self.catch_up(&mut projector)?;
+        let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
+            projector.event(run, sealed, event);
+            projector.catch_up(run);
+            watch(run, sealed, event);
+        };
+        let drive = Drive {
+            log: &*self.log,
+            plan: self.id(),
+            fence: Some(lease.fence().clone()),
+            world: &self.site,
+            jobs: jobs.max(1),
+            watch: &mut both,
+        };
+        let (run, rest) = drive.run()?;
+        projector.write(&run);
+        Ok((run, rest))
+    }
+
+    /// Lines that a crash kept from the progress file.
+    fn catch_up(&self, projector: &mut Projector<'_>) -> Result<(), Error> {
+        let mut run = Run::default();
+        self.each(&Query::plan(self.id()), &mut |sealed| {
+            if let Ok(event) = sealed.event() {
+                run.apply(&event);
+                projector.event(&run, &sealed, &event);
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    pub fn each(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+        Ok(self.log.read(query, each)?)
+    }
+
+    pub fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+        Ok(self.log.wait(after, timeout)?)
+    }
+
+    /// The plan as it would be if the file were recorded now, and whether that changes anything.
+    pub fn preview(&self) -> Result<(Run, bool), Error> {
+        let mut run = self.run()?;
+        let reading = self.read()?;
+        let record = HarnessCommand::Record { text: reading.text, base: reading.base, files: reading.files };
+        let events = decide::harness(&run, record)?;
+        for event in &events {
+            run.apply(event);
+        }
+        Ok((run, !events.is_empty()))
+    }
+
+    /// What the last rewrite of the law changed, for the person at the gate.
+    pub fn last_changes(&self) -> Result<Vec<String>, Error> {
+        let mut changes = Vec::new();
+        let query = Query {
+            names: vec!["PLAN_REWRITTEN".to_owned()],
+            newest_first: true,
+            limit: Some(1),
+            ..Query::plan(self.id())
+        };
+        self.each(&query, &mut |sealed| {
+            if let Ok(Event::PlanRewritten { changes: found, .. }) = sealed.event() {
+                changes = found;
+            }
+            ControlFlow::Break(())
+        })?;
+        Ok(changes)
+    }
+
+    /// What changed in the plan file since the revision in the log.
+    pub fn changes(&self, run: &Run, reading: &Reading) -> Vec<String> {
+        let old = Law { text: &run.text, plan: &run.plan, base: run.base.as_deref(), files: &run.files };
+        law::diff(old, reading.law())
+    }
+
+    /// Checks the chain from its start, and that every passed step rests on a verdict.
+    pub fn audit(&self) -> Result<Audit, Error> {
+        let mut auditor = Auditor::default();
+        let mut broken = None;
+        let mut grounds = Grounds::default();
+        self.each(&Query::plan(self.id()), &mut |sealed| {
+            if let Err(found) = auditor.next(&sealed) {
+                broken = Some(found);
+                return ControlFlow::Break(());
+            }
+            match sealed.event() {
+                Ok(event) => grounds.event(sealed.seq, &event),
+                Err(error) => grounds.unfounded.push(error.to_string()),
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(Audit { head: auditor.head(), broken, unfounded: grounds.unfounded })
+    }
+
+    /// Replaces the plan file's text, if it is still the text that was read.
+    pub fn rewrite(&self, read: &Reading, text: &str) -> Result<(), Error> {
+        let expected = provost_core::chain::Hash::of(read.text.as_bytes());
+        plan_file::replace(&self.place().path, &expected, text.as_bytes())?;
+        Ok(())
+    }
+}
+
+/// Whether each passed step rests on something.
+#[derive(Default)]
+struct Grounds {
+    held: Vec<provost_core::plan::StepNumber>,
+    unfounded: Vec<String>,
+}
+
+impl Grounds {
+    fn event(&mut self, seq: u64, event: &Event) {
+        use provost_core::event::{Choice, Subject};
+        match event {
+            Event::Judged { subject: Subject::Contract(step), verdict, .. } => {
+                self.held.retain(|held| held != step);
+                if verdict.held() {
+                    self.held.push(*step);
+                }
+            }
+            Event::Answered { step: Some(step), choice: Choice::Confirm, .. } => self.held.push(*step),
+            Event::StepStarted { step, .. } => self.held.retain(|held| held != step),
+            Event::StepPassed { step, .. } => match self.held.iter().position(|held| held == step) {
+                Some(at) => {
+                    self.held.swap_remove(at);
+                }
+                None => self
+                    .unfounded
+                    .push(format!("event {seq}: step {step} passed without a verdict that held")),
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Every file a contract of the plan names, each once.
+fn named_files(plan: &Plan) -> Vec<String> {
+    let of_steps = plan.steps.iter().flat_map(|step| [&step.precondition, &step.contract]);
+    let of_plan = plan.postconditions.iter().map(|post| &post.contract);
+    let mut names: Vec<String> = of_steps
+        .chain(of_plan)
+        .flatten()
+        .filter_map(|contract| match &contract.check {
+            Check::Shell(shell) => Some(shell::named_files(&shell.command)),
+            Check::Human | Check::Judge { .. } => None,
+        })
+        .flatten()
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}

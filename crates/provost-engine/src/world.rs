@@ -1,0 +1,34 @@
+//! What the loop needs of the world: the time, the law as it stands on disk, and deeds.
+//!
+//! Two worlds exist: the real one ([`crate::site::Site`]) and a simulated one that lies, stalls and
+//! crashes by a seed.
+
+use provost_core::chain::Timestamp;
+use provost_core::command::{AgentCommand, HarnessCommand};
+use provost_core::run::Run;
+use provost_core::schedule::Action;
+
+pub trait World: Sync {
+    /// Everything a deed needs, taken from the run before it begins.
+    type Order: Send + 'static;
+
+    fn now(&self) -> Timestamp;
+
+    /// What differs between the plan file and the approved law, if anything does.
+    fn law_changes(&self, run: &Run) -> Option<Vec<String>>;
+
+    /// A person wants the harness to stop.
+    fn interrupted(&self) -> bool;
+
+    fn order(&self, run: &Run, action: Action) -> Self::Order;
+
+    /// Does it, however long it takes.
+    fn perform(&self, order: Self::Order) -> Vec<Said>;
+}
+
+/// What was said during a deed, and by whom: each goes in by its own door.
+#[derive(Clone, Debug)]
+pub enum Said {
+    Agent(AgentCommand),
+    Harness(HarnessCommand),
+}

@@ -1,0 +1,3 @@
+//! The engine under test: a world that lies and a harness that dies, by a seed.
+
+mod sim;

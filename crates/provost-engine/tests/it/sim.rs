@@ -1,0 +1,498 @@
+//! A seeded simulation. Agents obey, lie, stall and break things; the harness dies before or after any
+//! append; people answer late. After every event and at every end the invariants must hold.
+//!
+//! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_SIM_SEEDS=100000`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use provost_core::chain::{Auditor, Head, PlanId, Sealed, Timestamp};
+use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand};
+use provost_core::decide;
+use provost_core::event::{AttemptEnd, Choice, Event, Subject};
+use provost_core::plan::StepNumber;
+use provost_core::run::{Run, Stage, StepState};
+use provost_core::schedule::Action;
+use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
+use provost_engine::drive::{self, Drive, Rest};
+use provost_engine::world::{Said, World};
+use provost_store::{Append, Cursor, Entry, Error, Holder, Lease, Log, Memory, Query};
+
+/// A small generator whose whole state is the seed (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.roll() % n
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// What is true in the simulated workspace, whatever anybody says about it.
+#[derive(Default)]
+struct Truth {
+    done: BTreeSet<u32>,
+    /// Every dispatch that reached an agent, in order.
+    dispatched: Vec<(u32, u32)>,
+    clock: u64,
+}
+
+struct SimWorld {
+    /// The harness may also die while an agent works.
+    deadly: bool,
+    truth: Mutex<Truth>,
+    dice: Mutex<Dice>,
+    law_edit: Mutex<bool>,
+}
+
+impl SimWorld {
+    fn with<T>(&self, act: impl FnOnce(&mut Truth, &mut Dice) -> T) -> T {
+        act(&mut self.truth(), &mut self.dice.lock().unwrap())
+    }
+
+    fn truth(&self) -> std::sync::MutexGuard<'_, Truth> {
+        self.truth.lock().unwrap()
+    }
+
+    fn verdict(&self, held: bool) -> Verdict {
+        let odd = self.with(|_, dice| dice.below(20));
+        let outcome = match (held, odd) {
+            (true, _) => Outcome::Held,
+            (false, 0) => Outcome::TimedOut { after_ms: 60_000 },
+            (false, 1) => Outcome::Killed { signal: 9 },
+            (false, 2) => Outcome::NotRun { reason: "no bash".to_owned() },
+            (false, _) => Outcome::Broke { exit_code: 1 },
+        };
+        Verdict {
+            outcome,
+            isolation: Isolation::InPlace,
+            duration_ms: 3,
+            unmet: Vec::new(),
+            stdout: Excerpt::default(),
+            stderr: Excerpt::whole("evidence"),
+        }
+    }
+}
+
+/// The harness dies here. Caught by the test, like a new process after `kill -9`.
+struct Died;
+
+fn die() -> ! {
+    std::panic::resume_unwind(Box::new(Died))
+}
+
+impl World for SimWorld {
+    type Order = (Action, u32);
+
+    fn now(&self) -> Timestamp {
+        // Clocks jump, forwards and backwards.
+        self.with(|truth, dice| {
+            truth.clock = if dice.chance(5) { dice.below(1 << 40) } else { truth.clock + dice.below(50) };
+            Timestamp(truth.clock)
+        })
+    }
+
+    fn law_changes(&self, _: &Run) -> Option<Vec<String>> {
+        let edited = std::mem::take(&mut *self.law_edit.lock().unwrap());
+        edited.then(|| vec!["somebody edited the file".to_owned()])
+    }
+
+    fn interrupted(&self) -> bool {
+        self.with(|_, dice| dice.chance(1))
+    }
+
+    fn order(&self, run: &Run, action: Action) -> Self::Order {
+        let attempt = match action {
+            Action::Dispatch { step } => run.step(step).map_or(0, |step| step.attempts),
+            Action::Judge { .. } | Action::JudgeLost { .. } | Action::End => 0,
+        };
+        (action, attempt)
+    }
+
+    fn perform(&self, (action, attempt): Self::Order) -> Vec<Said> {
+        match action {
+            Action::Dispatch { step } => self.agent(step, attempt),
+            Action::Judge { subject } => {
+                let held = match subject {
+                    Subject::Contract(step) => self.truth().done.contains(&step.0),
+                    Subject::Precondition(_) => !self.with(|_, dice| dice.chance(10)),
+                    Subject::Postcondition(_) => true,
+                };
+                vec![Said::Harness(HarnessCommand::Judged { subject, verdict: self.verdict(held) })]
+            }
+            Action::JudgeLost { step, .. } => {
+                let held = self.truth().done.contains(&step.0);
+                let verdict = self.verdict(held);
+                vec![Said::Harness(HarnessCommand::JudgedLost { step, verdict, max_losses: 3 })]
+            }
+            Action::End => Vec::new(),
+        }
+    }
+}
+
+impl SimWorld {
+    /// Obeys, lies, stalls, breaks another step's work, crashes, claims for others.
+    fn agent(&self, step: StepNumber, attempt: u32) -> Vec<Said> {
+        let (mood, end, dies) = self.with(|truth, dice| {
+            truth.dispatched.push((step.0, attempt));
+            let mood = dice.below(10);
+            match mood {
+                0..=4 => {
+                    truth.done.insert(step.0);
+                }
+                5 => {
+                    truth.done.insert(step.0);
+                }
+                _ => {}
+            }
+            let end = match dice.below(8) {
+                0 => AttemptEnd::TimedOut,
+                1 => AttemptEnd::Signalled { signal: 11 },
+                2 => AttemptEnd::Exited { exit_code: 1 },
+                3 if mood > 6 => AttemptEnd::NotStarted { reason: "no such program".to_owned() },
+                _ => AttemptEnd::Exited { exit_code: 0 },
+            };
+            (mood, end, matches!(mood, 5 | 6) && dice.chance(30))
+        });
+        // The work may be done or not; the harness dies while the agent says goodbye.
+        if dies && self.deadly {
+            die();
+        }
+        let ended =
+            HarnessCommand::AttemptEnded { step, attempt, end, duration_ms: 9, report: String::new() };
+        let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
+        match mood {
+            // Words for somebody else's step, an end of the whole plan: all refused or ignored.
+            7 => vec![Said::Harness(ended), claim(StepNumber(step.0 + 1)), Said::Agent(AgentCommand::Finish)],
+            8 => vec![claim(step), Said::Harness(ended)],
+            _ => vec![Said::Harness(ended), claim(step)],
+        }
+    }
+}
+
+/// A log that kills the harness before or after an append.
+struct Mortal<'a> {
+    log: &'a Memory,
+    fate: Mutex<Fate>,
+}
+
+enum Fate {
+    /// Now and then.
+    Chance { dice: Dice, percent: u64 },
+    /// At exactly this append, counted down.
+    At { left: u32, after: bool },
+}
+
+impl Fate {
+    /// Whether the harness dies before this append, and whether after it.
+    fn strikes(&mut self) -> (bool, bool) {
+        match self {
+            Fate::Chance { dice, percent } => (dice.chance(*percent), dice.chance(*percent)),
+            Fate::At { left, after } => {
+                let now = *left == 0;
+                *left = left.wrapping_sub(1);
+                (now && !*after, now && *after)
+            }
+        }
+    }
+}
+
+impl Log for Mortal<'_> {
+    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+        let (before, after) = self.fate.lock().unwrap().strikes();
+        if before {
+            die();
+        }
+        let sealed = self.log.append(append)?;
+        if after {
+            die();
+        }
+        Ok(sealed)
+    }
+
+    fn head(&self, plan: &PlanId) -> Result<Head, Error> {
+        self.log.head(plan)
+    }
+
+    fn read(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+        self.log.read(query, each)
+    }
+
+    fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+        self.log.wait(after, timeout)
+    }
+
+    fn cursor(&self) -> Result<Cursor, Error> {
+        self.log.cursor()
+    }
+
+    fn plans(&self) -> Result<Vec<PlanId>, Error> {
+        self.log.plans()
+    }
+
+    fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
+        self.log.take_wakes()
+    }
+
+    fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error> {
+        self.log.lease(name, holder)
+    }
+
+    fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
+        self.log.holder(name)
+    }
+}
+
+/// A random plan: chains, free steps, preconditions, every kind of `on_fail`.
+fn plan_text(dice: &mut Dice) -> String {
+    let steps = 1 + dice.below(6);
+    let mut text = String::from("---\ntype: plan\nstatus: draft\nowner: sim\n---\n# Simulated\n\n## Steps\n");
+    for number in 1..=steps {
+        text.push_str(&format!("\n### {number}. Step {number}\n**target:** agent\n"));
+        match dice.below(4) {
+            0 => text.push_str("**needs:** none\n"),
+            1 if number > 1 => text.push_str(&format!("**needs:** {}\n", 1 + dice.below(number - 1))),
+            _ => {}
+        }
+        if dice.chance(15) {
+            text.push_str("**precondition:**\n```shell\ntest -d src\n```\n");
+        }
+        text.push_str(&format!("**task:**\nDo {number}.\n**contract:**\n```shell\ntest -f {number}\n```\n"));
+        text.push_str(match dice.below(5) {
+            0 => "**on_fail:** escalate\n",
+            1 => "**on_fail:** retry(1), then abort\n",
+            2 => "**on_fail:** retry(3), then skip\n",
+            _ => "**on_fail:** retry(2), then escalate\n",
+        });
+    }
+    if dice.chance(50) {
+        text.push_str("\n## Postconditions\n1. It works\n   ```shell\n   make test\n   ```\n");
+    }
+    text
+}
+
+fn say(log: &Memory, plan: &PlanId, decision: impl Fn(&Run) -> Vec<Event>) {
+    let run = drive::read(log, plan).unwrap();
+    let events = decision(&run);
+    let entries: Vec<Entry<'_>> = events.iter().map(|event| Entry { event, task_name: None }).collect();
+    if !entries.is_empty() {
+        let append = Append {
+            plan,
+            expected_seq: run.seq,
+            at: Timestamp(0),
+            fence: None,
+            events: &entries,
+            effects: &[],
+        };
+        log.append(append).unwrap();
+    }
+}
+
+fn harness(log: &Memory, plan: &PlanId, command: impl Fn(&Run) -> HarnessCommand) {
+    say(log, plan, |run| decide::harness(run, command(run)).unwrap_or_default());
+}
+
+fn human(log: &Memory, plan: &PlanId, command: impl Fn(&Run) -> HumanCommand) {
+    say(log, plan, |run| decide::human(run, command(run)).unwrap_or_default());
+}
+
+/// Everything that must be true of a log, whatever happened.
+fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64) -> Run {
+    let mut auditor = Auditor::default();
+    let mut run = Run::default();
+    let mut passed = BTreeSet::new();
+    let mut held: BTreeMap<u32, bool> = BTreeMap::new();
+    let mut started = BTreeSet::new();
+    let mut ends = 0;
+    log.read(&Query::plan(plan), &mut |sealed| {
+        auditor.next(&sealed).unwrap_or_else(|found| panic!("seed {seed}: {found}"));
+        let event = sealed.event().unwrap();
+        match &event {
+            Event::Judged { subject: Subject::Contract(step), verdict, .. } => {
+                held.insert(step.0, verdict.held());
+            }
+            Event::StepStarted { step, attempt, .. } => {
+                assert!(!passed.contains(&step.0), "seed {seed}: a passed step was started again");
+                assert!(
+                    matches!(run.stage, Stage::Approved | Stage::InProgress),
+                    "seed {seed}: started unapproved"
+                );
+                assert!(started.insert((step.0, *attempt)), "seed {seed}: attempt {attempt} announced twice");
+                held.remove(&step.0);
+            }
+            Event::StepPassed { step, .. } => {
+                assert_eq!(held.get(&step.0), Some(&true), "seed {seed}: passed without a verdict");
+                assert!(truth.done.contains(&step.0), "seed {seed}: passed without the work being done");
+                assert!(passed.insert(step.0), "seed {seed}: passed twice");
+            }
+            Event::RunEnded { .. } => ends += 1,
+            _ => {}
+        }
+        run.apply(&event);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let mut seen = BTreeSet::new();
+    for dispatch in &truth.dispatched {
+        assert!(started.contains(dispatch), "seed {seed}: {dispatch:?} dispatched before it was durable");
+        assert!(seen.insert(*dispatch), "seed {seed}: {dispatch:?} dispatched twice");
+    }
+    if run.stage == Stage::Done {
+        assert!(run.all_settled() && ends >= 1, "seed {seed}: done with open steps");
+    }
+    run
+}
+
+/// One life of the harness, until it rests or dies.
+fn live(
+    log: &Memory,
+    plan: &PlanId,
+    world: &SimWorld,
+    jobs: usize,
+    fate: Fate,
+) -> std::thread::Result<(Run, Rest)> {
+    let mortal = Mortal { log, fate: Mutex::new(fate) };
+    catch_unwind(AssertUnwindSafe(|| {
+        Drive { log: &mortal, plan, fence: None, world, jobs, watch: &mut |_, _, _| {} }
+            .run()
+            .unwrap_or_else(|error| panic!("{plan}: {error}"))
+    }))
+}
+
+/// Deaths are part of the story; only other panics are worth a message.
+fn expect_deaths() {
+    std::panic::set_hook(Box::new(|info| {
+        if !info.payload().is::<Died>() {
+            eprintln!("{info}");
+        }
+    }));
+}
+
+fn approved(log: &Memory, plan: &PlanId, text: &str) {
+    let record = HarnessCommand::Record { text: text.to_owned(), base: None, files: Vec::new() };
+    harness(log, plan, |_| record.clone());
+    harness(log, plan, |run| HarnessCommand::Verified { revision: run.revision.clone(), warnings: 0 });
+    human(log, plan, |run| HumanCommand::Approve {
+        revision: run.revision.clone(),
+        by: "person".to_owned(),
+        modifications: Vec::new(),
+    });
+}
+
+fn simulate(seed: u64) -> (Stage, usize) {
+    let mut dice = Dice(seed);
+    let plan = PlanId(format!("sim-{seed}"));
+    let log = Memory::default();
+    approved(&log, &plan, &plan_text(&mut dice));
+    let world = SimWorld {
+        deadly: true,
+        truth: Mutex::default(),
+        dice: Mutex::new(Dice(seed ^ 0xa5a5)),
+        law_edit: Mutex::new(dice.chance(10)),
+    };
+    let jobs = 1 + dice.below(3) as usize;
+    let mut deaths = 0;
+    for life in 0..400u64 {
+        let fate = Fate::Chance { dice: Dice(seed ^ (life << 20)), percent: 8 };
+        let lived = live(&log, &plan, &world, jobs, fate);
+        let run = check(&log, &plan, &world.truth(), seed);
+        match lived {
+            Err(panic) if panic.is::<Died>() => deaths += 1,
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok((_, Rest::LawChanged(_) | Rest::Interrupted)) => {}
+            Ok((_, Rest::Nothing)) if matches!(run.stage, Stage::Done | Stage::Failed) => {
+                return (run.stage, deaths);
+            }
+            Ok((_, Rest::Nothing)) => answer(&log, &plan, &run, &mut dice, seed),
+        }
+    }
+    panic!("seed {seed}: no end after 400 lives");
+}
+
+/// Whoever is waited for answers, in some mood.
+fn answer(log: &Memory, plan: &PlanId, run: &Run, dice: &mut Dice, seed: u64) {
+    let waiting = run.steps().find(|(_, step)| matches!(step.state, StepState::Blocked { .. }));
+    let Some((step, _)) = waiting else {
+        panic!("seed {seed}: at rest, and nobody is waited for: {:?}", run.stage)
+    };
+    let choice = match dice.below(10) {
+        0 => Choice::Abort,
+        1 | 2 => Choice::Skip,
+        _ => Choice::Retry,
+    };
+    let number = step.number;
+    human(log, plan, |_| HumanCommand::Answer {
+        step: Some(number),
+        choice,
+        note: String::new(),
+        by: "person".to_owned(),
+    });
+}
+
+/// Every single append of a run, and both sides of it.
+#[test]
+fn a_death_before_or_after_any_append_loses_and_repeats_nothing() {
+    expect_deaths();
+    let mut died = 0;
+    for seed in 0..10 {
+        for after in [false, true] {
+            for at in 0..1000 {
+                let plan = PlanId(format!("at-{seed}-{at}-{after}"));
+                let log = Memory::default();
+                approved(&log, &plan, &plan_text(&mut Dice(seed)));
+                let world = SimWorld {
+                    deadly: false,
+                    truth: Mutex::default(),
+                    dice: Mutex::new(Dice(seed)),
+                    law_edit: Mutex::new(false),
+                };
+                let first = live(&log, &plan, &world, 1, Fate::At { left: at, after });
+                check(&log, &plan, &world.truth(), seed);
+                // The run came to its end before that append: all of them were tried.
+                if first.is_ok() {
+                    break;
+                }
+                died += 1;
+                let _ = live(&log, &plan, &world, 1, Fate::At { left: u32::MAX, after });
+                check(&log, &plan, &world.truth(), seed);
+            }
+        }
+    }
+    assert!(died > 100, "only {died} deaths");
+}
+
+#[test]
+fn no_lie_and_no_crash_makes_a_step_pass_that_is_not_done() {
+    expect_deaths();
+    if let Ok(seed) = std::env::var("PROVOST_SIM_SEED") {
+        println!("{:?}", simulate(seed.parse().expect("a number")));
+        return;
+    }
+    let seeds: u64 = std::env::var("PROVOST_SIM_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1000);
+    let ends: Vec<(Stage, usize)> = std::thread::scope(|scope| {
+        let halves: Vec<_> = [0, 1]
+            .map(|half| scope.spawn(move || (half..seeds).step_by(2).map(simulate).collect::<Vec<_>>()))
+            .into_iter()
+            .collect();
+        halves.into_iter().flat_map(|half| half.join().unwrap()).collect()
+    });
+    let done = ends.iter().filter(|(stage, _)| *stage == Stage::Done).count();
+    let deaths: usize = ends.iter().map(|(_, deaths)| deaths).sum();
+    println!("{seeds} seeds: {done} done, {} failed, {deaths} deaths", ends.len() - done);
+    // A simulation in which nothing goes wrong proves nothing.
+    assert!(done > ends.len() / 4 && done < ends.len() && deaths > ends.len());
+}
