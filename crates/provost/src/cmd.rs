@@ -1,0 +1,86 @@
+//! The command line: one file per command, and each is a leaf that knows no other.
+
+use clap::{Parser, Subcommand};
+
+use crate::outcome::Answer;
+use crate::place::Global;
+
+mod amend;
+mod answer;
+mod approve;
+mod ask;
+mod audit;
+mod demo;
+mod diff;
+mod log;
+mod reject;
+mod run;
+mod scripted_agent;
+mod show;
+mod status;
+mod verify;
+mod which;
+
+/// Agents claim. Provost checks.
+///
+/// Runs plans with AI agents and lets none of them say "done": a step is done when its contract was
+/// run by the harness and held.
+#[derive(Parser, Debug)]
+#[command(name = "provost", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  provost demo                        watch an agent get caught
+  provost verify PLAN.md              static checks, nothing is run
+  provost run PLAN.md                 verify, gate, execute; the same command resumes
+  provost status --json               where the active plan stands
+
+Exit codes: 0 done · 1 the plan failed · 2 usage or unresolvable plan · 3 diagnostics ·
+4 waiting for a person · 5 refused · 70 the world broke · 130 interrupted";
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Demo(demo::Args),
+    Verify(verify::Args),
+    Show(show::Args),
+    Diff(diff::Args),
+    Approve(approve::Args),
+    Amend(amend::Args),
+    Ask(ask::Args),
+    Reject(reject::Args),
+    Run(run::Args),
+    Answer(answer::Args),
+    Status(status::Args),
+    Which(which::Args),
+    Log(log::Args),
+    Audit(audit::Args),
+    #[command(hide = true)]
+    ScriptedAgent(scripted_agent::Args),
+}
+
+pub fn obey(cli: Cli) -> Answer {
+    let global = &cli.global;
+    match cli.command {
+        Command::Demo(args) => demo::obey(global, args),
+        Command::Verify(args) => verify::obey(global, args),
+        Command::Show(args) => show::obey(global, args),
+        Command::Diff(args) => diff::obey(global, args),
+        Command::Approve(args) => approve::obey(global, args),
+        Command::Amend(args) => amend::obey(global, args),
+        Command::Ask(args) => ask::obey(global, args),
+        Command::Reject(args) => reject::obey(global, args),
+        Command::Run(args) => run::obey(global, args),
+        Command::Answer(args) => answer::obey(global, args),
+        Command::Status(args) => status::obey(global, args),
+        Command::Which(args) => which::obey(global, args),
+        Command::Log(args) => log::obey(global, args),
+        Command::Audit(args) => audit::obey(global, args),
+        Command::ScriptedAgent(args) => scripted_agent::obey(args),
+    }
+}

@@ -1,0 +1,120 @@
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use provost_engine::harness::{Access, Harness, Reading};
+
+use crate::diagnose;
+use crate::outcome::{Answer, Failure, Outcome};
+use crate::place::Global;
+use crate::terminal::{self, Gate};
+
+/// Change the plan: edit, verify again, and stand at the gate again
+///
+/// Opens $VISUAL or $EDITOR on a copy, or takes the new text from --file. The plan file changes only
+/// when the new text has no errors. Steps whose text is unchanged keep what they have achieved.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost amend                       in your editor
+  provost amend --file new-plan.md    from a file; `-` for standard input")]
+pub struct Args {
+    /// A path, a name, or nothing for the active plan
+    plan: Option<String>,
+    /// Take the new text from this file
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let harness = global.open(args.plan.as_deref(), Access::Write)?;
+    harness.only_people()?;
+    let before = harness.read()?;
+    let text = match &args.file {
+        Some(path) => from_file(path)?,
+        None => from_editor(&before)?,
+    };
+    if text == before.text.as_bytes() {
+        terminal::talk("nothing changed");
+        return Ok(Outcome::Done);
+    }
+    let after = harness.check_text(text)?;
+    if after.errors() {
+        let colour = terminal::colour_on_stderr();
+        terminal::talk(&diagnose::terminal(&after.text, "the new text", &after.diagnostics, colour));
+        let kept = keep(&after.text)?;
+        terminal::talk(&format!("the plan is unchanged; your text is in {}", kept.display()));
+        return Ok(Outcome::Diagnosed);
+    }
+    harness.rewrite(&before, &after.text)?;
+    at_the_gate(global, &harness)
+}
+
+/// What changed in meaning, and the question whether it shall be law.
+fn at_the_gate(global: &Global, harness: &Harness) -> Answer {
+    let (run, reading) = harness.bring_up()?;
+    let run = if run.stage == provost_core::run::Stage::Verified { harness.request_approval()? } else { run };
+    if global.json {
+        let answer = serde_json::json!({
+            "plan": harness.id(), "stage": run.stage.word(), "revision": run.revision,
+        });
+        terminal::print(&format!("{answer}\n"))?;
+    }
+    if !terminal::is_interactive() {
+        let short = run.revision.short();
+        terminal::talk(&format!("revision {short} waits for approval: `provost approve --revision {short}`"));
+        return Ok(Outcome::Waiting);
+    }
+    match terminal::gate(harness, &run, &reading, terminal::user())? {
+        Gate::Approved(_) => Ok(Outcome::Done),
+        Gate::Rejected => Ok(Outcome::Refused),
+        Gate::Waiting => Ok(Outcome::Waiting),
+    }
+}
+
+fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
+    let read = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    };
+    read.map_err(|error| Failure::Usage {
+        message: format!("cannot read {}: {error}", path.display()),
+        hint: None,
+    })
+}
+
+fn from_editor(before: &Reading) -> Result<Vec<u8>, Failure> {
+    let editor =
+        ["VISUAL", "EDITOR"].iter().filter_map(|name| std::env::var(name).ok()).find(|e| !e.is_empty());
+    let Some(editor) = editor else {
+        return Err(Failure::usage("neither VISUAL nor EDITOR is set", "Use `provost amend --file FILE`."));
+    };
+    let path = keep(&before.text)?;
+    let io = |what: &str, source| Failure::Io { what: format!("{what} {}", path.display()), source };
+    // The variable may hold arguments, so the shell splits it, as it does for git.
+    let status = std::process::Command::new("sh")
+        .args(["-c", "exec $0 \"$1\"", &editor])
+        .arg(&path)
+        .status()
+        .map_err(|source| io("edit", source))?;
+    if !status.success() {
+        let _ = std::fs::remove_file(&path);
+        return Err(Failure::Usage {
+            message: format!("the editor ended with {status}; nothing changed"),
+            hint: None,
+        });
+    }
+    let text = std::fs::read(&path).map_err(|source| io("read", source))?;
+    let _ = std::fs::remove_file(&path);
+    Ok(text)
+}
+
+/// Puts a text where only this user can read it.
+fn keep(text: &str) -> Result<PathBuf, Failure> {
+    let io = |source| Failure::Io { what: "write a temporary file".to_owned(), source };
+    let mut file = tempfile::Builder::new().prefix("provost-").suffix(".md").tempfile().map_err(io)?;
+    file.write_all(text.as_bytes()).map_err(io)?;
+    let (_, path) = file.keep().map_err(|error| io(error.error))?;
+    Ok(path)
+}

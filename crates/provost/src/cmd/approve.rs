@@ -1,0 +1,81 @@
+use provost_core::command::HumanCommand;
+use provost_core::event::Revision;
+use provost_engine::harness::{Access, Harness};
+
+use crate::outcome::{Answer, Failure, Outcome};
+use crate::place::Global;
+use crate::terminal::{self, Gate};
+
+/// Approve the plan, exactly as it is shown
+///
+/// On a terminal the plan is shown and your words are read: "approved", "yes", "proceed", "✓" or 👍
+/// approve; a no rejects; anything else is a question. Without a terminal, name the revision that
+/// `provost show` printed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost approve                                  read it, then decide
+  provost approve PLAN.md --revision 3f9a1c02be77  without a terminal
+  provost approve --policy docs-only               let a policy of provost.toml speak from now on")]
+pub struct Args {
+    /// A path, a name, or nothing for the active plan
+    plan: Option<String>,
+    /// The revision you have read (at least 12 digits of it)
+    #[arg(long, value_name = "REV")]
+    revision: Option<String>,
+    /// Who approves [default: the user's name]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// Trust this policy's text instead of approving a plan
+    #[arg(long, value_name = "NAME", conflicts_with = "revision")]
+    policy: Option<String>,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let harness = global.open(args.plan.as_deref(), Access::Write)?;
+    if let Some(policy) = &args.policy {
+        harness.trust_policy(policy)?;
+        terminal::talk(&format!(
+            "policy {policy} may approve the plans it covers, as long as its text stays"
+        ));
+        return Ok(Outcome::Done);
+    }
+    harness.only_people()?;
+    let by = args.by.unwrap_or_else(terminal::user);
+    match args.revision {
+        Some(typed) => approve(global, &harness, &typed, by),
+        None if terminal::is_interactive() => interactive(&harness, by),
+        None => Err(Failure::usage(
+            "without a terminal, say which revision you have read",
+            "`provost show` prints it; then `provost approve --revision REV`.",
+        )),
+    }
+}
+
+fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answer {
+    let (run, _) = harness.bring_up()?;
+    // A prefix names the revision only if it is the one the plan has now.
+    let revision = if run.revision.is_named_by(typed) { run.revision } else { Revision(typed.to_owned()) };
+    let run = harness.human(HumanCommand::Approve { revision, by, modifications: Vec::new() })?;
+    if global.json {
+        let approved = serde_json::json!({
+            "plan": harness.id(), "stage": run.stage.word(), "revision": run.revision,
+        });
+        terminal::print(&format!("{approved}\n"))?;
+    } else {
+        terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
+    }
+    Ok(Outcome::Done)
+}
+
+fn interactive(harness: &Harness, by: String) -> Answer {
+    let (run, reading) = harness.bring_up()?;
+    match terminal::gate(harness, &run, &reading, by)? {
+        Gate::Approved(run) => {
+            terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
+            Ok(Outcome::Done)
+        }
+        Gate::Rejected => Ok(Outcome::Refused),
+        Gate::Waiting => Ok(Outcome::Waiting),
+    }
+}

@@ -1,0 +1,35 @@
+use provost_core::command::HumanCommand;
+use provost_engine::harness::Access;
+
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Park the plan at the gate with a question
+///
+/// The plan waits until it is amended or approved; no policy approves it meanwhile.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost ask --question \"What does 'sync' mean in step 2?\"")]
+pub struct Args {
+    /// A path, a name, or nothing for the active plan
+    plan: Option<String>,
+    /// What you want to know
+    #[arg(long, short)]
+    question: String,
+    /// Who asks [default: the user's name]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let harness = global.open(args.plan.as_deref(), Access::Write)?;
+    harness.only_people()?;
+    harness.bring_up()?;
+    let question = harness.redactor().text(&args.question).into_owned();
+    let by = args.by.unwrap_or_else(terminal::user);
+    harness.human(HumanCommand::Ask { question, by })?;
+    terminal::talk("the plan waits at the gate; answer with `provost amend` or `provost approve`");
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,21 @@
+use crate::demo;
+use crate::outcome::Answer;
+use crate::place::Global;
+
+/// Watch an agent get caught: offline, no key, under a minute
+///
+/// Makes a throw-away repository with a plan of four steps and a scripted agent that lies about one
+/// step and breaks another, then lets the harness run it.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Make the demo here instead of in a temporary folder; it must not exist yet
+    #[arg(long, value_name = "DIR")]
+    at: Option<std::path::PathBuf>,
+    /// Do not wait between the agent's actions
+    #[arg(long)]
+    fast: bool,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    demo::play(global, args.at, args.fast)
+}

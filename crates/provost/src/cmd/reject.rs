@@ -1,0 +1,36 @@
+use provost_core::command::HumanCommand;
+use provost_engine::harness::Access;
+
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Send the plan back to draft, with a reason
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost reject --reason \"wrong approach: keep the public API\"")]
+pub struct Args {
+    /// A path, a name, or nothing for the active plan
+    plan: Option<String>,
+    /// Why
+    #[arg(long, short)]
+    reason: String,
+    /// Who rejects [default: the user's name]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let harness = global.open(args.plan.as_deref(), Access::Write)?;
+    harness.only_people()?;
+    let reason = harness.redactor().text(&args.reason).into_owned();
+    let by = args.by.unwrap_or_else(terminal::user);
+    // A plan that was never looked at is first taken into the log, so that the reason has a place.
+    if !harness.run()?.exists() {
+        harness.bring_up()?;
+    }
+    harness.human(HumanCommand::Reject { reason, by })?;
+    terminal::talk("rejected: the plan is a draft again");
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,17 @@
+use std::path::PathBuf;
+
+use crate::outcome::{Answer, Failure};
+
+/// Replay a written script as an agent (started by the harness)
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    script: PathBuf,
+    step: u32,
+    attempt: u32,
+}
+
+pub fn obey(args: Args) -> Answer {
+    let code = provost_engine::scripted::perform(&args.script, args.step, args.attempt)
+        .map_err(|source| Failure::Io { what: "read the prompt".to_owned(), source })?;
+    std::process::exit(code)
+}

@@ -1,0 +1,97 @@
+use provost_core::plan::{Check, Contract, Needs};
+use provost_core::render;
+use provost_core::run::{PostState, Run};
+use provost_engine::harness::Access;
+use serde_json::{Value, json};
+
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Show the plan as it stands, and the revision an approval would bind to
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost show                        the active plan
+  provost show PLAN.md --json         for programs
+  provost show --recorded > PLAN.md   the text the log holds, if the file was lost")]
+pub struct Args {
+    /// A path, a name, or nothing for the active plan
+    plan: Option<String>,
+    /// Print the plan's text as the log holds it
+    #[arg(long)]
+    recorded: bool,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let harness = global.open(args.plan.as_deref(), Access::Read)?;
+    if args.recorded {
+        terminal::print(&harness.run()?.text)?;
+        return Ok(Outcome::Done);
+    }
+    let (run, _) = harness.preview()?;
+    if global.json {
+        terminal::print(&format!("{}\n", as_json(harness.id().0.as_str(), &run)))?;
+    } else {
+        terminal::print(&render::plan(&run))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn as_json(plan: &str, run: &Run) -> Value {
+    let steps: Vec<Value> = run
+        .steps()
+        .map(|(step, _)| {
+            json!({
+                "number": step.number,
+                "title": step.title,
+                "target": step.target.as_ref().map(|target| &target.value),
+                "needs": needs(&step.needs),
+                "state": run.state_word(step.number),
+                "contract": step.contract.as_ref().map(contract),
+            })
+        })
+        .collect();
+    let postconditions: Vec<Value> = run
+        .postconditions()
+        .map(|(post, state)| {
+            json!({
+                "number": post.number,
+                "description": post.description,
+                "state": match state {
+                    PostState::Open => "open",
+                    PostState::Held => "held",
+                    PostState::Broke(_) => "broke",
+                },
+                "contract": post.contract.as_ref().map(contract),
+            })
+        })
+        .collect();
+    json!({
+        "plan": plan,
+        "title": run.plan.title,
+        "stage": run.stage.word(),
+        "revision": run.revision,
+        "steps": steps,
+        "postconditions": postconditions,
+    })
+}
+
+fn needs(needs: &Needs) -> Value {
+    match needs {
+        Needs::Before => Value::Null,
+        Needs::Steps(steps) => steps.iter().map(|step| json!(step.value)).collect(),
+    }
+}
+
+fn contract(contract: &Contract) -> Value {
+    match &contract.check {
+        Check::Shell(shell) => {
+            let expectations: Vec<String> =
+                shell.expectations.iter().map(|expectation| expectation.value.to_string()).collect();
+            json!({ "kind": "shell", "command": shell.command, "expectations": expectations })
+        }
+        Check::Human => json!({ "kind": "human" }),
+        Check::Judge { rubric } => json!({ "kind": "judge", "rubric": rubric }),
+    }
+}

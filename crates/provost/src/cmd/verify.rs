@@ -1,0 +1,78 @@
+use provost_core::diagnostic;
+use provost_engine::harness::{Access, Reading};
+
+use crate::diagnose;
+use crate::outcome::{Answer, Failure, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Check a plan without running anything
+///
+/// Parses the plan and checks everything that can be known beforehand: numbering, missing or doubled
+/// parts, shell syntax, masked exit codes, tools on PATH, subscriptions, order, cycles, targets and
+/// budget. A plan without errors is recorded as verified.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost verify                      the active plan
+  provost verify PLAN.md --json       for programs
+  provost verify --sarif > plan.sarif for code scanning
+  provost verify --explain P012       what a code means")]
+pub struct Args {
+    /// A path, a name, or nothing for the active plan
+    plan: Option<String>,
+    /// Print SARIF 2.1.0
+    #[arg(long, conflicts_with = "json")]
+    sarif: bool,
+    /// Explain a diagnostic code, then stop
+    #[arg(long, value_name = "CODE")]
+    explain: Option<String>,
+    /// Check only; do not record a clean plan as verified
+    #[arg(long)]
+    no_record: bool,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    if let Some(code) = &args.explain {
+        return explain(code);
+    }
+    let harness = global.open(args.plan.as_deref(), Access::Read)?;
+    let reading = harness.check()?;
+    let file = harness.place().name.clone();
+    if args.sarif {
+        terminal::print(&format!("{:#}\n", diagnose::sarif(&reading.text, &file, &reading.diagnostics)))?;
+    } else if global.json {
+        terminal::print(&format!("{}\n", json(harness.id().0.as_str(), &reading)))?;
+    } else {
+        let colour = terminal::colour_on_stdout();
+        terminal::print(&diagnose::terminal(&reading.text, &file, &reading.diagnostics, colour))?;
+        let words = format!("{} steps, revision {}\n", reading.plan.steps.len(), reading.revision.short());
+        terminal::print(&words)?;
+    }
+    if reading.errors() {
+        return Ok(Outcome::Diagnosed);
+    }
+    if !args.no_record {
+        // Checking is the point; a log that cannot be written is only worth a word here.
+        let recorded =
+            global.open(args.plan.as_deref(), Access::Write).and_then(|harness| Ok(harness.bring_up()?));
+        if let Err(error) = recorded {
+            terminal::talk(&format!("not recorded as verified: {error}"));
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn json(plan: &str, reading: &Reading) -> serde_json::Value {
+    diagnose::json(plan, &reading.revision.0, reading.plan.steps.len(), &reading.text, &reading.diagnostics)
+}
+
+fn explain(code: &str) -> Answer {
+    match diagnostic::explain(code) {
+        Some(page) => {
+            terminal::print(page)?;
+            Ok(Outcome::Done)
+        }
+        None => Err(Failure::usage(format!("there is no diagnostic {code}"), "Codes look like P012.")),
+    }
+}

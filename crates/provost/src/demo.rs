@@ -1,0 +1,116 @@
+//! The demo: a small repository, a plan, and an agent that lies about one step and breaks another.
+//!
+//! Nothing is staged but the agent. The plan is verified, approved, run, judged and audited by the
+//! same code as any other, and the folder stays so that it can be looked at.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use provost_core::command::HumanCommand;
+use provost_core::run::Stage;
+use provost_engine::harness::{Access, Harness, Settings};
+
+use crate::outcome::{Answer, Failure, Outcome};
+use crate::place::Global;
+use crate::terminal::{self, Live};
+
+const FILES: &[(&str, &str)] = &[
+    ("PLAN.md", include_str!("demo/PLAN.md")),
+    ("provost.toml", include_str!("demo/provost.toml")),
+    ("agent.toml", include_str!("demo/agent.toml")),
+];
+
+pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
+    let folder = make(at, fast)?;
+    let workspace = folder.join("workspace");
+    let settings = Settings {
+        cwd: workspace.clone(),
+        state: folder.join("state"),
+        plan: Some("PLAN.md".to_owned()),
+        ..global.settings(None)?
+    };
+    let harness = Harness::open(settings, Access::Write)?;
+    terminal::talk(&format!("A throw-away repository: {}\n", workspace.display()));
+    terminal::talk(include_str!("demo/before.txt"));
+    let (run, _) = harness.bring_up()?;
+    if run.stage == Stage::Verified {
+        let revision = run.revision.clone();
+        harness.request_approval()?;
+        let by = format!("{} (by running the demo)", terminal::user());
+        harness.human(HumanCommand::Approve { revision, by, modifications: Vec::new() })?;
+    }
+    let mut live = Live::new(global.json, &run);
+    let (run, _) = harness.drive(1, &mut |run, sealed, event| live.event(run, sealed, event))?;
+    live.end();
+    after(&harness, &folder)?;
+    Ok(if run.stage == Stage::Done { Outcome::Done } else { Outcome::PlanFailed })
+}
+
+/// The log, the audit, and where to go next.
+fn after(harness: &Harness, folder: &Path) -> Result<(), Failure> {
+    let events = harness.run()?.seq;
+    let audit = harness.audit()?;
+    terminal::talk(&format!("\nThe log ({events} events, append-only, hash-chained):"));
+    let query = provost_engine::Query::plan(harness.id());
+    harness.each(&query, &mut |sealed| {
+        let step = sealed.step.map_or(String::new(), |step| format!(" step {step}"));
+        terminal::talk(&format!(
+            "  {:>3} {}{step}  {}…",
+            sealed.seq,
+            sealed.name,
+            &sealed.hash.to_string()[..12]
+        ));
+        std::ops::ControlFlow::Continue(())
+    })?;
+    terminal::talk("\nThe audit:");
+    for line in terminal::audit(&audit).lines() {
+        terminal::talk(&format!("  {line}"));
+    }
+    let text = include_str!("demo/after.txt").replace("{folder}", &folder.display().to_string());
+    terminal::talk(&format!("\n{text}"));
+    Ok(())
+}
+
+fn make(at: Option<PathBuf>, fast: bool) -> Result<PathBuf, Failure> {
+    let folder = match at {
+        Some(folder) if folder.exists() => {
+            return Err(Failure::Usage {
+                message: format!("{} exists already", folder.display()),
+                hint: None,
+            });
+        }
+        Some(folder) => std::path::absolute(&folder).unwrap_or(folder),
+        None => tempfile::Builder::new()
+            .prefix("provost-demo-")
+            .tempdir()
+            .map_err(|source| Failure::Io { what: "make a temporary folder".to_owned(), source })?
+            .keep(),
+    };
+    let workspace = folder.join("workspace");
+    let io = |source| Failure::Io { what: format!("write to {}", workspace.display()), source };
+    fs::create_dir_all(&workspace).map_err(io)?;
+    for (name, text) in FILES {
+        let text = if fast { text.replace("{ sleep = \"700ms\" },", "") } else { (*text).to_owned() };
+        fs::write(workspace.join(name), text).map_err(io)?;
+    }
+    repository(&workspace);
+    Ok(folder)
+}
+
+/// A plan runs in any folder; a repository only makes the demo look like home.
+fn repository(workspace: &Path) {
+    let git = |arguments: &[&str]| {
+        let _ = Command::new("git")
+            .args(["-c", "user.name=demo", "-c", "user.email=demo@localhost", "-c", "commit.gpgsign=false"])
+            .args(["-c", "core.hooksPath=/dev/null"])
+            .args(arguments)
+            .current_dir(workspace)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "--message", "A plan"]);
+}

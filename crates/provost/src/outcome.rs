@@ -1,0 +1,135 @@
+//! Exit codes, and the hint that belongs to each way of failing. One place for both.
+
+use std::process::ExitCode;
+
+use provost_engine::Error;
+
+use crate::terminal;
+
+pub const FAILED: u8 = 1;
+pub const USAGE: u8 = 2;
+pub const DIAGNOSTICS: u8 = 3;
+pub const WAITING: u8 = 4;
+pub const REFUSED: u8 = 5;
+pub const BROKEN: u8 = 70;
+pub const INTERRUPTED: u8 = 130;
+
+/// How a command ended, when nothing went wrong with the command itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    PlanFailed,
+    Diagnosed,
+    /// A person is waited for.
+    Waiting,
+    Refused,
+    /// An audit found the log to be another than was written.
+    Unsound,
+    Interrupted,
+}
+
+/// What a command answers.
+pub type Answer = Result<Outcome, Failure>;
+
+/// What stops a command.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Engine(#[from] Error),
+    #[error("{message}")]
+    Usage { message: String, hint: Option<String> },
+    #[error("cannot {what}")]
+    Io {
+        what: String,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Failure {
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Failure::Usage { message: message.into(), hint: Some(hint.into()) }
+    }
+}
+
+pub fn conclude(answer: Answer) -> ExitCode {
+    ExitCode::from(match answer {
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::PlanFailed) => FAILED,
+        Ok(Outcome::Diagnosed) => DIAGNOSTICS,
+        Ok(Outcome::Waiting) => WAITING,
+        Ok(Outcome::Refused) => REFUSED,
+        Ok(Outcome::Unsound) => BROKEN,
+        Ok(Outcome::Interrupted) => INTERRUPTED,
+        Err(failure) => {
+            terminal::complain(&failure, hint(&failure).as_deref());
+            code(&failure)
+        }
+    })
+}
+
+fn code(failure: &Failure) -> u8 {
+    use provost_engine::{PlanFileError, StoreError};
+    match failure {
+        Failure::Usage { .. } => USAGE,
+        // The reader went away; there is nobody left to tell.
+        Failure::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe => 0,
+        Failure::Io { .. } => BROKEN,
+        Failure::Engine(error) => match error {
+            Error::Refused(_) | Error::InsideAttempt { .. } | Error::Isolation { .. } => REFUSED,
+            Error::Diagnosed { .. } | Error::NoAgent { .. } => DIAGNOSTICS,
+            Error::NoSuchPolicy { .. }
+            | Error::Config(_)
+            | Error::StateInWorkspace(_)
+            | Error::NoStateFolder => USAGE,
+            Error::PlanFile(PlanFileError::Changed { .. }) => REFUSED,
+            Error::PlanFile(PlanFileError::TooLarge { .. }) => DIAGNOSTICS,
+            Error::PlanFile(PlanFileError::Io { .. }) => BROKEN,
+            Error::PlanFile(_) => USAGE,
+            Error::Store(
+                StoreError::Conflict { .. } | StoreError::Fenced { .. } | StoreError::LeaseHeld { .. },
+            ) => REFUSED,
+            Error::Store(_) | Error::Unreadable(_) | Error::Broken { .. } | Error::Io { .. } => BROKEN,
+        },
+    }
+}
+
+/// A sentence that names the next command.
+fn hint(failure: &Failure) -> Option<String> {
+    use provost_core::command::Refusal;
+    let text = match failure {
+        Failure::Usage { hint, .. } => return hint.clone(),
+        Failure::Io { .. } => return None,
+        Failure::Engine(error) => match error {
+            Error::Refused(Refusal::Stale { .. }) => "Run `provost show` and approve the revision it prints.",
+            Error::Refused(Refusal::WrongStage { .. }) => "`provost status` says where the plan stands.",
+            Error::Refused(Refusal::NothingToAnswer { .. } | Refusal::NothingWaits) => {
+                "`provost status` lists what waits for a person."
+            }
+            Error::Refused(_) => return None,
+            Error::InsideAttempt { .. } => "Only a person outside of any attempt may decide this.",
+            Error::Isolation { .. } => {
+                "Set `isolation = \"auto\"` or `\"in-place\"` under [verify] in provost.toml."
+            }
+            Error::NoAgent { roles } => {
+                let role = roles.first().map_or("coder", String::as_str);
+                return Some(format!(
+                    "Add to provost.toml: [agents.{role}] with driver = \"command\" and command = [\"…\"]."
+                ));
+            }
+            Error::StateInWorkspace(_) => "Set PROVOST_STATE to a folder outside of the workspace.",
+            Error::NoStateFolder => "Set PROVOST_STATE to a folder for the log.",
+            Error::Broken { .. } => {
+                "`provost audit` shows where; nothing is run on a log that does not verify."
+            }
+            Error::Store(_)
+            | Error::PlanFile(_)
+            | Error::Config(_)
+            | Error::Diagnosed { .. }
+            | Error::NoSuchPolicy { .. }
+            | Error::Unreadable(_)
+            | Error::Io { .. } => return None,
+        },
+    };
+    Some(text.to_owned())
+}

@@ -1,0 +1,77 @@
+//! From the command line's words to an open harness: folder, state, plan, environment, interruption.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use provost_engine::harness::{self, Access, Harness, Settings};
+
+use crate::outcome::Failure;
+
+/// The options every command has.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Global {
+    /// Work in this folder instead of the current one
+    #[arg(short = 'C', long = "dir", global = true, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Keep the log in this folder [default: the user's state folder]
+    #[arg(long, global = true, env = "PROVOST_STATE", value_name = "DIR", hide_env_values = true)]
+    pub state: Option<PathBuf>,
+    /// Print data for programs: one JSON document, or one JSON object a line
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+impl Global {
+    pub fn open(&self, plan: Option<&str>, access: Access) -> Result<Harness, Failure> {
+        Ok(Harness::open(self.settings(plan)?, access)?)
+    }
+
+    pub fn settings(&self, plan: Option<&str>) -> Result<Settings, Failure> {
+        let environment: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let state = match &self.state {
+            Some(folder) => folder.clone(),
+            None => harness::state_folder(&environment)?,
+        };
+        let program = std::env::current_exe()
+            .map_err(|source| Failure::Io { what: "find this program's own file".to_owned(), source })?;
+        Ok(Settings {
+            cwd: self.cwd()?,
+            state,
+            plan: plan.map(str::to_owned),
+            launcher: vec![program.into(), "scripted-agent".into()],
+            stop: stop_flag(),
+            environment,
+        })
+    }
+
+    fn cwd(&self) -> Result<PathBuf, Failure> {
+        let here = std::env::current_dir()
+            .map_err(|source| Failure::Io { what: "find the current folder".to_owned(), source })?;
+        let folder = match &self.dir {
+            Some(dir) => here.join(dir),
+            None => here,
+        };
+        if folder.is_dir() {
+            Ok(folder)
+        } else {
+            Err(Failure::Usage { message: format!("{} is not a folder", folder.display()), hint: None })
+        }
+    }
+}
+
+/// The first interruption asks the harness to stop and put things in order; the second ends it.
+fn stop_flag() -> Arc<AtomicBool> {
+    static FLAG: std::sync::OnceLock<Arc<AtomicBool>> = std::sync::OnceLock::new();
+    let flag = FLAG.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone());
+            let _ = signal_hook::flag::register(signal, flag.clone());
+        }
+        flag
+    });
+    flag.clone()
+}

@@ -1,0 +1,236 @@
+//! What people see: lines, colours, the gate, and a run as it happens.
+//!
+//! stdout is data, stderr is talk. Nothing here needs colour to be understood.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use provost_core::chain::Sealed;
+use provost_core::command::HumanCommand;
+use provost_core::event::Event;
+use provost_core::gate::{self, Heard};
+use provost_core::render::{self, Line, Symbol};
+use provost_core::run::Run;
+use provost_engine::harness::{Audit, Harness, Reading};
+
+use crate::diagnose;
+use crate::outcome::Failure;
+
+/// Data.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|source| Failure::Io { what: "write to standard output".to_owned(), source })
+}
+
+/// Talk. Nobody listening is no reason to fail.
+pub fn talk(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end_matches('\n'));
+}
+
+/// An error with everything behind it, and what to do next.
+pub fn complain(failure: &Failure, hint: Option<&str>) {
+    if let Failure::Io { source, .. } = failure
+        && source.kind() == std::io::ErrorKind::BrokenPipe
+    {
+        return;
+    }
+    let mut text = format!("error: {failure}");
+    let mut cause = std::error::Error::source(failure);
+    while let Some(error) = cause {
+        let words = error.to_string();
+        // A transparent error repeats its source.
+        if !text.ends_with(&words) {
+            text.push_str(&format!("\n  because: {words}"));
+        }
+        cause = error.source();
+    }
+    if let Failure::Engine(provost_engine::Error::Diagnosed { text: plan, diagnostics }) = failure {
+        text = format!("{}{text}", diagnose::terminal(plan, "plan", diagnostics, colour_on_stderr()));
+    }
+    if let Some(hint) = hint {
+        text.push_str(&format!("\nhint: {hint}"));
+    }
+    talk(&text);
+}
+
+pub fn colour_on_stdout() -> bool {
+    std::io::stdout().is_terminal() && colour_wanted()
+}
+
+pub fn colour_on_stderr() -> bool {
+    std::io::stderr().is_terminal() && colour_wanted()
+}
+
+fn colour_wanted() -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Somebody can be asked.
+pub fn is_interactive() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// The name a decision is kept under.
+pub fn user() -> String {
+    ["USER", "LOGNAME"]
+        .iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|name| !name.is_empty())
+        .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+}
+
+/// What an approval at the terminal came to.
+pub enum Gate {
+    Approved(Box<Run>),
+    Rejected,
+    Waiting,
+}
+
+/// Shows the plan and hears what the person says. Silence is never an approval.
+pub fn gate(harness: &Harness, run: &Run, reading: &Reading, by: String) -> Result<Gate, Failure> {
+    let changes = harness.last_changes()?;
+    talk(&render::plan(run));
+    if !reading.diagnostics.is_empty() {
+        let name = &harness.place().name;
+        talk(&diagnose::terminal(&reading.text, name, &reading.diagnostics, colour_on_stderr()));
+    }
+    for change in changes {
+        talk(&format!("changed: {change}"));
+    }
+    let short = run.revision.short();
+    eprint!("\nApprove revision {short}? (yes · no, because … · or a question) > ");
+    let mut said = String::new();
+    let read = std::io::stdin().lock().read_line(&mut said);
+    if !matches!(read, Ok(length) if length > 0) {
+        talk("\nnothing was said: the plan waits");
+        return Ok(Gate::Waiting);
+    }
+    let clean = |text: &str| harness.redactor().text(text).into_owned();
+    match gate::hear(&said) {
+        Heard::Approval => {
+            let approve =
+                HumanCommand::Approve { revision: run.revision.clone(), by, modifications: Vec::new() };
+            Ok(Gate::Approved(Box::new(harness.human(approve)?)))
+        }
+        Heard::Rejection(reason) => {
+            let reason = if reason.is_empty() { "no reason given".to_owned() } else { clean(&reason) };
+            harness.human(HumanCommand::Reject { reason, by })?;
+            talk("rejected: the plan is a draft again");
+            Ok(Gate::Rejected)
+        }
+        Heard::Question(question) => {
+            harness.human(HumanCommand::Ask { question: clean(&question), by })?;
+            talk("taken as a question: the plan waits; answer with `provost amend` or `provost approve`");
+            Ok(Gate::Waiting)
+        }
+        Heard::Nothing => {
+            talk("nothing was said: the plan waits");
+            Ok(Gate::Waiting)
+        }
+    }
+}
+
+/// The first line of a run: what its verdicts are worth.
+pub fn isolation_line() -> String {
+    "isolation in-place: contracts run in a process of their own, in the workspace the agent wrote".to_owned()
+}
+
+/// A run as it happens: a line per event, and below them, on a terminal, what is going on now.
+pub struct Live {
+    json: bool,
+    colour: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl Live {
+    pub fn new(json: bool, run: &Run) -> Self {
+        let shown = !json && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
+        let bar = shown.then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+                bar.set_style(style);
+            }
+            let (done, total) = run.progress();
+            bar.set_message(format!("{done}/{total} steps"));
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Self { json, colour: colour_on_stdout(), bar }
+    }
+
+    pub fn event(&mut self, run: &Run, sealed: &Sealed, event: &Event) {
+        if self.json {
+            // A reader that went away ends the printing, not the run.
+            let _ = print(&format!("{}\n", sealed.line()));
+            return;
+        }
+        if let Some(line) = render::event(run, event) {
+            let text = dressed(&line, self.colour);
+            match &self.bar {
+                Some(bar) => bar.suspend(|| {
+                    let _ = print(&format!("{text}\n"));
+                }),
+                None => {
+                    let _ = print(&format!("{text}\n"));
+                }
+            }
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_message(doing(run, event));
+        }
+    }
+
+    pub fn end(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// What is going on after this event.
+fn doing(run: &Run, event: &Event) -> String {
+    let (done, total) = run.progress();
+    let now = match event {
+        Event::StepStarted { step, target, .. } => {
+            format!(" · step {step}: {target} works on “{}”", run.title(*step).unwrap_or_default())
+        }
+        Event::AttemptEnded { step, .. } | Event::StepClaimed { step, .. } => {
+            format!(" · step {step}: the harness checks")
+        }
+        _ => String::new(),
+    };
+    format!("{done}/{total} steps{now}")
+}
+
+fn dressed(line: &Line, colour: bool) -> String {
+    let text = line.to_string();
+    if !colour {
+        return text;
+    }
+    let code = match line.symbol {
+        Symbol::Passed | Symbol::Good => "32",
+        Symbol::Failed | Symbol::Bad => "31",
+        Symbol::Blocked | Symbol::Waived | Symbol::Waiting => "33",
+        Symbol::Claim => "35",
+        Symbol::Begun => "36",
+        Symbol::Note => "2",
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+pub fn audit(audit: &Audit) -> String {
+    let mut text = match &audit.broken {
+        None => format!("chain: {} events, unbroken, head {}\n", audit.head.seq, audit.head.hash),
+        Some(found) => format!("chain: BROKEN after event {}: {found}\n", audit.head.seq),
+    };
+    if audit.broken.is_none() && audit.unfounded.is_empty() {
+        text.push_str("verdicts: every passed step rests on a verdict that held or a person's word\n");
+    }
+    for finding in &audit.unfounded {
+        text.push_str(&format!("verdicts: {finding}\n"));
+    }
+    text
+}
