@@ -8,6 +8,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use provost_core::near;
 use provost_core::redact::Redactor;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -277,29 +278,8 @@ impl<'s, 't> Section<'s, 't> {
 
 /// "; did you mean …?", or the whole choice where nothing is near.
 fn meant(given: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|each| (distance(given, each), each)).min();
-    match nearest {
-        Some((steps, name)) if steps <= (name.len() / 3).max(1) => format!("; did you mean `{name}`?"),
-        _ => format!("; it is one of {}", known.join(", ")),
+    match near::suggestion(given, known.iter().copied()) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None => format!("; it is one of {}", known.join(", ")),
     }
-}
-
-/// How many letters have to be changed, added or taken away.
-fn distance(one: &str, other: &str) -> usize {
-    // A key is short; what is longer is no near miss.
-    if one.len() > 64 {
-        return usize::MAX;
-    }
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, left) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, right) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(left != *right);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
