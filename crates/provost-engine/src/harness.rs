@@ -387,7 +387,7 @@ impl Harness {
         let holder = Holder::here(format!("plan {}", self.id()), site::now());
         let _workspace = self.log.lease(&workspace, &holder)?;
         let lease = self.log.lease(&format!("plan {}", self.id()), &holder)?;
-        let mut projector = Projector::new(&self.site);
+        let mut projector = Projector::new(&self.site, self.log.head(self.id())?.seq);
         self.catch_up(&mut projector)?;
         let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
             projector.event(run, sealed, event);

@@ -30,8 +30,10 @@ pub struct Projector<'a> {
 }
 
 impl<'a> Projector<'a> {
-    pub fn new(site: &'a Site) -> Self {
-        let written = progress::last_seq(&site.place.progress).unwrap_or(0);
+    /// `head` is the last event of the log: an agent can write the progress file, so it is believed
+    /// no further than that.
+    pub fn new(site: &'a Site, head: u64) -> Self {
+        let written = progress::last_seq(&site.place.progress).unwrap_or(0).min(head);
         Self { site, next_marks: Instant::now(), written, lines: Vec::new() }
     }
 
