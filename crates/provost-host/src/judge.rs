@@ -19,8 +19,10 @@ use regex::bytes::{Regex, RegexBuilder};
 use crate::Interrupted;
 use crate::process::{self, Ended, How, Keep, NotStarted, Output, Spawn};
 
+mod rooms;
 mod surroundings;
 
+pub use rooms::leave;
 use surroundings::Surroundings;
 
 /// What expectations are looked for in; a text in the middle of more than this is not seen.

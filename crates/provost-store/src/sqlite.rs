@@ -1,7 +1,7 @@
 //! The embedded log: one SQLite file in the state folder, beside a lock file and the leases.
 //!
 //! Writers queue at `log.lock`, because SQLite's own busy time-out starves one of two writers; the
-//! byte written to it after each commit is what wakes the followers. Readers never wait.
+//! opening of it after each commit is what wakes the followers. Readers never wait.
 //!
 //! **Invariant:** a commit is synced before `append` returns (WAL, synchronous=FULL).
 //! **Invariant:** the head of a chain is its last event, found by index; there is no second truth.
@@ -9,7 +9,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -121,6 +121,10 @@ impl Sqlite {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
+    fn bell(&self) -> PathBuf {
+        self.folder().join("log.lock")
+    }
+
     fn is_checkpointed(&self) -> bool {
         let wal = self.folder().join("log.db-wal");
         fs::metadata(wal).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |found| found.len() == 0)
@@ -195,8 +199,15 @@ impl Sqlite {
             transaction.commit().map_err(self.failed("commit to the log"))?;
             Ok(value)
         })?;
-        turn.ring();
+        self.ring();
+        drop(turn);
         Ok(value)
+    }
+
+    /// Opening a file dirties nothing, so that the next sync has no more to write. A follower that
+    /// misses this looks again within a second: not worth failing a commit that is done.
+    fn ring(&self) {
+        let _ = File::open(self.bell());
     }
 
     /// Waits for this process's turn at `log.lock`.
@@ -214,16 +225,6 @@ impl Sqlite {
 }
 
 struct Turn<'a>(MutexGuard<'a, Option<File>>);
-
-impl Turn<'_> {
-    /// A follower that misses this looks again within a second: not worth failing a commit that is
-    /// done.
-    fn ring(&self) {
-        if let Some(file) = self.0.as_ref() {
-            let _ = file.write_at(b"\n", 0);
-        }
-    }
-}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -319,7 +320,7 @@ impl Log for Sqlite {
     }
 
     fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
-        follow::wait(self, &self.folder().join("log.lock"), after, timeout)
+        follow::wait(self, &self.bell(), after, timeout)
     }
 
     fn cursor(&self) -> Result<Cursor, Error> {

@@ -1,17 +1,18 @@
 //! The environment of a check: nothing the agent could have prepared.
 //!
 //! Set: `PATH` (what the harness was started with, less relative entries and the workspace), `HOME` and
-//! `TMPDIR` (new, empty, removed afterwards), `LANG=C.UTF-8`, `TERM=dumb`, `CI=true` (tools ask nobody,
+//! `TMPDIR` (empty, and emptied afterwards), `LANG=C.UTF-8`, `TERM=dumb`, `CI=true` (tools ask nobody,
 //! open nothing and rewrite no snapshots), and where installed toolchains live, for tools on `PATH` that
 //! find themselves through `HOME`. Everything else is absent: no `LD_*`, `BASH_ENV`, `PYTHON*`, `GIT_*`.
 
 use std::collections::HashMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::rooms::Room;
 
 /// Where version managers keep what their entries on `PATH` start, relative to the user's home. Places
 /// of programs only, never of configuration.
@@ -26,19 +27,17 @@ const TOOLCHAINS: [(&str, &str); 6] = [
 
 pub struct Surroundings {
     environment: Vec<(OsString, OsString)>,
-    // Declared for their drop.
-    _home: Scratch,
-    _tmp: Scratch,
+    // Declared for its drop.
+    _room: Room,
 }
 
 impl Surroundings {
     pub fn make(workspace: &Path) -> io::Result<Self> {
-        let home = Scratch::make("provost-home-")?;
-        let tmp = Scratch::make("provost-tmp-")?;
+        let room = Room::enter()?;
         let mut environment = fixed_part(workspace).as_ref().clone();
-        environment.push(("HOME".into(), home.0.clone().into()));
-        environment.push(("TMPDIR".into(), tmp.0.clone().into()));
-        Ok(Self { environment, _home: home, _tmp: tmp })
+        environment.push(("HOME".into(), room.home().into()));
+        environment.push(("TMPDIR".into(), room.tmp().into()));
+        Ok(Self { environment, _room: room })
     }
 
     pub fn environment(&self) -> &[(OsString, OsString)] {
@@ -92,22 +91,4 @@ fn work_out(workspace: &Path) -> Vec<(OsString, OsString)> {
         }
     }
     variables
-}
-
-/// An empty folder of our own.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make(prefix: &str) -> io::Result<Self> {
-        Ok(Self(tempfile::Builder::new().prefix(prefix).tempdir()?.keep()))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Most checks leave it empty, and then one call is enough.
-        if fs::remove_dir(&self.0).is_err() {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 }

@@ -34,12 +34,17 @@ fn pids(ended: &Ended) -> Vec<i32> {
     text.lines().map(|line| line.trim().parse().unwrap()).collect()
 }
 
-const DAEMON: &str =
-    "setsid --fork bash -c 'echo $$; exec 0<&- 1>&- 2>&-; trap \"\" TERM HUP; sleep 60 & wait; sleep 60'";
+/// Says its number, closes its streams, and does not want to die.
+const DAEMON: &str = "f=$(mktemp); setsid --fork bash -c '
+    echo $$; echo > $0; exec 0<&- 1>&- 2>&-; trap \"\" TERM HUP; sleep 60 & wait; sleep 60' $f
+    until [ -s $f ]; do sleep 0.01; done; rm $f";
+/// Says its number and keeps the output open.
+const TALKER: &str = "f=$(mktemp); setsid --fork bash -c 'echo $$; echo > $0; sleep 60' $f
+    until [ -s $f ]; do sleep 0.01; done; rm $f";
 
 #[test]
 fn a_daemon_in_its_own_session_is_dead_afterwards() {
-    let ended = sh(&format!("{DAEMON}; sleep 0.1; exit 3"));
+    let ended = sh(&format!("{DAEMON}; exit 3"));
     assert_eq!(ended.how, How::Exited(3));
     let pids = pids(&ended);
     assert!(pids.len() == 1 && !lives(pids[0]), "{pids:?}");
@@ -54,7 +59,7 @@ fn a_daemon_of_one_run_is_not_mistaken_for_anothers() {
             sleep 0.6; kill -0 $p && echo $p";
         let long = scope.spawn(|| sh(script));
         for _ in 0..5 {
-            let short = sh(&format!("{DAEMON}; sleep 0.05"));
+            let short = sh(DAEMON);
             assert!(!lives(pids(&short)[0]));
         }
         let long = long.join().unwrap();
@@ -67,7 +72,7 @@ fn a_daemon_of_one_run_is_not_mistaken_for_anothers() {
 
 #[test]
 fn a_daemon_that_holds_the_output_open_is_found_and_ended() {
-    let ended = sh("setsid --fork bash -c 'echo $$; sleep 60'; sleep 0.05");
+    let ended = sh(TALKER);
     assert_eq!(ended.how, How::Exited(0));
     assert!(!lives(pids(&ended)[0]));
     assert!(ended.duration < Duration::from_secs(3), "{:?}", ended.duration);
@@ -79,7 +84,7 @@ fn a_daemon_that_cleared_its_environment_is_dead_afterwards() {
     if std::env::var_os("ALONE").is_none() {
         return alone("escapes::a_daemon_that_cleared_its_environment_is_dead_afterwards");
     }
-    let ended = sh(&format!("env -i PATH=/usr/bin:/bin {DAEMON}; sleep 0.1"));
+    let ended = sh(&DAEMON.replace("setsid", "env -i PATH=/usr/bin:/bin setsid"));
     let pids = pids(&ended);
     assert!(pids.len() == 1 && !lives(pids[0]), "{pids:?}");
     assert!(ended.survivors.is_empty(), "{:?}", ended.survivors);
@@ -93,7 +98,7 @@ fn without_a_subreaper_a_daemon_that_prints_is_still_found() {
     let tag = tag();
     let ended = run(Spawn {
         program: OsStr::new("bash"),
-        args: &["-c".into(), "setsid --fork bash -c 'echo $$; sleep 60'; sleep 0.05".into()],
+        args: &["-c".into(), TALKER.into()],
         cwd: Path::new("/"),
         env: &[("PATH".into(), "/usr/bin:/bin".into())],
         stdin: b"",

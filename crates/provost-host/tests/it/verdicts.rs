@@ -200,15 +200,25 @@ fn the_environment_of_a_check_is_the_harnesss_own() {
 }
 
 #[test]
-fn home_and_temporary_folder_are_new_empty_and_gone_afterwards() {
-    let script =
-        "echo $HOME; echo $TMPDIR; ls -A $HOME $TMPDIR | grep -v : ; mkdir -p $HOME/a/b; touch $TMPDIR/x";
-    let verdict = judge(script, &[]);
-    let lines: Vec<&str> = verdict.stdout.head.split_whitespace().collect();
-    assert_eq!(lines.len(), 2, "{verdict:?}");
-    assert_ne!(lines[0], lines[1]);
-    for folder in lines {
-        assert!(!Path::new(folder).exists(), "{folder}");
+fn home_and_temporary_folder_are_empty_for_every_check_and_emptied_after_it() {
+    let look = "echo $HOME; echo $TMPDIR; ls -A $HOME $TMPDIR | grep -v :; ";
+    for mess in [
+        "mkdir -p $HOME/a/b; touch $TMPDIR/x",
+        "true",
+        "rmdir $HOME; ln -s / $HOME",
+        "chmod 777 $HOME",
+        "rmdir $TMPDIR",
+        "rmdir $TMPDIR; echo > $TMPDIR",
+        "true",
+    ] {
+        let verdict = judge(&format!("{look}{mess}"), &[]);
+        let lines: Vec<&str> = verdict.stdout.head.split_whitespace().collect();
+        assert_eq!(lines.len(), 2, "{mess}: {verdict:?}");
+        assert_ne!(lines[0], lines[1]);
+        for folder in lines {
+            let left = std::fs::read_dir(folder).map_or(0, |entries| entries.count());
+            assert!(left == 0 && !Path::new(folder).is_symlink(), "{mess}: {folder}");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Waits for the next event without asking again and again.
 //!
-//! Every commit is followed by a byte written to `log.lock`, in any process; inotify tells us of it.
+//! After every commit `log.lock` is opened once more, in any process; inotify tells us of it.
 //! The write-ahead log itself would tell too early, before the commit can be seen.
 
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use rustix::fs::inotify;
 
 use crate::{Cursor, Error, Log};
 
-/// A writer that died between its commit and its byte is noticed after this.
+/// A writer that died between its commit and the bell is noticed after this.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 /// Where inotify is not to be had (too many watches, another system).
 const POLL: Duration = Duration::from_millis(25);
@@ -40,7 +40,7 @@ pub fn wait(log: &dyn Log, bell: &Path, after: Cursor, timeout: Duration) -> Res
 
 fn watch(bell: &Path) -> Option<OwnedFd> {
     let watch = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).ok()?;
-    inotify::add_watch(&watch, bell, inotify::WatchFlags::MODIFY).ok()?;
+    inotify::add_watch(&watch, bell, inotify::WatchFlags::OPEN).ok()?;
     Some(watch)
 }
 

@@ -1,0 +1,159 @@
+//! A home and a temporary folder for each check: empty, private, and used again while they stay so.
+//!
+//! Making and removing folders costs more than starting the check, on a disk that is busy. So a process
+//! keeps its rooms, looks into each before it lets one in, and empties it afterwards. A process that
+//! died without [`leave`] is cleaned up after by the next one.
+//!
+//! **Invariant:** no check finds anything that was there before it.
+
+use std::env;
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::process::geteuid;
+
+static HOUSE: Mutex<Option<House>> = Mutex::new(None);
+
+/// One process's rooms.
+struct House {
+    path: PathBuf,
+    /// While this is locked, the house has an owner.
+    _door: File,
+    built: u32,
+    free: Vec<[Folder; 2]>,
+}
+
+/// Home and temporary folder, for one check.
+pub struct Room {
+    folders: [Folder; 2],
+}
+
+struct Folder {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl Room {
+    pub fn enter() -> io::Result<Self> {
+        let mut house = house();
+        let house = match &mut *house {
+            Some(house) => house,
+            empty => empty.insert(House::build()?),
+        };
+        while let Some(folders) = house.free.pop() {
+            if folders.iter().all(Folder::is_untouched) {
+                return Ok(Self { folders });
+            }
+            folders.iter().for_each(|folder| remove(&folder.path));
+        }
+        house.built += 1;
+        let number = house.built;
+        let make = |name: &str| Folder::make(house.path.join(format!("{name}-{number}")));
+        Ok(Self { folders: [make("home")?, make("tmp")?] })
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.folders[0].path
+    }
+
+    pub fn tmp(&self) -> &Path {
+        &self.folders[1].path
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let folders = std::mem::replace(&mut self.folders, [Folder::nowhere(), Folder::nowhere()]);
+        if !folders.iter().all(Folder::is_untouched) {
+            folders.iter().for_each(|folder| remove(&folder.path));
+        } else if let Some(house) = house().as_mut() {
+            house.free.push(folders);
+        }
+    }
+}
+
+/// Removes what this process made. Called once, by the binary, when nothing is judged any more.
+pub fn leave() {
+    if let Some(house) = house().take() {
+        remove(&house.path);
+    }
+}
+
+fn house() -> MutexGuard<'static, Option<House>> {
+    HOUSE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl House {
+    fn build() -> io::Result<Self> {
+        let street = street()?;
+        remove_abandoned(&street);
+        let path = tempfile::Builder::new().prefix("judge-").tempdir_in(street)?.keep();
+        let door = File::open(&path)?;
+        door.try_lock()?;
+        Ok(Self { path, _door: door, built: 0, free: Vec::new() })
+    }
+}
+
+/// One folder for each user, so that what was abandoned is found without looking through all of `/tmp`.
+fn street() -> io::Result<PathBuf> {
+    let path = env::temp_dir().join(format!("provost-{}", geteuid().as_raw()));
+    match DirBuilder::new().mode(0o700).create(&path) {
+        Ok(()) => return Ok(path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    if is_private(&fs::symlink_metadata(&path)?) {
+        return Ok(path);
+    }
+    // Somebody else was there first, with whatever in mind.
+    Ok(tempfile::Builder::new().prefix("provost-").tempdir()?.keep())
+}
+
+fn remove_abandoned(street: &Path) {
+    for entry in fs::read_dir(street).into_iter().flatten().flatten() {
+        // A young one may have an owner that has not come to lock its door yet.
+        let is_old = entry.metadata().and_then(|found| found.modified()).is_ok_and(is_long_ago);
+        let is_ours = entry.file_name().as_encoded_bytes().starts_with(b"judge-");
+        if is_old && is_ours && File::open(entry.path()).is_ok_and(|door| door.try_lock().is_ok()) {
+            remove(&entry.path());
+        }
+    }
+}
+
+fn is_long_ago(then: SystemTime) -> bool {
+    then.elapsed().is_ok_and(|age| age > Duration::from_secs(60))
+}
+
+impl Folder {
+    fn make(path: PathBuf) -> io::Result<Self> {
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let made = fs::symlink_metadata(&path)?;
+        Ok(Self { path, identity: (made.dev(), made.ino()) })
+    }
+
+    fn nowhere() -> Self {
+        Self { path: PathBuf::new(), identity: (0, 0) }
+    }
+
+    /// The same folder as was made, as private, and empty.
+    fn is_untouched(&self) -> bool {
+        let is_same = |found: Metadata| (found.dev(), found.ino()) == self.identity && is_private(&found);
+        fs::symlink_metadata(&self.path).is_ok_and(is_same)
+            && fs::read_dir(&self.path).is_ok_and(|mut entries| entries.next().is_none())
+    }
+}
+
+fn is_private(found: &Metadata) -> bool {
+    found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o7777 == 0o700
+}
+
+/// As far as it goes: a check may have made what we cannot remove.
+fn remove(path: &Path) {
+    if fs::remove_dir_all(path).is_err() {
+        let _ = fs::remove_file(path);
+    }
+}
