@@ -157,6 +157,9 @@ impl Sqlite {
         connection.set_prepared_statement_cache_capacity(32);
         // The last one out would pay for everybody's checkpoint; the automatic one is enough.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        // Without this, a bound value that might satisfy the partial index makes SQLite plan every cached
+        // statement anew at every use.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if self.access == Access::Write {
             connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000;")?;
         }
