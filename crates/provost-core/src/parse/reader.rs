@@ -38,6 +38,8 @@ struct Reader<'a, 't> {
     draft: Option<Draft>,
     /// The number the next step should carry; unknown after a heading that stands for several.
     next: Option<u32>,
+    /// After a wrong number: what would come next if only that one were wrong.
+    skipped: Option<u32>,
     numbers: std::collections::HashSet<u32>,
     malformed: bool,
     context: Option<Free>,
@@ -59,6 +61,7 @@ pub fn read<'t>(text: &'t str, from: usize, plan: &mut Plan, sink: &mut Sink) {
         postconditions_level: 2,
         draft: None,
         next: Some(1),
+        skipped: None,
         numbers: Default::default(),
         malformed: false,
         context: None,
@@ -244,8 +247,14 @@ impl<'t> Reader<'_, 't> {
             self.sink.push(say::step_doubled(digits, crate::plan::StepNumber(number)));
             return;
         }
-        if let Some(expected) = self.next.filter(|expected| *expected != number) {
-            self.sink.push(say::step_gap(digits, expected, crate::plan::StepNumber(number)));
+        let skipped = std::mem::take(&mut self.skipped);
+        match self.next {
+            Some(expected) if expected != number && skipped != Some(number) => {
+                self.sink.push(say::step_gap(digits, expected, crate::plan::StepNumber(number)));
+                // Either this number is wrong or the ones before are missing; say it once.
+                self.skipped = Some(expected.saturating_add(1));
+            }
+            Some(_) | None => {}
         }
         self.next = Some(number.saturating_add(1));
     }
@@ -570,6 +579,14 @@ impl<'t> Reader<'_, 't> {
 
     /// A line after the block of the last postcondition.
     fn expect_last(&mut self, line: Span, hidden: &[Span]) {
+        if let Some(description) =
+            numbered(line.of(self.text)).filter(|_| !self.plan.postconditions.is_empty())
+        {
+            let number = self.plan.postconditions.len() as u32 + 1;
+            let description = description.to_string();
+            self.plan.postconditions.push(Postcondition { number, description, contract: None, span: line });
+            return;
+        }
         let Some(last) = self.plan.postconditions.last_mut() else { return };
         if let Some(contract) = &mut last.contract {
             let shown = visible_text(self.text, line, hidden);
@@ -720,6 +737,14 @@ fn lazy_lines(text: &str, item: &mut super::blocks::Item) -> Vec<Line> {
         Some(at) => lines.split_off(at + 1),
         None => Vec::new(),
     }
+}
+
+/// `2. It stops` right under a paragraph: Markdown lets only a list that starts with 1 follow without an
+/// empty line, but who wrote it meant the next item.
+fn numbered(line: &str) -> Option<&str> {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let description = rest.strip_prefix(". ").filter(|_| (1..4).contains(&(line.len() - rest.len())))?;
+    Some(description.trim())
 }
 
 /// Of spans in order, those that start inside `within`.

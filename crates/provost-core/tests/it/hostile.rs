@@ -1,0 +1,81 @@
+//! Time grows with the length of the text and with nothing else.
+
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use std::time::{Duration, Instant};
+
+use crate::{diagnose, permissive};
+
+fn time(text: &str) -> Duration {
+    let mut best = Duration::MAX;
+    for _ in 0..2 {
+        let start = Instant::now();
+        diagnose(text, permissive);
+        best = best.min(start.elapsed());
+    }
+    best
+}
+
+#[test]
+fn no_input_takes_more_than_linear_time() {
+    const HEAD: &str = "---\nstatus: draft\n---\n# T\n## Steps\n";
+    const STEP: &str = "### 1. A\n**target:** c\n**task:**\n";
+    const CHECK: &str = "### 1. A\n**target:** c\n**task:** do\n**contract:**\n```\n";
+    let shapes: [(&str, &str); 29] = [
+        (STEP, "["),
+        (STEP, "`"),
+        (STEP, "> "),
+        (STEP, "**a "),
+        (STEP, "**a:** b\n"),
+        (STEP, "**task:** b\n"),
+        (STEP, "- a\n"),
+        (STEP, "- "),
+        (STEP, "<!-- x --> y\n"),
+        (STEP, "a <b> c\n"),
+        (STEP, "<!-- "),
+        (STEP, "[a]: b\n"),
+        (STEP, "- <!-- x -->\n- **target:** y\n"),
+        (STEP, "```\nx\n```\n"),
+        (STEP, "a\n---\n"),
+        (STEP, "\u{200b}"),
+        (STEP, "é"),
+        ("", "### 1. A\n"),
+        ("", "### N. A\n"),
+        ("", "## Steps\n"),
+        ("", "### 1. A\n**needs:** 2\n**task:** a.md b.md\n**subscriptions:**\n- file:x.md\n"),
+        (CHECK, "$("),
+        (CHECK, "`"),
+        (CHECK, "a && "),
+        (CHECK, "a() { b; }; a\n"),
+        (CHECK, "<<x\n"),
+        (CHECK, "<x"),
+        ("### 1. A\n**needs:** ", "1, "),
+        ("### 1. A\n**subscriptions:** ", "file:a, "),
+    ];
+    let mut slow = Vec::new();
+    for (before, unit) in shapes {
+        let small = format!("{HEAD}{before}{}", unit.repeat(20_000 / unit.len()));
+        let large = format!("{HEAD}{before}{}", unit.repeat(160_000 / unit.len()));
+        let (a, b) = (time(&small), time(&large));
+        // Eight times the text; twenty-four times the time would be well on the way to sixty-four.
+        if b > Duration::from_millis(40) && b > a * 24 {
+            slow.push(format!("{before:?} {unit:?}: {a:?} -> {b:?}"));
+        }
+    }
+    assert!(slow.is_empty(), "{slow:#?}");
+}
+
+#[test]
+fn ten_thousand_steps_are_read_in_a_moment() {
+    let mut text = String::from("---\nstatus: draft\n---\n# T\n## Steps\n");
+    for n in 1..=10_000 {
+        text.push_str(&format!(
+            "### {n}. Step\n**target:** c\n**needs:** {}\n**task:** Write `out/{n}.txt`.\n**contract:**\n```\n./check out/{n}.txt\n```\n",
+            if n == 1 { "none".to_string() } else { (n - 1).to_string() }
+        ));
+    }
+    let start = Instant::now();
+    let errors = diagnose(&text, permissive).into_iter().filter(|d| d.is_error()).count();
+    assert_eq!(errors, 0);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}

@@ -1,0 +1,154 @@
+//! Plans as text, from outside: what is read, what is said, and that nothing breaks it.
+
+mod attacks;
+mod cases;
+mod codes;
+mod docs;
+mod forms;
+mod hostile;
+mod property;
+
+use provost_core::diagnostic::Diagnostic;
+use provost_core::facts::{Facts, questions};
+use provost_core::plan::{Check, Contract, Needs, Plan};
+use provost_core::{parse, verify};
+
+/// Everything asked for is there.
+pub fn permissive(plan: &Plan) -> Facts {
+    let questions = questions(plan);
+    Facts {
+        slug: "this".into(),
+        targets: plan.steps.iter().filter_map(|step| step.target.as_ref()).map(|t| t.value.clone()).collect(),
+        files: questions.files,
+        topics: questions.topics,
+        plans: questions.plans.into_iter().map(|slug| (slug, Vec::new())).collect(),
+        ..Facts::default()
+    }
+}
+
+/// All that is said of a plan with these facts.
+pub fn diagnose(text: &str, facts: impl Fn(&Plan) -> Facts) -> Vec<Diagnostic> {
+    let parsed = parse::plan(text);
+    let facts = facts(&parsed.plan);
+    let mut all = parsed.diagnostics;
+    all.extend(verify::plan(text, &parsed.plan, &facts));
+    all
+}
+
+/// A plan and its diagnostics, short enough for a table.
+pub fn outline(text: &str) -> String {
+    let parsed = parse::plan(text);
+    let mut out = String::new();
+    for step in &parsed.plan.steps {
+        let word =
+            |value: &Option<provost_core::plan::Spanned<String>>| value.as_ref().map(|v| v.value.clone());
+        out.push_str(&format!("{}. {:?}", step.number, step.title));
+        if let Some(mark) = step.mark.mark {
+            out.push_str(&format!(" mark={mark:?}"));
+        }
+        if let Needs::Steps(needs) = &step.needs {
+            out.push_str(&format!(" needs={:?}", needs.iter().map(|need| need.value.0).collect::<Vec<_>>()));
+        }
+        if let Some(target) = word(&step.target) {
+            out.push_str(&format!(" target={target}"));
+        }
+        if let Some(task) = word(&step.task) {
+            out.push_str(&format!(" task={task:?}"));
+        }
+        for subscription in &step.subscriptions {
+            out.push_str(&format!(" {:?}", subscription.value));
+        }
+        if let Some(contract) = &step.contract {
+            out.push_str(&format!(" contract={}", shown(contract)));
+        }
+        if let Some(on_fail) = &step.on_fail {
+            out.push_str(&format!(" on_fail={}", on_fail.value));
+        }
+        out.push('\n');
+    }
+    for postcondition in &parsed.plan.postconditions {
+        let contract = postcondition.contract.as_ref().map(shown).unwrap_or_default();
+        out.push_str(&format!("post {}. {:?} {contract}\n", postcondition.number, postcondition.description));
+    }
+    for diagnostic in &parsed.diagnostics {
+        let at: String = diagnostic.span.of(text).chars().take(30).collect();
+        out.push_str(&format!("{} {at:?}: {}\n", diagnostic.code, diagnostic.message));
+    }
+    out
+}
+
+fn shown(contract: &Contract) -> String {
+    match &contract.check {
+        Check::Shell(shell) => {
+            let expectations: Vec<String> = shell.expectations.iter().map(|e| e.value.to_string()).collect();
+            format!(
+                "{:?}{}",
+                shell.command,
+                if expectations.is_empty() {
+                    String::new()
+                } else {
+                    format!(" [{}]", expectations.join("; "))
+                }
+            )
+        }
+        Check::Human => "human".into(),
+        Check::Judge { rubric } => format!("judge {rubric:?}"),
+    }
+}
+
+/// A plan with one good step, into which a test writes what it is about.
+pub const GOOD: &str = "\
+---
+type: plan
+status: draft
+owner: me
+touches: [\"src/**\"]
+---
+
+# Teach the parser tabs
+
+**Context:** Tabs are refused today.
+**Budget:** max 200k tokens, $1.50, 20 minutes
+**Priority:** high
+
+## Steps
+
+### 1. Write a failing test
+**target:** coder
+**subscriptions:**
+- file:src/parser.rs
+- topic:tabs
+**task:**
+Add a test with a tab to `src/parser.rs`.
+**contract:**
+```shell
+cargo test tabs 2>&1 | grep -q FAILED
+```
+exit_code == 0
+**on_fail:** retry(2), then escalate
+
+### 2. Make it pass
+**target:** coder
+**task:** Let the parser in `src/parser.rs` accept tabs.
+**contract:**
+```shell
+cargo test
+```
+**on_fail:** retry(1), then abort
+
+### 3. Say so
+**target:** writer
+**needs:** 1, 2
+**task:** Add a line about tabs to `CHANGES.md`.
+**contract:**
+```shell
+./scripts/changes-mention tabs
+```
+**on_fail:** escalate
+
+## Postconditions
+1. The whole suite is green
+   ```shell
+   cargo test --workspace
+   ```
+";
