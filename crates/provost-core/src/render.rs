@@ -108,9 +108,26 @@ fn contract(out: &mut String, name: &str, contract: &Contract) {
     }
 }
 
-/// What one event means, in a line. `None` for what only the fold needs.
-pub fn event(run: &Run, event: &Event) -> Option<Line> {
-    let (symbol, words) = match event {
+/// What one event means, in a line.
+pub fn event(run: &Run, event: &Event) -> Line {
+    let (symbol, words) = meaning(event);
+    let total = run.plan.steps.len() as u32;
+    let step = event.step().map(|number| (number.0, run.title(number).unwrap_or_default().to_owned()));
+    Line { symbol, step, total, words, told_elsewhere: told_elsewhere(event) }
+}
+
+/// Events whose meaning another line of the same moment carries.
+fn told_elsewhere(event: &Event) -> bool {
+    match event {
+        Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
+        Event::AttemptEnded { end, .. } => *end == AttemptEnd::Exited { exit_code: 0 },
+        Event::FailureDetected { .. } => true,
+        _ => false,
+    }
+}
+
+fn meaning(event: &Event) -> (Symbol, String) {
+    match event {
         Event::PlanCreated { task_count, .. } => (Symbol::Note, format!("plan recorded, {task_count} steps")),
         Event::PlanRewritten { changes, .. } => (Symbol::Note, format!("plan changed: {}", list(changes))),
         Event::PlanVerified { warnings: 0, .. } => (Symbol::Note, "static checks passed".to_owned()),
@@ -130,12 +147,10 @@ pub fn event(run: &Run, event: &Event) -> Option<Line> {
         Event::StepClaimed { evidence, .. } => {
             (Symbol::Claim, format!("the agent claims “{}”", one_line(evidence)))
         }
-        Event::AttemptEnded { end, report, .. } => (Symbol::Note, ended(end, report)?),
+        Event::AttemptEnded { end, report, .. } => (Symbol::Note, ended(end, report)),
         Event::AttemptLost { attempt, .. } => {
             (Symbol::Bad, format!("attempt {attempt} was lost with the harness; it uses up no retry"))
         }
-        // The step's own line says it.
-        Event::Judged { subject: Subject::Contract(_), verdict, .. } if verdict.held() => return None,
         Event::Judged { subject, verdict, .. } => {
             let what = match subject {
                 Subject::Precondition(_) => "precondition".to_owned(),
@@ -148,7 +163,7 @@ pub fn event(run: &Run, event: &Event) -> Option<Line> {
         Event::StepPassed { result, .. } => (Symbol::Passed, result.clone()),
         Event::StepFailed { error, .. } => (Symbol::Failed, error.clone()),
         Event::StepWaived { by, reason, .. } => (Symbol::Waived, format!("waived by {by}: {reason}")),
-        Event::FailureDetected { .. } => return None,
+        Event::FailureDetected { error_message, .. } => (Symbol::Bad, error_message.clone()),
         Event::FailureClassified { failure_type, rule, .. } => {
             (Symbol::Note, format!("classified as {}: {rule}", failure_type.word()))
         }
@@ -170,10 +185,7 @@ pub fn event(run: &Run, event: &Event) -> Option<Line> {
             );
             (symbol, words)
         }
-    };
-    let total = run.plan.steps.len() as u32;
-    let step = event.step().map(|number| (number.0, run.title(number).unwrap_or_default().to_owned()));
-    Some(Line { symbol, step, total, words })
+    }
 }
 
 /// A line about what happened, not yet dressed for any medium.
@@ -184,6 +196,8 @@ pub struct Line {
     pub step: Option<(u32, String)>,
     pub total: u32,
     pub words: String,
+    /// Another line of the same moment says it too: a live view may leave this one out.
+    pub told_elsewhere: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,16 +245,14 @@ impl std::fmt::Display for Line {
     }
 }
 
-/// Its normal end is said by the claim and the verdict; only the unusual needs a line.
-fn ended(end: &AttemptEnd, report: &str) -> Option<String> {
+fn ended(end: &AttemptEnd, report: &str) -> String {
     let how = match end {
-        AttemptEnd::Exited { exit_code: 0 } => return None,
         AttemptEnd::Exited { exit_code } => format!("the agent exited with {exit_code}"),
         AttemptEnd::Signalled { signal } => format!("the agent was ended by signal {signal}"),
         AttemptEnd::TimedOut => "the agent ran out of time and was ended".to_owned(),
         AttemptEnd::NotStarted { reason } => format!("the agent could not be started: {reason}"),
     };
-    Some(if report.is_empty() { how } else { format!("{how}: {}", one_line(report)) })
+    if report.is_empty() { how } else { format!("{how}: {}", one_line(report)) }
 }
 
 fn answered(choice: Choice, by: &str, note: &str) -> String {

@@ -43,7 +43,8 @@ impl<'a> Projector<'a> {
             return;
         }
         self.written = sealed.seq;
-        if let Some(line) = render::event(run, event) {
+        let line = render::event(run, event);
+        if !line.told_elsewhere {
             self.lines.push(progress::Line { at: sealed.at, seq: sealed.seq, words: line.to_string() });
         }
     }

@@ -79,7 +79,18 @@ pub fn user() -> String {
         .iter()
         .filter_map(|name| std::env::var(name).ok())
         .find(|name| !name.is_empty())
-        .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+        .unwrap_or_else(account)
+}
+
+/// The name that belongs to this user's number.
+fn account() -> String {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mine = accounts.lines().find(|line| line.split(':').nth(2) == Some(&uid));
+    match mine.and_then(|line| line.split(':').next()) {
+        Some(name) => name.to_owned(),
+        None => format!("uid {uid}"),
+    }
 }
 
 /// What an approval at the terminal came to.
@@ -167,7 +178,8 @@ impl Live {
             let _ = print(&format!("{}\n", sealed.line()));
             return;
         }
-        if let Some(line) = render::event(run, event) {
+        let line = render::event(run, event);
+        if !line.told_elsewhere {
             let text = dressed(&line, self.colour);
             match &self.bar {
                 Some(bar) => bar.suspend(|| {

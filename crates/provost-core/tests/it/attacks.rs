@@ -152,7 +152,8 @@ fn invisible_characters_are_found_wherever_they_are() {
         invisible character U+2069
         invisible character U+202E
         invisible character U+FEFF
-        control character U+001B"#]].assert_eq(&messages.join("\n"));
+        control character U+001B"#]]
+    .assert_eq(&messages.join("\n"));
 }
 
 #[test]

@@ -111,9 +111,11 @@ impl Printer {
         if let Ok(event) = &event {
             self.run.apply(event);
         }
-        let words = event.ok().and_then(|event| render::event(&self.run, &event));
+        let words = match event {
+            Ok(event) => render::event(&self.run, &event).words,
+            Err(error) => error.to_string(),
+        };
         let step = sealed.step.map_or(String::new(), |step| format!("step {step}: "));
-        let words = words.map(|line| line.words).unwrap_or_default();
         format!("{:>4} {} {:<24} {step}{words}", sealed.seq, sealed.at, sealed.name)
     }
 }
