@@ -40,6 +40,7 @@ pub struct Sqlite {
     idle: Mutex<Vec<Connection>>,
     /// `log.lock`; nothing for a reader where it cannot be opened.
     gate: Mutex<Option<File>>,
+    watches: follow::Watches,
     #[cfg(test)]
     page_limit: std::sync::atomic::AtomicU32,
 }
@@ -112,6 +113,7 @@ impl Sqlite {
             access,
             idle: Mutex::default(),
             gate: Mutex::new(gate),
+            watches: follow::Watches::default(),
             #[cfg(test)]
             page_limit: Default::default(),
         }
@@ -323,7 +325,7 @@ impl Log for Sqlite {
     }
 
     fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
-        follow::wait(self, &self.bell(), after, timeout)
+        follow::wait(self, &self.watches, &self.bell(), after, timeout)
     }
 
     fn cursor(&self) -> Result<Cursor, Error> {

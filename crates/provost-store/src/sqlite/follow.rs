@@ -5,6 +5,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -17,21 +18,52 @@ const SECOND_LOOK: Duration = Duration::from_secs(1);
 /// Where inotify is not to be had (too many watches, another system).
 const POLL: Duration = Duration::from_millis(25);
 
-pub fn wait(log: &dyn Log, bell: &Path, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+/// Watches nobody uses at the moment. They are kept because the kernel takes milliseconds to close one.
+#[derive(Default)]
+pub struct Watches(Mutex<Vec<OwnedFd>>);
+
+impl Watches {
+    fn take(&self, bell: &Path) -> Option<OwnedFd> {
+        let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.or_else(|| watch(bell))
+    }
+
+    fn give_back(&self, watch: Option<OwnedFd>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(watch);
+    }
+}
+
+pub fn wait(
+    log: &dyn Log,
+    watches: &Watches,
+    bell: &Path,
+    after: Cursor,
+    timeout: Duration,
+) -> Result<Cursor, Error> {
     let now = log.cursor()?;
     if now > after || timeout.is_zero() {
         return Ok(now);
     }
-    let deadline = Instant::now() + timeout;
     // Watch first, look then: what is appended in between rings.
-    let watch = watch(bell);
+    let watch = watches.take(bell);
+    let found = wait_with(log, watch.as_ref(), after, Instant::now() + timeout);
+    watches.give_back(watch);
+    found
+}
+
+fn wait_with(
+    log: &dyn Log,
+    watch: Option<&OwnedFd>,
+    after: Cursor,
+    deadline: Instant,
+) -> Result<Cursor, Error> {
     loop {
         let now = log.cursor()?;
         let left = deadline.saturating_duration_since(Instant::now());
         if now > after || left.is_zero() {
             return Ok(now);
         }
-        match &watch {
+        match watch {
             Some(watch) => rung(watch, left.min(SECOND_LOOK)),
             None => std::thread::sleep(left.min(POLL)),
         }
