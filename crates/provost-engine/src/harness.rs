@@ -27,7 +27,7 @@ use provost_core::verdict::Isolation;
 use provost_core::{shell, verify};
 use provost_host::config::{self, Config, Demand};
 use provost_host::plan_file::{self, PlanPlace};
-use provost_host::{files, git, process, survey};
+use provost_host::{files, git, judge, process, survey};
 use provost_store::{Append, Cursor, Entry, Holder, Log, Memory, Query, Sqlite};
 
 use crate::Error;
@@ -311,10 +311,20 @@ impl Harness {
 
     /// Refuses and records whoever comes from inside an attempt.
     pub fn only_people(&self) -> Result<(), Error> {
-        let Some(tag) = process::inside_attempt() else { return Ok(()) };
+        let Some(tag) = process::inside_attempt().or_else(|| self.under_a_run()) else { return Ok(()) };
         let what = format!("a person's command was tried from inside attempt {tag}");
         self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
         Err(Error::InsideAttempt { tag })
+    }
+
+    /// The run this process descends from, whatever it did to its environment.
+    fn under_a_run(&self) -> Option<String> {
+        let holder = self.log.holder(&self.workspace_lease()).ok()??;
+        process::descends_from(holder.pid).then(|| format!("of {} (process {})", holder.what, holder.pid))
+    }
+
+    fn workspace_lease(&self) -> String {
+        format!("workspace {}", self.place().workspace.display())
     }
 
     /// The door for agents: words only.
@@ -383,9 +393,14 @@ impl Harness {
         jobs: usize,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<(Run, Rest), Error> {
-        let workspace = format!("workspace {}", self.place().workspace.display());
+        // Orphans of an attempt come back to this process and can be ended.
+        process::become_subreaper().map_err(|source| Error::Io {
+            what: "take in orphans in",
+            path: "/proc/self".into(),
+            source,
+        })?;
         let holder = Holder::here(format!("plan {}", self.id()), site::now());
-        let _workspace = self.log.lease(&workspace, &holder)?;
+        let _workspace = self.log.lease(&self.workspace_lease(), &holder)?;
         let lease = self.log.lease(&format!("plan {}", self.id()), &holder)?;
         let mut projector = Projector::new(&self.site, self.log.head(self.id())?.seq);
         self.catch_up(&mut projector)?;
@@ -404,6 +419,7 @@ impl Harness {
         };
         let (run, rest) = drive.run()?;
         projector.write(&run);
+        judge::leave();
         Ok((run, rest))
     }
 

@@ -26,7 +26,7 @@ mod excerpt;
 mod output;
 mod proc_files;
 
-pub use escape::{become_subreaper, end_leftovers, inside_attempt};
+pub use escape::{become_subreaper, descends_from, end_leftovers, inside_attempt};
 pub use output::{Keep, Output};
 
 use escape::UnderWay;

@@ -1,0 +1,70 @@
+//! An agent that reaches for what is not its own gets nowhere.
+
+use crate::env::{Env, plan};
+
+#[test]
+fn a_persons_command_from_inside_an_attempt_is_refused_and_recorded() {
+    let provost = env!("CARGO_BIN_EXE_provost");
+    for way in [
+        format!("{provost} answer 1 skip; echo $? > out/code"),
+        // Without the variable its parents still carry it.
+        format!("env -u PROVOST_ATTEMPT {provost} answer 1 skip; echo $? > out/code"),
+        format!(
+            "env -i PATH=$PATH PROVOST_STATE=$PROVOST_STATE HOME=$HOME {provost} reject --reason x; echo $? > out/code"
+        ),
+    ] {
+        let env = Env::new(&plan(&["test -f out/never"], "escalate"));
+        let env = env.agent(&format!("mkdir -p out; export PROVOST_STATE=$STATE_OF_TEST\n{way}\n"));
+        env.approve();
+        let run = env.command(&["run"]).env("STATE_OF_TEST", env.state()).output().unwrap();
+        crate::env::answer(run).exits(4);
+        assert_eq!(env.read("out/code").trim(), "5", "{way}");
+        assert!(env.events().contains(&"TAMPER_DETECTED".to_owned()), "{way}");
+        assert_eq!(env.states(), "1 blocked", "{way}");
+    }
+}
+
+#[test]
+fn marks_in_the_file_are_words_and_the_log_decides() {
+    let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "escalate")).agent("echo done\n");
+    env.approve();
+    let forged =
+        env.read("PLAN.md").replace("### 1. ", "### 1. ✅ ").replace("status: approved", "status: done");
+    env.write("PLAN.md", &forged);
+    env.provost(&["run"]).exits(4);
+    assert_eq!(env.states(), "1 blocked, 2 pending");
+    let marked = env.read("PLAN.md");
+    assert!(marked.contains("### 1. ⛔ Step 1") && marked.contains("status: in-progress"), "{marked}");
+}
+
+#[test]
+fn the_contract_that_runs_is_the_approved_one() {
+    // The agent rewrites its own step's contract while it works; the harness has the law in the log.
+    let env = Env::new(&plan(&["test -f out/1"], "abort"))
+        .agent("sed -i 's/test -f out.1/true/' PLAN.md; echo done\n");
+    env.approve();
+    let run = env.provost(&["run"]).exits(1);
+    assert!(run.out.contains("contract broke"), "{}", run.out);
+}
+
+#[test]
+fn whatever_an_agent_leaves_running_is_ended_before_the_judge_looks() {
+    // A daemon that would do the work later, to pass while the judge looks.
+    let daemon = "(setsid sh -c 'echo $$ > daemon.pid; sleep 0.4; mkdir -p out; touch out/1; sleep 60' >/dev/null 2>&1 &)\nsleep 0.1; echo done\n";
+    let env = Env::new(&plan(&["sleep 1; test -f out/1"], "abort")).agent(daemon);
+    env.approve();
+    env.provost(&["run"]).exits(1);
+    let pid = env.read("daemon.pid").trim().to_owned();
+    assert!(
+        !pid.is_empty() && !std::path::Path::new(&format!("/proc/{pid}")).exists(),
+        "daemon {pid} is alive"
+    );
+}
+
+#[test]
+fn the_log_does_not_live_in_the_workspace() {
+    let env = Env::new(&plan(&["test -f out/1"], "abort")).agent("true\n");
+    let inside = env.work().join("state");
+    let run = env.command(&["run"]).env("PROVOST_STATE", inside).output().unwrap();
+    crate::env::answer(run).exits(2);
+}

@@ -1,0 +1,179 @@
+//! A workspace, a state folder and an empty HOME of its own for each test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub struct Env {
+    folder: TempDir,
+}
+
+/// What a command answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Answer {
+    /// Insists on the exit code, and shows everything when it is another.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "\n--- stdout\n{}\n--- stderr\n{}", self.out, self.err);
+        self
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
+    }
+
+    /// One JSON object a line.
+    #[track_caller]
+    pub fn lines(&self) -> Vec<Value> {
+        self.out
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+            .collect()
+    }
+}
+
+impl Env {
+    /// A repository with one commit: the plan, the configuration and the agent.
+    pub fn new(plan: &str) -> Self {
+        let env = Self { folder: tempfile::tempdir().expect("a temporary folder") };
+        for folder in ["work", "home", "state"] {
+            std::fs::create_dir(env.folder.path().join(folder)).expect("a folder");
+        }
+        env.write("PLAN.md", plan);
+        env.write(
+            "provost.toml",
+            "[agents.coder]\ndriver = \"command\"\ncommand = [\"bash\", \"agent.sh\"]\n",
+        );
+        env.git(&["init", "--quiet"]);
+        env.git(&["add", "--all"]);
+        env.git(&["commit", "--quiet", "--message", "start"]);
+        env
+    }
+
+    /// The agent is this script: prompt on stdin, works in the workspace.
+    pub fn agent(self, script: &str) -> Self {
+        self.write("agent.sh", script);
+        self
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        let path = self.work().join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.work().join(name)).unwrap_or_default()
+    }
+
+    pub fn git(&self, arguments: &[&str]) {
+        let status = Command::new("git")
+            .args(["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"])
+            .args(arguments)
+            .current_dir(self.work())
+            .env("HOME", self.folder.path().join("home"))
+            .status();
+        assert!(status.expect("git").success(), "git {arguments:?}");
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provost"));
+        command
+            .args(arguments)
+            .current_dir(self.work())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.folder.path().join("home"))
+            .env("PROVOST_STATE", self.state())
+            .env("USER", "ada")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn provost(&self, arguments: &[&str]) -> Answer {
+        answer(self.command(arguments).output().expect("provost"))
+    }
+
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("provost")
+    }
+
+    pub fn revision(&self) -> String {
+        let shown = self.provost(&["show", "--json"]).exits(0).json();
+        shown["revision"].as_str().expect("a revision").to_owned()
+    }
+
+    /// Approves what is there now.
+    pub fn approve(&self) -> &Self {
+        self.provost(&["approve", "--revision", &self.revision()]).exits(0);
+        self
+    }
+
+    pub fn stage(&self) -> String {
+        self.provost(&["status", "--json"]).exits(0).json()["stage"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// `number state` of every step.
+    pub fn states(&self) -> String {
+        let status = self.provost(&["status", "--json"]).exits(0).json();
+        let steps = status["steps"].as_array().cloned().unwrap_or_default();
+        let words: Vec<String> = steps
+            .iter()
+            .map(|step| format!("{} {}", step["number"], step["state"].as_str().unwrap_or("?")))
+            .collect();
+        words.join(", ")
+    }
+
+    /// The names of all events.
+    pub fn events(&self) -> Vec<String> {
+        let log = self.provost(&["log", "--json"]).exits(0);
+        log.lines().iter().map(|event| event["event"].as_str().unwrap_or("?").to_owned()).collect()
+    }
+}
+
+pub fn answer(output: Output) -> Answer {
+    Answer {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A plan whose steps run these contracts, with this `on_fail`.
+pub fn plan(contracts: &[&str], on_fail: &str) -> String {
+    let mut text = String::from(
+        "---\ntype: plan\nstatus: draft\nowner: test\ntouches: [\"out/**\"]\n---\n\n# A plan\n\n## Steps\n",
+    );
+    for (index, contract) in contracts.iter().enumerate() {
+        let number = index + 1;
+        text.push_str(&format!(
+            "\n### {number}. Step {number}\n\n**target:** coder\n\n**task:**\nDo part {number} of the work.\n\n\
+             **contract:**\n```shell\n{contract}\n```\nexit_code == 0\n**on_fail:** {on_fail}\n"
+        ));
+    }
+    text
+}
+
+/// An agent that does what it is told: `out/N` for part N.
+pub const HONEST: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo done > out/$part; echo \"wrote out/$part\"\n";

@@ -1,0 +1,107 @@
+//! Nothing runs before somebody approved exactly what was shown.
+
+use crate::env::{Env, HONEST, plan};
+
+#[test]
+fn without_a_terminal_a_plan_waits_at_the_gate() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+    for _ in 0..2 {
+        let run = env.provost(&["run"]).exits(4);
+        assert!(run.err.contains("provost approve --revision"), "{}", run.err);
+    }
+    assert!(env.read("out/1").is_empty());
+    assert_eq!(env.events(), ["PLAN_CREATED", "PLAN_VERIFIED", "GATE_APPROVAL_REQUESTED"]);
+    assert!(env.read("PLAN.md").contains("status: verified"));
+    env.provost(&["approve"]).exits(2);
+}
+
+#[test]
+fn an_approval_is_bound_to_what_was_shown() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+    let shown = env.revision();
+    env.write("PLAN.md", env.read("PLAN.md").replace("test -f out/1", "true # test -f out/1"));
+    let refused = env.provost(&["approve", "--revision", &shown]).exits(5);
+    assert!(refused.err.contains("provost show"), "{}", refused.err);
+    env.provost(&["approve", "--revision", &env.revision()[..6]]).exits(5);
+    env.provost(&["approve", "--revision", &env.revision()[..12]]).exits(0);
+    env.provost(&["approve", "--revision", &env.revision()]).exits(5);
+}
+
+#[test]
+fn the_base_commit_and_the_files_a_contract_names_are_part_of_it() {
+    let env = Env::new(&plan(&["sh check.sh"], "escalate")).agent(HONEST);
+    env.write("check.sh", "test -f out/1\n");
+    env.approve();
+    env.write("check.sh", "true\n");
+    let run = env.provost(&["run"]).exits(4);
+    assert_eq!(env.stage(), "verified", "{}", run.err);
+    env.approve();
+    env.git(&["commit", "--quiet", "--allow-empty", "--message", "moved"]);
+    env.provost(&["run"]).exits(4);
+    let diff = env.provost(&["log", "--event", "PLAN_REWRITTEN"]).exits(0);
+    assert!(diff.out.contains("check.sh") && diff.out.contains("base commit moved"), "{}", diff.out);
+}
+
+#[test]
+fn reject_ask_and_amend_lead_back_to_the_gate() {
+    let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "escalate")).agent(HONEST);
+    env.provost(&["ask", "--question", "what is part 2?"]).exits(0);
+    let status = env.provost(&["status"]).exits(0);
+    assert!(status.out.contains("what is part 2?"), "{}", status.out);
+    env.provost(&["reject", "--reason", " "]).exits(5);
+    env.provost(&["reject", "--reason", "too vague"]).exits(0);
+    assert_eq!(env.stage(), "draft");
+    let better = env.read("PLAN.md").replace("Do part 2 of the work.", "Do part 2 of the work, in out/2.");
+    env.write("better.md", &better);
+    env.write("worse.md", better.replace("**target:** coder", "**targt:** coder"));
+    let refused = env.provost(&["amend", "--file", "worse.md"]).exits(3);
+    assert!(refused.err.contains("unchanged"), "{}", refused.err);
+    assert!(!env.read("PLAN.md").contains("in out/2"));
+    env.provost(&["amend", "--file", "better.md"]).exits(4);
+    assert!(env.read("PLAN.md").contains("in out/2"));
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let editor = env.folder().join("editor.sh");
+    std::fs::write(&editor, "sed -i 's/# A plan/# A better plan/' \"$1\"\n").unwrap();
+    let amended = env.command(&["amend"]).env("EDITOR", format!("sh {}", editor.display())).output().unwrap();
+    crate::env::answer(amended).exits(4);
+    // What has passed stays passed.
+    assert_eq!(env.states(), "1 passed, 2 passed");
+    env.approve();
+    env.provost(&["run"]).exits(0);
+}
+
+const POLICY: &str =
+    "\n[gate.policies.outputs]\ntouches = [\"out/**\"]\nowner = [\"test\"]\ntargets = [\"coder\"]\n";
+
+#[test]
+fn a_policy_speaks_only_when_a_person_has_trusted_its_text() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+    let config = env.read("provost.toml") + POLICY;
+    env.write("provost.toml", &config);
+    let run = env.provost(&["run"]).exits(4);
+    assert!(run.err.contains("provost approve --policy outputs"), "{}", run.err);
+    env.provost(&["approve", "--policy", "nobody"]).exits(2);
+    env.provost(&["approve", "--policy", "outputs"]).exits(0);
+    // Its text changed: silent again.
+    env.write("provost.toml", config.replace("[\"out/**\"]", "[\"out/**\", \"src/**\"]"));
+    env.provost(&["run"]).exits(4);
+    env.write("provost.toml", &config);
+    env.provost(&["run"]).exits(0);
+    let log = env.provost(&["log", "--event", "GATE_APPROVED"]).exits(0);
+    assert!(log.out.contains("policy outputs"), "{}", log.out);
+}
+
+#[test]
+fn there_is_no_way_to_approve_everything() {
+    for policy in [
+        "[gate.policies.all]\n",
+        "[gate.policies.all]\ntouches = [\"**\"]\nowner = [\"test\"]\n",
+        "[gate.policies.all]\ntouches = [\"out/**\"]\n",
+        "[gate]\nauto_approve = true\n",
+    ] {
+        let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+        env.write("provost.toml", env.read("provost.toml") + policy);
+        env.provost(&["run"]).exits(2);
+    }
+}

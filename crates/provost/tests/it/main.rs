@@ -1,0 +1,13 @@
+//! The binary under test: real processes, real git, a real log, real kills.
+
+mod env;
+
+mod bad_input;
+mod cheating;
+mod demo;
+mod follow;
+mod gate;
+mod kill;
+mod run;
+mod terminal;
+mod tidy;

@@ -1,0 +1,236 @@
+//! Steps are dispatched, judged, retried, escalated and resumed.
+
+use crate::env::{Env, HONEST, plan};
+
+#[test]
+fn an_approved_plan_is_run_and_marked() {
+    let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "escalate")).agent(HONEST);
+    env.approve();
+    let run = env.provost(&["run"]).exits(0);
+    assert!(run.out.contains("[Step 1/2] ✅") && run.out.contains("[Step 2/2] ✅"), "{}", run.out);
+    assert!(run.err.starts_with("isolation in-place"), "{}", run.err);
+    assert_eq!(env.stage(), "done");
+    let marked = env.read("PLAN.md");
+    assert!(marked.contains("status: done") && marked.contains("### 2. ✅ Step 2"), "{marked}");
+    assert!(env.read("progress.md").contains("[Step 2/2] ✅ Step 2: contract held"));
+    // Once done, the same command has nothing to do and says so.
+    let events = env.events().len();
+    env.provost(&["run"]).exits(0);
+    assert_eq!(env.events().len(), events);
+}
+
+#[test]
+fn run_json_is_one_event_a_line_and_nothing_else() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+    env.approve();
+    let events = env.provost(&["run", "--json"]).exits(0).lines();
+    let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "TASK_STARTED",
+            "ATTEMPT_ENDED",
+            "STEP_CLAIMED",
+            "CONTRACT_JUDGED",
+            "TASK_COMPLETED",
+            "EXECUTION_COMPLETE"
+        ]
+    );
+    for key in ["seq", "timestamp", "plan", "event", "task_id", "task_name", "details", "prev", "hash"] {
+        assert!(events[0].get(key).is_some(), "no {key} in {}", events[0]);
+    }
+}
+
+#[test]
+fn a_liar_is_caught_and_its_retry_gets_the_evidence() {
+    // Lies first; on the retry it insists on having been shown what the check printed.
+    let agent = "prompt=$(cat)\ncase \"$prompt\" in\n*'out/1 is missing'*) mkdir -p out; touch out/1; echo fixed ;;\n*) echo 'all tests pass' ;;\nesac\n";
+    let env =
+        Env::new(&plan(&["test -f out/1 || { echo out/1 is missing >&2; exit 7; }"], "retry(1), then abort"))
+            .agent(agent);
+    env.approve();
+    let run = env.provost(&["run"]).exits(0);
+    assert!(run.out.contains("the agent claims “all tests pass”"), "{}", run.out);
+    assert!(run.out.contains("contract broke: exit code 7 — out/1 is missing"), "{}", run.out);
+    assert!(run.out.contains("✅ Step 1: contract held"), "{}", run.out);
+}
+
+#[test]
+fn on_fail_is_carried_out_as_written() {
+    for (on_fail, code, state, stage) in [
+        ("escalate", 4, "1 blocked, 2 pending", "in-progress"),
+        ("retry(1), then escalate", 4, "1 blocked, 2 pending", "in-progress"),
+        ("abort", 1, "1 failed, 2 pending", "failed"),
+        ("skip", 0, "1 waived, 2 waived", "done"),
+    ] {
+        let env = Env::new(&plan(&["test -f never", "test -f never"], on_fail)).agent("echo done\n");
+        env.approve();
+        env.provost(&["run"]).exits(code);
+        assert_eq!((env.states().as_str(), env.stage().as_str()), (state, stage), "{on_fail}");
+        env.provost(&["run"]).exits(code);
+        env.provost(&["audit"]).exits(0);
+    }
+}
+
+#[test]
+fn a_person_answers_an_escalation() {
+    let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "escalate")).agent("echo done\n");
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    env.provost(&["answer", "2", "retry"]).exits(5);
+    env.provost(&["answer", "9", "retry"]).exits(5);
+    env.provost(&["answer", "1", "confirm"]).exits(5);
+    env.provost(&["answer", "PLAN.md:1", "skip", "--note", "done by hand"]).exits(0);
+    env.provost(&["run"]).exits(4);
+    env.provost(&["answer", "2", "abort"]).exits(0);
+    env.provost(&["run"]).exits(1);
+    assert_eq!(env.states(), "1 waived, 2 failed");
+    env.write("out/2", "x");
+    env.provost(&["answer", "2", "retry"]).exits(0);
+    env.provost(&["run"]).exits(0);
+    assert_eq!(env.states(), "1 waived, 2 passed");
+    assert!(env.read("PLAN.md").contains("### 1. ⏭ Step 1"));
+}
+
+#[test]
+fn a_human_contract_waits_for_a_person_and_shows_as_claimed() {
+    let text = plan(&["x"], "escalate")
+        .replace("**contract:**\n```shell\nx\n```\nexit_code == 0\n", "**contract:** human\n");
+    let env = Env::new(&text).agent("echo looks good to me\n");
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    assert_eq!(env.states(), "1 claimed");
+    env.provost(&["answer", "1", "confirm", "--by", "grace"]).exits(0);
+    env.provost(&["run"]).exits(0);
+    let log = env.provost(&["log", "--event", "TASK_COMPLETED"]).exits(0);
+    assert!(log.out.contains("confirmed by grace"), "{}", log.out);
+    env.provost(&["audit"]).exits(0);
+}
+
+#[test]
+fn preconditions_gate_and_postconditions_finish() {
+    let text = plan(&["test -f out/1"], "escalate")
+        .replace("**contract:**", "**precondition:**\n```shell\ntest -f ready\n```\n**contract:**")
+        + "\n## Postconditions\n\n1. Everything is there\n   ```shell\n   test -f out/all\n   ```\n";
+    let env = Env::new(&text).agent(HONEST);
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    assert_eq!(env.states(), "1 blocked");
+    assert!(env.read("out/1").is_empty(), "the agent was given a step whose precondition did not hold");
+    env.write("ready", "");
+    env.provost(&["answer", "1", "retry"]).exits(0);
+    env.provost(&["run"]).exits(1);
+    assert_eq!((env.states().as_str(), env.stage().as_str()), ("1 passed", "failed"));
+    env.write("out/all", "");
+    env.provost(&["answer", "post", "retry"]).exits(0);
+    env.provost(&["run"]).exits(0);
+}
+
+#[test]
+fn independent_steps_run_side_by_side() {
+    // Each agent waits for the other: one at a time they would both run out of time.
+    let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; touch out/begun-$part\n\
+                 for i in $(seq 100); do [ -f out/begun-$((3 - part)) ] && touch out/$part && exit; sleep 0.05; done\n";
+    let text = plan(&["test -f out/1", "test -f out/2"], "abort")
+        .replace("**task:**", "**needs:** none\n\n**task:**");
+    let env = Env::new(&text).agent(agent);
+    env.approve();
+    env.provost(&["run", "--jobs", "2"]).exits(0);
+    env.provost(&["audit"]).exits(0);
+}
+
+#[test]
+fn a_workspace_has_one_run_at_a_time_and_a_dead_one_does_not_count() {
+    let env = Env::new(&plan(&["test -f out/1"], "abort"))
+        .agent("touch begun; while [ ! -f go ]; do sleep 0.02; done; mkdir -p out; touch out/1\n");
+    env.approve();
+    let mut first = env.start(&["run"]);
+    while !env.work().join("begun").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let second = env.provost(&["run"]).exits(5);
+    assert!(second.err.contains(&first.id().to_string()), "{}", second.err);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    env.write("go", "");
+    env.provost(&["run"]).exits(0);
+}
+
+#[test]
+fn time_outs_of_the_step_and_of_the_contract_are_kept() {
+    let text = plan(&["test -f out/1"], "abort").replace("**task:**", "**timeout:** 1 second\n\n**task:**");
+    let env = Env::new(&text).agent("sleep 60\n");
+    env.approve();
+    let begun = std::time::Instant::now();
+    let run = env.provost(&["run"]).exits(1);
+    assert!(run.out.contains("ran out of time"), "{}", run.out);
+    let text =
+        plan(&["sleep 60"], "abort").replace("**task:**", "**contract_timeout:** 1 second\n\n**task:**");
+    let env = Env::new(&text).agent("true\n");
+    env.approve();
+    let run = env.provost(&["run"]).exits(1);
+    assert!(run.out.contains("timed out"), "{}", run.out);
+    assert!(begun.elapsed().as_secs() < 30);
+}
+
+#[test]
+fn an_edit_of_the_law_under_a_run_stops_it_before_the_next_step() {
+    // The first agent softens the second step's contract.
+    let agent = "sed -i 's/test -f out.2/true/' PLAN.md; mkdir -p out; touch out/1; echo ok\n";
+    let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "abort")).agent(agent);
+    env.approve();
+    let run = env.provost(&["run"]).exits(4);
+    assert!(
+        run.err.contains("step 2 contract: `test -f out/2 [exit_code == 0]` -> `true [exit_code == 0]`"),
+        "{}",
+        run.err
+    );
+    assert_eq!(env.states(), "1 passed, 2 pending");
+    // The edit is not overwritten, and going on means the gate again.
+    assert!(env.read("PLAN.md").contains("\ntrue\n"));
+    env.provost(&["run"]).exits(4);
+    assert_eq!(env.stage(), "verified");
+    // Put back, the old approval is gone too: the log saw another law meanwhile.
+    assert!(env.events().contains(&"LAW_CHANGED".to_owned()));
+}
+
+#[test]
+fn an_interrupted_run_goes_on_and_uses_up_no_retry() {
+    let env = Env::new(&plan(&["test -f out/1"], "abort"))
+        .agent("touch begun; while [ ! -f go ]; do sleep 0.02; done; mkdir -p out; touch out/1\n");
+    env.approve();
+    let child = env.start(&["run"]);
+    while !env.work().join("begun").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ended = crate::env::answer(child.wait_with_output().unwrap()).exits(130);
+    assert!(ended.err.contains("interrupted"), "{}", ended.err);
+    env.write("go", "");
+    env.provost(&["run"]).exits(0);
+}
+
+#[test]
+fn no_secret_reaches_the_log_the_terminal_or_the_progress_file() {
+    let secret = "hunter2-not-for-anybody-8431";
+    let token = concat!("ghp", "_abcdefghijklmnopqrstuvwxyz0123456789");
+    let agent =
+        format!("cat > prompt; echo \"I used $DEPLOY_PASSWORD and {token}\"; mkdir -p out; touch out/1\n");
+    let contract = format!("echo password is {secret}; echo {token} >&2; test -f out/2");
+    let text = plan(
+        &[&contract.replace(secret, "$(cat secret)").replace(token, "$(cat token)")],
+        "retry(1), then abort",
+    );
+    let env = Env::new(&text).agent(&agent);
+    env.write("secret", secret);
+    env.write("token", token);
+    env.approve();
+    let run =
+        crate::env::answer(env.command(&["run"]).env("DEPLOY_PASSWORD", secret).output().unwrap()).exits(1);
+    let log = env.provost(&["log", "--json"]).exits(0).out;
+    for text in [&run.out, &run.err, &log, &env.read("progress.md"), &env.read("prompt")] {
+        assert!(!text.contains(secret) && !text.contains(token), "{text}");
+    }
+    assert!(log.contains("[redacted:"), "{log}");
+}

@@ -1,0 +1,72 @@
+//! What a person at a terminal sees and says. `script` gives the program a real one.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use crate::env::{Answer, Env, HONEST, plan};
+
+/// Runs provost on a pseudo-terminal and types `said`.
+fn on_a_terminal(env: &Env, arguments: &str, said: &str) -> Option<Answer> {
+    let typed = format!("{} {arguments}", env!("CARGO_BIN_EXE_provost"));
+    let mut command = env.command(&[]);
+    let mut script = std::process::Command::new("script");
+    script.args(["--quiet", "--return", "--command", &typed, "/dev/null"]);
+    script.env_clear().current_dir(env.work()).env("TERM", "xterm");
+    for (name, value) in command.stdin(Stdio::null()).get_envs() {
+        script.env(name, value.unwrap_or_default());
+    }
+    let mut child = match script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("no `script` here ({error}); skipped");
+            return None;
+        }
+    };
+    child.stdin.take()?.write_all(said.as_bytes()).ok()?;
+    Some(crate::env::answer(child.wait_with_output().ok()?))
+}
+
+#[test]
+fn the_words_of_the_gate_are_understood() {
+    for (said, code, stage) in [
+        ("yes\n", 0, "done"),
+        ("👍\n", 0, "done"),
+        ("no, wrong approach\n", 5, "draft"),
+        ("yes but skip step 1\n", 4, "verified"),
+        ("\n", 4, "verified"),
+        ("\u{4}", 4, "verified"),
+    ] {
+        let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+        let Some(answer) = on_a_terminal(&env, "run", said) else { return };
+        assert_eq!((answer.code, env.stage().as_str()), (code, stage), "{said:?}: {}", answer.out);
+        assert!(answer.out.contains("test -f out/1"), "the plan was not shown: {}", answer.out);
+    }
+}
+
+#[test]
+fn colour_is_for_terminals_and_can_be_turned_off() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+    env.approve();
+    let plain = env.provost(&["verify"]).exits(0);
+    assert!(!plain.out.contains('\u{1b}'));
+    let Some(coloured) = on_a_terminal(&env, "run", "") else { return };
+    assert!(coloured.out.contains("\u{1b}[32m"), "{}", coloured.out);
+}
+
+#[test]
+fn every_command_explains_itself() {
+    let env = Env::new("");
+    let help = env.provost(&["--help"]).exits(0).out;
+    for command in [
+        "demo", "verify", "show", "diff", "approve", "amend", "ask", "reject", "run", "answer", "status",
+        "log", "audit", "which",
+    ] {
+        assert!(help.contains(command), "{command} is not in the help");
+        let own = env.provost(&[command, "--help"]).exits(0).out;
+        assert!(own.contains("Usage: provost"), "{own}");
+    }
+    assert!(help.contains("Examples:"));
+    env.provost(&["--version"]).exits(0);
+    assert!(env.provost(&["verify", "--explain", "P001"]).exits(0).out.contains("P001"));
+    env.provost(&["verify", "--explain", "P999"]).exits(2);
+}

@@ -1,0 +1,183 @@
+//! What holds the house in place: the edges between crates, the one place where a step passes, and
+//! documents that say what the code says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every Rust file below a folder, relative to the root.
+fn sources(folder: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path.strip_prefix(root()).unwrap().to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The normal dependencies of a crate, by name.
+fn dependencies(krate: &str) -> BTreeSet<String> {
+    let manifest = read(format!("crates/{krate}/Cargo.toml"));
+    let (_, after) = manifest.split_once("\n[dependencies]\n").expect("dependencies");
+    let section = after.split("\n[").next().unwrap_or_default();
+    section
+        .lines()
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_edges_between_the_crates_are_as_drawn() {
+    let ours = |krate: &str| -> Vec<String> {
+        dependencies(krate).into_iter().filter(|name| name.starts_with("provost")).collect()
+    };
+    let drawn: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("provost-core", &[][..]),
+        ("provost-store", &["provost-core"]),
+        ("provost-host", &["provost-core"]),
+        ("provost-engine", &["provost-core", "provost-host", "provost-store"]),
+        ("provost", &["provost-core", "provost-engine"]),
+    ]);
+    for (krate, edges) in &drawn {
+        assert_eq!(ours(krate), *edges, "{krate}");
+    }
+    let there: BTreeSet<String> = std::fs::read_dir(root().join("crates"))
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(there, drawn.keys().map(|name| (*name).to_owned()).collect());
+}
+
+/// Literal, so that whoever adds one thinks about it here.
+#[test]
+fn core_depends_on_nothing_that_touches_the_world() {
+    let allowed = [
+        "aho-corasick",
+        "globset",
+        "humantime",
+        "pulldown-cmark",
+        "regex",
+        "serde",
+        "serde-saphyr",
+        "serde_json",
+        "sha2",
+        "thiserror",
+    ];
+    assert_eq!(dependencies("provost-core"), allowed.map(str::to_owned).into());
+}
+
+#[test]
+fn a_step_passes_in_one_place_only() {
+    let mut built = Vec::new();
+    for path in sources("crates") {
+        let shown = path.to_string_lossy().into_owned();
+        if shown.contains("/tests") || shown.contains("/benches/") {
+            continue;
+        }
+        let text = read(&path);
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            // A pattern ends in `..`; a constructor does not.
+            if line.contains("Event::StepPassed {") && !line.contains("..") && !line.contains("=> ") {
+                built.push(shown.clone());
+            }
+        }
+    }
+    assert_eq!(built, ["crates/provost-core/src/decide.rs"]);
+}
+
+#[test]
+fn leaves_do_not_know_their_siblings() {
+    for (folder, prefix) in [
+        ("crates/provost/src/cmd", "crate::cmd::"),
+        ("crates/provost-core/src/verify", "crate::verify::"),
+        ("crates/provost-host/src/agent", "crate::agent::"),
+    ] {
+        let names: Vec<String> =
+            sources(folder).iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+        for path in sources(folder) {
+            let text = read(&path);
+            let own = path.file_stem().unwrap().to_string_lossy().into_owned();
+            for name in names.iter().filter(|name| **name != own && *name != "tests") {
+                for way in [format!("{prefix}{name}"), format!("super::{name}")] {
+                    assert!(!text.contains(&way), "{} imports its sibling {name}", path.display());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    for path in sources("crates") {
+        let text = read(&path);
+        let leaf = path.starts_with("crates/provost/src/cmd");
+        // A command's own words are its help text.
+        assert!(
+            text.starts_with("//!") || leaf && text.contains("\n/// "),
+            "{} does not say what it is for",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn files_named_in_the_documents_exist() {
+    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"] {
+        let text = read(document);
+        let in_code = text.split('`').skip(1).step_by(2);
+        let in_links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for name in in_code.chain(in_links) {
+            let looks_like_a_path = (name.contains('/') || name.ends_with(".md") || name.ends_with(".rs"))
+                && !name.contains([' ', '*', '<', '\n', '{', ':', '$', '('])
+                && !name.starts_with(['/', '-', '.']);
+            if !looks_like_a_path || ["PLAN.md", "progress.md", "tests/test_login.py"].contains(&name) {
+                continue;
+            }
+            let places = [
+                "",
+                "crates/",
+                "crates/provost-core/src/",
+                "crates/provost-host/src/",
+                "crates/provost-engine/src/",
+                "crates/provost-store/src/",
+                "crates/provost/src/",
+                "crates/provost-core/",
+            ];
+            assert!(
+                places.iter().any(|place| root().join(format!("{place}{name}")).exists()),
+                "{document} names `{name}`, which is not there"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_of_one_machine_stands_in_the_project() {
+    let patterns = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
+    for path in sources("crates") {
+        let text = read(&path);
+        for pattern in patterns {
+            assert!(!text.contains(pattern), "{} holds the path {pattern}", path.display());
+        }
+    }
+}
