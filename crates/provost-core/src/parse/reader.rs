@@ -245,6 +245,7 @@ impl<'t> Reader<'_, 't> {
         let digits = Span::new(heading.start, heading.start + number.to_string().len());
         if !self.numbers.insert(number) {
             self.sink.push(say::step_doubled(digits, crate::plan::StepNumber(number)));
+            self.skipped = self.next.map(|expected| expected.saturating_add(1));
             return;
         }
         let skipped = std::mem::take(&mut self.skipped);
@@ -325,13 +326,11 @@ impl<'t> Reader<'_, 't> {
             }
             Some(Name::Near { span, name, known }) => {
                 self.sink.push(say::field_unknown(span, &name, known));
-                draft.close(self.text, self.sink);
-                draft.open = Open::Refused;
+                draft.refuse(self.text, Field::named(known), self.sink);
             }
             Some(Name::Form { span, field, fix }) => {
                 self.sink.push(say::field_form(span, field.name(), fix));
-                draft.close(self.text, self.sink);
-                draft.open = Open::Refused;
+                draft.refuse(self.text, Some(field), self.sink);
             }
             None => draft.line(self.text, line.span, hidden, self.sink),
         }

@@ -114,6 +114,8 @@ pub struct Draft {
     pub step: Step,
     pub open: Open,
     seen: u16,
+    /// Fields somebody tried to write: said already, so not missing as well.
+    tried: u16,
     warned_text: bool,
 }
 
@@ -148,11 +150,18 @@ impl Draft {
             plan: None,
             on_fail: None,
         };
-        Self { step, open: Open::Nothing, seen, warned_text: false }
+        Self { step, open: Open::Nothing, seen, tried: 0, warned_text: false }
     }
 
     fn has_seen(&self, field: Field) -> bool {
         self.seen & (1 << field as u16) != 0
+    }
+
+    /// A field was meant here and could not be read; what belongs to it goes nowhere.
+    pub fn refuse(&mut self, text: &str, field: Option<Field>, sink: &mut Sink) {
+        self.close(text, sink);
+        self.tried |= field.map_or(0, |field| 1 << field as u16);
+        self.open = Open::Refused;
     }
 
     /// A field begins. `name` is the bold name, `value` the rest of its line, `hidden` what does not show.
@@ -455,6 +464,7 @@ impl Draft {
         self.step.section.end = end;
         let (at, number) = (self.step.heading, self.step.number);
         let delegated = self.step.plan.is_some();
+        self.seen |= self.tried;
         if !self.has_seen(Field::Task) && !delegated {
             sink.push(say::no_task(at, number));
         }

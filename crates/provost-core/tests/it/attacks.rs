@@ -87,7 +87,6 @@ fn quotations_lists_and_code_open_no_fields() {
         "**task:** do\n\n> **contract:** human\n\n1. **contract:** human\n\n    **contract:** human\n\n`x\n**contract:** human`\n",
         expect![[r#"
             1. "A" target=c task="do\n\n> **contract:** human\n\n1. **contract:** human\n\n    **contract:** human\n\n`x"
-            P039 "1. A": step 1 has no contract, so nothing could show that it is done
             P033 "**contract:**": `contract` in a list or a quotation is not read
             P033 "**contract:**": `contract` in a list or a quotation is not read
             P033 "**contract:**": `contract` in a list or a quotation is not read
@@ -115,18 +114,16 @@ fn entities_and_disguises_open_no_fields() {
     check(
         "**task:** do\n\n**contr&#97;ct:** human\n",
         expect![[r#"
-        1. "A" target=c task="do"
-        P039 "1. A": step 1 has no contract, so nothing could show that it is done
-        P035 "**contr&#97;ct:**": `contract` is not written as a field and is not read
-    "#]],
+            1. "A" target=c task="do"
+            P035 "**contr&#97;ct:**": `contract` is not written as a field and is not read
+        "#]],
     );
     check(
         "**task:** do\n\n**`contract`:** human\n",
         expect![[r#"
-        1. "A" target=c task="do"
-        P039 "1. A": step 1 has no contract, so nothing could show that it is done
-        P035 "**`contract`:**": `contract` is not written as a field and is not read
-    "#]],
+            1. "A" target=c task="do"
+            P035 "**`contract`:**": `contract` is not written as a field and is not read
+        "#]],
     );
 }
 
