@@ -3,7 +3,8 @@
 //! Core cannot look, so it asks: [`questions`] reads the plan and lists what matters, a survey of the
 //! machine answers once, and `verify` works on the answers. The same answers give the same diagnostics.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::plan::{Check, Contract, Plan, Subscription};
 use crate::shell;
@@ -47,45 +48,50 @@ pub struct Facts {
 
 /// What verification of this plan depends on.
 pub fn questions(plan: &Plan) -> Questions {
-    let mut questions = Questions::default();
-    for slug in &plan.depends_on {
-        add(&mut questions.plans, &slug.value);
-    }
+    let mut seen = Seen::default();
+    seen.plans.extend(plan.depends_on.iter().map(|slug| slug.value.as_str()));
     for step in &plan.steps {
         for subscription in &step.subscriptions {
             match &subscription.value {
-                Subscription::File(path) => add(&mut questions.files, path),
-                Subscription::Topic(name) => add(&mut questions.topics, name),
-            }
+                Subscription::File(path) => seen.files.insert(path),
+                Subscription::Topic(name) => seen.topics.insert(name),
+            };
         }
-        if let Some(slug) = &step.plan {
-            add(&mut questions.plans, &slug.value);
-        }
+        seen.plans.extend(step.plan.iter().map(|slug| slug.value.as_str()));
         for contract in step.precondition.iter().chain(&step.contract) {
-            ask_about(contract, &mut questions);
+            ask_about(contract, &mut seen);
         }
     }
     for contract in plan.postconditions.iter().filter_map(|postcondition| postcondition.contract.as_ref()) {
-        ask_about(contract, &mut questions);
+        ask_about(contract, &mut seen);
     }
-    questions
+    Questions {
+        files: owned(seen.files),
+        tools: seen.tools.into_iter().map(Cow::into_owned).collect(),
+        scripts: owned(seen.scripts),
+        topics: owned(seen.topics),
+        plans: owned(seen.plans),
+    }
 }
 
-fn ask_about(contract: &Contract, questions: &mut Questions) {
+/// Most things are asked for many times; only the distinct ones are copied, at the end.
+#[derive(Default)]
+struct Seen<'p> {
+    files: HashSet<&'p str>,
+    tools: HashSet<Cow<'p, str>>,
+    scripts: HashSet<&'p str>,
+    topics: HashSet<&'p str>,
+    plans: HashSet<&'p str>,
+}
+
+fn owned(set: HashSet<&str>) -> BTreeSet<String> {
+    set.into_iter().map(str::to_string).collect()
+}
+
+fn ask_about<'p>(contract: &'p Contract, seen: &mut Seen<'p>) {
     let Check::Shell(shell) = &contract.check else { return };
-    if questions.scripts.contains(&shell.command) {
-        return;
-    }
-    let script = shell::read(&shell.command);
-    for tool in shell::tools(&shell.command, &script) {
-        add(&mut questions.tools, &tool.name);
-    }
-    questions.scripts.insert(shell.command.clone());
-}
-
-/// Most answers are asked for many times; only a new one is worth a copy.
-fn add(set: &mut BTreeSet<String>, value: &str) {
-    if !set.contains(value) {
-        set.insert(value.to_string());
+    if seen.scripts.insert(&shell.command) {
+        let script = shell::read(&shell.command);
+        seen.tools.extend(shell::tools(&shell.command, &script).into_iter().map(|tool| tool.name));
     }
 }

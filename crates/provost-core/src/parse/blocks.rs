@@ -182,7 +182,7 @@ impl<'t> Blocks<'t> {
     /// Consumes everything up to the end of what was just started.
     fn skip(&mut self) {
         let mut depth = 1;
-        while let Some((event, _)) = self.events.next() {
+        for (event, _) in self.events.by_ref() {
             match event {
                 Event::Start(_) => depth += 1,
                 Event::End(_) => depth -= 1,

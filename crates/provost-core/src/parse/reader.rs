@@ -48,7 +48,7 @@ struct Reader<'a, 't> {
 }
 
 /// Reads the body of a plan, from byte `from` on.
-pub fn read<'t>(text: &'t str, from: usize, plan: &mut Plan, sink: &mut Sink) {
+pub fn read(text: &str, from: usize, plan: &mut Plan, sink: &mut Sink) {
     let mut reader = Reader {
         text,
         plan,

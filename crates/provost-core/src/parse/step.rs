@@ -71,7 +71,9 @@ impl Field {
 
     pub fn named(name: &str) -> Option<Field> {
         let same = |field: &&Field| {
+            // Nearly every field differs in length or in its first letter.
             name.len() == field.name().len()
+                && name.as_bytes().first().is_some_and(|a| a | 0x20 == field.name().as_bytes()[0])
                 && name.bytes().zip(field.name().bytes()).all(|(a, b)| match a {
                     b' ' | b'-' => b == b'_',
                     a => a.to_ascii_lowercase() == b,
@@ -399,14 +401,9 @@ impl Draft {
                 } else {
                     &mut self.step.precondition
                 };
-                match slot {
-                    Some(contract) => {
-                        if !expect(contract, &shown, span, sink) {
-                            self.unread(span, sink);
-                        }
-                    }
-                    // The block was refused; so is what is expected of it.
-                    None => {}
+                // When the block was refused, so is what is expected of it.
+                if slot.as_mut().is_some_and(|contract| !expect(contract, &shown, span, sink)) {
+                    self.unread(span, sink);
                 }
             }
             Open::Refused => {}

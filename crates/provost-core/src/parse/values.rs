@@ -123,18 +123,12 @@ fn micro_usd(words: &str) -> Option<u64> {
 
 /// `retry(2), then escalate`.
 pub fn on_fail(value: &str) -> Option<OnFail> {
-    let lower = value.trim().trim_end_matches('.').to_ascii_lowercase();
     let mut retries = None;
     let mut then = None;
-    let joined = lower.replace(", then ", ",").replace(" then ", ",");
-    for part in joined.split(',') {
-        let part = part.trim();
-        let end = match part {
-            "escalate" => Some(Then::Escalate),
-            "abort" => Some(Then::Abort),
-            "skip" => Some(Then::Skip),
-            _ => None,
-        };
+    for part in value.trim().trim_end_matches('.').split(',') {
+        let part = without_word(part.trim(), "then").unwrap_or(part.trim());
+        let end = [("escalate", Then::Escalate), ("abort", Then::Abort), ("skip", Then::Skip)];
+        let end = end.iter().find(|(word, _)| word.eq_ignore_ascii_case(part)).map(|(_, end)| *end);
         match end {
             Some(end) => {
                 if then.replace(end).is_some() {
@@ -142,7 +136,7 @@ pub fn on_fail(value: &str) -> Option<OnFail> {
                 }
             }
             None => {
-                let times = part.strip_prefix("retry")?.trim().strip_prefix('(')?.strip_suffix(')')?;
+                let times = without_word(part, "retry")?.strip_prefix('(')?.strip_suffix(')')?;
                 let times: u32 = times.trim().parse().ok().filter(|times| *times <= 100)?;
                 if then.is_some() || retries.replace(times).is_some() {
                     return None;
@@ -151,6 +145,12 @@ pub fn on_fail(value: &str) -> Option<OnFail> {
         }
     }
     Some(OnFail { retries: retries.unwrap_or(0), then: then.unwrap_or(Then::Escalate) })
+}
+
+/// What follows a word, in either case.
+fn without_word<'v>(value: &'v str, word: &str) -> Option<&'v str> {
+    let head = value.get(..word.len())?;
+    head.eq_ignore_ascii_case(word).then(|| value[word.len()..].trim())
 }
 
 pub fn switch(value: &str) -> Option<bool> {

@@ -14,8 +14,12 @@ pub fn read(text: &str) -> Script {
         at: 0,
         depth: 0,
         backtick: false,
-        script: Script::default(),
-        pending: Vec::new(),
+        script: Script {
+            words: Vec::with_capacity(16),
+            commands: Vec::with_capacity(4),
+            ..Script::default()
+        },
+        pending: Vec::with_capacity(16),
         documents: Vec::new(),
     };
     while lexer.at < lexer.bytes.len() {

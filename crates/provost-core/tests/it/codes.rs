@@ -129,8 +129,10 @@ fn provocations() -> Vec<(Code, String)> {
     ]
 }
 
+type Worsen = Box<dyn Fn(&mut Facts)>;
+
 /// What only the world can make wrong.
-fn worldly() -> Vec<(Code, Box<dyn Fn(&mut Facts)>, String)> {
+fn worldly() -> Vec<(Code, Worsen, String)> {
     let depends = GOOD.replace("owner: me", "depends_on: [other]");
     let plain = || GOOD.to_string();
     let later = GOOD
