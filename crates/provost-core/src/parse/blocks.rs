@@ -265,7 +265,6 @@ impl<'t> Blocks<'t> {
     /// A list, a quotation or anything else that holds blocks.
     fn container(&mut self, block: &mut Block<'t>) {
         let mut depth = 1usize;
-        // How deep the item is whose parts are collected: only those of the outermost list.
         let mut open_text: Option<Span> = None;
         while let Some((event, span)) = self.event() {
             match event {
@@ -282,18 +281,7 @@ impl<'t> Blocks<'t> {
                             continue;
                         }
                         Tag::CodeBlock(CodeBlockKind::Fenced(info)) => {
-                            let fence = self.fence(span, &info);
-                            block.visible.push(span);
-                            if !fence.unseen_info.is_empty() {
-                                block.hidden.push(fence.unseen_info);
-                            }
-                            if depth == 2 && block.kind == Kind::List {
-                                if let Some(item) = block.items.last_mut() {
-                                    item.parts.push(Part::Fence(fence));
-                                }
-                            } else if !fence.closed {
-                                block.fence = Some(fence);
-                            }
+                            self.fence_within(block, span, &info, depth);
                             continue;
                         }
                         Tag::CodeBlock(CodeBlockKind::Indented) => block.visible.push(span),
@@ -333,6 +321,22 @@ impl<'t> Blocks<'t> {
                     block.visible.push(span);
                 }
             }
+        }
+    }
+
+    /// A fence in a container: a part of its item, or only something that shows.
+    fn fence_within(&mut self, block: &mut Block<'t>, span: Span, info: &str, depth: usize) {
+        let fence = self.fence(span, info);
+        block.visible.push(span);
+        if !fence.unseen_info.is_empty() {
+            block.hidden.push(fence.unseen_info);
+        }
+        if depth == 2 && block.kind == Kind::List {
+            if let Some(item) = block.items.last_mut() {
+                item.parts.push(Part::Fence(fence));
+            }
+        } else if !fence.closed {
+            block.fence = Some(fence);
         }
     }
 

@@ -97,29 +97,14 @@ impl Lexer<'_> {
                     self.at += 2;
                     self.pattern();
                 }
-                b';' => {
-                    self.end(&mut current, Join::Next, nest, compound);
-                    self.at += 1;
-                }
-                b'&' if self.peek(1) == b'&' && !current.in_brackets => {
-                    self.end(&mut current, Join::And, nest, compound);
-                    self.at += 2;
-                }
                 b'&' if self.peek(1) == b'>' => {
                     self.at += 2;
                     current.redirected = true;
                 }
-                b'&' if !current.in_brackets => {
-                    self.end(&mut current, Join::Background, nest, compound);
-                    self.at += 1;
-                }
-                b'|' if self.peek(1) == b'|' && !current.in_brackets => {
-                    self.end(&mut current, Join::Or, nest, compound);
-                    self.at += 2;
-                }
-                b'|' if !current.in_brackets => {
-                    self.end(&mut current, Join::Pipe, nest, compound);
-                    self.at += 1 + usize::from(self.peek(1) == b'&');
+                b';' | b'&' | b'|' if byte == b';' || !current.in_brackets => {
+                    let (join, length) = self.operator();
+                    self.end(&mut current, join, nest, compound);
+                    self.at += length;
                 }
                 b'&' | b'|' => self.at += 1,
                 b'(' if self.pending.len() == current.base && self.peek(1) == b'(' => self.arithmetic(2),
@@ -156,6 +141,18 @@ impl Lexer<'_> {
             }
         }
         self.end(&mut current, Join::End, nest, compound);
+    }
+
+    /// The operator at the cursor, and its length.
+    fn operator(&self) -> (Join, usize) {
+        match (self.peek(0), self.peek(1)) {
+            (b'&', b'&') => (Join::And, 2),
+            (b'&', _) => (Join::Background, 1),
+            (b'|', b'|') => (Join::Or, 2),
+            (b'|', b'&') => (Join::Pipe, 2),
+            (b'|', _) => (Join::Pipe, 1),
+            _ => (Join::Next, 1),
+        }
     }
 
     fn starts_word(&self) -> bool {

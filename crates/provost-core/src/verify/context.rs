@@ -16,13 +16,14 @@ const MAKING: [&str; 8] = ["write", "create", "output", "save", "generate", "pro
 
 pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     let mut missing: HashSet<&str> = HashSet::new();
+    let mut unknown: HashSet<&str> = HashSet::new();
     for subscription in plan.steps.iter().flat_map(|step| &step.subscriptions) {
         match &subscription.value {
             Subscription::File(path) if !facts.files.contains(path) => {
                 missing.insert(path);
             }
             Subscription::File(_) => {}
-            Subscription::Topic(topic) if !facts.topics.contains(topic) => {
+            Subscription::Topic(topic) if !facts.topics.contains(topic) && unknown.insert(topic) => {
                 sink.push(say::topic_missing(subscription.span, topic));
             }
             Subscription::Topic(_) => {}
@@ -32,6 +33,7 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
         return;
     }
     let (named, made) = mentions(plan, &missing);
+    let mut said: HashSet<&str> = HashSet::new();
     for (at, step) in plan.steps.iter().enumerate() {
         for subscription in &step.subscriptions {
             let Subscription::File(path) = &subscription.value else { continue };
@@ -42,7 +44,9 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
                 Some(last) if *last > at => {
                     sink.push(say::file_later(subscription.span, path, plan.steps[*last].number));
                 }
-                Some(_) | None => sink.push(say::file_missing(subscription.span, path)),
+                // Many steps may read the same file; it is missing once.
+                Some(_) | None if said.insert(path) => sink.push(say::file_missing(subscription.span, path)),
+                Some(_) | None => {}
             }
         }
     }
