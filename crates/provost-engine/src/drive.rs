@@ -80,11 +80,17 @@ pub fn read(log: &dyn Log, plan: &PlanId) -> Result<Run, Error> {
     let mut auditor = Auditor::default();
     let mut bad = Ok(());
     log.read(&Query::plan(plan), &mut |sealed| {
-        bad = auditor
-            .next(&sealed)
-            .map_err(|found| Error::Broken { plan: plan.clone(), found })
-            .and_then(|()| Ok(run.apply(&sealed.event()?)));
-        if bad.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        let next = auditor.next(&sealed).map_err(|found| Error::Broken { plan: plan.clone(), found });
+        match next.and_then(|()| Ok(sealed.event()?)) {
+            Ok(event) => {
+                run.apply(&event);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                bad = Err(error);
+                ControlFlow::Break(())
+            }
+        }
     })?;
     bad.map(|()| run)
 }

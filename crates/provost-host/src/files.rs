@@ -96,6 +96,25 @@ fn walk(root: &File, path: &Path, flags: OFlags) -> Result<File, Errno> {
     rustix::fs::openat(&folder, last.as_os_str(), flags | OFlags::NOFOLLOW, Mode::empty()).map(File::from)
 }
 
+/// The beginning of a text file, for a prompt. What is no text says so instead.
+pub fn beginning(path: &Path, limit: usize) -> std::io::Result<String> {
+    use std::io::{Error, ErrorKind, Read as _};
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(limit as u64).read_to_end(&mut bytes)?;
+    if bytes.contains(&0) {
+        return Err(Error::new(ErrorKind::InvalidData, "it is not text"));
+    }
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if metadata.len() > limit as u64 {
+        text.push_str(&format!("\n[… {} more bytes]", metadata.len() - limit as u64));
+    }
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,23 +179,4 @@ mod tests {
         names.iter().for_each(|name| std::fs::write(root.path().join(name), name).expect("a file"));
         assert_eq!(digests(root.path(), &names).len(), FILES_MAX);
     }
-}
-
-/// The beginning of a text file, for a prompt. What is no text says so instead.
-pub fn beginning(path: &Path, limit: usize) -> std::io::Result<String> {
-    use std::io::{Error, ErrorKind, Read as _};
-    let metadata = std::fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(limit as u64).read_to_end(&mut bytes)?;
-    if bytes.contains(&0) {
-        return Err(Error::new(ErrorKind::InvalidData, "it is not text"));
-    }
-    let mut text = String::from_utf8_lossy(&bytes).into_owned();
-    if metadata.len() > limit as u64 {
-        text.push_str(&format!("\n[… {} more bytes]", metadata.len() - limit as u64));
-    }
-    Ok(text)
 }

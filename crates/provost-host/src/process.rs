@@ -9,11 +9,11 @@
 //! cannot become another's.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -149,13 +149,24 @@ pub fn run(mut spawn: Spawn<'_>) -> Result<Ended, NotStarted> {
     Ok(Ended { how, stdout, stderr, duration: begun.elapsed(), survivors })
 }
 
+/// What the child reads, whole from the start: should the harness die the next moment, no agent is
+/// left with half a prompt.
+fn input(bytes: &[u8]) -> io::Result<Stdio> {
+    if bytes.is_empty() {
+        return Ok(Stdio::null());
+    }
+    let memory = rustix::fs::memfd_create("stdin", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = std::fs::File::from(memory);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
 /// A child and everything we hold of it.
 struct Attended {
     child: Child,
     group: Pid,
     end: OwnedFd,
-    stdin: Option<ChildStdin>,
-    written: usize,
     outputs: [Reading; 2],
     buffer: Vec<u8>,
 }
@@ -178,16 +189,19 @@ impl Attended {
             .envs(spawn.env.iter().map(|(name, value)| (name, value)))
             .env(TAG, spawn.tag)
             .process_group(0)
-            .stdin(if spawn.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
+            .stdin(
+                input(spawn.stdin)
+                    .map_err(|source| NotStarted::Other { program: program.clone(), source })?,
+            )
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
         let mut child = started.map_err(|source| why_not(program.clone(), spawn.cwd, source))?;
         let pid = Pid::from_child(&child);
         match pidfd_open(pid, PidfdFlags::empty()).and_then(|end| Self::attach(&mut child, end, spawn.keep)) {
-            Ok((end, stdin, outputs)) => {
+            Ok((end, outputs)) => {
                 let buffer = vec![0; USUAL_PIPE];
-                Ok(Self { child, group: pid, end, stdin, written: 0, outputs, buffer })
+                Ok(Self { child, group: pid, end, outputs, buffer })
             }
             Err(source) => {
                 // Out of descriptors: a child that cannot be attended must not be.
@@ -198,15 +212,7 @@ impl Attended {
         }
     }
 
-    fn attach(
-        child: &mut Child,
-        end: OwnedFd,
-        keep: Keep,
-    ) -> rustix::io::Result<(OwnedFd, Option<ChildStdin>, [Reading; 2])> {
-        let stdin = child.stdin.take();
-        if let Some(stdin) = &stdin {
-            rustix::io::ioctl_fionbio(stdin, true)?;
-        }
+    fn attach(child: &mut Child, end: OwnedFd, keep: Keep) -> rustix::io::Result<(OwnedFd, [Reading; 2])> {
         let pipes = [
             (Stream::Stdout, child.stdout.take().map(OwnedFd::from)),
             (Stream::Stderr, child.stderr.take().map(OwnedFd::from)),
@@ -214,7 +220,7 @@ impl Attended {
         for pipe in pipes.iter().filter_map(|(_, pipe)| pipe.as_ref()) {
             rustix::io::ioctl_fionbio(pipe, true)?;
         }
-        Ok((end, stdin, pipes.map(|(stream, pipe)| Reading { stream, pipe, capture: Capture::new(keep) })))
+        Ok((end, pipes.map(|(stream, pipe)| Reading { stream, pipe, capture: Capture::new(keep) })))
     }
 
     /// Reads, writes and waits until the leader is dead. `Some` when it was we who ended it.
@@ -240,7 +246,7 @@ impl Attended {
             if spawn.stop.is_some() && ending.is_none() {
                 patience = Some(patience.map_or(STOP_LATENCY, |patience| patience.min(STOP_LATENCY)));
             }
-            if self.serve(spawn.stdin, &mut spawn.tee, patience) {
+            if self.serve(&mut spawn.tee, patience) {
                 return ending;
             }
         }
@@ -254,11 +260,8 @@ impl Attended {
     }
 
     /// Waits for anything to happen and deals with it. True when the leader is dead.
-    fn serve(&mut self, input: &[u8], tee: &mut Tee<'_>, patience: Option<Duration>) -> bool {
-        let [end, stdin, stdout, stderr] = self.wait(patience);
-        if stdin {
-            self.feed(input);
-        }
+    fn serve(&mut self, tee: &mut Tee<'_>, patience: Option<Duration>) -> bool {
+        let [end, stdout, stderr] = self.wait(patience);
         for (index, ready) in [(0, stdout), (1, stderr)] {
             if ready {
                 self.read(index, tee);
@@ -267,15 +270,14 @@ impl Attended {
         end
     }
 
-    /// Which of end, stdin, stdout and stderr are ready.
-    fn wait(&self, patience: Option<Duration>) -> [bool; 4] {
+    /// Which of end, stdout and stderr are ready.
+    fn wait(&self, patience: Option<Duration>) -> [bool; 3] {
         let timeout = patience.map(|patience| Timespec {
             tv_sec: patience.as_secs().cast_signed(),
             tv_nsec: patience.subsec_nanos().into(),
         });
-        let sources: [Option<(BorrowedFd<'_>, PollFlags)>; 4] = [
+        let sources: [Option<(BorrowedFd<'_>, PollFlags)>; 3] = [
             Some((self.end.as_fd(), PollFlags::IN)),
-            self.stdin.as_ref().map(|stdin| (stdin.as_fd(), PollFlags::OUT)),
             self.outputs[0].pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
             self.outputs[1].pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
         ];
@@ -287,20 +289,7 @@ impl Attended {
         match rustix::event::poll(&mut polled, timeout.as_ref()) {
             Ok(_) => std::array::from_fn(|i| sources[i].is_some() && !polled[i].revents().is_empty()),
             // A signal for us: the caller's flag is looked at next.
-            Err(_) => [false; 4],
-        }
-    }
-
-    fn feed(&mut self, input: &[u8]) {
-        let Some(stdin) = &mut self.stdin else { return };
-        match stdin.write(&input[self.written..]) {
-            Ok(count) => self.written += count,
-            Err(error) if is_for_later(&error) => return,
-            // It does not want to read: its right.
-            Err(_) => self.written = input.len(),
-        }
-        if self.written == input.len() {
-            self.stdin = None;
+            Err(_) => [false; 3],
         }
     }
 
@@ -338,7 +327,6 @@ impl Attended {
     /// The leader is dead: its group follows, and only then is it reaped.
     fn bury(&mut self) -> io::Result<std::process::ExitStatus> {
         let _ = kill_process_group(self.group, Signal::KILL);
-        self.stdin = None;
         self.child.wait()
     }
 
@@ -376,10 +364,6 @@ impl Attended {
         let open = self.outputs.iter().filter_map(|reading| reading.pipe.as_ref());
         open.filter_map(|pipe| rustix::fs::fstat(pipe).ok()).map(|stat| stat.st_ino).collect()
     }
-}
-
-fn is_for_later(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// Looks a bare name up in the child's own `PATH`. Done here because the standard library gives up

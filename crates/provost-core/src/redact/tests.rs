@@ -249,7 +249,7 @@ fn digests_ids_and_places_stay() {
         "ssh_key = /home/me/.ssh/id_ed25519",
         "PASSWORD_FILE=/run/secrets/db",
         "password_length: 123456",
-        "/work/target/debug/deps/provost_core-2f1c6f7f2d0a3b4c",
+        "/srv/target/debug/deps/provost_core-2f1c6f7f2d0a3b4c",
         "serde 1.0.154, regex 1.13.1, token v2.0.0-rc.1+build5",
         "docker://node:18@sha256:eaaa7b11777babe28e6133a8b19ff71cea687e0d7f05158dee95a71f76ce3d00",
         "<img src=\"data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk\">",

@@ -57,7 +57,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         Some(limit) => last(&harness, &query, limit, &mut printer)?,
         None => print(&harness, &query, &mut printer)?,
     }
-    while args.follow {
+    if !args.follow {
+        return Ok(Outcome::Done);
+    }
+    loop {
         let now = harness.wait(cursor, Duration::from_secs(3600))?;
         if now == cursor {
             continue;
@@ -66,7 +69,6 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         cursor = now;
         print(&harness, &fresh, &mut printer)?;
     }
-    Ok(Outcome::Done)
 }
 
 fn print(harness: &Harness, query: &Query, printer: &mut Printer) -> Result<(), Failure> {

@@ -64,7 +64,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 }
 
 fn json(plan: &str, reading: &Reading) -> serde_json::Value {
-    diagnose::json(plan, &reading.revision.0, reading.plan.steps.len(), &reading.text, &reading.diagnostics)
+    diagnose::json(&reading.text, plan, &reading.revision.0, reading.plan.steps.len(), &reading.diagnostics)
 }
 
 fn explain(code: &str) -> Answer {
