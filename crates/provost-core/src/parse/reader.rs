@@ -120,8 +120,11 @@ impl<'t> Reader<'_, 't> {
 
     fn heading(&mut self, block: &mut Block<'t>, level: u8, underlined: bool) {
         let in_steps = matches!(self.part, Place::Steps | Place::Unread);
-        let name = heading::shown(&block.pieces);
-        let section = section_name(&name);
+        let section = match block.pieces.first() {
+            // A step's heading is no section, and there are many of them.
+            Some((_, piece)) if piece.starts_with(|c: char| c.is_ascii_digit()) => None,
+            Some(_) | None => section_name(&heading::shown(&block.pieces)),
+        };
         if underlined && in_steps && section.is_none() {
             return self.underlined(block);
         }
@@ -140,7 +143,7 @@ impl<'t> Reader<'_, 't> {
         if self.part == Place::Before {
             self.close_context();
             if self.plan.title.is_empty() && level == 1 {
-                self.plan.title = name;
+                self.plan.title = heading::shown(&block.pieces);
             }
         }
     }

@@ -514,8 +514,9 @@ impl Free {
                 built.push('\n');
             }
         }
-        let built = if built.contains('\r') { built.replace("\r\n", "\n") } else { built };
-        built.trim().to_string()
+        let mut built = if built.contains('\r') { built.replace("\r\n", "\n") } else { built };
+        built.truncate(built.trim_end().len());
+        if built.starts_with(char::is_whitespace) { built.trim_start().to_string() } else { built }
     }
 }
 

@@ -246,6 +246,10 @@ impl Look<'_> {
     }
 
     fn kind(&self, command: &Command) -> Kind {
+        // Most commands are none of these, and their words need not be unquoted.
+        if !matches!(self.name(command), "test" | "[" | "[[" | "find" | "ls" | "stat" | "grep" | "rg") {
+            return Kind::Real;
+        }
         let words = self.words(command);
         let has = |flags: &[&str]| words.iter().any(|word| flags.contains(&word.as_ref()));
         match words.first().map_or("", |word| word.as_ref()) {
