@@ -111,6 +111,7 @@ codes! {
     NonAscii = "P004" Warning "a character that may not be the one it looks like",
     HiddenHtml = "P005" Warning "HTML in a step",
     Empty = "P006" Error "the plan is empty",
+    Secret = "P007" Error "a secret in the plan",
 
     // Frontmatter.
     NoFrontmatter = "P010" Error "no frontmatter",

@@ -16,6 +16,8 @@ mod values;
 #[cfg(test)]
 mod tests;
 
+use crate::diagnostic::{Diagnostic, say};
+use crate::plan::Span;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -81,15 +83,27 @@ impl Redactor {
         }
     }
 
+    /// A plan goes into the log byte for byte, so a secret in it is the author's to take out.
+    pub fn diagnose(&self, text: &str) -> Vec<Diagnostic> {
+        self.find(text)
+            .iter()
+            .map(|found| say::secret(Span::new(found.start, found.end), found.kind))
+            .collect()
+    }
+
     fn round(&self, text: &str) -> Option<String> {
+        let found = self.find(text);
+        if found.is_empty() { None } else { Some(replaced(text, &found)) }
+    }
+
+    fn find(&self, text: &str) -> Vec<Found<'_>> {
         let mut found = Vec::new();
         self.known.find(text, &mut found);
         Self::likely(text, &mut found);
         if found.is_empty() {
-            return None;
+            return found;
         }
-        let found = outside(joined(found), &self.marks(text));
-        if found.is_empty() { None } else { Some(replaced(text, &found)) }
+        outside(joined(found), &self.marks(text))
     }
 
     /// Shapes and assignments, each asked only when one of its literals is there.

@@ -183,8 +183,11 @@ impl Harness {
     fn bind(&self, bytes: Vec<u8>) -> Reading {
         let (text, unreadable) = parse::bytes(&bytes);
         let text = text.into_owned();
-        let mut parsed = parse::plan(&text);
-        parsed.diagnostics.extend(unreadable);
+        // What is no text is shown, not read.
+        let parsed = match unreadable {
+            Some(diagnostic) => parse::Parsed { plan: Plan::default(), diagnostics: vec![diagnostic] },
+            None => parse::plan(&text),
+        };
         let law = law::digest(&text, &parsed.plan);
         let base = git::head(&self.place().workspace);
         let files = files::digests(&self.place().workspace, &named_files(&parsed.plan));
@@ -218,6 +221,7 @@ impl Harness {
         };
         let facts = survey::answer(&facts::questions(&reading.plan), &place);
         reading.diagnostics.extend(verify::plan(&reading.text, &reading.plan, &facts));
+        reading.diagnostics.extend(self.redactor().diagnose(&reading.text));
         reading.diagnostics.sort_by_key(|diagnostic| (diagnostic.span, diagnostic.code));
         Ok(reading)
     }

@@ -49,8 +49,12 @@ pub fn hidden_html(span: Span) -> D {
 }
 
 pub fn empty() -> D {
-    new(Code::Empty, Span::at(0), "the plan is empty")
-        .hint("Start with `provost new NAME`, or see docs/plan-format.md for the form.")
+    new(Code::Empty, Span::at(0), "the plan is empty").hint("docs/plan-format.md shows the form.")
+}
+
+pub fn secret(span: Span, kind: &str) -> D {
+    new(Code::Secret, span, format!("this looks like a secret ({kind})"))
+        .hint("Take it out: the text of a plan is kept in the log for ever. Let the step read it from its environment.")
 }
 
 // Frontmatter.
@@ -429,7 +433,7 @@ pub fn target_unknown(span: Span, target: &str, roles: &[&str], nearest: Option<
 
 pub fn no_targets(span: Span, target: &str) -> D {
     new(Code::NoTargets, span, format!("no agents are configured, so nobody answers for `{target}`"))
-        .hint(format!("Run `provost init`, or add [agents.{target}] to provost.toml."))
+        .hint(format!("Add [agents.{target}] to provost.toml."))
 }
 
 // What may be changed.

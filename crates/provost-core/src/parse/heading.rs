@@ -63,7 +63,8 @@ fn step(text: &str, pieces: &[(Span, CowStr<'_>)], number: StepNumber, span: Spa
     let title_start = skip(mark.span.end);
     let (title_end, needs, unread_needs) = depends_on(text, title_start, span.end);
     let title = title(text, pieces, title_start, title_end);
-    if title.is_empty() {
+    // Number signs alone close a heading as soon as a mark stands before them.
+    if title.trim_matches('#').trim().is_empty() {
         return Heading::Other { number: Some(number.0), fix: None };
     }
     let heading = StepHeading { number, title, span, mark, needs, unread_needs };

@@ -54,6 +54,10 @@ fn provocations() -> Vec<(Code, String)> {
         (Code::NonAscii, change("file:src/parser.rs", "file:src/pаrser.rs")),
         (Code::HiddenHtml, change("accept tabs.", "accept tabs. <!-- or not -->")),
         (Code::Empty, "\n \n".into()),
+        (
+            Code::Secret,
+            change("accept tabs.", concat!("accept tabs with gh", "p_abcdefghijklmnopqrstuvwxyz0123456789.")),
+        ),
         (Code::NoFrontmatter, GOOD[GOOD.find("# Teach").unwrap()..].into()),
         (Code::FrontmatterOpen, change("]\n---\n", "]\n")),
         (Code::FrontmatterInvalid, change("owner: me", "owner: me\nowner: you")),

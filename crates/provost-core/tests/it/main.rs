@@ -32,6 +32,7 @@ pub fn diagnose(text: &str, facts: impl Fn(&Plan) -> Facts) -> Vec<Diagnostic> {
     let facts = facts(&parsed.plan);
     let mut all = parsed.diagnostics;
     all.extend(verify::plan(text, &parsed.plan, &facts));
+    all.extend(provost_core::redact::Redactor::new([("", ""); 0]).diagnose(text));
     all
 }
 
