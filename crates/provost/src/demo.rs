@@ -67,7 +67,11 @@ fn after(harness: &Harness, folder: &Path) -> Result<(), Failure> {
     for line in terminal::audit(&audit).lines() {
         terminal::talk(&format!("  {line}"));
     }
-    let text = include_str!("demo/after.txt").replace("{folder}", &folder.display().to_string());
+    let program = std::env::current_exe().unwrap_or_default();
+    let bin = program.parent().unwrap_or(Path::new("")).display().to_string();
+    let text = include_str!("demo/after.txt")
+        .replace("{folder}", &folder.display().to_string())
+        .replace("{bin}", &bin);
     terminal::talk(&format!("\n{text}"));
     Ok(())
 }
