@@ -305,6 +305,12 @@ impl Harness {
         gate::trust(&self.state, digest)
     }
 
+    /// A person approves the revision they read; what was changed on the way is kept with it.
+    pub fn approve(&self, run: &Run, revision: Revision, by: String) -> Result<Run, Error> {
+        let modifications = self.last_changes(run)?;
+        self.human(HumanCommand::Approve { revision, by, modifications })
+    }
+
     /// The door for people.
     pub fn human(&self, command: HumanCommand) -> Result<Run, Error> {
         self.only_people()?;
@@ -459,8 +465,8 @@ impl Harness {
         Ok((run, !events.is_empty()))
     }
 
-    /// What the last rewrite of the law changed, for the person at the gate.
-    pub fn last_changes(&self) -> Result<Vec<String>, Error> {
+    /// What the rewrite that led to this revision changed, for the person at the gate.
+    pub fn last_changes(&self, run: &Run) -> Result<Vec<String>, Error> {
         let mut changes = Vec::new();
         let query = Query {
             names: vec!["PLAN_REWRITTEN".to_owned()],
@@ -469,7 +475,9 @@ impl Harness {
             ..Query::plan(self.id())
         };
         self.each(&query, &mut |sealed| {
-            if let Ok(Event::PlanRewritten { changes: found, .. }) = sealed.event() {
+            if let Ok(Event::PlanRewritten { changes: found, revision, .. }) = sealed.event()
+                && revision == run.revision
+            {
                 changes = found;
             }
             ControlFlow::Break(())

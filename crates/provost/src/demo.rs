@@ -7,7 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use provost_core::command::HumanCommand;
 use provost_core::run::Stage;
 use provost_engine::harness::{Access, Harness, Settings};
 
@@ -38,7 +37,7 @@ pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
         let revision = run.revision.clone();
         harness.request_approval()?;
         let by = format!("{} (by running the demo)", terminal::user());
-        harness.human(HumanCommand::Approve { revision, by, modifications: Vec::new() })?;
+        harness.approve(&run, revision, by)?;
     }
     let mut live = Live::new(global.json, &run);
     let (run, _) = harness.drive(1, &mut |run, sealed, event| live.event(run, sealed, event))?;

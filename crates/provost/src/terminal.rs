@@ -102,7 +102,7 @@ pub enum Gate {
 
 /// Shows the plan and hears what the person says. Silence is never an approval.
 pub fn gate(harness: &Harness, run: &Run, reading: &Reading, by: String) -> Result<Gate, Failure> {
-    let changes = harness.last_changes()?;
+    let changes = harness.last_changes(run)?;
     talk(&render::plan(run));
     if !reading.diagnostics.is_empty() {
         let name = &harness.place().name;
@@ -121,11 +121,7 @@ pub fn gate(harness: &Harness, run: &Run, reading: &Reading, by: String) -> Resu
     }
     let clean = |text: &str| harness.redactor().text(text).into_owned();
     match gate::hear(&said) {
-        Heard::Approval => {
-            let approve =
-                HumanCommand::Approve { revision: run.revision.clone(), by, modifications: Vec::new() };
-            Ok(Gate::Approved(Box::new(harness.human(approve)?)))
-        }
+        Heard::Approval => Ok(Gate::Approved(Box::new(harness.approve(run, run.revision.clone(), by)?))),
         Heard::Rejection(reason) => {
             let reason = if reason.is_empty() { "no reason given".to_owned() } else { clean(&reason) };
             harness.human(HumanCommand::Reject { reason, by })?;

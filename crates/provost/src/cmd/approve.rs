@@ -1,4 +1,3 @@
-use provost_core::command::HumanCommand;
 use provost_core::event::Revision;
 use provost_engine::harness::{Access, Harness};
 
@@ -55,8 +54,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answer {
     let (run, _) = harness.bring_up()?;
     // A prefix names the revision only if it is the one the plan has now.
-    let revision = if run.revision.is_named_by(typed) { run.revision } else { Revision(typed.to_owned()) };
-    let run = harness.human(HumanCommand::Approve { revision, by, modifications: Vec::new() })?;
+    let revision =
+        if run.revision.is_named_by(typed) { run.revision.clone() } else { Revision(typed.to_owned()) };
+    let run = harness.approve(&run, revision, by)?;
     if global.json {
         let approved = serde_json::json!({
             "plan": harness.id(), "stage": run.stage.word(), "revision": run.revision,

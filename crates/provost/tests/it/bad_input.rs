@@ -122,10 +122,18 @@ fn a_full_disk_loses_nothing() {
     let kept = env.provost(&["audit"]);
     std::fs::remove_file(&ballast).unwrap();
     let resumed = env.provost(&["run"]);
+    // The same disk, read-only: looking goes on, running does not.
+    let read_only = mount(&["-o", "remount,ro"]);
+    let looked = env.provost(&["status"]);
+    let again = env.provost(&["answer", "1", "retry"]);
     let _ = std::process::Command::new("umount").arg(env.state()).status();
     answer.exits(70);
     kept.exits(0);
     resumed.exits(0);
+    if read_only {
+        looked.exits(0);
+        assert!(again.exits(70).err.contains("read-only"));
+    }
 }
 
 #[test]

@@ -60,6 +60,11 @@ fn reject_ask_and_amend_lead_back_to_the_gate() {
     env.provost(&["amend", "--file", "better.md"]).exits(4);
     assert!(env.read("PLAN.md").contains("in out/2"));
     env.approve();
+    let approved = env.provost(&["log", "--event", "GATE_APPROVED", "--json"]).exits(0).lines();
+    assert!(
+        approved[0]["details"]["modifications"][0].as_str().unwrap().contains("step 2 task"),
+        "{approved:?}"
+    );
     env.provost(&["run"]).exits(0);
     let editor = env.folder().join("editor.sh");
     std::fs::write(&editor, "sed -i 's/# A plan/# A better plan/' \"$1\"\n").unwrap();
