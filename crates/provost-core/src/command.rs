@@ -5,9 +5,9 @@
 //!
 //! **Invariant:** no variant of [`AgentCommand`] carries a verdict.
 
-use crate::event::{Approver, AttemptEnd, Choice, NamedFile, Revision, Subject};
+use crate::event::{Approver, AttemptEnd, Choice, NamedFile, Probe, Revision, Subject};
 use crate::plan::StepNumber;
-use crate::verdict::Verdict;
+use crate::verdict::{Isolation, Verdict};
 
 /// What an agent may say. All of it is words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,14 @@ pub enum HarnessCommand {
     ApproveByPolicy {
         revision: Revision,
         by: Approver,
+    },
+    /// The self-test at the start of a run.
+    Attested {
+        level: Isolation,
+        require_red: bool,
+        probes: Vec<Probe>,
+        kernel: String,
+        bubblewrap: Option<String>,
     },
     /// An attempt is about to be dispatched.
     Start {

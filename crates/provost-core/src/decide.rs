@@ -15,7 +15,7 @@ use crate::parse;
 use crate::plan::{Needs, Plan, StepNumber};
 use crate::recover::{self, Failure};
 use crate::run::{PostState, Run, Stage, StepState};
-use crate::verdict::Verdict;
+use crate::verdict::{Outcome, Verdict};
 
 type Decision = Result<Vec<Event>, Refusal>;
 
@@ -129,7 +129,11 @@ fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by:
             let [failed, ended] = recover::fail(run, number, format!("aborted by {by}"));
             vec![answered, failed, ended]
         }
-        Choice::Confirm if confirming => vec![answered, passed(run, number, format!("confirmed by {by}"))],
+        Choice::Confirm if confirming => vec![answered, confirmed(run, number, &by)],
+        // It held, and only proved nothing: a person may say what it is worth.
+        Choice::Confirm if vacuous(run, number) && !note.trim().is_empty() => {
+            vec![answered, confirmed(run, number, &by)]
+        }
         Choice::Confirm => {
             return Err(Refusal::WrongChoice { choice: "confirm", instead: "retry, skip, abort or revise" });
         }
@@ -168,6 +172,9 @@ pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
             Ok(vec![Event::ApprovalRequested { plan_id, revision: run.revision.clone() }])
         }
         HarnessCommand::ApproveByPolicy { revision, by } => approve_by_policy(run, revision, by),
+        HarnessCommand::Attested { level, require_red, probes, kernel, bubblewrap } => {
+            Ok(vec![Event::IsolationAttested { level, require_red, probes, kernel, bubblewrap }])
+        }
         HarnessCommand::Start { step } => start(run, step),
         HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report } => {
             still_running(run, step, attempt)?;
@@ -268,12 +275,19 @@ fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
             let Some(StepState::Ended { attempt }) = run.step(number).map(|step| step.state.clone()) else {
                 return Err(Refusal::NotDue { what: format!("step {number}") });
             };
+            let verdict = doubted(run, number, verdict);
             let follows = if verdict.held() {
-                vec![passed(run, number, seen(&verdict))]
+                vec![passed(run, number, seen(run, number, &verdict), &verdict)]
             } else {
                 recover::after(run, number, attempt, &Failure::Verdict(&verdict))
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
+        }
+        Subject::Control(number) => {
+            if !run.ready().any(|ready| ready == number) {
+                return Err(Refusal::NotDue { what: format!("the control of step {number}") });
+            }
+            Ok(with_verdict(Some(number), subject, verdict, Vec::new()))
         }
         Subject::Precondition(number) => {
             if !run.ready().any(|ready| ready == number) {
@@ -294,6 +308,25 @@ fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
             Ok(with_verdict(None, subject, verdict, follows))
         }
     }
+}
+
+/// A pass that proves nothing is not a pass: where red is required, a contract that held before any
+/// work; anywhere, one that failed on this very tree a moment ago.
+fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdict {
+    let Some(step) = run.step(number).filter(|_| verdict.held()) else { return verdict };
+    let outcome = if run.require_red && step.held_before == Some(true) {
+        Outcome::Vacuous { reason: "it held before any work was done".to_owned() }
+    } else if step.verdict.as_ref().is_some_and(|before| same_tree_failed(before, &verdict)) {
+        Outcome::Flaky { reason: "it failed before on the same files".to_owned() }
+    } else {
+        return verdict;
+    };
+    Verdict { outcome, ..verdict }
+}
+
+fn same_tree_failed(before: &Verdict, now: &Verdict) -> bool {
+    let id = |verdict: &Verdict| verdict.tree.as_ref().map(|tree| tree.id.clone());
+    !before.held() && id(before).is_some() && id(before) == id(now)
 }
 
 /// A precondition does not hold: no attempt can help, a person must look.
@@ -320,7 +353,8 @@ fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_losses: u32)
     };
     let subject = Subject::Contract(number);
     if verdict.held() {
-        let follows = vec![passed(run, number, format!("{}, after the harness was lost", seen(&verdict)))];
+        let result = format!("{}, after the harness was lost", seen(run, number, &verdict));
+        let follows = vec![passed(run, number, result, &verdict)];
         return Ok(with_verdict(Some(number), subject, verdict, follows));
     }
     let mut follows = vec![Event::AttemptLost { step: number, attempt, cause: LossCause::Crash }];
@@ -339,13 +373,28 @@ fn end(run: &Run) -> Decision {
     Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary: run.summary() }])
 }
 
-/// The one place where a step passes.
-fn passed(run: &Run, step: StepNumber, result: String) -> Event {
-    Event::StepPassed { step, attempt: run.step(step).map_or(0, |step| step.attempts), result }
+fn vacuous(run: &Run, number: StepNumber) -> bool {
+    let verdict = run.step(number).and_then(|step| step.verdict.as_ref());
+    verdict.is_some_and(|verdict| matches!(verdict.outcome, Outcome::Vacuous { .. }))
 }
 
-fn seen(verdict: &Verdict) -> String {
-    format!("contract held ({}, {} ms)", verdict.isolation, verdict.duration_ms)
+/// The two ways for a step to pass: a verdict that held, and the word of a named person.
+fn passed(run: &Run, step: StepNumber, result: String, verdict: &Verdict) -> Event {
+    let tree = verdict.tree.as_ref().map(|tree| tree.id.clone());
+    Event::StepPassed { step, attempt: run.step(step).map_or(0, |step| step.attempts), result, tree }
+}
+
+fn confirmed(run: &Run, step: StepNumber, by: &str) -> Event {
+    let verdict = run.step(step).and_then(|step| step.verdict.as_ref());
+    let tree = verdict.and_then(|verdict| verdict.tree.as_ref()).map(|tree| tree.id.clone());
+    let result = format!("confirmed by {by}");
+    Event::StepPassed { step, attempt: run.step(step).map_or(0, |step| step.attempts), result, tree }
+}
+
+fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
+    let guard = run.step(step).is_some_and(|step| step.held_before == Some(true));
+    let worth = if guard { "; a guard: it held before the work too" } else { "" };
+    format!("contract held ({}, {} ms{worth})", verdict.isolation, verdict.duration_ms)
 }
 
 fn with_verdict(

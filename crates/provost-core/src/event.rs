@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::StepNumber;
-use crate::verdict::Verdict;
+use crate::verdict::{Isolation, Verdict};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "details")]
@@ -66,6 +66,20 @@ pub enum Event {
     #[serde(rename = "GATE_QUESTION_ASKED")]
     QuestionAsked { revision: Revision, question: String, by: String },
 
+    /// What this machine was seen to hold, by a self-test inside the very fence that is used.
+    #[serde(rename = "ISOLATION_ATTESTED")]
+    IsolationAttested {
+        level: Isolation,
+        /// A contract that held before any work was done proves nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        require_red: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        probes: Vec<Probe>,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        kernel: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bubblewrap: Option<String>,
+    },
     /// An attempt is about to be dispatched. Durable before the agent starts.
     #[serde(rename = "TASK_STARTED")]
     StepStarted { step: StepNumber, attempt: u32, target: String },
@@ -95,7 +109,14 @@ pub enum Event {
         verdict: Verdict,
     },
     #[serde(rename = "TASK_COMPLETED")]
-    StepPassed { step: StepNumber, attempt: u32, result: String },
+    StepPassed {
+        step: StepNumber,
+        attempt: u32,
+        result: String,
+        /// The tree the contract held on; the next step's base.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree: Option<String>,
+    },
     /// The step is over and did not pass.
     #[serde(rename = "TASK_FAILED")]
     StepFailed { step: StepNumber, error: String },
@@ -224,11 +245,22 @@ pub enum LossCause {
     Interrupt,
 }
 
+/// One thing the self-test tried, and whether the fence held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    pub name: String,
+    pub held: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+}
+
 /// Which check was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     Precondition(StepNumber),
+    /// The contract before any work, on the base: whether it can fail at all.
+    Control(StepNumber),
     Contract(StepNumber),
     Postcondition(u32),
 }
@@ -310,6 +342,7 @@ impl Event {
             | Event::Approved { .. }
             | Event::Rejected { .. }
             | Event::QuestionAsked { .. }
+            | Event::IsolationAttested { .. }
             | Event::LawChanged { .. }
             | Event::RunEnded { .. } => None,
         }
@@ -325,6 +358,7 @@ impl Event {
             Event::Approved { .. } => "GATE_APPROVED",
             Event::Rejected { .. } => "GATE_REJECTED",
             Event::QuestionAsked { .. } => "GATE_QUESTION_ASKED",
+            Event::IsolationAttested { .. } => "ISOLATION_ATTESTED",
             Event::StepStarted { .. } => "TASK_STARTED",
             Event::StepClaimed { .. } => "STEP_CLAIMED",
             Event::AttemptEnded { .. } => "ATTEMPT_ENDED",
@@ -360,6 +394,10 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     ("GATE_APPROVED", "A person, or a policy that names itself, approved exactly this revision."),
     ("GATE_REJECTED", "A person sent the plan back to draft."),
     ("GATE_QUESTION_ASKED", "A person parked the plan with a question; no policy approves it meanwhile."),
+    (
+        "ISOLATION_ATTESTED",
+        "What this machine was seen to hold, by a self-test inside the very fence that is used, at the start of a run.",
+    ),
     ("TASK_STARTED", "An attempt is about to be given to an agent. Durable before the agent starts."),
     ("STEP_CLAIMED", "The agent said something about its step. It is kept and never decides."),
     ("ATTEMPT_ENDED", "The agent's process is over. The judge has the word."),

@@ -200,7 +200,7 @@ pub struct Shell {
     pub command: String,
     /// The lines between the fences.
     pub body: Span,
-    /// All of these must be met; empty means `exit_code == 0`.
+    /// All of these must be met; `exit_code == 0` is meant where none speaks of the exit code.
     pub expectations: Vec<Spanned<Expectation>>,
 }
 

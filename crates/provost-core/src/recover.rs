@@ -66,6 +66,15 @@ pub fn after(run: &Run, step: StepNumber, attempt: u32, failure: &Failure<'_>) -
     ];
     let on_fail = run.on_fail(step);
     let failures = run.step(step).map_or(0, |step| step.failures) + 1;
+    // No attempt can make a check mean more, or stop it from changing its mind.
+    let hopeless = matches!(
+        failure,
+        Failure::Verdict(Verdict { outcome: Outcome::Vacuous { .. } | Outcome::Flaky { .. }, .. })
+    );
+    if hopeless {
+        events.push(Event::Escalated { step: Some(step), reason: message });
+        return events;
+    }
     if failures <= on_fail.retries {
         events.push(Event::RecoveryApplied {
             step,

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use crate::event::{AttemptEnd, Choice, Event, RunOutcome, Subject};
 use crate::plan::{Check, Contract, Needs};
 use crate::run::{PostState, Run, StepState};
+use crate::verdict::Outcome;
 
 /// The plan as it stands, for reading.
 pub fn plan(run: &Run) -> String {
@@ -116,12 +117,23 @@ pub fn event(run: &Run, event: &Event) -> Line {
     Line { symbol, step, total, words, told_elsewhere: told_elsewhere(event) }
 }
 
+/// A contract that fails before the work is what one hopes for.
+fn control(verdict: &crate::verdict::Verdict) -> String {
+    match &verdict.outcome {
+        Outcome::Held => {
+            "before the work the contract holds already: a guard, it proves no progress".to_owned()
+        }
+        outcome => format!("before the work the contract {outcome}, as it should"),
+    }
+}
+
 /// Events whose meaning another line of the same moment carries.
 fn told_elsewhere(event: &Event) -> bool {
     match event {
         Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
         Event::AttemptEnded { end, .. } => *end == AttemptEnd::Exited { exit_code: 0 },
-        Event::FailureDetected { .. } => true,
+        Event::Judged { subject: Subject::Control(_), verdict, .. } => !verdict.held(),
+        Event::FailureDetected { .. } | Event::IsolationAttested { .. } => true,
         _ => false,
     }
 }
@@ -140,6 +152,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
         }
         Event::Rejected { reason, by, .. } => (Symbol::Bad, format!("rejected by {by}: {reason}")),
         Event::QuestionAsked { question, by, .. } => (Symbol::Waiting, format!("{by} asks: {question}")),
+        Event::IsolationAttested { level, .. } => (Symbol::Note, format!("isolation {level}")),
         Event::StepStarted { attempt: 1, target, .. } => (Symbol::Begun, format!("given to {target}")),
         Event::StepStarted { attempt, target, .. } => {
             (Symbol::Begun, format!("given to {target}, attempt {attempt}"))
@@ -154,6 +167,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::Judged { subject, verdict, .. } => {
             let what = match subject {
                 Subject::Precondition(_) => "precondition".to_owned(),
+                Subject::Control(_) => return (Symbol::Note, control(verdict)),
                 Subject::Contract(_) => "contract".to_owned(),
                 Subject::Postcondition(number) => format!("postcondition {number}"),
             };

@@ -12,7 +12,7 @@ use crate::event::{Approver, Choice, Event, NamedFile, Revision, RunOutcome, Sub
 use crate::law;
 use crate::parse;
 use crate::plan::{Check, Mark, Needs, OnFail, Plan, StepNumber};
-use crate::verdict::{Excerpt, Verdict};
+use crate::verdict::{Excerpt, Isolation, Verdict};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
@@ -59,6 +59,11 @@ pub struct Run {
     pub requested: Option<Revision>,
     pub question: Option<String>,
     pub rejection: Option<(Revision, String)>,
+    /// The level the last run attested.
+    pub isolation: Option<Isolation>,
+    pub require_red: bool,
+    /// The tree the last step that passed left; the next step's base.
+    pub tree: Option<String>,
     steps: Vec<StepRun>,
     postconditions: Vec<PostState>,
     ready: Ready,
@@ -79,6 +84,8 @@ pub struct StepRun {
     /// What the agent said last.
     pub claim: Option<String>,
     pub precondition_held: bool,
+    /// Whether the contract held before any work was done, once that was looked at.
+    pub held_before: Option<bool>,
     digest: Hash,
 }
 
@@ -214,6 +221,11 @@ impl Run {
         }
     }
 
+    /// Checks run in a tree of the harness's own, so that there is a base to look at first.
+    pub fn has_clean_tree(&self) -> bool {
+        self.isolation.is_some_and(Isolation::has_clean_tree)
+    }
+
     /// The step's check is a person's word.
     pub fn confirmed_by_person(&self, number: StepNumber) -> bool {
         let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
@@ -269,6 +281,10 @@ impl Run {
                 self.stage = self.stage.min(Stage::Verified);
                 self.approved_by = None;
             }
+            Event::IsolationAttested { level, require_red, .. } => {
+                self.isolation = Some(*level);
+                self.require_red = *require_red;
+            }
             Event::StepStarted { step, attempt, .. } => {
                 self.stage = Stage::InProgress;
                 self.set_state(*step, StepState::Running { attempt: *attempt });
@@ -295,7 +311,12 @@ impl Run {
                 self.set_state(*step, StepState::Pending);
             }
             Event::Judged { subject, verdict, .. } => self.judged(*subject, verdict),
-            Event::StepPassed { step, .. } => self.set_state(*step, StepState::Passed),
+            Event::StepPassed { step, tree, .. } => {
+                self.set_state(*step, StepState::Passed);
+                if tree.is_some() {
+                    self.tree.clone_from(tree);
+                }
+            }
             Event::StepFailed { step, .. } => self.set_state(*step, StepState::Failed),
             Event::StepWaived { step, by, .. } => {
                 self.set_state(*step, StepState::Waived { by: by.clone() });
@@ -368,6 +389,11 @@ impl Run {
                     step.verdict = Some(remembered(verdict));
                 }
             }
+            Subject::Control(number) => {
+                if let Some(step) = self.step_mut(number) {
+                    step.held_before = Some(verdict.held());
+                }
+            }
             Subject::Contract(number) => {
                 if let Some(step) = self.step_mut(number) {
                     step.verdict = Some(remembered(verdict));
@@ -431,6 +457,7 @@ impl StepRun {
             verdict: None,
             claim: None,
             precondition_held: false,
+            held_before: None,
             digest,
         }
     }

@@ -28,7 +28,9 @@ impl Action {
     fn about(self) -> Option<StepNumber> {
         match self {
             Action::Dispatch { step } | Action::JudgeLost { step, .. } => Some(step),
-            Action::Judge { subject: Subject::Contract(step) | Subject::Precondition(step) } => Some(step),
+            Action::Judge {
+                subject: Subject::Contract(step) | Subject::Control(step) | Subject::Precondition(step),
+            } => Some(step),
             Action::Judge { subject: Subject::Postcondition(_) } | Action::End => None,
         }
     }
@@ -99,6 +101,11 @@ fn to_judge<'a>(run: &'a Run, in_hand: &'a InHand) -> impl Iterator<Item = Actio
 }
 
 fn open(run: &Run, step: StepNumber) -> Action {
+    // Whether the contract can fail is only to be seen before anybody has worked.
+    let unseen = run.step(step).is_some_and(|step| step.held_before.is_none() && step.attempts == 0);
+    if run.has_clean_tree() && unseen && !run.confirmed_by_person(step) {
+        return Action::Judge { subject: Subject::Control(step) };
+    }
     let gated = run.plan.step(step).is_some_and(|step| step.precondition.is_some());
     let held = run.step(step).is_some_and(|step| step.precondition_held);
     if gated && !held {

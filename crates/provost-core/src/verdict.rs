@@ -22,11 +22,46 @@ pub struct Verdict {
     pub stdout: Excerpt,
     #[serde(default, skip_serializing_if = "Excerpt::is_empty")]
     pub stderr: Excerpt,
+    /// What it ran against, where that was a tree of the harness's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Box<Tree>>,
+}
+
+/// The base a person approved, or what the steps before left of it, and what the agent put on top.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tree {
+    pub base: String,
+    /// The digest of the whole tree.
+    pub id: String,
+    /// The files taken over from the agent, deletions included; a long list is cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// What was not taken over, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
 }
 
 impl Verdict {
     pub fn held(&self) -> bool {
         matches!(self.outcome, Outcome::Held)
+    }
+
+    /// A check that never ran.
+    pub fn not_run(isolation: Isolation, reason: impl Into<String>) -> Self {
+        Self::bare(isolation, Outcome::NotRun { reason: reason.into() })
+    }
+
+    /// An outcome with nothing seen beside it.
+    pub fn bare(isolation: Isolation, outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            isolation,
+            duration_ms: 0,
+            unmet: Vec::new(),
+            stdout: Excerpt::default(),
+            stderr: Excerpt::default(),
+            tree: None,
+        }
     }
 }
 
@@ -113,6 +148,16 @@ pub enum Isolation {
     InPlace,
     #[serde(rename = "none")]
     None,
+}
+
+impl Isolation {
+    /// The check ran in a tree of the harness's own, made of the approved base.
+    pub fn has_clean_tree(self) -> bool {
+        match self {
+            Isolation::Clean | Isolation::Landlock | Isolation::Uid | Isolation::GuardClean => true,
+            Isolation::InPlace | Isolation::None => false,
+        }
+    }
 }
 
 impl fmt::Display for Isolation {

@@ -21,7 +21,7 @@ use provost_core::prompt::{self, Context};
 use provost_core::redact::Redactor;
 use provost_core::run::Run;
 use provost_core::schedule::Action;
-use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
+use provost_core::verdict::{Excerpt, Isolation, Verdict};
 use provost_host::agent::Work;
 use provost_host::config::Config;
 use provost_host::judge::{self, Court};
@@ -100,7 +100,7 @@ impl Site {
             Subject::Precondition(number) => {
                 (run.plan.step(number).and_then(|step| step.precondition.as_ref()), Some(number))
             }
-            Subject::Contract(number) => {
+            Subject::Contract(number) | Subject::Control(number) => {
                 (run.plan.step(number).and_then(|step| step.contract.as_ref()), Some(number))
             }
             Subject::Postcondition(number) => {
@@ -182,7 +182,7 @@ impl Site {
         lost: bool,
     ) -> Vec<Said> {
         let step = match subject {
-            Subject::Precondition(step) | Subject::Contract(step) => step,
+            Subject::Precondition(step) | Subject::Control(step) | Subject::Contract(step) => step,
             Subject::Postcondition(_) => StepNumber(0),
         };
         let verdict = match check {
@@ -238,14 +238,7 @@ impl Site {
 }
 
 fn not_run(reason: &str) -> Verdict {
-    Verdict {
-        outcome: Outcome::NotRun { reason: reason.to_owned() },
-        isolation: Isolation::InPlace,
-        duration_ms: 0,
-        unmet: Vec::new(),
-        stdout: Excerpt::default(),
-        stderr: Excerpt::default(),
-    }
+    Verdict::not_run(Isolation::InPlace, reason)
 }
 
 pub fn now() -> Timestamp {

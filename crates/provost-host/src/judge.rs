@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::plan::{Expectation, Shell, Stream};
-use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
+use provost_core::verdict::{Isolation, Outcome, Verdict};
 use regex::bytes::{Regex, RegexBuilder};
 
 use crate::Interrupted;
@@ -101,18 +101,22 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
         unmet,
         stdout: ended.stdout.excerpt(limit),
         stderr: ended.stderr.excerpt(limit),
+        tree: None,
     }
 }
 
 fn unmet_by(expected: &[Expected<'_>], exit_code: i32, ended: &Ended) -> Vec<String> {
-    if expected.is_empty() && exit_code != 0 {
-        return vec![Expectation::ExitIs(0).to_string()];
-    }
-    expected
+    let of_exit = |expected: &Expected<'_>| {
+        matches!(expected.written, Expectation::ExitIs(_) | Expectation::ExitIsNot(_))
+    };
+    // Nothing said about the exit code means 0: an output alone must not pass a command that failed.
+    let implied =
+        (exit_code != 0 && !expected.iter().any(of_exit)).then(|| Expectation::ExitIs(0).to_string());
+    let written = expected
         .iter()
         .filter(|expected| !expected.is_met(exit_code, ended))
-        .map(|expected| expected.written.to_string())
-        .collect()
+        .map(|expected| expected.written.to_string());
+    implied.into_iter().chain(written).collect()
 }
 
 /// An expectation, ready to be looked for.
@@ -161,14 +165,7 @@ fn is_found(pattern: &Regex, output: &Output) -> bool {
 }
 
 fn not_run(court: &Court<'_>, reason: String) -> Verdict {
-    Verdict {
-        outcome: Outcome::NotRun { reason },
-        isolation: court.isolation,
-        duration_ms: 0,
-        unmet: Vec::new(),
-        stdout: Excerpt::default(),
-        stderr: Excerpt::default(),
-    }
+    Verdict::not_run(court.isolation, reason)
 }
 
 /// An error and what caused it, in one line.

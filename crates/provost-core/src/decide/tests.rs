@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::plan::Plan;
 use crate::schedule::{self, InHand};
-use crate::verdict::{Excerpt, Isolation, Outcome};
+use crate::verdict::{Excerpt, Isolation, Outcome, Tree};
 
 /// Two steps in order, one retry each, and a postcondition.
 const TWO: &str = "\
@@ -54,6 +54,7 @@ fn verdict(outcome: Outcome) -> Verdict {
         unmet: Vec::new(),
         stdout: Excerpt::default(),
         stderr: Excerpt::whole("no such file"),
+        tree: None,
     }
 }
 
@@ -75,6 +76,8 @@ fn read(run: &Run, word: &str) -> Said {
         |outcome| HarnessCommand::Judged { subject: Subject::Postcondition(1), verdict: verdict(outcome) };
     let lost =
         |outcome| HarnessCommand::JudgedLost { step: step(), verdict: verdict(outcome), max_losses: 3 };
+    let control =
+        |outcome| HarnessCommand::Judged { subject: Subject::Control(step()), verdict: verdict(outcome) };
     let answer = |choice| HumanCommand::Answer { step: Some(step()), choice, note: String::new(), by: me() };
     let ended = |end| HarnessCommand::AttemptEnded {
         step: step(),
@@ -121,6 +124,24 @@ fn read(run: &Run, word: &str) -> Said {
         }
         "holds" => Said::Harness(contract(Outcome::Held)),
         "breaks" => Said::Harness(contract(Outcome::Broke { exit_code: 1 })),
+        // `holds-on 1 abc`: on the harness's own tree abc.
+        "holds-on" => Said::Harness(on_tree(contract(Outcome::Held), rest)),
+        "breaks-on" => Said::Harness(on_tree(contract(Outcome::Broke { exit_code: 1 }), rest)),
+        "attest" | "attest-red" => Said::Harness(HarnessCommand::Attested {
+            level: Isolation::Clean,
+            require_red: verb == "attest-red",
+            probes: Vec::new(),
+            kernel: String::new(),
+            bubblewrap: None,
+        }),
+        "control-holds" => Said::Harness(control(Outcome::Held)),
+        "control-breaks" => Said::Harness(control(Outcome::Broke { exit_code: 1 })),
+        "confirm-because" => Said::Human(HumanCommand::Answer {
+            step: Some(step()),
+            choice: Choice::Confirm,
+            note: "it guards the build".to_owned(),
+            by: me(),
+        }),
         "lost-held" => Said::Harness(lost(Outcome::Held)),
         "lost" => Said::Harness(lost(Outcome::Broke { exit_code: 1 })),
         "post-holds" => Said::Harness(post(Outcome::Held)),
@@ -128,6 +149,13 @@ fn read(run: &Run, word: &str) -> Said {
         "end" => Said::Harness(HarnessCommand::End),
         other => unreachable!("no word `{other}`"),
     }
+}
+
+fn on_tree(command: HarnessCommand, rest: &str) -> HarnessCommand {
+    let HarnessCommand::Judged { subject, verdict } = command else { unreachable!() };
+    let id = rest.split(' ').nth(1).unwrap_or_default().to_owned();
+    let tree = Tree { base: "base".to_owned(), id, files: Vec::new(), refused: Vec::new() };
+    HarnessCommand::Judged { subject, verdict: Verdict { tree: Some(Box::new(tree)), ..verdict } }
 }
 
 fn decide(run: &Run, said: Said) -> Decision {
@@ -408,6 +436,62 @@ fn an_interrupted_attempt_is_tried_again() {
             stuck 1 -> RECOVERY_ESCALATION
             revise 1 -> HUMAN_ANSWERED
             [draft] next: []
+        "#]],
+    );
+}
+
+#[test]
+fn with_a_tree_of_its_own_the_harness_looks_first_whether_the_contract_can_fail() {
+    approved_story(
+        "attest; control-breaks 1; start 1; ended 1; holds-on 1 abc; control-holds 2; start 2; ended 2; holds-on 2 abd",
+        expect![[r#"
+            attest -> ISOLATION_ATTESTED
+            control-breaks 1 -> CONTRACT_JUDGED
+            start 1 -> TASK_STARTED
+            ended 1 -> ATTEMPT_ENDED
+            holds-on 1 abc -> CONTRACT_JUDGED, TASK_COMPLETED
+            control-holds 2 -> CONTRACT_JUDGED
+            start 2 -> TASK_STARTED
+            ended 2 -> ATTEMPT_ENDED
+            holds-on 2 abd -> CONTRACT_JUDGED, TASK_COMPLETED
+            [in-progress] next: [Judge { subject: Postcondition(1) }]
+        "#]],
+    );
+}
+
+#[test]
+fn where_red_is_required_a_contract_that_held_before_the_work_passes_nothing() {
+    approved_story(
+        "attest-red; control-holds 1; start 1; ended 1; holds-on 1 abc; confirm 1; confirm-because 1",
+        expect![[r#"
+            attest-red -> ISOLATION_ATTESTED
+            control-holds 1 -> CONTRACT_JUDGED
+            start 1 -> TASK_STARTED
+            ended 1 -> ATTEMPT_ENDED
+            holds-on 1 abc -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
+            confirm 1 -> refused: `confirm` is no answer here: choose retry, skip, abort or revise
+            confirm-because 1 -> HUMAN_ANSWERED, TASK_COMPLETED
+            [in-progress] next: [Judge { subject: Control(StepNumber(2)) }]
+        "#]],
+    );
+}
+
+#[test]
+fn a_pass_on_files_that_failed_before_is_flaky_and_no_lottery() {
+    approved_story(
+        "attest; control-breaks 1; start 1; ended 1; breaks-on 1 abc; start 1; ended 1; holds-on 1 abc; confirm-because 1; retry 1",
+        expect![[r#"
+            attest -> ISOLATION_ATTESTED
+            control-breaks 1 -> CONTRACT_JUDGED
+            start 1 -> TASK_STARTED
+            ended 1 -> ATTEMPT_ENDED
+            breaks-on 1 abc -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_APPLIED
+            start 1 -> TASK_STARTED
+            ended 1 -> ATTEMPT_ENDED
+            holds-on 1 abc -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
+            confirm-because 1 -> refused: `confirm` is no answer here: choose retry, skip, abort or revise
+            retry 1 -> HUMAN_ANSWERED
+            [in-progress] next: [Dispatch { step: StepNumber(1) }]
         "#]],
     );
 }

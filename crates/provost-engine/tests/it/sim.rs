@@ -84,6 +84,7 @@ impl SimWorld {
             unmet: Vec::new(),
             stdout: Excerpt::default(),
             stderr: Excerpt::whole("evidence"),
+            tree: None,
         }
     }
 }
@@ -129,6 +130,7 @@ impl World for SimWorld {
             Action::Judge { subject } => {
                 let held = match subject {
                     Subject::Contract(step) => self.truth().done.contains(&step.0),
+                    Subject::Control(_) => false,
                     Subject::Precondition(_) => !self.with(|_, dice| dice.chance(10)),
                     Subject::Postcondition(_) => true,
                 };
