@@ -12,6 +12,7 @@ pub mod law;
 pub mod verdict;
 pub mod event;
 pub mod chain;
+pub mod proof;
 pub mod command;
 pub mod run;
 pub mod decide;

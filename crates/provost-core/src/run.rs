@@ -419,6 +419,7 @@ impl Run {
                     step.failures = 0;
                     step.losses = 0;
                     step.precondition_held = false;
+                    step.verdict = None;
                 }
                 self.set_state(number, StepState::Pending);
                 self.stage = Stage::InProgress;

@@ -38,6 +38,8 @@ pub enum Error {
     Store(#[from] provost_store::Error),
     #[error("the log of plan {plan} does not verify: {found}")]
     Broken { plan: provost_core::chain::PlanId, found: provost_core::chain::Break },
+    #[error("the log of plan {plan} is not the one that was proved: {finding}")]
+    Disproved { plan: provost_core::chain::PlanId, finding: String },
     #[error(transparent)]
     Unreadable(#[from] provost_core::chain::Unreadable),
     #[error("cannot {what} {}", .path.display())]

@@ -34,6 +34,7 @@ use crate::Error;
 use crate::drive::{self, Drive, Rest};
 use crate::gate::{self, Hearing};
 use crate::project::{self, Projector};
+use crate::prove::Prover;
 use crate::site::{self, Site};
 
 /// Where and for whom the harness works.
@@ -97,11 +98,15 @@ pub struct Audit {
     pub broken: Option<Break>,
     /// Steps whose passing does not rest on a verdict that held, or on a person's word.
     pub unfounded: Vec<String>,
+    /// Proofs that are not good, or do not fit the log.
+    pub disproved: Vec<String>,
+    /// The file of the proofs and the key to check them with, if there are any.
+    pub proofs: Option<(PathBuf, String)>,
 }
 
 impl Audit {
     pub fn sound(&self) -> bool {
-        self.broken.is_none() && self.unfounded.is_empty()
+        self.broken.is_none() && self.unfounded.is_empty() && self.disproved.is_empty()
     }
 }
 
@@ -412,6 +417,7 @@ impl Harness {
         let holder = Holder::here(format!("plan {}", self.id()), site::now());
         let _workspace = self.log.lease(&self.workspace_lease(), &holder)?;
         let lease = self.log.lease(&format!("plan {}", self.id()), &holder)?;
+        self.still_proved()?;
         let mut projector = Projector::new(&self.site, self.log.head(self.id())?.seq);
         self.catch_up(&mut projector)?;
         let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
@@ -429,6 +435,7 @@ impl Harness {
         };
         let (run, rest) = drive.run()?;
         projector.write(&run);
+        self.prover().write(&*self.log, self.id())?;
         judge::leave();
         Ok((run, rest))
     }
@@ -507,7 +514,27 @@ impl Harness {
             }
             ControlFlow::Continue(())
         })?;
-        Ok(Audit { head: auditor.head(), broken, unfounded: grounds.unfounded })
+        let prover = self.prover();
+        let key = prover.public_key().filter(|_| prover.file().exists());
+        Ok(Audit {
+            head: auditor.head(),
+            broken,
+            unfounded: grounds.unfounded,
+            disproved: prover.check(&*self.log, self.id())?,
+            proofs: key.map(|key| (prover.file().to_owned(), key.to_string())),
+        })
+    }
+
+    fn prover(&self) -> Prover {
+        Prover::new(&self.state, self.id())
+    }
+
+    /// A log that was rebuilt verifies, but does not fit the proofs that were given.
+    fn still_proved(&self) -> Result<(), Error> {
+        match self.prover().check(&*self.log, self.id())?.into_iter().next() {
+            Some(finding) => Err(Error::Disproved { plan: self.id().clone(), finding }),
+            None => Ok(()),
+        }
     }
 
     /// Replaces the plan file's text, if it is still the text that was read.

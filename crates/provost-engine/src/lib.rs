@@ -6,6 +6,7 @@ pub mod drive;
 pub mod site;
 pub mod project;
 pub mod gate;
+pub mod prove;
 pub mod harness;
 pub mod scripted;
 mod error;

@@ -89,7 +89,11 @@ fn code(failure: &Failure) -> u8 {
             Error::Store(
                 StoreError::Conflict { .. } | StoreError::Fenced { .. } | StoreError::LeaseHeld { .. },
             ) => REFUSED,
-            Error::Store(_) | Error::Unreadable(_) | Error::Broken { .. } | Error::Io { .. } => BROKEN,
+            Error::Store(_)
+            | Error::Unreadable(_)
+            | Error::Broken { .. }
+            | Error::Disproved { .. }
+            | Error::Io { .. } => BROKEN,
         },
     }
 }
@@ -119,7 +123,7 @@ fn hint(failure: &Failure) -> Option<String> {
             }
             Error::StateInWorkspace(_) => "Set PROVOST_STATE to a folder outside of the workspace.",
             Error::NoStateFolder => "Set PROVOST_STATE to a folder for the log.",
-            Error::Broken { .. } => {
+            Error::Broken { .. } | Error::Disproved { .. } => {
                 "`provost audit` shows where; nothing is run on a log that does not verify."
             }
             Error::Store(_)

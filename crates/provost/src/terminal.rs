@@ -237,6 +237,12 @@ pub fn audit(audit: &Audit) -> String {
     if audit.broken.is_none() && audit.unfounded.is_empty() {
         text.push_str("verdicts: every passed step rests on a verdict that held or a person's word\n");
     }
+    for finding in &audit.disproved {
+        text.push_str(&format!("proofs: {finding}\n"));
+    }
+    if let (Some((file, key)), true) = (&audit.proofs, audit.disproved.is_empty()) {
+        text.push_str(&format!("proofs: good, in {}, signed with key {key}\n", file.display()));
+    }
     for finding in &audit.unfounded {
         text.push_str(&format!("verdicts: {finding}\n"));
     }

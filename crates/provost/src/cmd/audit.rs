@@ -1,22 +1,37 @@
+use std::path::{Path, PathBuf};
+
 use provost_engine::harness::Access;
+use provost_engine::prove;
 use serde_json::json;
 
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Answer, Failure, Outcome};
 use crate::place::Global;
 use crate::terminal;
 
-/// Verify the log: the chain from its first event, and that every passed step rests on a verdict
+/// Verify the log: its chain, the verdict behind every passed step, and the signed proofs
+///
+/// With --proof and --key an envelope is checked by itself: no repository, no log, no state folder.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost audit                       the active plan
+  provost audit --proof FILE --key PUB   envelopes, one a line, with a public key or its file
   provost audit PLAN.md --json        for programs; exit code 70 when the log does not verify")]
 pub struct Args {
     /// A path, a name, or nothing for the active plan
     plan: Option<String>,
+    /// Check the envelopes in this file instead of a log
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "plan")]
+    proof: Option<PathBuf>,
+    /// The public key, or the file that holds it
+    #[arg(long, value_name = "PUB", requires = "proof")]
+    key: Option<String>,
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
+    if let (Some(proof), Some(key)) = (&args.proof, &args.key) {
+        return envelopes(global, proof, key);
+    }
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     let audit = harness.audit()?;
     if global.json {
@@ -27,10 +42,59 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             "head": audit.head.hash.to_string(),
             "broken": audit.broken.as_ref().map(ToString::to_string),
             "unfounded": audit.unfounded,
+            "disproved": audit.disproved,
+            "proofs": audit.proofs.as_ref().map(|(file, _)| file),
+            "key": audit.proofs.as_ref().map(|(_, key)| key),
         });
         terminal::print(&format!("{found}\n"))?;
     } else {
         terminal::print(&terminal::audit(&audit))?;
     }
     Ok(if audit.sound() { Outcome::Done } else { Outcome::Unsound })
+}
+
+/// Envelopes by themselves: what each says, or why it proves nothing.
+fn envelopes(global: &Global, proof: &Path, key: &str) -> Answer {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).map_err(|error| Failure::Usage {
+            message: format!("cannot read {}: {error}", path.display()),
+            hint: None,
+        })
+    };
+    let key = if Path::new(key).exists() { read(Path::new(key))? } else { key.to_owned() };
+    let mut sound = true;
+    let mut any = false;
+    for line in read(proof)?.lines().filter(|line| !line.trim().is_empty()) {
+        any = true;
+        let opened = prove::open(line, &key);
+        sound &= opened.is_ok();
+        let told = match (&opened, global.json) {
+            (Ok(statement), true) => json!({ "good": true, "statement": statement }).to_string(),
+            (Err(doubt), true) => json!({ "good": false, "why": doubt.to_string() }).to_string(),
+            (Ok(statement), false) => words(&statement.predicate),
+            (Err(doubt), false) => format!("NOT GOOD: {doubt}"),
+        };
+        terminal::print(&format!("{told}\n"))?;
+    }
+    Ok(if sound && any { Outcome::Done } else { Outcome::Unsound })
+}
+
+fn words(predicate: &serde_json::Value) -> String {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
+    let approver = text(&predicate["approver"]);
+    let revision: String = text(&predicate["revision"]).chars().take(12).collect();
+    match predicate["step"]["number"].as_u64() {
+        Some(step) => format!(
+            "good: step {step} ({}): {}; revision {revision} approved by {approver}",
+            text(&predicate["step"]["title"]),
+            text(&predicate["result"]),
+        ),
+        None => format!(
+            "good: plan {} is {}; revision {revision} approved by {approver}; log of {} events, head {}",
+            text(&predicate["title"]),
+            text(&predicate["stage"]),
+            predicate["log"]["seq"],
+            text(&predicate["log"]["hash"]),
+        ),
+    }
 }

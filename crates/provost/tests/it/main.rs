@@ -8,6 +8,7 @@ mod demo;
 mod follow;
 mod gate;
 mod kill;
+mod proof;
 mod run;
 mod terminal;
 mod tidy;

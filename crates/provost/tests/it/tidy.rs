@@ -72,6 +72,8 @@ fn the_edges_between_the_crates_are_as_drawn() {
 fn core_depends_on_nothing_that_touches_the_world() {
     let allowed = [
         "aho-corasick",
+        "base64",
+        "ed25519-dalek",
         "globset",
         "humantime",
         "pulldown-cmark",
@@ -102,6 +104,7 @@ fn a_step_passes_in_one_place_only() {
             }
         }
     }
+    built.dedup();
     assert_eq!(built, ["crates/provost-core/src/decide.rs"]);
 }
 
