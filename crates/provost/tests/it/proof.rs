@@ -60,7 +60,8 @@ fn an_independent_implementation_agrees() {
     let env = done();
     let audit = env.provost(&["audit", "--json"]).exits(0).json();
     let script = include_str!("proof.py");
-    let output = std::process::Command::new("python3")
+    let python = std::env::var_os("PROVOST_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let output = std::process::Command::new(python)
         .args(["-c", script, audit["proofs"].as_str().unwrap(), audit["key"].as_str().unwrap()])
         .output();
     match output {
