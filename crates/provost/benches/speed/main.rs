@@ -1,0 +1,64 @@
+//! How fast provost is, against what the same work costs without it.
+//!
+//! Every goal is a ratio: the floor (bare spawns, bare SQLite, bare Markdown) is measured beside the
+//! subject, in the same run and in turn with it. CPU time, counters and slopes decide; wall time is
+//! judged only where nothing else can be, and only on an idle machine.
+//!
+//! `cargo bench` runs all, `cargo bench -- NAME` those whose name holds NAME. `--large` takes ten
+//! million events, `--strict` ends with 1 when a goal is missed.
+
+mod append;
+mod children;
+mod events;
+mod measure;
+mod plans;
+mod queries;
+mod start;
+mod step;
+mod table;
+
+use std::process::ExitCode;
+
+use table::Table;
+
+/// What was asked for on the command line.
+pub struct Asked {
+    large: bool,
+    strict: bool,
+    names: Vec<String>,
+}
+
+type Goal = (&'static str, fn(&Asked, &mut Table));
+
+const GOALS: [Goal; 6] = [
+    ("plan", plans::measure),
+    ("start", start::measure),
+    ("append", append::measure),
+    ("contention", append::contention),
+    ("queries", queries::measure),
+    ("step", step::measure),
+];
+
+fn main() -> ExitCode {
+    let mut asked = Asked { large: false, strict: false, names: Vec::new() };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--large" => asked.large = true,
+            "--strict" => asked.strict = true,
+            // Cargo says this to every bench.
+            "--bench" => {}
+            role if role.starts_with("--as-") => return children::play(role, words.collect()),
+            name => asked.names.push(name.to_owned()),
+        }
+    }
+    let mut table = Table::begin();
+    for (name, measure) in GOALS {
+        if asked.names.is_empty() || asked.names.iter().any(|wanted| name.contains(wanted.as_str())) {
+            measure(&asked, &mut table);
+        }
+    }
+    let missed = table.end();
+    measure::leave();
+    ExitCode::from(u8::from(asked.strict && missed > 0))
+}

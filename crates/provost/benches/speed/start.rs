@@ -1,0 +1,73 @@
+//! Cold start (G20, goal 9): `--version` against a program that does nothing, `status` against one
+//! that opens the same log read-only.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Asked;
+use crate::measure::{folder, interleaved, time};
+use crate::step::Bed;
+use crate::table::{Kind, Row, Table};
+
+const PROVOST: &str = env!("CARGO_BIN_EXE_provost");
+const BATCH: usize = 3;
+const ROUNDS: usize = 100;
+
+pub fn measure(_: &Asked, table: &mut Table) {
+    let Some([noop, sqlite]) = floors() else {
+        return table.note("start", "the floor programs could not be built");
+    };
+    let bed = Bed::make(&folder("start"), 3, "/bin/true");
+    bed.run();
+    let log = bed.state.join("log.db");
+    let times = |program: &Path, args: &[&str]| {
+        for _ in 0..BATCH {
+            let mut command = Command::new(program);
+            command.args(args).env("PROVOST_STATE", &bed.state).current_dir(&bed.workspace);
+            let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+            assert!(status.is_ok_and(|status| status.success()), "{} {args:?}", program.display());
+        }
+    };
+    let provost = Path::new(PROVOST);
+    let log = log.to_string_lossy();
+    let [version, status, noop, again, sqlite] = interleaved(
+        ROUNDS,
+        [
+            &mut || times(provost, &["--version"]),
+            &mut || times(provost, &["status", "PLAN.md"]),
+            &mut || times(&noop, &[]),
+            &mut || times(&noop, &[]),
+            &mut || times(&sqlite, &[&log]),
+        ],
+    );
+    table.guard("no-op program against itself", again.cpu_over(&noop));
+    for (what, subject, floor, goal) in [
+        ("start: --version, against a no-op program", &version, &noop, 1.5),
+        ("start: status, against opening the log", &status, &sqlite, 2.0),
+    ] {
+        table.row(Row {
+            what,
+            subject: time(subject.cpu_median() / BATCH as f64),
+            floor: time(floor.cpu_median() / BATCH as f64),
+            figure: subject.cpu_over(floor),
+            unit: "×",
+            goal,
+            kind: Kind::Cpu,
+        });
+    }
+}
+
+/// Cargo builds no examples for a bench, so they are asked for here.
+fn floors() -> Option<[PathBuf; 2]> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "--examples", "--manifest-path"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(Path::new(PROVOST).parent()?.parent()?)
+        .status();
+    let folder = Path::new(PROVOST).parent()?.join("examples");
+    built
+        .is_ok_and(|status| status.success())
+        .then(|| ["floor_noop", "floor_sqlite"].map(|name| folder.join(name)))
+}
