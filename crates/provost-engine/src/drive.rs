@@ -45,6 +45,11 @@ pub enum Rest {
 impl<W: World> Drive<'_, W> {
     pub fn run(self) -> Result<(Run, Rest), Error> {
         let run = read(self.log, self.plan)?;
+        self.go_on(run)
+    }
+
+    /// From `run`, which was read from the log while the lease was held.
+    pub fn go_on(self, run: Run) -> Result<(Run, Rest), Error> {
         let mut state = Loop {
             drive: self,
             run,
@@ -76,21 +81,28 @@ impl<W: World> Drive<'_, W> {
 
 /// Reads a plan's whole log, and goes no further than it verifies.
 pub fn read(log: &dyn Log, plan: &PlanId) -> Result<Run, Error> {
+    retell(log, plan, &mut |_, _, _| {})
+}
+
+/// The same, and tells every event as a drive would.
+pub fn retell(
+    log: &dyn Log,
+    plan: &PlanId,
+    watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+) -> Result<Run, Error> {
     let mut run = Run::default();
     let mut auditor = Auditor::default();
     let mut bad = Ok(());
     log.read(&Query::plan(plan), &mut |sealed| {
-        let next = auditor.next(&sealed).map_err(|found| Error::Broken { plan: plan.clone(), found });
-        match next.and_then(|()| Ok(sealed.event()?)) {
-            Ok(event) => {
+        bad = auditor
+            .next(&sealed)
+            .map_err(|found| Error::Broken { plan: plan.clone(), found })
+            .and_then(|()| Ok(sealed.event()?))
+            .map(|event| {
                 run.apply(&event);
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                bad = Err(error);
-                ControlFlow::Break(())
-            }
-        }
+                watch(&run, &sealed, &event);
+            });
+        if bad.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     bad.map(|()| run)
 }

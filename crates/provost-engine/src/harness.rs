@@ -419,7 +419,10 @@ impl Harness {
         let lease = self.log.lease(&format!("plan {}", self.id()), &holder)?;
         self.still_proved()?;
         let mut projector = Projector::new(&self.site, self.log.head(self.id())?.seq);
-        self.catch_up(&mut projector)?;
+        // Lines that a crash kept from the progress file are told again.
+        let run = drive::retell(&*self.log, self.id(), &mut |run, sealed, event| {
+            projector.event(run, sealed, event);
+        })?;
         let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
             projector.event(run, sealed, event);
             projector.catch_up(run);
@@ -433,23 +436,11 @@ impl Harness {
             jobs: jobs.max(1),
             watch: &mut both,
         };
-        let (run, rest) = drive.run()?;
+        let (run, rest) = drive.go_on(run)?;
         projector.write(&run);
         self.prover().write(&*self.log, self.id())?;
         judge::leave();
         Ok((run, rest))
-    }
-
-    /// Lines that a crash kept from the progress file.
-    fn catch_up(&self, projector: &mut Projector<'_>) -> Result<(), Error> {
-        let mut run = Run::default();
-        self.each(&Query::plan(self.id()), &mut |sealed| {
-            if let Ok(event) = sealed.event() {
-                run.apply(&event);
-                projector.event(&run, &sealed, &event);
-            }
-            ControlFlow::Continue(())
-        })
     }
 
     pub fn each(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use provost_core::chain::{Hash, Sealed};
+use provost_core::chain::Sealed;
 use provost_core::event::Event;
 use provost_core::law;
 use provost_core::parse;
@@ -75,21 +75,25 @@ impl<'a> Projector<'a> {
 }
 
 /// Makes the plan file show where the run stands.
+///
+/// A file with the run's law differs from the text in the log by nothing but status and marks, so the
+/// marked text is made of that one, and a file that has not moved need not be parsed again.
 pub fn marks(site: &Site, run: &Run) -> Result<(), String> {
     let found = plan_file::read(&site.place.path).map_err(|error| error.to_string())?;
-    let Ok(text) = std::str::from_utf8(&found.bytes) else { return Ok(()) };
-    let plan = parse::plan(text).plan;
-    if run.law != Some(law::digest(text, &plan)) {
+    if !site.is_lawful(found.stamp, run) {
+        let Ok(text) = std::str::from_utf8(&found.bytes) else { return Ok(()) };
+        if run.law != Some(law::digest(text, &parse::plan(text).plan)) {
+            return Ok(());
+        }
+    }
+    let marked = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+    if marked.as_bytes() == found.bytes {
+        site.now_lawful(found.stamp, run);
         return Ok(());
     }
-    let marked = law::mark(text, &plan, run.stage.word(), |step| run.mark(step));
-    if marked == text {
-        site.now_lawful(found.stamp);
-        return Ok(());
-    }
-    match plan_file::replace(&site.place.path, &Hash::of(&found.bytes), marked.as_bytes()) {
+    match plan_file::replace(&site.place.path, &found.hash, marked.as_bytes()) {
         Ok(stamp) => {
-            site.now_lawful(stamp);
+            site.now_lawful(stamp, run);
             Ok(())
         }
         // Somebody is editing: their bytes win.

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use provost_core::chain::{PlanId, Timestamp};
+use provost_core::chain::{Hash, PlanId, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand};
 use provost_core::event::{AttemptEnd, Subject};
 use provost_core::law::{self, Law};
@@ -41,8 +41,8 @@ pub struct Site {
     /// How the scripted agent is started: this program with a hidden subcommand.
     pub launcher: Vec<OsString>,
     pub stop: Arc<AtomicBool>,
-    /// The plan file as it was when its law was last found to be the approved one.
-    lawful: Mutex<Option<Stamp>>,
+    /// The plan file as it was when its law was last found to be this one.
+    lawful: Mutex<Option<(Stamp, Hash)>>,
 }
 
 /// A deed to be done.
@@ -64,9 +64,16 @@ impl Site {
         Self { place, id, config, redactor, launcher, stop, lawful: Mutex::new(None) }
     }
 
-    /// The plan file is ours and says what was approved: no need to read it again until it moves.
-    pub fn now_lawful(&self, stamp: Stamp) {
-        *self.lawful.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(stamp);
+    /// The plan file holds the run's law: no need to read it again until it moves.
+    pub fn now_lawful(&self, stamp: Stamp, run: &Run) {
+        let mut lawful = self.lawful.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *lawful = run.law.map(|law| (stamp, law));
+    }
+
+    /// The plan file has not moved since it was found to hold the run's law.
+    pub fn is_lawful(&self, stamp: Stamp, run: &Run) -> bool {
+        let lawful = *self.lawful.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        lawful.is_some_and(|(known, law)| known == stamp && run.law == Some(law))
     }
 
     fn tag(&self, step: StepNumber, attempt: u32) -> String {
@@ -254,9 +261,8 @@ impl World for Site {
     }
 
     fn law_changes(&self, run: &Run) -> Option<Vec<String>> {
-        let known = *self.lawful.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         match plan_file::stamp(&self.place.path) {
-            Ok(stamp) if known == Some(stamp) => return None,
+            Ok(stamp) if self.is_lawful(stamp, run) => return None,
             Ok(_) => {}
             Err(error) => return Some(vec![error.to_string()]),
         }
@@ -267,7 +273,7 @@ impl World for Site {
         let text = String::from_utf8_lossy(&found.bytes);
         let plan = parse::plan(&text).plan;
         if run.law == Some(law::digest(&text, &plan)) {
-            self.now_lawful(found.stamp);
+            self.now_lawful(found.stamp, run);
             return None;
         }
         let approved = Law { text: &run.text, plan: &run.plan, base: None, files: &[] };

@@ -46,7 +46,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         Passage::Open(run) => run,
         Passage::Closed(outcome) => return Ok(outcome),
     };
-    drive(global, &harness, &run, usize::from(args.jobs))
+    if !global.json {
+        terminal::talk(&terminal::isolation_line());
+    }
+    let live = Live::new(global.json, &run);
+    // The drive reads the log for itself; a large plan need not be held three times.
+    drop((run, reading));
+    drive(&harness, live, usize::from(args.jobs))
 }
 
 enum Passage {
@@ -81,11 +87,7 @@ fn gate(harness: &Harness, run: Run, reading: &provost_engine::harness::Reading)
     })
 }
 
-fn drive(global: &Global, harness: &Harness, run: &Run, jobs: usize) -> Answer {
-    if !global.json {
-        terminal::talk(&terminal::isolation_line());
-    }
-    let mut live = Live::new(global.json, run);
+fn drive(harness: &Harness, mut live: Live, jobs: usize) -> Answer {
     let (run, rest) = harness.drive(jobs, &mut |run, sealed, event| live.event(run, sealed, event))?;
     live.end();
     match rest {
