@@ -1,7 +1,7 @@
 //! The embedded log: one SQLite file in the state folder, beside a lock file and the leases.
 //!
-//! Writers queue at `log.lock`, because SQLite's own busy time-out starves one of two writers; the
-//! opening of it after each commit is what wakes the followers. Readers never wait.
+//! Writers queue at `log.lock`, because SQLite's own busy time-out starves one of two writers; a
+//! read of it after each commit is what wakes the followers. Readers never wait.
 //!
 //! **Invariant:** a commit is synced before `append` returns (WAL, synchronous=FULL).
 //! **Invariant:** the head of a chain is its last event, found by index; there is no second truth.
@@ -9,14 +9,14 @@
 use std::fs::{self, File};
 use std::io;
 use std::ops::ControlFlow;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use provost_core::chain::{Hash, Head, PlanId, Sealed, seal};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
 
@@ -62,7 +62,9 @@ impl Sqlite {
             .mode(0o700)
             .create(folder)
             .map_err(|source| Error::io(folder, "make the state folder", source))?;
-        let gate = private(&folder.join("log.lock"))?;
+        let lock = folder.join("log.lock");
+        let gate = private(&lock)?;
+        with_a_byte(&gate).map_err(|source| Error::io(&lock, "write a file of the log", source))?;
         // SQLite gives its other files the mode of this one.
         private(&path)?;
         let log = Self::with(path, Access::Write, Some(gate));
@@ -191,28 +193,26 @@ impl Sqlite {
 
     /// One write transaction: alone in this process and among all others, committed if `write` is
     /// well. Followers are woken when the commit can be seen, not before.
-    fn writing<T>(&self, write: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    fn writing<T>(&self, write: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
         if self.access != Access::Write {
             return Err(Error::ReadOnly { path: self.path.clone() });
         }
         let turn = self.turn()?;
         let value = self.connected(|connection| {
-            let transaction = connection
-                .transaction_with_behavior(TransactionBehavior::Immediate)
-                .map_err(self.failed("begin to write to the log"))?;
-            let value = write(&transaction)?;
-            transaction.commit().map_err(self.failed("commit to the log"))?;
-            Ok(value)
+            // Cached, which rusqlite's own transactions are not.
+            say(connection, "BEGIN IMMEDIATE").map_err(self.failed("begin to write to the log"))?;
+            let written = write(connection).and_then(|value| {
+                say(connection, "COMMIT").map_err(self.failed("commit to the log"))?;
+                Ok(value)
+            });
+            if written.is_err() && !connection.is_autocommit() {
+                let _ = say(connection, "ROLLBACK");
+            }
+            written
         })?;
-        self.ring();
+        turn.ring();
         drop(turn);
         Ok(value)
-    }
-
-    /// Opening a file dirties nothing, so that the next sync has no more to write. A follower that
-    /// misses this looks again within a second: not worth failing a commit that is done.
-    fn ring(&self) {
-        let _ = File::open(self.bell());
     }
 
     /// Waits for this process's turn at `log.lock`.
@@ -230,6 +230,16 @@ impl Sqlite {
 }
 
 struct Turn<'a>(MutexGuard<'a, Option<File>>);
+
+impl Turn<'_> {
+    /// Reading a byte dirties nothing, so that the next sync has no more to write. A follower that
+    /// misses this looks again within a second: not worth failing a commit that is done.
+    fn ring(&self) {
+        if let Some(file) = self.0.as_ref() {
+            let _ = file.read_at(&mut [0], 0);
+        }
+    }
+}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -452,6 +462,15 @@ fn private(path: &Path) -> Result<File, Error> {
         .mode(0o600)
         .open(path)
         .map_err(|source| Error::io(path, "open a file of the log", source))
+}
+
+/// Followers hear it read, and of an empty file there is nothing to read.
+fn with_a_byte(bell: &File) -> io::Result<()> {
+    if bell.metadata()?.len() == 0 { bell.write_all_at(b"\n", 0) } else { Ok(()) }
+}
+
+fn say(connection: &Connection, word: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(word)?.execute([]).map(drop)
 }
 
 /// A file address that tells SQLite the file cannot change.

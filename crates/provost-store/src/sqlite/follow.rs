@@ -1,6 +1,6 @@
 //! Waits for the next event without asking again and again.
 //!
-//! After every commit `log.lock` is opened once more, in any process; inotify tells us of it.
+//! After every commit a byte of `log.lock` is read, in any process; inotify tells us of it.
 //! The write-ahead log itself would tell too early, before the commit can be seen.
 
 use std::os::fd::OwnedFd;
@@ -72,7 +72,7 @@ fn wait_with(
 
 fn watch(bell: &Path) -> Option<OwnedFd> {
     let watch = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC).ok()?;
-    inotify::add_watch(&watch, bell, inotify::WatchFlags::OPEN).ok()?;
+    inotify::add_watch(&watch, bell, inotify::WatchFlags::ACCESS).ok()?;
     Some(watch)
 }
 
