@@ -67,7 +67,7 @@ pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted
 fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<Ended, NotStarted> {
     let args = ["--noprofile", "--norc", "-c", &shell.command].map(OsString::from);
     process::run(Spawn {
-        program: surroundings.bash(),
+        program: surroundings::bash(),
         args: &args,
         cwd: court.workspace,
         env: surroundings.environment(),

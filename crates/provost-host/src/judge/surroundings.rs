@@ -1,8 +1,8 @@
 //! The environment of a check: nothing the agent could have prepared.
 //!
 //! Set: `PATH` (what the harness was started with, less relative entries and the workspace), `HOME` and
-//! `TMPDIR` (empty, and emptied afterwards), `LANG=C.UTF-8`, `TERM=dumb`, `CI=true` (tools ask nobody,
-//! open nothing and rewrite no snapshots), and where installed toolchains live, for tools on `PATH` that
+//! `TMPDIR` (empty, and emptied afterwards), `LC_CTYPE=C.UTF-8`, `SHELL`, `TERM=dumb`, `CI=true` (tools ask
+//! nobody, open nothing and rewrite no snapshots), and where installed toolchains live, for tools on `PATH` that
 //! find themselves through `HOME`. Everything else is absent: no `LD_*`, `BASH_ENV`, `PYTHON*`, `GIT_*`.
 
 use std::collections::HashMap;
@@ -43,15 +43,15 @@ impl Surroundings {
     pub fn environment(&self) -> &[(OsString, OsString)] {
         &self.environment
     }
+}
 
-    /// The system's own, before any that `PATH` might hold.
-    pub fn bash(&self) -> &'static OsStr {
-        static BASH: OnceLock<&OsStr> = OnceLock::new();
-        BASH.get_or_init(|| {
-            let usual = ["/usr/bin/bash", "/bin/bash"].into_iter().find(|path| Path::new(path).is_file());
-            OsStr::new(usual.unwrap_or("bash"))
-        })
-    }
+/// The system's own, before any that `PATH` might hold.
+pub fn bash() -> &'static OsStr {
+    static BASH: OnceLock<&OsStr> = OnceLock::new();
+    BASH.get_or_init(|| {
+        let usual = ["/usr/bin/bash", "/bin/bash"].into_iter().find(|path| Path::new(path).is_file());
+        OsStr::new(usual.unwrap_or("bash"))
+    })
 }
 
 type Variables = Arc<Vec<(OsString, OsString)>>;
@@ -79,7 +79,10 @@ fn work_out(workspace: &Path) -> Vec<(OsString, OsString)> {
     let kept = env::split_paths(&path).filter(|folder| is_outside(folder));
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), env::join_paths(kept).unwrap_or_else(|_| "/usr/bin:/bin".into())),
-        ("LANG".into(), "C.UTF-8".into()),
+        // UTF-8 and otherwise the C locale, as `LANG=C.UTF-8` is, without a dozen files to open each time.
+        ("LC_CTYPE".into(), "C.UTF-8".into()),
+        // Bash would ask the user database for it.
+        ("SHELL".into(), bash().into()),
         ("TERM".into(), "dumb".into()),
         ("CI".into(), "true".into()),
     ];

@@ -194,7 +194,7 @@ fn the_environment_of_a_check_is_the_harnesss_own() {
     let verdict = judge("true; env | sed 's/=.*//' | sort | tr '\\n' ' '; exit 1", &[]);
     assert_eq!(
         verdict.stdout.head.trim(),
-        "CI HOME LANG PATH PROVOST_ATTEMPT PWD SHLVL TERM TMPDIR _",
+        "CI HOME LC_CTYPE PATH PROVOST_ATTEMPT PWD SHELL SHLVL TERM TMPDIR _",
         "{verdict:?}"
     );
 }
