@@ -124,7 +124,9 @@ fn hostile(table: &mut Table) {
                 &mut || {
                     black_box((0..4).map(|_| work(&small)).sum::<usize>());
                 },
-                &mut || drop(black_box(work(&large))),
+                &mut || {
+                    black_box(work(&large));
+                },
             ],
         );
         (large.cpu_over(&small) * 4.0, small.cpu_median() / 4.0, large.cpu_median())

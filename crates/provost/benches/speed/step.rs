@@ -150,8 +150,8 @@ impl Floor {
             // The environment the judge gives to a check.
             let mut check = Command::new("/bin/bash");
             check.args(["--noprofile", "--norc", "-c", "true"]).env_clear();
-            check.envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("TERM", "dumb")]);
-            check.envs([("HOME", "/nowhere"), ("TMPDIR", "/tmp"), ("CI", "true")]);
+            check.envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_CTYPE", "C.UTF-8"), ("TERM", "dumb")]);
+            check.envs([("HOME", "/nowhere"), ("TMPDIR", "/tmp"), ("CI", "true"), ("SHELL", "/bin/bash")]);
             spawn(&mut check);
             self.log.decide().expect("a commit");
         }
