@@ -22,10 +22,11 @@ pub fn decision(step: u32) -> [Event; 3] {
         unmet: Vec::new(),
         stdout: Excerpt::default(),
         stderr: Excerpt::default(),
+        tree: None,
     };
     [
         Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict },
-        Event::StepPassed { step: this, attempt: 1, result: "held".to_owned() },
+        Event::StepPassed { step: this, attempt: 1, result: "held".to_owned(), tree: None },
         Event::StepStarted { step: next, attempt: 1, target: "coder".to_owned() },
     ]
 }
