@@ -20,8 +20,6 @@ mod reader;
 mod step;
 mod values;
 
-pub use frontmatter::{KEYS as FRONTMATTER_KEYS, STATUSES};
-
 /// More than this is not a plan that somebody read.
 pub const LARGEST_BYTES: usize = 16 * 1024 * 1024;
 

@@ -10,6 +10,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// The keys a plan's frontmatter knows.
+pub const FRONTMATTER_KEYS: [&str; 5] = ["type", "status", "owner", "depends_on", "touches"];
+/// The words `status` may be; the harness writes it.
+pub const STATUSES: [&str; 6] = ["draft", "verified", "approved", "in-progress", "done", "failed"];
+
 /// A range of bytes in the plan's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 use provost_core::run::Stage;
 use provost_engine::harness::{Access, Harness, Settings};
 
-use crate::outcome::{Answer, Failure, Outcome};
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal::{self, Live};
 

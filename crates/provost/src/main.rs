@@ -3,6 +3,7 @@
 mod cmd;
 mod demo;
 mod diagnose;
+mod failure;
 mod outcome;
 mod place;
 mod terminal;

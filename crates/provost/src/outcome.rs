@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use provost_engine::Error;
 
+use crate::failure::Failure;
 use crate::terminal;
 
 pub const FAILED: u8 = 1;
@@ -30,27 +31,6 @@ pub enum Outcome {
 
 /// What a command answers.
 pub type Answer = Result<Outcome, Failure>;
-
-/// What stops a command.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    #[error(transparent)]
-    Engine(#[from] Error),
-    #[error("{message}")]
-    Usage { message: String, hint: Option<String> },
-    #[error("cannot {what}")]
-    Io {
-        what: String,
-        #[source]
-        source: std::io::Error,
-    },
-}
-
-impl Failure {
-    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Failure::Usage { message: message.into(), hint: Some(hint.into()) }
-    }
-}
 
 pub fn conclude(answer: Answer) -> ExitCode {
     ExitCode::from(match answer {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use provost_engine::harness::{self, Access, Harness, Settings};
 
-use crate::outcome::Failure;
+use crate::failure::Failure;
 
 /// The options every command has.
 #[derive(clap::Args, Clone, Debug)]

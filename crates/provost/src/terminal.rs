@@ -15,7 +15,7 @@ use provost_core::run::Run;
 use provost_engine::harness::{Audit, Harness, Reading};
 
 use crate::diagnose;
-use crate::outcome::Failure;
+use crate::failure::Failure;
 
 /// Data.
 pub fn print(text: &str) -> Result<(), Failure> {

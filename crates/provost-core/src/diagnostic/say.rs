@@ -5,8 +5,7 @@
 
 use super::{Code, Diagnostic};
 use crate::near;
-use crate::parse::{FRONTMATTER_KEYS, STATUSES};
-use crate::plan::{Span, StepNumber};
+use crate::plan::{FRONTMATTER_KEYS, STATUSES, Span, StepNumber};
 
 type D = Diagnostic;
 

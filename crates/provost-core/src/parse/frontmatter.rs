@@ -12,10 +12,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::diagnostic::say;
 use crate::parse::Sink;
-use crate::plan::{Plan, Span, Spanned};
-
-pub const KEYS: [&str; 5] = ["type", "status", "owner", "depends_on", "touches"];
-pub const STATUSES: [&str; 6] = ["draft", "verified", "approved", "in-progress", "done", "failed"];
+use crate::plan::{Plan, STATUSES, Span, Spanned};
 
 type Yaml<T> = serde_saphyr::Spanned<T>;
 

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use provost_engine::harness::{Access, Harness, Reading};
 
 use crate::diagnose;
-use crate::outcome::{Answer, Failure, Outcome};
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal::{self, Gate};
 

@@ -3,7 +3,8 @@ use provost_core::event::Choice;
 use provost_core::plan::StepNumber;
 use provost_engine::harness::Access;
 
-use crate::outcome::{Answer, Failure, Outcome};
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
 

@@ -1,7 +1,8 @@
 use provost_core::event::Revision;
 use provost_engine::harness::{Access, Harness};
 
-use crate::outcome::{Answer, Failure, Outcome};
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal::{self, Gate};
 

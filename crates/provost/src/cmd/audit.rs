@@ -4,7 +4,8 @@ use provost_engine::harness::Access;
 use provost_engine::prove;
 use serde_json::json;
 
-use crate::outcome::{Answer, Failure, Outcome};
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
 

@@ -8,7 +8,8 @@ use provost_core::run::Run;
 use provost_engine::Query;
 use provost_engine::harness::{Access, Harness};
 
-use crate::outcome::{Answer, Failure, Outcome};
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
 

@@ -2,7 +2,8 @@ use provost_core::run::{Run, Stage};
 use provost_engine::drive::Rest;
 use provost_engine::harness::{Access, Harness};
 
-use crate::outcome::{Answer, Failure, Outcome};
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal::{self, Gate, Live};
 

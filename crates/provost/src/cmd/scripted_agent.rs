@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
-use crate::outcome::{Answer, Failure};
+use crate::failure::Failure;
+use crate::outcome::Answer;
 
 /// Replay a written script as an agent (started by the harness)
 #[derive(clap::Args, Debug)]

@@ -2,7 +2,8 @@ use provost_core::diagnostic;
 use provost_engine::harness::{Access, Reading};
 
 use crate::diagnose;
-use crate::outcome::{Answer, Failure, Outcome};
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
 
