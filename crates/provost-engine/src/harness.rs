@@ -12,29 +12,27 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::chain::{Auditor, Break, Head, PlanId, Sealed};
+use provost_core::chain::{Hash, PlanId, Sealed};
 use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use provost_core::decide;
-use provost_core::diagnostic::{Diagnostic, Severity};
-use provost_core::event::{Event, NamedFile, Revision};
-use provost_core::facts;
+use provost_core::event::{Event, Revision};
 use provost_core::law::{self, Law};
-use provost_core::parse;
-use provost_core::plan::{Check, Plan, Step};
+use provost_core::plan::Step;
 use provost_core::redact::{self, Redactor};
 use provost_core::run::{Run, Stage};
 use provost_core::verdict::Isolation;
-use provost_core::{shell, verify};
 use provost_host::config::{self, Config, Demand};
 use provost_host::plan_file::{self, PlanPlace};
-use provost_host::{files, git, judge, process, survey};
+use provost_host::{judge, process};
 use provost_store::{Append, Cursor, Entry, Holder, Log, Memory, Query, Sqlite};
 
 use crate::Error;
+use crate::audit::{self, Audit};
 use crate::drive::{self, Drive, Rest};
 use crate::gate::{self, Hearing};
 use crate::project::{self, Projector};
 use crate::prove::Prover;
+use crate::reading::Reading;
 use crate::site::{self, Site};
 
 /// Where and for whom the harness works.
@@ -63,51 +61,6 @@ pub struct Harness {
     log: Box<dyn Log>,
     site: Site,
     state: PathBuf,
-}
-
-/// The plan file as it stands.
-#[derive(Clone, Debug)]
-pub struct Reading {
-    pub text: String,
-    pub plan: Plan,
-    pub revision: Revision,
-    pub base: Option<String>,
-    pub files: Vec<NamedFile>,
-    pub diagnostics: Vec<Diagnostic>,
-}
-
-impl Reading {
-    pub fn errors(&self) -> bool {
-        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
-    }
-
-    pub fn warnings(&self) -> u32 {
-        let warning = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Warning;
-        self.diagnostics.iter().filter(warning).count() as u32
-    }
-
-    fn law(&self) -> Law<'_> {
-        Law { text: &self.text, plan: &self.plan, base: self.base.as_deref(), files: &self.files }
-    }
-}
-
-/// What an audit found.
-#[derive(Clone, Debug)]
-pub struct Audit {
-    pub head: Head,
-    pub broken: Option<Break>,
-    /// Steps whose passing does not rest on a verdict that held, or on a person's word.
-    pub unfounded: Vec<String>,
-    /// Proofs that are not good, or do not fit the log.
-    pub disproved: Vec<String>,
-    /// The file of the proofs and the key to check them with, if there are any.
-    pub proofs: Option<(PathBuf, String)>,
-}
-
-impl Audit {
-    pub fn sound(&self) -> bool {
-        self.broken.is_none() && self.unfounded.is_empty() && self.disproved.is_empty()
-    }
 }
 
 /// The user's state folder, outside every workspace.
@@ -182,53 +135,17 @@ impl Harness {
     /// The plan file as it stands, parsed and bound to its surroundings, not yet verified.
     pub fn read(&self) -> Result<Reading, Error> {
         let found = plan_file::read(&self.place().path)?;
-        Ok(self.bind(found.bytes))
-    }
-
-    fn bind(&self, bytes: Vec<u8>) -> Reading {
-        let (text, unreadable) = parse::bytes(&bytes);
-        let text = text.into_owned();
-        // What is no text is shown, not read.
-        let parsed = match unreadable {
-            Some(diagnostic) => parse::Parsed { plan: Plan::default(), diagnostics: vec![diagnostic] },
-            None => parse::plan(&text),
-        };
-        let law = law::digest(&text, &parsed.plan);
-        let base = git::head(&self.place().workspace);
-        let files = files::digests(&self.place().workspace, &named_files(&parsed.plan));
-        Reading {
-            revision: law::revision(law, base.as_deref(), &files),
-            text,
-            plan: parsed.plan,
-            base,
-            files,
-            diagnostics: parsed.diagnostics,
-        }
+        Ok(Reading::of(&self.site, &found.bytes))
     }
 
     /// Parses and verifies the plan file.
     pub fn check(&self) -> Result<Reading, Error> {
-        self.verified(self.read()?)
+        Ok(self.read()?.verified(&self.site))
     }
 
     /// Parses and verifies a text that is not in the plan file yet.
     pub fn check_text(&self, text: Vec<u8>) -> Result<Reading, Error> {
-        self.verified(self.bind(text))
-    }
-
-    fn verified(&self, mut reading: Reading) -> Result<Reading, Error> {
-        let place = survey::Place {
-            workspace: self.place().workspace.clone(),
-            plan_dir: self.place().dir.clone(),
-            slug: self.place().slug.clone(),
-            targets: self.config().agents.keys().cloned().collect(),
-            git: reading.base.is_some() || self.place().workspace.join(".git").exists(),
-        };
-        let facts = survey::answer(&facts::questions(&reading.plan), &place);
-        reading.diagnostics.extend(verify::plan(&reading.text, &reading.plan, &facts));
-        reading.diagnostics.extend(self.redactor().diagnose(&reading.text));
-        reading.diagnostics.sort_by_key(|diagnostic| (diagnostic.span, diagnostic.code));
-        Ok(reading)
+        Ok(Reading::of(&self.site, &text).verified(&self.site))
     }
 
     /// Takes a plan without errors into the log: recorded, verified. Marks follow.
@@ -252,7 +169,7 @@ impl Harness {
         let mut reading = self.read()?;
         let run = self.run()?;
         if !self.unchanged(&run, &reading) || run.stage == Stage::Draft {
-            reading = self.verified(reading)?;
+            reading = reading.verified(&self.site);
             if reading.errors() {
                 return Err(Error::Diagnosed { text: reading.text, diagnostics: reading.diagnostics });
             }
@@ -489,31 +406,9 @@ impl Harness {
         law::diff(old, reading.law())
     }
 
-    /// Checks the chain from its start, and that every passed step rests on a verdict.
+    /// Checks the chain from its start, the verdict behind every passed step, and the proofs.
     pub fn audit(&self) -> Result<Audit, Error> {
-        let mut auditor = Auditor::default();
-        let mut broken = None;
-        let mut grounds = Grounds::default();
-        self.each(&Query::plan(self.id()), &mut |sealed| {
-            if let Err(found) = auditor.next(&sealed) {
-                broken = Some(found);
-                return ControlFlow::Break(());
-            }
-            match sealed.event() {
-                Ok(event) => grounds.event(sealed.seq, &event),
-                Err(error) => grounds.unfounded.push(error.to_string()),
-            }
-            ControlFlow::Continue(())
-        })?;
-        let prover = self.prover();
-        let key = prover.public_key().filter(|_| prover.file().exists());
-        Ok(Audit {
-            head: auditor.head(),
-            broken,
-            unfounded: grounds.unfounded,
-            disproved: prover.check(&*self.log, self.id())?,
-            proofs: key.map(|key| (prover.file().to_owned(), key.to_string())),
-        })
+        audit::plan(&*self.log, self.id(), &self.prover())
     }
 
     fn prover(&self) -> Prover {
@@ -530,58 +425,8 @@ impl Harness {
 
     /// Replaces the plan file's text, if it is still the text that was read.
     pub fn rewrite(&self, read: &Reading, text: &str) -> Result<(), Error> {
-        let expected = provost_core::chain::Hash::of(read.text.as_bytes());
+        let expected = Hash::of(read.text.as_bytes());
         plan_file::replace(&self.place().path, &expected, text.as_bytes())?;
         Ok(())
     }
-}
-
-/// Whether each passed step rests on something.
-#[derive(Default)]
-struct Grounds {
-    held: Vec<provost_core::plan::StepNumber>,
-    unfounded: Vec<String>,
-}
-
-impl Grounds {
-    fn event(&mut self, seq: u64, event: &Event) {
-        use provost_core::event::{Choice, Subject};
-        match event {
-            Event::Judged { subject: Subject::Contract(step), verdict, .. } => {
-                self.held.retain(|held| held != step);
-                if verdict.held() {
-                    self.held.push(*step);
-                }
-            }
-            Event::Answered { step: Some(step), choice: Choice::Confirm, .. } => self.held.push(*step),
-            Event::StepStarted { step, .. } => self.held.retain(|held| held != step),
-            Event::StepPassed { step, .. } => match self.held.iter().position(|held| held == step) {
-                Some(at) => {
-                    self.held.swap_remove(at);
-                }
-                None => self
-                    .unfounded
-                    .push(format!("event {seq}: step {step} passed without a verdict that held")),
-            },
-            _ => {}
-        }
-    }
-}
-
-/// Every file a contract of the plan names, each once.
-fn named_files(plan: &Plan) -> Vec<String> {
-    let of_steps = plan.steps.iter().flat_map(|step| [&step.precondition, &step.contract]);
-    let of_plan = plan.postconditions.iter().map(|post| &post.contract);
-    let mut names: Vec<String> = of_steps
-        .chain(of_plan)
-        .flatten()
-        .filter_map(|contract| match &contract.check {
-            Check::Shell(shell) => Some(shell::named_files(&shell.command)),
-            Check::Human | Check::Judge { .. } => None,
-        })
-        .flatten()
-        .collect();
-    names.sort();
-    names.dedup();
-    names
 }

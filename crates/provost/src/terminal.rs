@@ -12,7 +12,9 @@ use provost_core::event::Event;
 use provost_core::gate::{self, Heard};
 use provost_core::render::{self, Line, Symbol};
 use provost_core::run::Run;
-use provost_engine::harness::{Audit, Harness, Reading};
+use provost_engine::audit::Audit;
+use provost_engine::harness::Harness;
+use provost_engine::reading::Reading;
 
 use crate::diagnose;
 use crate::failure::Failure;

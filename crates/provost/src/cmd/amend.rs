@@ -1,7 +1,8 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use provost_engine::harness::{Access, Harness, Reading};
+use provost_engine::harness::{Access, Harness};
+use provost_engine::reading::Reading;
 
 use crate::diagnose;
 use crate::failure::Failure;

@@ -62,7 +62,7 @@ enum Passage {
 }
 
 /// A policy that covers the plan, a person at a terminal, or nobody: then the plan waits.
-fn gate(harness: &Harness, run: Run, reading: &provost_engine::harness::Reading) -> Result<Passage, Failure> {
+fn gate(harness: &Harness, run: Run, reading: &provost_engine::reading::Reading) -> Result<Passage, Failure> {
     if run.stage != Stage::Verified {
         return Ok(Passage::Open(Box::new(run)));
     }

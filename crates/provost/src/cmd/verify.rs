@@ -1,5 +1,6 @@
 use provost_core::diagnostic;
-use provost_engine::harness::{Access, Reading};
+use provost_engine::harness::Access;
+use provost_engine::reading::Reading;
 
 use crate::diagnose;
 use crate::failure::Failure;

@@ -1,0 +1,87 @@
+//! Whether a log can be believed: its chain, the ground under every passed step, and its proofs.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use provost_core::chain::{Auditor, Break, Head, PlanId};
+use provost_core::event::{Choice, Event, Subject};
+use provost_core::plan::StepNumber;
+use provost_store::{Log, Query};
+
+use crate::Error;
+use crate::prove::Prover;
+
+/// What an audit found.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    pub head: Head,
+    pub broken: Option<Break>,
+    /// Steps whose passing does not rest on a verdict that held, or on a person's word.
+    pub unfounded: Vec<String>,
+    /// Proofs that are not good, or do not fit the log.
+    pub disproved: Vec<String>,
+    /// The file of the proofs and the key to check them with, if there are any.
+    pub proofs: Option<(PathBuf, String)>,
+}
+
+impl Audit {
+    pub fn sound(&self) -> bool {
+        self.broken.is_none() && self.unfounded.is_empty() && self.disproved.is_empty()
+    }
+}
+
+pub fn plan(log: &dyn Log, plan: &PlanId, prover: &Prover) -> Result<Audit, Error> {
+    let mut auditor = Auditor::default();
+    let mut broken = None;
+    let mut grounds = Grounds::default();
+    log.read(&Query::plan(plan), &mut |sealed| {
+        if let Err(found) = auditor.next(&sealed) {
+            broken = Some(found);
+            return ControlFlow::Break(());
+        }
+        match sealed.event() {
+            Ok(event) => grounds.event(sealed.seq, &event),
+            Err(error) => grounds.unfounded.push(error.to_string()),
+        }
+        ControlFlow::Continue(())
+    })?;
+    let key = prover.public_key().filter(|_| prover.file().exists());
+    Ok(Audit {
+        head: auditor.head(),
+        broken,
+        unfounded: grounds.unfounded,
+        disproved: prover.check(log, plan)?,
+        proofs: key.map(|key| (prover.file().to_owned(), key.to_string())),
+    })
+}
+
+/// Whether each passed step rests on something.
+#[derive(Default)]
+struct Grounds {
+    held: Vec<StepNumber>,
+    unfounded: Vec<String>,
+}
+
+impl Grounds {
+    fn event(&mut self, seq: u64, event: &Event) {
+        match event {
+            Event::Judged { subject: Subject::Contract(step), verdict, .. } => {
+                self.held.retain(|held| held != step);
+                if verdict.held() {
+                    self.held.push(*step);
+                }
+            }
+            Event::Answered { step: Some(step), choice: Choice::Confirm, .. } => self.held.push(*step),
+            Event::StepStarted { step, .. } => self.held.retain(|held| held != step),
+            Event::StepPassed { step, .. } => match self.held.iter().position(|held| held == step) {
+                Some(at) => {
+                    self.held.swap_remove(at);
+                }
+                None => self
+                    .unfounded
+                    .push(format!("event {seq}: step {step} passed without a verdict that held")),
+            },
+            _ => {}
+        }
+    }
+}
