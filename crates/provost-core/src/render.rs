@@ -5,10 +5,10 @@
 
 use std::fmt::Write as _;
 
-use crate::event::{AttemptEnd, Choice, Event, RunOutcome, Subject};
+use crate::event::{AttemptEnd, Choice, Event, Probe, RunOutcome, Subject};
 use crate::plan::{Check, Contract, Needs};
 use crate::run::{PostState, Run, StepState};
-use crate::verdict::Outcome;
+use crate::verdict::{Isolation, Outcome};
 
 /// The plan as it stands, for reading.
 pub fn plan(run: &Run) -> String {
@@ -117,6 +117,25 @@ pub fn event(run: &Run, event: &Event) -> Line {
     Line { symbol, step, total, words, told_elsewhere: told_elsewhere(event) }
 }
 
+/// What the verdicts of this run are worth, and what keeps them from being worth more.
+fn isolation(level: Isolation, probes: &[Probe]) -> String {
+    let meaning = match level {
+        Isolation::Clean => {
+            "checks run behind a fence, on the approved base and the files the plan may touch"
+        }
+        Isolation::Landlock | Isolation::Uid | Isolation::GuardClean => {
+            "checks run on the approved base and the files the plan may touch, without a fence"
+        }
+        Isolation::InPlace | Isolation::None => "checks run in the workspace as the agent left it",
+    };
+    let missing: Vec<&str> =
+        probes.iter().filter(|probe| !probe.held).map(|probe| probe.detail.as_str()).collect();
+    match missing.first() {
+        Some(first) => format!("isolation {level}: {meaning}; for `clean`: {first}"),
+        None => format!("isolation {level}: {meaning}"),
+    }
+}
+
 /// A contract that fails before the work is what one hopes for.
 fn control(verdict: &crate::verdict::Verdict) -> String {
     match &verdict.outcome {
@@ -133,7 +152,7 @@ fn told_elsewhere(event: &Event) -> bool {
         Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
         Event::AttemptEnded { end, .. } => *end == AttemptEnd::Exited { exit_code: 0 },
         Event::Judged { subject: Subject::Control(_), verdict, .. } => !verdict.held(),
-        Event::FailureDetected { .. } | Event::IsolationAttested { .. } => true,
+        Event::FailureDetected { .. } => true,
         _ => false,
     }
 }
@@ -152,7 +171,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
         }
         Event::Rejected { reason, by, .. } => (Symbol::Bad, format!("rejected by {by}: {reason}")),
         Event::QuestionAsked { question, by, .. } => (Symbol::Waiting, format!("{by} asks: {question}")),
-        Event::IsolationAttested { level, .. } => (Symbol::Note, format!("isolation {level}")),
+        Event::IsolationAttested { level, probes, .. } => (Symbol::Note, isolation(*level, probes)),
         Event::StepStarted { attempt: 1, target, .. } => (Symbol::Begun, format!("given to {target}")),
         Event::StepStarted { attempt, target, .. } => {
             (Symbol::Begun, format!("given to {target}, attempt {attempt}"))

@@ -12,8 +12,8 @@ pub enum Error {
     Refused(#[from] Refusal),
     #[error("this is a person's door, and the command came from inside attempt {tag}: refused and recorded")]
     InsideAttempt { tag: String },
-    #[error("isolation `{wanted}` cannot be had here: this version attests `in-place` only")]
-    Isolation { wanted: provost_core::verdict::Isolation },
+    #[error(transparent)]
+    Ground(#[from] provost_host::ground::Error),
     #[error("policy `{name}` is not in the configuration")]
     NoSuchPolicy { name: String },
 

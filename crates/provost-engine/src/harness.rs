@@ -15,14 +15,15 @@ use std::time::Duration;
 use provost_core::chain::{Hash, PlanId, Sealed};
 use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use provost_core::decide;
-use provost_core::event::{Event, Revision};
+use provost_core::event::{Event, Probe, Revision};
 use provost_core::law::{self, Law};
 use provost_core::plan::Step;
 use provost_core::redact::{self, Redactor};
 use provost_core::run::{Run, Stage};
-use provost_core::verdict::Isolation;
-use provost_host::config::{self, Config, Demand};
+use provost_host::config::{self, Config};
+use provost_host::ground::{self, Approval, Estate, Ground};
 use provost_host::plan_file::{self, PlanPlace};
+use provost_host::sandbox::{self, Attestation};
 use provost_host::{judge, process};
 use provost_store::{Append, Cursor, Entry, Holder, Log, Memory, Query, Sqlite};
 
@@ -30,6 +31,7 @@ use crate::Error;
 use crate::audit::{self, Audit};
 use crate::drive::{self, Drive, Rest};
 use crate::gate::{self, Hearing};
+use crate::hands::Hands;
 use crate::project::{self, Projector};
 use crate::prove::Prover;
 use crate::reading::Reading;
@@ -276,23 +278,7 @@ impl Harness {
             if events.is_empty() {
                 return Ok(run);
             }
-            let expected_seq = run.seq;
-            for event in &events {
-                run.apply(event);
-            }
-            let entries: Vec<Entry<'_>> = events
-                .iter()
-                .map(|event| Entry { event, task_name: event.step().and_then(|step| run.title(step)) })
-                .collect();
-            let append = Append {
-                plan: self.id(),
-                expected_seq,
-                at: site::now(),
-                fence: None,
-                events: &entries,
-                effects: &[],
-            };
-            match self.log.append(append) {
+            match self.append(&mut run, &events) {
                 Ok(_) => return Ok(run),
                 Err(provost_store::Error::Conflict { .. }) => continue,
                 Err(error) => return Err(error.into()),
@@ -300,17 +286,33 @@ impl Harness {
         }
     }
 
+    /// Applies the events and makes them durable.
+    fn append(&self, run: &mut Run, events: &[Event]) -> Result<Vec<Sealed>, provost_store::Error> {
+        let expected_seq = run.seq;
+        for event in events {
+            run.apply(event);
+        }
+        let entries: Vec<Entry<'_>> = events
+            .iter()
+            .map(|event| Entry { event, task_name: event.step().and_then(|step| run.title(step)) })
+            .collect();
+        self.log.append(Append {
+            plan: self.id(),
+            expected_seq,
+            at: site::now(),
+            fence: None,
+            events: &entries,
+            effects: &[],
+        })
+    }
+
     /// Shows the run in the files people look at; trouble there is told, not failed on.
     fn project(&self, run: &Run) {
         let _ = project::marks(&self.site, run);
     }
 
-    /// Every role of the plan has an agent, and the isolation that is demanded can be had.
+    /// Every role of the plan has an agent.
     pub fn ready_to_drive(&self, run: &Run) -> Result<(), Error> {
-        match self.config().verify.isolation {
-            Demand::Auto | Demand::Exactly(Isolation::InPlace) => {}
-            Demand::Exactly(wanted) => return Err(Error::Isolation { wanted }),
-        }
         let target = |step: &Step| step.target.as_ref().map(|target| target.value.clone());
         let mut roles: Vec<String> = run.plan.steps.iter().filter_map(target).collect();
         roles.sort();
@@ -337,7 +339,7 @@ impl Harness {
         self.still_proved()?;
         let mut projector = Projector::new(&self.site, self.log.head(self.id())?.seq);
         // Lines that a crash kept from the progress file are told again.
-        let run = drive::retell(&*self.log, self.id(), &mut |run, sealed, event| {
+        let mut run = drive::retell(&*self.log, self.id(), &mut |run, sealed, event| {
             projector.event(run, sealed, event);
         })?;
         let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
@@ -345,11 +347,12 @@ impl Harness {
             projector.catch_up(run);
             watch(run, sealed, event);
         };
+        let hands = Hands { site: &self.site, ground: self.ground(&mut run, &mut both)? };
         let drive = Drive {
             log: &*self.log,
             plan: self.id(),
             fence: Some(lease.fence().clone()),
-            world: &self.site,
+            world: &hands,
             jobs: jobs.max(1),
             watch: &mut both,
         };
@@ -358,6 +361,53 @@ impl Harness {
         self.prover().write(&*self.log, self.id())?;
         judge::leave();
         Ok((run, rest))
+    }
+
+    /// Attests what this machine holds, records it, and makes the ground ready before any agent runs.
+    fn ground(&self, run: &mut Run, watch: &mut dyn FnMut(&Run, &Sealed, &Event)) -> Result<Ground, Error> {
+        let read_only: Vec<PathBuf> =
+            [Some(self.place().path.clone()), self.config().path.clone()].into_iter().flatten().collect();
+        let estate = Estate { workspace: &self.place().workspace, state: &self.state, read_only: &read_only };
+        let verify = &self.config().verify;
+        let (offer, seen) = ground::attest(verify.isolation, &estate)?;
+        let level = seen.level;
+        self.attested(run, seen, watch)?;
+        let all = [String::from("**")];
+        let touches: Vec<String> = match &run.plan.touches {
+            Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
+            None => all.to_vec(),
+        };
+        let approval = Approval {
+            revision: &run.revision.0,
+            commit: run.base.as_deref(),
+            files: &run.files,
+            touches: &touches,
+            caches: &verify.caches,
+        };
+        Ok(Ground::prepare(offer, level, &estate, &approval)?)
+    }
+
+    fn attested(
+        &self,
+        run: &mut Run,
+        seen: Attestation,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<(), Error> {
+        let probe =
+            |probe: sandbox::Probe| Probe { name: probe.name, held: probe.held, detail: probe.detail };
+        let command = HarnessCommand::Attested {
+            level: seen.level,
+            require_red: self.config().verify.require_red,
+            probes: seen.probes.into_iter().map(probe).collect(),
+            kernel: seen.kernel,
+            bubblewrap: seen.bubblewrap,
+        };
+        let events = decide::harness(run, command)?;
+        let sealed = self.append(run, &events)?;
+        for (sealed, event) in sealed.iter().zip(&events) {
+            watch(run, sealed, event);
+        }
+        Ok(())
     }
 
     pub fn each(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {

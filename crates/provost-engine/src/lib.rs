@@ -4,15 +4,18 @@
 pub mod world;
 pub mod drive;
 pub mod site;
+pub mod hands;
 pub mod project;
 pub mod gate;
 pub mod reading;
 pub mod prove;
 pub mod audit;
 pub mod harness;
+pub mod doctor;
 pub mod scripted;
 mod error;
 
 pub use error::Error;
+pub use provost_host::ground::Error as GroundError;
 pub use provost_host::plan_file::Error as PlanFileError;
 pub use provost_store::{Cursor, Error as StoreError, Query};

@@ -15,7 +15,8 @@ use provost_core::plan::StepNumber;
 use provost_core::verdict::Excerpt;
 
 use crate::Interrupted;
-use crate::process::{self, How, Keep, NotStarted, Spawn, Survivor};
+use crate::process::{self, How, Keep, Spawn, Survivor};
+use crate::sandbox::{self, AgentFence, Offer};
 
 pub mod command;
 pub mod scripted;
@@ -43,6 +44,8 @@ pub struct Work<'a> {
     /// Which attempt its processes belong to; unique among those under way.
     pub tag: &'a str,
     pub stop: Option<&'a AtomicBool>,
+    /// What it may reach; without one, everything its user may.
+    pub fence: Option<(&'a Offer, AgentFence<'a>)>,
 }
 
 /// How an attempt went. It is kept, shown, and never decides.
@@ -56,8 +59,8 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    fn not_started(error: &NotStarted) -> Self {
-        let reason = match std::error::Error::source(error) {
+    fn not_started(error: &dyn std::error::Error) -> Self {
+        let reason = match error.source() {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
         };
@@ -79,6 +82,16 @@ fn start(
     work: &Work<'_>,
 ) -> Result<Attempt, Interrupted> {
     let env: Vec<(OsString, OsString)> = std::env::vars_os().filter(|(name, _)| !is_ours(name)).collect();
+    let wrapped = match work.fence.as_ref().map(|(offer, fence)| sandbox::agent(offer, fence, program, args))
+    {
+        None => None,
+        Some(Ok(wrapped)) => Some(wrapped),
+        Some(Err(error)) => return Ok(Attempt::not_started(&error)),
+    };
+    let (program, args) = match &wrapped {
+        Some(wrapped) => (&wrapped.program, wrapped.args.as_slice()),
+        None => (program, args),
+    };
     let ended = process::run(Spawn {
         program,
         args,
@@ -96,7 +109,12 @@ fn start(
         Ok(ended) => ended,
         Err(error) => return Ok(Attempt::not_started(&error)),
     };
-    let end = match ended.how {
+    let how = match wrapped.as_ref().map(|wrapped| wrapped.how(&ended)) {
+        None => ended.how,
+        Some(Ok(how)) => how,
+        Some(Err(error)) => return Ok(Attempt::not_started(&error)),
+    };
+    let end = match how {
         How::Exited(exit_code) => AttemptEnd::Exited { exit_code },
         How::Signalled(signal) => AttemptEnd::Signalled { signal },
         How::TimedOut => AttemptEnd::TimedOut,

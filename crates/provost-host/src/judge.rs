@@ -1,14 +1,14 @@
 //! Runs a contract and says what was seen. Nothing else makes a verdict.
 //!
-//! The level here is `in-place`: a process of its own in the agent's workspace, with an environment the
-//! agent had no hand in. What decides is the exit status the harness waited for and the bytes it read
-//! itself, after every process of the check is dead.
+//! A check is a process of its own, with an environment the agent had no hand in, on the ground the
+//! caller chose: the workspace itself, or a tree of the harness's own, behind a fence or not. What
+//! decides is the exit status the harness waited for and the bytes it read itself, after every process
+//! of the check is dead.
 //!
-//! **Invariant:** a check that left something running, or ran behind a weaker fence than was demanded,
-//! never holds.
+//! **Invariant:** a check that left something running, or whose fence did not stand, never holds.
 
-use std::ffi::OsString;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -18,12 +18,13 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use crate::Interrupted;
 use crate::process::{self, Ended, How, Keep, NotStarted, Output, Spawn};
+use crate::sandbox::{self, CheckFence, Offer, Unavailable};
 
 mod rooms;
 mod surroundings;
 
 pub use rooms::leave;
-use surroundings::Surroundings;
+use surroundings::{Surroundings, bash};
 
 /// What expectations are looked for in; a text in the middle of more than this is not seen.
 const KEEP: Keep = Keep { head: 1024 * 1024, tail: 1024 * 1024 };
@@ -32,21 +33,44 @@ const GRACE: Duration = Duration::from_millis(500);
 const EXCERPT_OF_FAILURE: usize = 8 * 1024;
 const EXCERPT_OF_SUCCESS: usize = 1024;
 
+/// What a check runs on.
+#[derive(Clone, Copy)]
+pub enum Ground<'a> {
+    /// The workspace itself, as the agent left it.
+    Workspace,
+    /// A tree of the harness's own, without a fence.
+    Folder(&'a Path),
+    /// A tree of the harness's own, behind its fence.
+    Fenced { offer: &'a Offer, fence: CheckFence<'a> },
+}
+
+impl Ground<'_> {
+    /// A verdict claims no more than the ground it was found on.
+    fn is_worth(&self, isolation: Isolation) -> bool {
+        match self {
+            Ground::Workspace => matches!(isolation, Isolation::InPlace | Isolation::None),
+            Ground::Folder(_) => isolation == Isolation::GuardClean,
+            Ground::Fenced { .. } => isolation == Isolation::Clean,
+        }
+    }
+}
+
 /// Where and how a contract is judged.
 pub struct Court<'a> {
+    /// The agent's: nothing in it may be on the check's `PATH`.
     pub workspace: &'a Path,
+    pub ground: Ground<'a>,
     pub timeout: Duration,
     pub tag: &'a str,
     pub stop: Option<&'a AtomicBool>,
-    /// The fence that is demanded. Less is refused.
+    /// What the verdict is worth.
     pub isolation: Isolation,
 }
 
 /// Runs the contract once.
 pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted> {
-    if !matches!(court.isolation, Isolation::InPlace | Isolation::None) {
-        let reason = format!("isolation level {} is not available here", court.isolation);
-        return Ok(not_run(court, reason));
+    if !court.ground.is_worth(court.isolation) {
+        return Ok(not_run(court, format!("isolation level {} needs another ground", court.isolation)));
     }
     let expected =
         match shell.expectations.iter().map(|e| Expected::read(&e.value)).collect::<Result<Vec<_>, _>>() {
@@ -60,30 +84,56 @@ pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted
     match run(shell, court, &surroundings) {
         Ok(Ended { how: How::Stopped, .. }) => Err(Interrupted),
         Ok(ended) => Ok(judged(court, &expected, &ended)),
-        Err(error) => Ok(not_run(court, told(&error))),
+        Err(NotJudged::Program(error)) => Ok(not_run(court, told(&error))),
+        Err(NotJudged::Fence(error)) => Ok(not_run(court, told(&error))),
     }
 }
 
-fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<Ended, NotStarted> {
+/// Why a check never ran.
+enum NotJudged {
+    Program(NotStarted),
+    Fence(Unavailable),
+}
+
+fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<Ended, NotJudged> {
     let args = ["--noprofile", "--norc", "-c", &shell.command].map(OsString::from);
-    process::run(Spawn {
-        program: surroundings::bash(),
-        args: &args,
-        cwd: court.workspace,
-        env: surroundings.environment(),
-        stdin: b"",
-        deadline: court.timeout,
-        grace: GRACE,
-        keep: KEEP,
-        tag: court.tag,
-        stop: court.stop,
-        tee: None,
-    })
+    let spawn = |program: &OsStr, args: &[OsString], cwd: &Path, env: &[(OsString, OsString)]| {
+        process::run(Spawn {
+            program,
+            args,
+            cwd,
+            env,
+            stdin: b"",
+            deadline: court.timeout,
+            grace: GRACE,
+            keep: KEEP,
+            tag: court.tag,
+            stop: court.stop,
+            tee: None,
+        })
+        .map_err(NotJudged::Program)
+    };
+    let environment = surroundings.environment();
+    match court.ground {
+        Ground::Workspace => spawn(bash(), &args, court.workspace, environment),
+        Ground::Folder(folder) => spawn(bash(), &args, folder, environment),
+        Ground::Fenced { offer, fence } => {
+            let toolchains = surroundings.toolchains();
+            let toolchains: Vec<&Path> = toolchains.iter().map(PathBuf::as_path).collect();
+            let fence = CheckFence { toolchains: &toolchains, ..fence };
+            let wrapped = sandbox::check(offer, &fence, bash(), &args).map_err(NotJudged::Fence)?;
+            let inside = surroundings.inside_a_fence();
+            let mut ended = spawn(&wrapped.program, &wrapped.args, Path::new("/"), &inside)?;
+            // The fence's own ending is not the check's.
+            ended.how = wrapped.how(&ended).map_err(NotJudged::Fence)?;
+            Ok(ended)
+        }
+    }
 }
 
 fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdict {
     let mut unmet = Vec::new();
-    let outcome = match ended.how {
+    let outcome = match as_inside(court, expected, ended.how) {
         How::TimedOut | How::Stopped => Outcome::TimedOut { after_ms: milliseconds(court.timeout) },
         How::Signalled(signal) => Outcome::Killed { signal },
         How::Exited(exit_code) => {
@@ -102,6 +152,17 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
         stdout: ended.stdout.excerpt(limit),
         stderr: ended.stderr.excerpt(limit),
         tree: None,
+    }
+}
+
+/// Behind a fence a signal comes out as its exit code. Unless that very code is expected, it counts as
+/// what it most likely was.
+fn as_inside(court: &Court<'_>, expected: &[Expected<'_>], how: How) -> How {
+    let How::Exited(code) = how else { return how };
+    let wanted = expected.iter().any(|expected| *expected.written == Expectation::ExitIs(code));
+    match sandbox::signal_behind(code) {
+        Some(signal) if matches!(court.ground, Ground::Fenced { .. }) && !wanted => How::Signalled(signal),
+        _ => how,
     }
 }
 

@@ -7,6 +7,8 @@
 //! unnamed. [`judge`] is the only room that makes a verdict.
 
 pub mod process;
+pub mod tree;
+pub mod sandbox;
 pub mod judge;
 pub mod agent;
 pub mod config;
@@ -14,6 +16,7 @@ pub mod plan_file;
 pub mod progress;
 pub mod files;
 pub mod git;
+pub mod ground;
 pub mod survey;
 pub mod roster;
 

@@ -12,6 +12,7 @@ mod ask;
 mod audit;
 mod demo;
 mod diff;
+mod doctor;
 mod log;
 mod reject;
 mod run;
@@ -60,6 +61,7 @@ enum Command {
     Which(which::Args),
     Log(log::Args),
     Audit(audit::Args),
+    Doctor(doctor::Args),
     #[command(hide = true)]
     ScriptedAgent(scripted_agent::Args),
 }
@@ -81,6 +83,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Which(args) => which::obey(global, args),
         Command::Log(args) => log::obey(global, args),
         Command::Audit(args) => audit::obey(global, args),
+        Command::Doctor(args) => doctor::obey(global, args),
         Command::ScriptedAgent(args) => scripted_agent::obey(args),
     }
 }

@@ -49,14 +49,16 @@ pub fn conclude(answer: Answer) -> ExitCode {
 }
 
 fn code(failure: &Failure) -> u8 {
-    use provost_engine::{PlanFileError, StoreError};
+    use provost_engine::{GroundError, PlanFileError, StoreError};
     match failure {
         Failure::Usage { .. } => USAGE,
         // The reader went away; there is nobody left to tell.
         Failure::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Failure::Io { .. } => BROKEN,
         Failure::Engine(error) => match error {
-            Error::Refused(_) | Error::InsideAttempt { .. } | Error::Isolation { .. } => REFUSED,
+            Error::Refused(_)
+            | Error::InsideAttempt { .. }
+            | Error::Ground(GroundError::Unattested { .. }) => REFUSED,
             Error::Diagnosed { .. } | Error::NoAgent { .. } => DIAGNOSTICS,
             Error::NoSuchPolicy { .. }
             | Error::Config(_)
@@ -70,6 +72,7 @@ fn code(failure: &Failure) -> u8 {
                 StoreError::Conflict { .. } | StoreError::Fenced { .. } | StoreError::LeaseHeld { .. },
             ) => REFUSED,
             Error::Store(_)
+            | Error::Ground(GroundError::Trees(_))
             | Error::Unreadable(_)
             | Error::Broken { .. }
             | Error::Disproved { .. }
@@ -81,6 +84,7 @@ fn code(failure: &Failure) -> u8 {
 /// A sentence that names the next command.
 fn hint(failure: &Failure) -> Option<String> {
     use provost_core::command::Refusal;
+    use provost_engine::GroundError;
     let text = match failure {
         Failure::Usage { hint, .. } => return hint.clone(),
         Failure::Io { .. } => return None,
@@ -92,8 +96,11 @@ fn hint(failure: &Failure) -> Option<String> {
             }
             Error::Refused(_) => return None,
             Error::InsideAttempt { .. } => "Only a person outside of any attempt may decide this.",
-            Error::Isolation { .. } => {
-                "Set `isolation = \"auto\"` or `\"in-place\"` under [verify] in provost.toml."
+            Error::Ground(GroundError::Unattested { .. }) => {
+                "`provost doctor` says what is missing and how to get it; `isolation = \"auto\"` takes what there is."
+            }
+            Error::Ground(GroundError::Trees(_)) => {
+                "`isolation = \"in-place\"` under [verify] in provost.toml runs checks in the workspace itself."
             }
             Error::NoAgent { roles } => {
                 let role = roles.first().map_or("coder", String::as_str);

@@ -142,11 +142,6 @@ pub fn gate(harness: &Harness, run: &Run, reading: &Reading, by: String) -> Resu
     }
 }
 
-/// The first line of a run: what its verdicts are worth.
-pub fn isolation_line() -> String {
-    "isolation in-place: contracts run in a process of their own, in the workspace the agent wrote".to_owned()
-}
-
 /// A run as it happens: a line per event, and below them, on a terminal, what is going on now.
 pub struct Live {
     json: bool,

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::rooms::Room;
+use crate::sandbox;
 
 /// Where version managers keep what their entries on `PATH` start, relative to the user's home. Places
 /// of programs only, never of configuration.
@@ -24,6 +25,9 @@ const TOOLCHAINS: [(&str, &str); 6] = [
     ("ASDF_DATA_DIR", ".asdf"),
     ("MISE_DATA_DIR", ".local/share/mise"),
 ];
+
+/// Every check sees these.
+const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
 
 pub struct Surroundings {
     environment: Vec<(OsString, OsString)>,
@@ -42,6 +46,35 @@ impl Surroundings {
 
     pub fn environment(&self) -> &[(OsString, OsString)] {
         &self.environment
+    }
+
+    /// The same behind a fence, where home and temporary folder are the fence's own.
+    pub fn inside_a_fence(&self) -> Vec<(OsString, OsString)> {
+        let mut environment = self.environment.clone();
+        for (name, value) in &mut environment {
+            match name.to_str() {
+                Some("HOME") => *value = sandbox::HOME.into(),
+                Some("TMPDIR") => *value = sandbox::TMP.into(),
+                _ => {}
+            }
+        }
+        environment
+    }
+
+    /// Where programs live that `PATH` names and the system's folders do not hold.
+    pub fn toolchains(&self) -> Vec<PathBuf> {
+        let named =
+            |name: &str| self.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        let on_path = named("PATH").map(env::split_paths).into_iter().flatten();
+        let homes = TOOLCHAINS.iter().filter_map(|(name, _)| named(name)).map(PathBuf::from);
+        let mut places: Vec<PathBuf> = homes
+            .chain(on_path)
+            .filter(|place| place.is_dir() && !SYSTEM.iter().any(|system| place.starts_with(system)))
+            .collect();
+        places.sort();
+        // What is inside another is seen with it.
+        places.dedup_by(|inner, outer| inner.starts_with(outer));
+        places
     }
 }
 

@@ -26,6 +26,7 @@ fn work<'a>(workspace: &'a Path, tag: &'a str) -> Work<'a> {
         timeout: Duration::from_secs(20),
         tag,
         stop: None,
+        fence: None,
     }
 }
 

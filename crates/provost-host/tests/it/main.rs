@@ -3,6 +3,9 @@
 mod agents;
 mod children;
 mod escapes;
+mod sandbox;
+mod tree;
+mod tree_hostile;
 mod verdicts;
 
 use std::sync::atomic::{AtomicU32, Ordering};

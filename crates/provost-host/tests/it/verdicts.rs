@@ -9,7 +9,7 @@ use expect_test::{Expect, expect};
 use provost_core::plan::{Expectation, Shell, Span, Spanned, Stream};
 use provost_core::verdict::{Isolation, Outcome, Verdict};
 use provost_host::Interrupted;
-use provost_host::judge::{Court, contract};
+use provost_host::judge::{Court, Ground, contract};
 use tempfile::TempDir;
 
 use crate::tag;
@@ -25,8 +25,18 @@ fn shell(command: &str, expectations: &[Expectation]) -> Shell {
 
 fn judge_in(workspace: &Path, shell: &Shell) -> Verdict {
     let timeout = Duration::from_millis(if shell.command.contains("beyond") { 150 } else { 20_000 });
-    contract(shell, &Court { workspace, timeout, tag: &tag(), stop: None, isolation: Isolation::InPlace })
-        .unwrap()
+    contract(
+        shell,
+        &Court {
+            workspace,
+            ground: Ground::Workspace,
+            timeout,
+            tag: &tag(),
+            stop: None,
+            isolation: Isolation::InPlace,
+        },
+    )
+    .unwrap()
 }
 
 fn judge(command: &str, expectations: &[Expectation]) -> Verdict {
@@ -151,7 +161,14 @@ fn a_stronger_fence_than_there_is_is_refused() {
     let folder = TempDir::new().unwrap();
     for isolation in [Isolation::Clean, Isolation::Landlock, Isolation::Uid, Isolation::GuardClean] {
         let timeout = Duration::from_secs(9);
-        let court = Court { workspace: folder.path(), timeout, tag: &tag(), stop: None, isolation };
+        let court = Court {
+            workspace: folder.path(),
+            ground: Ground::Workspace,
+            timeout,
+            tag: &tag(),
+            stop: None,
+            isolation,
+        };
         let verdict = contract(&shell("true", &[]), &court).unwrap();
         assert!(matches!(verdict.outcome, Outcome::NotRun { .. }), "{verdict:?}");
     }
@@ -163,7 +180,14 @@ fn a_check_that_was_stopped_has_no_verdict() {
     let stop = AtomicBool::new(true);
     let timeout = Duration::from_secs(20);
     let (tag, isolation) = (tag(), Isolation::InPlace);
-    let court = Court { workspace: folder.path(), timeout, tag: &tag, stop: Some(&stop), isolation };
+    let court = Court {
+        workspace: folder.path(),
+        ground: Ground::Workspace,
+        timeout,
+        tag: &tag,
+        stop: Some(&stop),
+        isolation,
+    };
     assert_eq!(contract(&shell("sleep 60", &[]), &court), Err(Interrupted));
 }
 

@@ -47,9 +47,6 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         Passage::Open(run) => run,
         Passage::Closed(outcome) => return Ok(outcome),
     };
-    if !global.json {
-        terminal::talk(&terminal::isolation_line());
-    }
     let live = Live::new(global.json, &run);
     // The drive reads the log for itself; a large plan need not be held three times.
     drop((run, reading));

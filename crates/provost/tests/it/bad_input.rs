@@ -165,6 +165,14 @@ fn a_log_whose_bytes_were_changed_is_not_run_on() {
 
 #[test]
 fn contracts_that_misbehave_get_one_verdict_each() {
+    for level in ["in-place", "auto"] {
+        misbehave(level);
+    }
+}
+
+fn misbehave(level: &str) {
+    let clean = Env::new("").has_fences();
+    let level = if level == "auto" && !clean { "in-place" } else { level };
     for (contract, says) in [
         ("yes | head -c 300000000; exit 3", "broke: exit code 3"),
         ("trap '' TERM; (trap '' TERM; sleep 60) & sleep 60", "timed out"),
@@ -173,7 +181,7 @@ fn contracts_that_misbehave_get_one_verdict_each() {
     ] {
         let text =
             plan(&[contract], "abort").replace("**task:**", "**contract_timeout:** 2 seconds\n\n**task:**");
-        let env = Env::new(&text).agent("true\n");
+        let env = Env::new(&text).agent("true\n").isolation(level);
         env.approve();
         let run = env.provost(&["run"]).exits(1);
         assert!(run.out.contains(says), "{contract}: {}", run.out);

@@ -65,6 +65,15 @@ impl Env {
         self
     }
 
+    /// Demands a level instead of taking the strongest there is.
+    pub fn isolation(self, level: &str) -> Self {
+        self.write(
+            "provost.toml",
+            format!("{}[verify]\nisolation = \"{level}\"\n", self.read("provost.toml")),
+        );
+        self
+    }
+
     pub fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
@@ -117,6 +126,12 @@ impl Env {
 
     pub fn start(&self, arguments: &[&str]) -> Child {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("provost")
+    }
+
+    /// Whether this machine attests the level `clean`.
+    pub fn has_fences(&self) -> bool {
+        let doctor = self.provost(&["doctor", "--json"]).exits(0).json();
+        doctor["level"] == "clean"
     }
 
     pub fn revision(&self) -> String {

@@ -8,7 +8,7 @@ fn an_approved_plan_is_run_and_marked() {
     env.approve();
     let run = env.provost(&["run"]).exits(0);
     assert!(run.out.contains("[Step 1/2] ✅") && run.out.contains("[Step 2/2] ✅"), "{}", run.out);
-    assert!(run.err.starts_with("isolation in-place"), "{}", run.err);
+    assert!(run.out.starts_with("· isolation "), "{}", run.out);
     assert_eq!(env.stage(), "done");
     let marked = env.read("PLAN.md");
     assert!(marked.contains("status: done") && marked.contains("### 2. ✅ Step 2"), "{marked}");
@@ -21,13 +21,14 @@ fn an_approved_plan_is_run_and_marked() {
 
 #[test]
 fn run_json_is_one_event_a_line_and_nothing_else() {
-    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place");
     env.approve();
     let events = env.provost(&["run", "--json"]).exits(0).lines();
     let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
     assert_eq!(
         names,
         [
+            "ISOLATION_ATTESTED",
             "TASK_STARTED",
             "ATTEMPT_ENDED",
             "STEP_CLAIMED",
@@ -110,15 +111,16 @@ fn a_human_contract_waits_for_a_person_and_shows_as_claimed() {
 #[test]
 fn preconditions_gate_and_postconditions_finish() {
     let text = plan(&["test -f out/1"], "escalate")
-        .replace("**contract:**", "**precondition:**\n```shell\ntest -f ready\n```\n**contract:**")
+        .replace("**contract:**", "**precondition:**\n```shell\ntest -f out/ready\n```\n**contract:**")
         + "\n## Postconditions\n\n1. Everything is there\n   ```shell\n   test -f out/all\n   ```\n";
     let env = Env::new(&text).agent(HONEST);
     env.approve();
     env.provost(&["run"]).exits(4);
     assert_eq!(env.states(), "1 blocked");
     assert!(env.read("out/1").is_empty(), "the agent was given a step whose precondition did not hold");
-    env.write("ready", "");
-    env.provost(&["answer", "1", "retry"]).exits(0);
+    // The precondition names the file, so that it is part of what is approved.
+    env.write("out/ready", "");
+    env.approve();
     env.provost(&["run"]).exits(1);
     assert_eq!((env.states().as_str(), env.stage().as_str()), ("1 passed", "failed"));
     env.write("out/all", "");
@@ -177,7 +179,8 @@ fn time_outs_of_the_step_and_of_the_contract_are_kept() {
 fn an_edit_of_the_law_under_a_run_stops_it_before_the_next_step() {
     // The first agent softens the second step's contract.
     let agent = "sed -i 's/test -f out.2/true/' PLAN.md; mkdir -p out; touch out/1; echo ok\n";
-    let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "abort")).agent(agent);
+    let env =
+        Env::new(&plan(&["test -f out/1", "test -f out/2"], "abort")).agent(agent).isolation("in-place");
     env.approve();
     let run = env.provost(&["run"]).exits(4);
     assert!(

@@ -1,0 +1,267 @@
+//! The harness's hands in the real world: they give work to agents and run checks.
+//!
+//! An order carries everything a deed needs, taken from the run on the loop's thread; carrying it out
+//! touches the machine and nothing of the run.
+//!
+//! **Invariant:** the contract that is run is the one of the revision in the log, never of a file.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use provost_core::chain::Timestamp;
+use provost_core::command::{AgentCommand, HarnessCommand};
+use provost_core::event::{AttemptEnd, Subject};
+use provost_core::plan::{Check, Contract, Shell, Step, StepNumber, Subscription};
+use provost_core::prompt::{self, Context};
+use provost_core::run::Run;
+use provost_core::schedule::Action;
+use provost_core::verdict::{Excerpt, Outcome, Verdict};
+use provost_host::Interrupted;
+use provost_host::agent::Work;
+use provost_host::ground::{Case, Ground};
+use provost_host::{files, process, roster};
+
+use crate::site::{self, Site};
+use crate::world::{Said, World};
+
+/// At most this much of a subscribed file reaches a prompt.
+const CONTEXT_BYTES: usize = 64 * 1024;
+
+pub struct Hands<'a> {
+    pub site: &'a Site,
+    pub ground: Ground,
+}
+
+/// A deed to be done.
+pub enum Order {
+    Attempt { step: StepNumber, attempt: u32, target: String, prompt: String, timeout: Duration },
+    Check(Box<CheckOrder>),
+    Nothing,
+}
+
+pub struct CheckOrder {
+    subject: Subject,
+    check: Option<Check>,
+    timeout: Duration,
+    attempt: u32,
+    /// The attempt was in flight when the harness died.
+    lost: bool,
+    /// The tree the steps before left.
+    tree: Option<String>,
+    protect: Vec<String>,
+    network: bool,
+    runs: u32,
+}
+
+impl CheckOrder {
+    fn step(&self) -> StepNumber {
+        match self.subject {
+            Subject::Precondition(step) | Subject::Control(step) | Subject::Contract(step) => step,
+            Subject::Postcondition(_) => StepNumber(0),
+        }
+    }
+}
+
+impl Hands<'_> {
+    fn tag(&self, step: StepNumber, attempt: u32) -> String {
+        format!("{}/{step}/{attempt}", self.site.id)
+    }
+
+    fn attempt_order(&self, run: &Run, number: StepNumber) -> Order {
+        let Some(step) = run.plan.step(number) else { return Order::Nothing };
+        let context: Vec<Context> =
+            step.subscriptions.iter().map(|subscription| self.context(&subscription.value)).collect();
+        let prompt = prompt::step(run, number, &context);
+        let target = step.target.as_ref().map(|target| target.value.clone()).unwrap_or_default();
+        let config = &self.site.config;
+        let role = config.agents.get(&target).and_then(|role| role.timeout);
+        let timeout = step.timeout.as_ref().map(|timeout| timeout.value).or(role);
+        Order::Attempt {
+            step: number,
+            attempt: run.step(number).map_or(1, |step| step.attempts),
+            target,
+            prompt: self.site.redactor.text(&prompt).into_owned(),
+            timeout: timeout.unwrap_or(config.run.step_timeout),
+        }
+    }
+
+    fn check_order(&self, run: &Run, subject: Subject, lost: bool) -> Order {
+        let plan = &run.plan;
+        let (contract, step): (Option<&Contract>, Option<&Step>) = match subject {
+            Subject::Precondition(number) => {
+                (plan.step(number).and_then(|step| step.precondition.as_ref()), plan.step(number))
+            }
+            Subject::Contract(number) | Subject::Control(number) => {
+                (plan.step(number).and_then(|step| step.contract.as_ref()), plan.step(number))
+            }
+            Subject::Postcondition(number) => {
+                let found = plan.postconditions.iter().find(|post| post.number == number);
+                (found.and_then(|post| post.contract.as_ref()), None)
+            }
+        };
+        let usual = self.site.config.verify.contract_timeout;
+        let own = step.and_then(|step| step.contract_timeout.as_ref());
+        let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
+        Order::Check(Box::new(CheckOrder {
+            subject,
+            check: contract.map(|contract| contract.check.clone()),
+            timeout: own.map_or(usual, |timeout| timeout.value),
+            attempt: step.and_then(|step| run.step(step.number)).map_or(0, |step| step.attempts),
+            lost,
+            tree: run.tree.clone(),
+            protect: protect.collect(),
+            network: step.and_then(|step| step.network.as_ref()).is_some_and(|network| network.value),
+            runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
+        }))
+    }
+
+    fn context(&self, subscription: &Subscription) -> Context {
+        let place = &self.site.place;
+        let (name, path) = match subscription {
+            Subscription::File(path) => (format!("file:{path}"), place.workspace.join(path)),
+            Subscription::Topic(topic) => {
+                (format!("topic:{topic}"), place.dir.join("topics").join(format!("{topic}.md")))
+            }
+        };
+        let content = files::beginning(&path, CONTEXT_BYTES).map_err(|error| error.to_string());
+        Context { name, content }
+    }
+
+    fn attempt(
+        &self,
+        step: StepNumber,
+        attempt: u32,
+        target: &str,
+        prompt: &str,
+        timeout: Duration,
+    ) -> Vec<Said> {
+        let tag = self.tag(step, attempt);
+        let ended = |end, duration_ms, report| {
+            Said::Harness(HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report })
+        };
+        let agent = match roster::agent(&self.site.config, target, &self.site.launcher) {
+            Ok(agent) => agent,
+            Err(reason) => return vec![ended(AttemptEnd::NotStarted { reason }, 0, String::new())],
+        };
+        let work = Work {
+            prompt,
+            workspace: &self.site.place.workspace,
+            step,
+            attempt,
+            timeout,
+            tag: &tag,
+            stop: Some(&self.site.stop),
+            fence: None,
+        };
+        let Ok(done) = self.ground.attempt(&*agent, &work) else {
+            return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
+        };
+        let clean = |text: &str| self.site.redactor.text(text.trim()).into_owned();
+        let words = clean(&done.report);
+        let duration_ms = done.duration.as_millis() as u64;
+        // The last words of an agent that ended well are its claim; of any other, its report.
+        if done.end == (AttemptEnd::Exited { exit_code: 0 }) && !words.is_empty() {
+            let claim = Said::Agent(AgentCommand::Claim { step, evidence: words });
+            return vec![ended(done.end, duration_ms, String::new()), claim];
+        }
+        let report = if words.is_empty() { clean(&done.stderr.to_string()) } else { words };
+        vec![ended(done.end, duration_ms, report)]
+    }
+
+    fn check(&self, order: &CheckOrder) -> Vec<Said> {
+        let not_run = |reason: &str| Ok(Verdict::not_run(self.ground.level, reason));
+        let verdict = match &order.check {
+            Some(Check::Shell(shell)) => self.judge(order, shell),
+            Some(Check::Human) => not_run("a person confirms this, no command does"),
+            Some(Check::Judge { .. }) => not_run("no model judges in this version"),
+            None => not_run("the approved plan has no such check"),
+        };
+        // A check that was interrupted says nothing; it is due again next time.
+        let Ok(verdict) = verdict else { return Vec::new() };
+        let verdict = self.redacted(verdict);
+        let max_losses = self.site.config.run.max_lost_attempts;
+        vec![Said::Harness(if order.lost {
+            HarnessCommand::JudgedLost { step: order.step(), verdict, max_losses }
+        } else {
+            HarnessCommand::Judged { subject: order.subject, verdict }
+        })]
+    }
+
+    fn judge(&self, order: &CheckOrder, shell: &Shell) -> Result<Verdict, Interrupted> {
+        let step = order.step();
+        if order.lost {
+            let left = process::end_leftovers(&format!("{}/{step}/", self.site.id));
+            if !left.is_empty() {
+                let reason = "processes of the lost attempt could not be ended";
+                return Ok(Verdict::not_run(self.ground.level, reason));
+            }
+        }
+        let case = Case {
+            shell,
+            timeout: order.timeout,
+            tag: &self.tag(step, order.attempt),
+            stop: Some(&self.site.stop),
+            tree: order.tree.as_deref(),
+            with_work: !matches!(order.subject, Subject::Control(_)),
+            protect: &order.protect,
+            network: order.network,
+        };
+        let first = self.ground.judge(&case)?;
+        for run in 2..=order.runs {
+            // A pass has to be a pass each time; a failure needs no second look.
+            if !first.held() {
+                break;
+            }
+            let again = self.ground.judge(&case)?;
+            if !again.held() {
+                let reason = format!("run {run} of {} disagreed: {}", order.runs, again.outcome);
+                return Ok(Verdict { outcome: Outcome::Flaky { reason }, ..again });
+            }
+        }
+        Ok(first)
+    }
+
+    fn redacted(&self, verdict: Verdict) -> Verdict {
+        let clean = |excerpt: Excerpt| Excerpt {
+            head: self.site.redactor.text(&excerpt.head).into_owned(),
+            tail: self.site.redactor.text(&excerpt.tail).into_owned(),
+            bytes: excerpt.bytes,
+        };
+        Verdict { stdout: clean(verdict.stdout), stderr: clean(verdict.stderr), ..verdict }
+    }
+}
+
+impl World for Hands<'_> {
+    type Order = Order;
+
+    fn now(&self) -> Timestamp {
+        site::now()
+    }
+
+    fn law_changes(&self, run: &Run) -> Option<Vec<String>> {
+        self.site.law_changes(run)
+    }
+
+    fn interrupted(&self) -> bool {
+        self.site.stop.load(Ordering::Relaxed)
+    }
+
+    fn order(&self, run: &Run, action: Action) -> Order {
+        match action {
+            Action::Dispatch { step } => self.attempt_order(run, step),
+            Action::Judge { subject } => self.check_order(run, subject, false),
+            Action::JudgeLost { step, .. } => self.check_order(run, Subject::Contract(step), true),
+            Action::End => Order::Nothing,
+        }
+    }
+
+    fn perform(&self, order: Order) -> Vec<Said> {
+        match order {
+            Order::Attempt { step, attempt, target, prompt, timeout } => {
+                self.attempt(step, attempt, &target, &prompt, timeout)
+            }
+            Order::Check(order) => self.check(&order),
+            Order::Nothing => Vec::new(),
+        }
+    }
+}

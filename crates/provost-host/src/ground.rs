@@ -1,0 +1,309 @@
+//! Where agents work and checks run, at the level this machine was seen to hold.
+//!
+//! At `clean` and `guard+clean` a check sees the base a person approved, what the steps before left,
+//! and the files inside `touches` as the agent has them now; at `clean` both the check and the agent are
+//! behind a fence. At `in-place` a check runs in the workspace itself.
+//!
+//! **Invariant:** a level is attested here, by the self-test, before anything runs at it; one that is
+//! demanded and cannot be had is an error.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::chain::Hash;
+use provost_core::event::NamedFile;
+use provost_core::plan::Shell;
+use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
+
+use crate::Interrupted;
+use crate::agent::{Agent, Attempt, Work};
+use crate::config::Demand;
+use crate::judge::{self, Court};
+use crate::sandbox::{
+    self, AgentFence, Attestation, CheckFence, CheckTree, HomePolicy, Network, Offer, USUAL_SIZE, Vantage,
+};
+use crate::tree::{self, Base, Layer, Limits, Touches, Trees};
+
+/// So many names of files go into a verdict; the tree's id covers all.
+const NAMES: usize = 40;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("isolation `{wanted}` cannot be had here: {why}")]
+    Unattested { wanted: Isolation, why: String },
+    #[error("the harness's own copy of the workspace could not be made")]
+    Trees(#[from] tree::Error),
+}
+
+/// What is to be judged and watched over.
+#[derive(Clone, Copy, Debug)]
+pub struct Estate<'a> {
+    pub workspace: &'a Path,
+    pub state: &'a Path,
+    /// Files of the harness inside the workspace that no agent may write.
+    pub read_only: &'a [PathBuf],
+}
+
+pub struct Ground {
+    pub level: Isolation,
+    workspace: PathBuf,
+    state: PathBuf,
+    scratch: PathBuf,
+    read_only: Vec<PathBuf>,
+    /// What fences are made with; none is needed below `clean`.
+    offer: Option<Offer>,
+    trees: Option<Approved>,
+}
+
+/// The harness's trees, and the one that was approved.
+struct Approved {
+    trees: Trees,
+    base: Base,
+    touches: Touches,
+    caches: Vec<String>,
+}
+
+/// What a person approved, as far as files are concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Approval<'a> {
+    pub revision: &'a str,
+    pub commit: Option<&'a str>,
+    pub files: &'a [NamedFile],
+    /// Globs; everything, where the plan does not say.
+    pub touches: &'a [String],
+    pub caches: &'a [String],
+}
+
+/// One check.
+pub struct Case<'a> {
+    pub shell: &'a Shell,
+    pub timeout: Duration,
+    pub tag: &'a str,
+    pub stop: Option<&'a AtomicBool>,
+    /// The tree the steps before left; the approved one, if none has passed.
+    pub tree: Option<&'a str>,
+    /// What the agent has changed takes part; without it the base alone is looked at.
+    pub with_work: bool,
+    pub protect: &'a [String],
+    pub network: bool,
+}
+
+/// Finds out what this machine holds, and what of it is used for `demand`.
+pub fn attest(demand: Demand, estate: &Estate<'_>) -> Result<(Option<Offer>, Attestation), Error> {
+    // What needs nothing of the kernel is not asked of it.
+    if let Demand::Exactly(level @ (Isolation::InPlace | Isolation::GuardClean)) = demand {
+        return Ok((
+            None,
+            Attestation { level, probes: Vec::new(), kernel: String::new(), bubblewrap: None },
+        ));
+    }
+    let offer = sandbox::survey(estate.workspace);
+    let attestation = self_test(&offer, estate);
+    match demand {
+        Demand::Exactly(wanted) if wanted != attestation.level => {
+            let failed: Vec<String> =
+                attestation.failed().map(|probe| format!("{}: {}", probe.name, probe.detail)).collect();
+            let why = match wanted {
+                Isolation::Clean if !failed.is_empty() => failed.join("; "),
+                Isolation::Landlock | Isolation::Uid => "this version does not have it".to_owned(),
+                _ => "the self-test attests another level".to_owned(),
+            };
+            Err(Error::Unattested { wanted, why })
+        }
+        Demand::Auto | Demand::Exactly(_) => Ok((Some(offer), attestation)),
+    }
+}
+
+fn self_test(offer: &Offer, estate: &Estate<'_>) -> Attestation {
+    let vantage = Vantage {
+        state: estate.state,
+        harness_pid: std::process::id(),
+        socket: None,
+        workspace: estate.workspace,
+    };
+    sandbox::self_test(offer, &vantage)
+}
+
+impl Ground {
+    /// Makes everything ready before any agent runs.
+    pub fn prepare(
+        offer: Option<Offer>,
+        level: Isolation,
+        estate: &Estate<'_>,
+        approval: &Approval<'_>,
+    ) -> Result<Self, Error> {
+        let scratch = estate.state.join("scratch");
+        let _ = std::fs::create_dir_all(&scratch);
+        sweep(&scratch);
+        let trees = match level.has_clean_tree() {
+            false => None,
+            true => Some(Approved::make(estate, approval)?),
+        };
+        Ok(Self {
+            level,
+            workspace: estate.workspace.to_owned(),
+            state: estate.state.to_owned(),
+            scratch,
+            read_only: estate.read_only.to_vec(),
+            offer,
+            trees,
+        })
+    }
+
+    /// Files of the base that are not in it after all, and why; for a word to the user.
+    pub fn left_out(&self) -> Vec<String> {
+        let left_out = self.trees.iter().flat_map(|approved| &approved.base.left_out);
+        left_out.map(ToString::to_string).collect()
+    }
+
+    /// Gives the work to an agent, behind the fence that belongs to the level.
+    pub fn attempt(&self, agent: &dyn Agent, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+        let Some(offer) = self.offer.as_ref().filter(|_| self.level == Isolation::Clean) else {
+            return agent.attempt(work);
+        };
+        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
+        let home = home.unwrap_or_else(|| self.scratch.clone());
+        let read_only: Vec<&Path> =
+            self.read_only.iter().map(PathBuf::as_path).filter(|path| path.exists()).collect();
+        let fence = AgentFence {
+            workspace: &self.workspace,
+            read_only: &read_only,
+            hidden: &[&self.state],
+            network: Network::On,
+            home: HomePolicy::Users(&home),
+            scratch: &self.scratch,
+        };
+        agent.attempt(&Work { fence: Some((offer, fence)), ..*work })
+    }
+
+    /// Runs a check on the ground that belongs to the level.
+    pub fn judge(&self, case: &Case<'_>) -> Result<Verdict, Interrupted> {
+        let Some(approved) = &self.trees else { return self.in_court(case, judge::Ground::Workspace) };
+        let (base, layer) = match approved.look(case) {
+            Ok(found) => found,
+            Err(error) => return Ok(Verdict::not_run(self.level, told(&error))),
+        };
+        let tree = Some(Box::new(seen(&base, &layer)));
+        if let Some(first) = layer.protected_changed.first() {
+            let what = format!("{first} is protected and was changed");
+            return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });
+        }
+        let verdict = match &self.offer {
+            Some(offer) if self.level == Isolation::Clean => self.fenced(offer, case, &base, &layer)?,
+            _ => self.unfenced(case, approved, &base, &layer)?,
+        };
+        // What held is kept: it is the next step's base.
+        if verdict.held()
+            && let Err(error) = approved.trees.advance(&base, &layer)
+        {
+            return Ok(Verdict::not_run(self.level, told(&error)));
+        }
+        Ok(Verdict { tree, ..verdict })
+    }
+
+    fn fenced(
+        &self,
+        offer: &Offer,
+        case: &Case<'_>,
+        base: &Base,
+        layer: &Layer,
+    ) -> Result<Verdict, Interrupted> {
+        let deleted: Vec<PathBuf> = layer.deleted_paths().map(Path::to_owned).collect();
+        let fence = CheckFence {
+            tree: CheckTree::Overlay { lower: &base.path, layer: &layer.path, deleted: &deleted },
+            at: &self.workspace,
+            size: USUAL_SIZE,
+            network: if case.network { Network::On } else { Network::Off },
+            toolchains: &[],
+            keep: &[],
+            hidden: &[&self.state],
+            scratch: &self.scratch,
+        };
+        self.in_court(case, judge::Ground::Fenced { offer, fence })
+    }
+
+    fn unfenced(
+        &self,
+        case: &Case<'_>,
+        approved: &Approved,
+        base: &Base,
+        layer: &Layer,
+    ) -> Result<Verdict, Interrupted> {
+        match approved.trees.assemble(base, layer) {
+            Ok(assembled) => self.in_court(case, judge::Ground::Folder(&assembled.path)),
+            Err(error) => Ok(Verdict::not_run(self.level, told(&error))),
+        }
+    }
+
+    fn in_court(&self, case: &Case<'_>, ground: judge::Ground<'_>) -> Result<Verdict, Interrupted> {
+        judge::contract(
+            case.shell,
+            &Court {
+                workspace: &self.workspace,
+                ground,
+                timeout: case.timeout,
+                tag: case.tag,
+                stop: case.stop,
+                isolation: self.level,
+            },
+        )
+    }
+}
+
+/// What a run that was killed left behind, long ago.
+fn sweep(scratch: &Path) {
+    for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
+        let is_old = entry.metadata().and_then(|found| found.modified()).is_ok_and(|modified| {
+            modified.elapsed().is_ok_and(|age| age > Duration::from_secs(24 * 60 * 60))
+        });
+        if is_old && entry.file_name().to_string_lossy().starts_with("fence-") {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+impl Approved {
+    fn make(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<Self, Error> {
+        let key = Hash::of(estate.workspace.as_os_str().as_encoded_bytes()).to_string();
+        let trees = Trees::open(&estate.state.join("trees").join(&key[..16]), estate.workspace)?;
+        let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
+        let touches = Touches::new(approval.touches)?;
+        Ok(Self { trees, base, touches, caches: approval.caches.to_vec() })
+    }
+
+    /// The base of this check, and what the agent has put on it.
+    fn look(&self, case: &Case<'_>) -> Result<(Base, Layer), tree::Error> {
+        let base = match case.tree {
+            None => self.base.clone(),
+            Some(id) => self
+                .trees
+                .kept(id, &self.caches)?
+                .ok_or_else(|| tree::Error::Damaged { id: id.to_owned() })?,
+        };
+        let nothing: &[&str] = &[];
+        let protect = Touches::new(case.protect)?;
+        let layer = match case.with_work {
+            true => self.trees.take_over(&base, &self.touches, &protect, &Limits::default())?,
+            false => self.trees.take_over(&base, &Touches::new(nothing)?, &protect, &Limits::default())?,
+        };
+        Ok((base, layer))
+    }
+}
+
+fn seen(base: &Base, layer: &Layer) -> Tree {
+    let deleted = layer.deleted.iter().map(|path| format!("{path} (deleted)"));
+    Tree {
+        base: base.id.clone(),
+        id: layer.id.clone(),
+        files: layer.changed.iter().cloned().chain(deleted).take(NAMES).collect(),
+        refused: layer.refused.iter().map(ToString::to_string).take(NAMES).collect(),
+    }
+}
+
+fn told(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,308 @@
+//! Attacks the fences from inside, and says what held.
+//!
+//! A level is what was seen to hold a moment ago on this machine, not what was configured. What is said
+//! inside is checked against what is seen outside wherever that can be done: a probe that did not run
+//! must not look like one that was denied.
+//!
+//! **Invariant:** a probe that reported nothing did not hold.
+
+use std::collections::HashMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+use provost_core::verdict::Isolation;
+use serde::Serialize;
+use tempfile::TempDir;
+
+use super::{
+    AgentFence, CheckFence, CheckTree, HOME, HomePolicy, Network, Offer, TMP, Unavailable, Wrapped, offer,
+};
+use crate::process::{Ended, How};
+
+const PROBES: &str = include_str!("probes.sh");
+/// Enough for what the probes write, and little for a machine.
+const ROOM: u64 = 16 * 1024 * 1024;
+
+/// What there is to protect.
+#[derive(Clone, Copy, Debug)]
+pub struct Vantage<'a> {
+    pub state: &'a Path,
+    pub harness_pid: u32,
+    /// Of the local API, when it is served.
+    pub socket: Option<&'a Path>,
+    pub workspace: &'a Path,
+}
+
+/// What held, on this machine, a moment ago.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Attestation {
+    pub level: Isolation,
+    pub probes: Vec<Probe>,
+    pub kernel: String,
+    pub bubblewrap: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Probe {
+    /// Which fence, and what was tried: `check/state-write`.
+    pub name: String,
+    pub held: bool,
+    pub detail: String,
+}
+
+impl Attestation {
+    /// What keeps this machine from the level above.
+    pub fn failed(&self) -> impl Iterator<Item = &Probe> {
+        self.probes.iter().filter(|probe| !probe.held)
+    }
+}
+
+/// Runs the probes inside the very fences that will be used.
+pub fn self_test(offer: &Offer, vantage: &Vantage<'_>) -> Attestation {
+    let mut probes = Vec::new();
+    for fence in [Fence::Check, Fence::Agent] {
+        match Site::prepare(vantage).and_then(|site| site.probe(offer, fence)) {
+            Ok(found) => probes.extend(found),
+            Err(error) => {
+                let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                probes.push(fence.probe("works", false, format!("{error}{hint}")));
+            }
+        }
+    }
+    let has_held = probes.iter().all(|probe| probe.held);
+    Attestation {
+        level: if has_held { Isolation::Clean } else { Isolation::GuardClean },
+        probes,
+        kernel: offer.kernel.clone(),
+        bubblewrap: offer.bubblewrap.as_ref().ok().map(|found| found.version.clone()),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fence {
+    Check,
+    Agent,
+}
+
+impl Fence {
+    fn name(self) -> &'static str {
+        match self {
+            Fence::Check => "check",
+            Fence::Agent => "agent",
+        }
+    }
+
+    fn probe(self, name: &str, held: bool, detail: impl Into<String>) -> Probe {
+        Probe { name: format!("{}/{name}", self.name()), held, detail: detail.into() }
+    }
+}
+
+/// A small tree in the state folder, a door to knock at, and a name nobody else has.
+struct Site<'a> {
+    vantage: &'a Vantage<'a>,
+    folder: TempDir,
+    door: TcpListener,
+    port: u16,
+    mark: String,
+}
+
+impl<'a> Site<'a> {
+    fn prepare(vantage: &'a Vantage<'a>) -> Result<Self, Unavailable> {
+        let failed = |source| Unavailable::scratch(vantage.state, source);
+        let folder = tempfile::Builder::new().prefix("probe-").tempdir_in(vantage.state).map_err(failed)?;
+        let mark = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for name in ["base", "layer"] {
+            fs::create_dir(folder.path().join(name)).map_err(failed)?;
+            fs::write(folder.path().join(name).join(name), name).map_err(failed)?;
+        }
+        let door = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
+        door.set_nonblocking(true).map_err(failed)?;
+        let port = door.local_addr().map_err(failed)?.port();
+        Ok(Self { vantage, folder, door, port, mark })
+    }
+
+    fn probe(&self, offer: &Offer, fence: Fence) -> Result<Vec<Probe>, Unavailable> {
+        let args = self.arguments(offer, fence);
+        let wrapped = match fence {
+            Fence::Check => self.behind_check(offer, &args)?,
+            Fence::Agent => self.behind_agent(offer, &args)?,
+        };
+        let ended = offer::run(Path::new(&wrapped.program), &wrapped.args, "self-test")
+            .map_err(|error| Unavailable::NotEntered { said: error.to_string() })?;
+        let how = wrapped.how(&ended)?;
+        // Before anything else: what is still alive now has outlived its fence.
+        let has_daemon = is_alive(&self.mark);
+        if how != How::Exited(0) {
+            let said = format!("the probes ended with {how:?}");
+            return Err(Unavailable::NotEntered { said });
+        }
+        Ok(self.findings(fence, &ended, has_daemon))
+    }
+
+    fn behind_check(&self, offer: &Offer, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+        let [base, layer] = ["base", "layer"].map(|name| self.folder.path().join(name));
+        let tree = match offer.overlay {
+            Ok(_) => CheckTree::Overlay { lower: &base, layer: &layer, deleted: &[] },
+            Err(_) => {
+                fs::copy(layer.join("layer"), base.join("layer"))
+                    .map_err(|source| Unavailable::scratch(&base, source))?;
+                CheckTree::Folder(&base)
+            }
+        };
+        let hidden = self.hidden();
+        let fence = CheckFence {
+            tree,
+            at: self.vantage.workspace,
+            size: ROOM,
+            network: Network::Off,
+            toolchains: &[],
+            keep: &[],
+            hidden: &hidden,
+            scratch: self.folder.path(),
+        };
+        super::check(offer, &fence, "bash".as_ref(), args)
+    }
+
+    fn behind_agent(&self, offer: &Offer, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+        let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
+        let home = home.as_deref().map_or(HomePolicy::Private(Path::new(TMP)), HomePolicy::Users);
+        let hidden = self.hidden();
+        let fence = AgentFence {
+            workspace: self.vantage.workspace,
+            read_only: &[],
+            hidden: &hidden,
+            network: Network::Off,
+            home,
+            scratch: self.folder.path(),
+        };
+        super::agent(offer, &fence, "bash".as_ref(), args)
+    }
+
+    fn hidden(&self) -> Vec<&Path> {
+        [Some(self.vantage.state), self.vantage.socket].into_iter().flatten().collect()
+    }
+
+    fn arguments(&self, offer: &Offer, fence: Fence) -> Vec<OsString> {
+        let unshare = offer.unshare.as_ref().map_or_else(|_| "unshare".into(), OsString::from);
+        // The fence's environment is that of the run; a home is the one thing the probes need.
+        let script = format!("HOME={HOME}\n{PROBES}");
+        let mut args: Vec<OsString> = vec!["--noprofile".into(), "--norc".into(), "-c".into()];
+        args.extend([script.into(), "probes".into(), self.vantage.state.into()]);
+        args.extend([self.folder.path().join("base/base").into()]);
+        args.extend([self.vantage.socket.map(OsString::from).unwrap_or_default()]);
+        args.extend([self.vantage.harness_pid.to_string().into(), self.port.to_string().into()]);
+        args.extend([self.mark.clone().into(), unshare, fence.name().into()]);
+        if fence == Fence::Check {
+            args.extend(in_homes(self.vantage.workspace).into_iter().map(OsString::from));
+        }
+        args
+    }
+
+    fn findings(&self, fence: Fence, ended: &Ended, has_daemon: bool) -> Vec<Probe> {
+        let text = String::from_utf8_lossy(&ended.stdout.head);
+        let said: HashMap<_, _> = text.lines().filter_map(|line| line.split_once('\t')).collect();
+        let mut probes = vec![self.works(fence, &said)];
+        for name in ["state-write", "state-read", "socket", "home-read", "outside-write", "user-namespace"] {
+            let is_asked = match name {
+                "socket" => self.vantage.socket.is_some(),
+                "user-namespace" | "home-read" => fence == Fence::Check,
+                _ => true,
+            };
+            if is_asked {
+                let detail = said.get(name).copied().unwrap_or("nothing was reported");
+                probes.push(fence.probe(name, detail == "denied", detail));
+            }
+        }
+        let was_written =
+            fs::symlink_metadata(self.vantage.state.join(format!("{}.written", self.mark))).is_ok();
+        if was_written {
+            probes.push(fence.probe("state-write", false, "a file arrived in the state folder"));
+        }
+        probes.push(self.signal(fence, &said));
+        probes.push(self.processes(fence, &said));
+        probes.push(self.network(fence, &said));
+        let (held, detail) = match (said.get("daemon"), has_daemon) {
+            (Some(_), false) => (true, "dead when the run was over"),
+            (Some(_), true) => (false, "it outlived its fence"),
+            (None, _) => (false, "it could not be started, so nothing is known"),
+        };
+        probes.push(fence.probe("daemon", held, detail));
+        probes
+    }
+
+    /// A fence in which nothing works holds everything, and is worth nothing.
+    fn works(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
+        let base = self.folder.path().join("base");
+        let has_leaked = fence == Fence::Check
+            && [&base, &self.folder.path().join("layer")].iter().any(|tree| {
+                // A folder that was put together for the check is written in place.
+                tree.join("written").exists() && !tree.join("layer").exists()
+            });
+        let has_leaked = has_leaked || self.vantage.workspace.join(&self.mark).exists();
+        match (said.get("works"), has_leaked) {
+            (Some(_), false) => fence.probe("works", true, "programs run, and write where they may"),
+            (Some(_), true) => fence.probe("works", false, "what was written inside arrived outside"),
+            (None, _) => fence.probe("works", false, "the tree could not be read and written"),
+        }
+    }
+
+    /// A number means another process in another namespace, so that a signal may well find one.
+    fn signal(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
+        let held = said.contains_key("signal") && is_another("pid", said);
+        let detail =
+            if held { "denied" } else { said.get("signal").copied().unwrap_or("nothing was reported") };
+        fence.probe("signal", held, detail)
+    }
+
+    fn processes(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
+        let detail = said.get("processes").copied().unwrap_or("nothing was reported");
+        match (is_another("pid", said), detail) {
+            (true, "denied") => fence.probe("processes", true, "denied"),
+            (false, "denied") => {
+                fence.probe("processes", false, "the process namespace is the harness's own")
+            }
+            _ => fence.probe("processes", false, detail),
+        }
+    }
+
+    fn network(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
+        let nobody_came = matches!(self.door.accept(), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        let detail = said.get("network").copied().unwrap_or("nothing was reported");
+        let held = nobody_came && detail == "denied" && is_another("net", said);
+        fence.probe("network", held, if nobody_came { detail } else { "a connection arrived at the harness" })
+    }
+}
+
+/// Inside was a namespace that the harness is not in.
+fn is_another(namespace: &str, said: &HashMap<&str, &str>) -> bool {
+    let ours = fs::read_link(format!("/proc/self/ns/{namespace}"));
+    let theirs = said.get(format!("namespace {namespace}").as_str()).filter(|theirs| !theirs.is_empty());
+    matches!((ours, theirs), (Ok(ours), Some(theirs)) if ours != Path::new(theirs))
+}
+
+/// Something in each home on this machine that we can see and a check must not.
+fn in_homes(workspace: &Path) -> Vec<PathBuf> {
+    let others = fs::read_dir("/home").into_iter().flatten().flatten().map(|entry| entry.path());
+    let homes = others.chain(["/root".into()]).chain(env::var_os("HOME").map(PathBuf::from));
+    let first_in = |home: PathBuf| {
+        let mut entries = fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.find(|path| !workspace.starts_with(path) && !path.starts_with(HOME) && path.exists())
+    };
+    homes.filter_map(first_in).collect()
+}
+
+/// Is there a process that was started with this mark?
+fn is_alive(mark: &str) -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)).any(
+        |entry| {
+            let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let own = entry.file_name().to_string_lossy() == std::process::id().to_string();
+            !own && words.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+        },
+    )
+}

@@ -1,0 +1,218 @@
+//! The fence of a check: the system's programs, a tree of the harness's own, and nothing else.
+//!
+//! Two namespaces, one in the other. In the outer one a fixed script mounts a room of bounded size and
+//! the tree over it; in the inner one bubblewrap shows that tree in an otherwise empty file system. Both
+//! are left by `exec`: one process, which is the leader that is waited for.
+//!
+//! **Invariant:** what is visible is listed here or in the [`CheckFence`]; all else is absent, not denied.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::process::{getegid, geteuid};
+
+use super::{Arguments, CheckFence, CheckTree, HOME, Network, Offer, TMP, Unavailable, Wrapped, status_in};
+
+const BUILD: &str = include_str!("check.sh");
+const ENTER: &str = include_str!("enter.sh");
+
+/// Places inside that are the system's; no tree may stand in them.
+const RESERVED: [&str; 11] =
+    ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/dev", "/sys"];
+/// Places inside that are the check's own, and their names in its room. A tree may stand in them.
+const PRIVATE: [(&str, &str); 4] = [("tmp", TMP), ("run", "/run"), ("shm", "/dev/shm"), ("home", HOME)];
+
+pub fn wrap(
+    offer: &Offer,
+    fence: &CheckFence<'_>,
+    program: &OsStr,
+    args: &[OsString],
+) -> Result<Wrapped, Unavailable> {
+    let bubblewrap = offer.bubblewrap()?;
+    refuse_what_would_not_hold(fence)?;
+    let status = status_in(fence.scratch)?;
+    let room = fence.scratch.join("room");
+    let mut outer = Arguments::default();
+    let leader = match fence.tree {
+        CheckTree::Overlay { lower, layer, deleted } => {
+            let (unshare, tools) = (offer.unshare()?, offer.overlay()?);
+            make_room(&room)?;
+            let mut gone = Vec::new();
+            deleted.iter().for_each(|path| find_gone(path, lower, layer, &mut gone));
+            outer.flags(&["--user", "--map-root-user", "--mount", "--"]);
+            outer.add([offer.sh().as_os_str(), OsStr::new("-c"), OsStr::new(BUILD), OsStr::new("sh")]);
+            outer.add([room.as_os_str(), status.as_os_str(), OsStr::new(&fence.size.to_string())]);
+            outer.add([lower, layer, &tools.mount, &tools.mkdir, &tools.rm].map(Path::as_os_str));
+            outer.flags(&[&gone.len().to_string()]);
+            outer.0.extend(gone.into_iter().map(OsString::from));
+            unshare
+        }
+        CheckTree::Folder(_) => {
+            outer.add([OsStr::new("-c"), OsStr::new(ENTER), OsStr::new("sh"), status.as_os_str()]);
+            offer.sh()
+        }
+    };
+    outer.add([bubblewrap.path.as_os_str()]);
+    let mut inner = namespaces(fence.network);
+    inner.0.extend_from_slice(offer.system());
+    add_private_places(&mut inner, fence, &room);
+    add_tree(&mut inner, offer, fence, &room);
+    // Last: until here bubblewrap makes the places that the rest is mounted on.
+    inner.flags(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir"]);
+    inner.add([fence.at.as_os_str()]);
+    inner.program(program, args);
+    outer.0.append(&mut inner.0);
+    Ok(Wrapped { program: leader.into(), args: outer.0, status })
+}
+
+fn namespaces(network: Network) -> Arguments {
+    let mut arguments = Arguments::default();
+    arguments.flags(&["--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc"]);
+    arguments.flags(&["--unshare-uts", "--unshare-cgroup", "--die-with-parent", "--new-session"]);
+    arguments.flags(&["--cap-drop", "ALL", "--json-status-fd", "3"]);
+    if network == Network::Off {
+        arguments.flags(&["--unshare-net"]);
+    }
+    // The outer namespace has the user as root; inside they are themselves again.
+    arguments.flags(&["--uid", &geteuid().as_raw().to_string(), "--gid", &getegid().as_raw().to_string()]);
+    arguments
+}
+
+/// What a check may write and nobody sees: all in the one room, so that one bound holds for all of it.
+fn add_private_places(inner: &mut Arguments, fence: &CheckFence<'_>, room: &Path) {
+    inner.flags(&["--proc", "/proc", "--dev", "/dev"]);
+    for (name, at) in PRIVATE {
+        match fence.tree {
+            CheckTree::Overlay { .. } => inner.mount("--bind", room.join(name), at),
+            CheckTree::Folder(_) => inner.flags(&["--size", &fence.size.to_string(), "--tmpfs", at]),
+        }
+    }
+    inner.flags(&["--symlink", "../tmp", "/var/tmp"]);
+}
+
+fn add_tree(inner: &mut Arguments, offer: &Offer, fence: &CheckFence<'_>, room: &Path) {
+    if let (Network::On, Some(names)) = (fence.network, offer.resolver()) {
+        inner.mount("--ro-bind", names, names);
+    }
+    let mut toolchains = fence.toolchains.to_vec();
+    // A folder before what is in it, which it would cover.
+    toolchains.sort_unstable();
+    for toolchain in toolchains.iter().filter(|path| !path.starts_with("/usr")) {
+        inner.mount("--ro-bind", toolchain, toolchain);
+    }
+    match fence.tree {
+        CheckTree::Overlay { .. } => inner.mount("--bind", room.join("tree"), fence.at),
+        CheckTree::Folder(folder) => inner.mount("--bind", folder, fence.at),
+    }
+    for (folder, place) in fence.keep {
+        inner.mount("--bind", folder, fence.at.join(place));
+    }
+    for hidden in fence.hidden {
+        for (outside, inside) in sights_of(hidden, fence) {
+            if let Ok(found) = fs::symlink_metadata(outside) {
+                inner.cover(&inside, found.is_dir());
+            }
+        }
+    }
+}
+
+/// Where something that must not be seen would be seen: the path outside, and the one inside.
+fn sights_of(hidden: &Path, fence: &CheckFence<'_>) -> Vec<(PathBuf, PathBuf)> {
+    let mut sights = Vec::new();
+    if let Ok(within) = hidden.strip_prefix(fence.at) {
+        sights.extend(trees(fence.tree).iter().map(|tree| (tree.join(within), hidden.to_path_buf())));
+    }
+    for (folder, place) in fence.keep {
+        if let Ok(within) = hidden.strip_prefix(folder) {
+            sights.push((hidden.to_path_buf(), fence.at.join(place).join(within)));
+        }
+    }
+    let own = ["/usr", "/etc"].map(Path::new);
+    if own.iter().chain(fence.toolchains).any(|folder| hidden.starts_with(folder)) {
+        sights.push((hidden.to_path_buf(), hidden.to_path_buf()));
+    }
+    sights.retain(|(outside, _)| fs::symlink_metadata(outside).is_ok());
+    sights.dedup_by(|a, b| a.1 == b.1);
+    sights
+}
+
+fn trees(tree: CheckTree<'_>) -> Vec<&Path> {
+    match tree {
+        CheckTree::Overlay { lower, layer, .. } => vec![layer, lower],
+        CheckTree::Folder(folder) => vec![folder],
+    }
+}
+
+/// Where the script mounts its room, each in a namespace of its own: one place does for all.
+fn make_room(room: &Path) -> Result<(), Unavailable> {
+    match fs::create_dir(room) {
+        Err(source) if source.kind() != ErrorKind::AlreadyExists => Err(Unavailable::scratch(room, source)),
+        _ => Ok(()),
+    }
+}
+
+/// What is to be removed from base and layer as one, so that what was deleted and made again is there.
+fn find_gone(path: &Path, lower: &Path, layer: &Path, gone: &mut Vec<PathBuf>) {
+    let kind = |tree: &Path| fs::symlink_metadata(tree.join(path)).map(|found| found.is_dir()).ok();
+    match (kind(layer), kind(lower)) {
+        (None, Some(_)) => gone.push(path.to_path_buf()),
+        (Some(true), Some(true)) => {
+            let entries = fs::read_dir(lower.join(path)).into_iter().flatten().flatten();
+            entries.for_each(|entry| find_gone(&path.join(entry.file_name()), lower, layer, gone));
+        }
+        // It was not there, or the layer covers it.
+        _ => {}
+    }
+}
+
+fn refuse_what_would_not_hold(fence: &CheckFence<'_>) -> Result<(), Unavailable> {
+    let caches = fence.keep.iter().map(|(folder, _)| folder.as_path());
+    let trees = trees(fence.tree);
+    let named = [fence.at, fence.scratch].into_iter().chain(caches).chain(trees.iter().copied());
+    for path in named.chain(fence.toolchains.iter().copied()).chain(fence.hidden.iter().copied()) {
+        if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+            return Err(Unavailable::refused(path, "it is not an absolute path"));
+        }
+    }
+    let is_private = PRIVATE.iter().any(|(_, own)| fence.at.starts_with(own));
+    for reserved in RESERVED.into_iter().chain(PRIVATE.map(|(_, own)| own)).map(Path::new) {
+        let is_within = !is_private && fence.at.starts_with(reserved);
+        if reserved.starts_with(fence.at) || is_within {
+            return Err(Unavailable::refused(fence.at, "a tree cannot stand there"));
+        }
+    }
+    for toolchain in fence.toolchains {
+        let mut within = trees.iter().copied().chain([fence.at, fence.scratch]);
+        if within.any(|path| path.starts_with(toolchain)) {
+            return Err(Unavailable::refused(toolchain, "what a check must not reach is in this toolchain"));
+        }
+        if fence.hidden.iter().any(|hidden| toolchain.starts_with(hidden)) {
+            return Err(Unavailable::refused(toolchain, "this toolchain is in a hidden folder"));
+        }
+    }
+    refuse_ways_out(fence, &trees)
+}
+
+/// Relative paths stay beneath the tree, and no link in the tree leads a mount elsewhere.
+fn refuse_ways_out(fence: &CheckFence<'_>, trees: &[&Path]) -> Result<(), Unavailable> {
+    let deleted = match fence.tree {
+        CheckTree::Overlay { deleted, .. } => deleted,
+        CheckTree::Folder(_) => &[],
+    };
+    for path in deleted.iter().chain(fence.keep.iter().map(|(_, place)| place)) {
+        let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+        if path.as_os_str().is_empty() || !is_plain {
+            return Err(Unavailable::refused(path, "it does not name something in the tree"));
+        }
+    }
+    let caches = fence.keep.iter().map(|(_, place)| place.as_path());
+    for path in deleted.iter().filter_map(|path| path.parent()).chain(caches) {
+        let leads_away = |part: &Path| trees.iter().any(|tree| tree.join(part).is_symlink());
+        if path.ancestors().filter(|part| *part != Path::new("")).any(leads_away) {
+            return Err(Unavailable::refused(path, "a symlink in the tree leads away from there"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+# The tree of a check: base, taken-over files and deletions under one writable layer of bounded size.
+# Runs as root of a user and mount namespace of its own; nothing it mounts is seen outside.
+# Every word comes as a parameter and none is put into another: what a path holds cannot be run, and
+# cannot become an option of a mount. So base and layer are named by their descriptors, which also keeps
+# the harness's own paths out of the mount table that the check can read.
+set -eu
+umask 022
+room=$1 status=$2 size=$3 lower=$4 layer=$5 mount=$6 mkdir=$7 rm=$8 deleted=$9
+shift 9
+exec 3>"$status" 5<"$lower" 6<"$layer"
+"$mount" -n -i -t tmpfs -o "size=$size,nosuid,nodev" tmpfs "$room"
+cd -- "$room"
+unset OLDPWD
+"$mkdir" upper work tree tmp home run shm
+"$mount" -n -i -t overlay -o "lowerdir=/proc/self/fd/6:/proc/self/fd/5,upperdir=upper,workdir=work,userxattr" overlay tree
+exec 5<&- 6<&-
+# The paths that are to vanish come first, as many as was said; a shell can drop the first of its
+# parameters but not the last, so they go round to the end.
+delete() {
+    rest=$(($# - deleted))
+    turned=0
+    while [ "$turned" -lt "$deleted" ]; do
+        set -- "$@" "$1"
+        shift
+        turned=$((turned + 1))
+    done
+    shift "$rest"
+    cd tree
+    "$rm" -rf -- "$@"
+    cd ..
+    unset OLDPWD
+}
+if [ "$deleted" -gt 0 ]; then
+    delete "$@"
+    shift "$deleted"
+fi
+exec "$@"

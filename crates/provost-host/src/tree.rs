@@ -1,0 +1,440 @@
+//! The harness's own copies of a workspace, in which contracts are judged, out of the agent's reach.
+//!
+//! A *base* is the tree a person approved, written out once and kept. A *layer* holds the files inside
+//! `touches` that the agent's workspace has otherwise. A check sees base and layer together: as an
+//! overlay where the machine has one, else in a worktree that is brought up to date in place.
+//!
+//! ```text
+//! lock                  whoever builds or sweeps holds it
+//! mirror-sha1.git       the only repository in which git is run; see `mirror`
+//! requests/<digest>     which base was made for which request
+//! bases/<id>/tree       the files; nobody writes them again
+//! bases/<id>/index      what they are; see `index`
+//! bases/<id>/used       last use (its time), and the boot since which the files are known to be whole
+//! building/, layers/    under way
+//! worktree/             the kept worktree; see `assemble`
+//! ```
+//!
+//! **Invariant:** git is never run in a repository that an agent can write, and nothing is written
+//! there: the user's repository stays as it was, byte for byte.
+//! **Invariant:** a base has its name only once it is whole: it is built elsewhere and renamed.
+//! **Invariant:** nothing of the workspace gets into a tree but regular files inside `touches`, from
+//! descriptors that no link led to.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use provost_core::chain::Hash;
+use provost_core::event::NamedFile;
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+mod assemble;
+mod beneath;
+mod checkout;
+mod index;
+mod keep;
+mod mirror;
+mod named;
+mod snapshot;
+mod takeover;
+mod touches;
+
+pub use assemble::Assembled;
+pub use keep::{Keep, sweep};
+pub use touches::Touches;
+
+use checkout::Checkout;
+use index::{Draft, Index, Leaf};
+use keep::Lock;
+use mirror::Mirror;
+
+/// The harness's own copies of one workspace, in the state folder.
+#[derive(Debug)]
+pub struct Trees {
+    folder: PathBuf,
+    workspace: PathBuf,
+}
+
+/// A tree that somebody approved, or that a passed step left. Kept for as long as this is held.
+#[derive(Clone, Debug)]
+pub struct Base {
+    /// The digest of the tree: paths, modes and content. The same everywhere.
+    pub id: String,
+    /// Its files. Whoever writes here forges every verdict after.
+    pub path: PathBuf,
+    /// What the approved tree has and this one does not, and why.
+    pub left_out: Vec<Refused>,
+    caches: Vec<Vec<u8>>,
+    index: Arc<Index>,
+    // Declared for its lock: a base in use is not swept.
+    _hold: Arc<keep::Held>,
+}
+
+/// What a workspace has otherwise than the base, inside `touches`. Its folder goes with it.
+#[derive(Debug)]
+pub struct Layer {
+    /// Holds the changed files and their folders, nothing else.
+    pub path: PathBuf,
+    /// New or changed, as text for people; see [`Layer::changed_paths`].
+    pub changed: Vec<String>,
+    pub deleted: Vec<String>,
+    /// Inside `touches`, different from the base, and not taken over. The base's version stays.
+    pub refused: Vec<Refused>,
+    /// Inside `touches` and `protect`, and different from the base. The base's version stays.
+    pub protected_changed: Vec<String>,
+    /// Outside of `touches` and different from the base, as far as the walk came by and it shows
+    /// without reading; not complete, and never more than a few.
+    pub outside: Vec<String>,
+    /// The id of base and layer together.
+    pub id: String,
+    taken: Vec<(Vec<u8>, Leaf)>,
+    removed: Vec<Vec<u8>>,
+    base: String,
+    _folder: TempDir,
+}
+
+impl Layer {
+    /// The files of the layer, relative to its folder, byte for byte.
+    pub fn changed_paths(&self) -> impl Iterator<Item = &Path> {
+        self.taken.iter().map(|(path, _)| Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// What the base has and the layer takes away: files and links, never folders.
+    pub fn deleted_paths(&self) -> impl Iterator<Item = &Path> {
+        self.removed.iter().map(|path| Path::new(OsStr::from_bytes(path)))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.taken.is_empty() && self.removed.is_empty()
+    }
+
+    /// The index of base and layer together.
+    fn sealed_on(&self, base: &Base) -> Result<Vec<u8>, Error> {
+        if self.base != base.id {
+            return Err(Error::OtherBase { id: base.id.clone() });
+        }
+        let sealed = || {
+            let mut draft = Draft::on(&base.index)?;
+            // What is gone goes first: something else may stand in its place.
+            self.removed.iter().try_for_each(|path| draft.remove(path))?;
+            self.taken.iter().try_for_each(|(path, leaf)| draft.set(path, *leaf))?;
+            draft.sealed()
+        };
+        sealed().map_err(|error| Error::io("list", &base.path, error))
+    }
+}
+
+/// A path that did not get into a tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    pub path: String,
+    pub why: Why,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    #[error("a symbolic link")]
+    Link,
+    #[error("a link that leads out of the tree")]
+    LeadsOut,
+    #[error("a pipe")]
+    Pipe,
+    #[error("a socket")]
+    Socket,
+    #[error("a device")]
+    Device,
+    #[error("a file with more than one name")]
+    HardLink,
+    #[error("{bytes} bytes, more than is taken over of one file")]
+    TooLarge { bytes: u64 },
+    #[error("more bytes than are taken over altogether")]
+    OverTotal,
+    /// Whatever comes after this one was not looked at.
+    #[error("more files than are taken over altogether")]
+    TooMany,
+    #[error("too many folders inside one another")]
+    TooDeep,
+    #[error("no folder any more")]
+    NotAFolder,
+    #[error("it stands where the approved tree has something else that must stay")]
+    InTheWay,
+    #[error("it kept changing while it was read")]
+    Changing,
+    #[error("it cannot be read: {reason}")]
+    Unreadable { reason: String },
+    #[error("a submodule")]
+    Submodule,
+    #[error("a name that no checkout can have")]
+    Name,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path, self.why)
+    }
+}
+
+/// How much is taken over from a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub file_bytes: u64,
+    pub total_bytes: u64,
+    pub files: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { file_bytes: 64 << 20, total_bytes: 1 << 30, files: 100_000 }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("could not {attempt} {}", .path.display())]
+    Io { attempt: &'static str, path: PathBuf, source: io::Error },
+    #[error("could not read commit {commit}: {said}")]
+    Git { commit: String, said: String },
+    #[error("git is not installed, and commit {commit} cannot be read without it")]
+    NoGit { commit: String },
+    #[error("git could not be started")]
+    NotStarted { source: crate::process::NotStarted },
+    #[error("the repository does not have {path}: {said}")]
+    Object { path: String, said: String },
+    #[error("{path} and another name are the same on this file system")]
+    Clash { path: String },
+    #[error("{path} is not what was approved")]
+    NotAsApproved { path: String },
+    #[error("{path} is no path inside the workspace")]
+    NotInside { path: String },
+    #[error("glob {glob} cannot be used: {why}")]
+    Glob { glob: String, why: String },
+    #[error("the kept tree {id} is damaged; it was put aside")]
+    Damaged { id: String },
+    #[error("the layer was not made for tree {id}")]
+    OtherBase { id: String },
+    #[error("the workspace is too large to be copied: {path} is where it was given up")]
+    TooMuch { path: String },
+    #[error("another provost holds {} for too long", .path.display())]
+    Busy { path: PathBuf },
+}
+
+impl Error {
+    fn io(attempt: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::Io { attempt, path: path.to_path_buf(), source: source.into() }
+    }
+}
+
+/// What is remembered of a request.
+#[derive(Serialize, Deserialize)]
+struct Answered {
+    id: String,
+    left_out: Vec<Refused>,
+}
+
+impl Trees {
+    /// `folder` is made if it is not there, for nobody but this user.
+    pub fn open(folder: &Path, workspace: &Path) -> Result<Self, Error> {
+        let whole = |path: &Path| std::path::absolute(path).map_err(|error| Error::io("find", path, error));
+        let trees = Self { folder: whole(folder)?, workspace: whole(workspace)? };
+        for name in ["", "requests", "bases", "building", "layers"] {
+            let path = trees.folder.join(name);
+            match fs::DirBuilder::new().mode(0o700).recursive(name.is_empty()).create(&path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Error::io("make", &path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(trees)
+    }
+
+    /// The tree a person approved: the files of the commit (without one: of the workspace as it is),
+    /// the named files exactly as their digests say, and the cache folders as they are now. It must be
+    /// asked for before any agent has run.
+    ///
+    /// It is kept. Where it depends on more than the commit and the named files, `request` says for
+    /// which approval it was made: asking again with the same words gives the same tree, whatever the
+    /// workspace has become. Asking again costs a few system calls, however large the tree.
+    pub fn base(
+        &self,
+        request: &str,
+        commit: Option<&str>,
+        files: &[NamedFile],
+        caches: &[String],
+    ) -> Result<Base, Error> {
+        let caches = cache_paths(caches)?;
+        let key = self.key(request, commit, files, &caches);
+        if let Some(base) = self.answered(&key, &caches)? {
+            return Ok(base);
+        }
+        let _lock = Lock::take(&self.folder)?;
+        // Another process may have made it while we waited.
+        if let Some(base) = self.answered(&key, &caches)? {
+            return Ok(base);
+        }
+        let room = self.room()?;
+        let mut left_out = Vec::new();
+        let mut checkout = Checkout::begin(room.path().join("tree"), Draft::default())?;
+        match commit {
+            Some(commit) => {
+                let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+                mirror.borrow()?;
+                mirror.extract(&mut checkout, &caches, &mut left_out)?;
+                snapshot::caches(&self.workspace, &caches, &mut checkout, &mut left_out)?;
+            }
+            None => snapshot::workspace(&self.workspace, &caches, &mut checkout, &mut left_out)?,
+        }
+        named::put(&self.workspace, files, &mut checkout)?;
+        let sealed = self.sealed(checkout)?;
+        let id = self.settle(room, &sealed)?;
+        let answer = Answered { id: id.clone(), left_out };
+        self.remember(&key, &answer)?;
+        self.held(&id, &caches, answer.left_out)?.ok_or(Error::Damaged { id })
+    }
+
+    /// A base that was made before, by its id; `None` if it is not there any more.
+    pub fn kept(&self, id: &str, caches: &[String]) -> Result<Option<Base>, Error> {
+        if id.len() != 64 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(None);
+        }
+        self.held(id, &cache_paths(caches)?, Vec::new())
+    }
+
+    /// A base on top of another: what a passed step left becomes part of the next step's base. The
+    /// files that stay are shared with the old base, which nobody writes either.
+    pub fn advance(&self, base: &Base, layer: &Layer) -> Result<Base, Error> {
+        let sealed = layer.sealed_on(base)?;
+        if layer.is_empty() {
+            return Ok(base.clone());
+        }
+        if let Some(next) = self.held(&layer.id, &base.caches, base.left_out.clone())? {
+            return Ok(next);
+        }
+        let _lock = Lock::take(&self.folder)?;
+        let room = self.room()?;
+        let index = room.path().join("index");
+        fs::write(&index, &sealed).map_err(|error| Error::io("write", &index, error))?;
+        let list = Index::open(&index).map_err(|error| Error::io("read", &index, error))?;
+        let mut checkout = Checkout::begin(room.path().join("tree"), Draft::default())?;
+        let taken: std::collections::HashSet<&[u8]> =
+            layer.taken.iter().map(|(path, _)| path.as_slice()).collect();
+        checkout::fill(&mut checkout, &list, &base.path, &mut |checkout, path, kind| match taken
+            .contains(path)
+        {
+            true => checkout.copy(path, &layer.path.join(OsStr::from_bytes(path)), kind).map(|_| ()),
+            false => checkout.share(path, &base.path, kind),
+        })?;
+        checkout.finish()?;
+        let id = self.settle(room, &sealed)?;
+        self.held(&id, &base.caches, base.left_out.clone())?.ok_or(Error::Damaged { id })
+    }
+
+    fn sealed(&self, checkout: Checkout<'_>) -> Result<Vec<u8>, Error> {
+        let path = checkout.path.clone();
+        checkout.finish()?.sealed().map_err(|error| Error::io("list", &path, error))
+    }
+
+    /// A place to build in. Whatever lies there is of somebody who died: the caller has the lock.
+    fn room(&self) -> Result<TempDir, Error> {
+        let building = self.folder.join("building");
+        for entry in fs::read_dir(&building).map_err(|error| Error::io("read", &building, error))?.flatten() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+        tempfile::tempdir_in(&building).map_err(|error| Error::io("make a folder in", &building, error))
+    }
+
+    /// Gives a tree that is whole its name.
+    fn settle(&self, room: TempDir, sealed: &[u8]) -> Result<String, Error> {
+        let write = |name: &str, bytes: &[u8]| {
+            let path = room.path().join(name);
+            fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
+        };
+        write("index", sealed)?;
+        write("used", keep::boot().as_bytes())?;
+        let index = room.path().join("index");
+        let id = Index::open(&index).map_err(|error| Error::io("read", &index, error))?.id();
+        let place = self.folder.join("bases").join(&id);
+        match fs::rename(room.path(), &place) {
+            // The folder has another name now; there is nothing left to remove.
+            Ok(()) => drop(room.keep()),
+            // The same tree by another way.
+            Err(_) if place.join("used").exists() => {}
+            Err(error) => return Err(Error::io("rename to", &place, error)),
+        }
+        Ok(id)
+    }
+
+    fn answered(&self, key: &str, caches: &[Vec<u8>]) -> Result<Option<Base>, Error> {
+        let path = self.folder.join("requests").join(key);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("read", &path, error)),
+        };
+        match serde_json::from_slice::<Answered>(&text) {
+            Ok(answer) => self.held(&answer.id, caches, answer.left_out),
+            // Cut off by a full disk or a power failure: as if it had not been asked yet.
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn remember(&self, key: &str, answer: &Answered) -> Result<(), Error> {
+        let path = self.folder.join("requests").join(key);
+        let building = self.folder.join("building");
+        let failed = |error: io::Error| Error::io("write", &path, error);
+        let mut file = tempfile::NamedTempFile::new_in(&building).map_err(failed)?;
+        serde_json::to_writer(&mut file, answer).map_err(|error| failed(error.into()))?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// What a request is known by. Without caches and with a commit it says all there is to say, and
+    /// plans share the tree.
+    fn key(&self, request: &str, commit: Option<&str>, files: &[NamedFile], caches: &[Vec<u8>]) -> String {
+        let depends_on_now = commit.is_none() || !caches.is_empty();
+        let request = if depends_on_now { request } else { "" };
+        let mut parts: Vec<&[u8]> = vec![b"provost base 1", request.as_bytes()];
+        parts.push(self.workspace.as_os_str().as_bytes());
+        parts.push(commit.unwrap_or_default().as_bytes());
+        parts.extend(files.iter().flat_map(|file| [file.path.as_bytes(), file.sha256.as_bytes()]));
+        parts.push(b"");
+        parts.extend(caches.iter().map(Vec::as_slice));
+        let mut text = Vec::new();
+        for part in parts {
+            text.extend((part.len() as u64).to_be_bytes());
+            text.extend(part);
+        }
+        Hash::of(&text).to_string()
+    }
+}
+
+/// Cache folders as paths of the tree.
+fn cache_paths(caches: &[String]) -> Result<Vec<Vec<u8>>, Error> {
+    let mut paths: Vec<Vec<u8>> = caches.iter().map(|cache| inside(cache)).collect::<Result<_, _>>()?;
+    paths.sort();
+    paths.dedup();
+    Ok(paths)
+}
+
+/// A written path as one of the tree: no `.`, no `..`, not empty, not the whole.
+fn inside(path: &str) -> Result<Vec<u8>, Error> {
+    let refused = || Error::NotInside { path: path.to_owned() };
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(name) if name != ".git" => parts.push(name.as_bytes()),
+            Component::Normal(_) | Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(refused());
+            }
+        }
+    }
+    if parts.is_empty() { Err(refused()) } else { Ok(parts.join(&b'/')) }
+}

@@ -1,0 +1,182 @@
+//! Opens what is in a folder that somebody else may write, and copies from what was opened.
+//!
+//! **Invariant:** no link is followed and no name is looked up twice: what is read is what was opened
+//! and looked at.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use provost_core::chain::Hash;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+
+const CHUNK: usize = 128 << 10;
+
+/// What a file was when it was looked at. Whoever changes it afterwards moves `changed`, which no
+/// program can set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub device: u64,
+    pub inode: u64,
+    pub size: u64,
+    pub mode: u32,
+    pub links: u64,
+    pub modified: (i64, i64),
+    pub changed: (i64, i64),
+}
+
+impl Stamp {
+    // The widths of these fields differ between systems.
+    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
+    pub fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            size: stat.st_size as u64,
+            mode: stat.st_mode as u32,
+            links: stat.st_nlink as u64,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        }
+    }
+
+    pub fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+}
+
+pub fn stamp(file: impl AsFd) -> Result<Stamp, Errno> {
+    rustix::fs::fstat(file).map(|stat| Stamp::of(&stat))
+}
+
+/// Looks at a name without following it.
+pub fn stamp_at(folder: impl AsFd, name: &[u8]) -> Result<Stamp, Errno> {
+    rustix::fs::statat(folder, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
+        .map(|stat| Stamp::of(&stat))
+}
+
+pub fn top(path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// A folder by name or by a path of several.
+pub fn folder(inside: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    open(inside, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, 0)
+}
+
+/// For reading. A pipe does not keep us waiting.
+pub fn file(inside: impl AsFd, path: &[u8]) -> Result<File, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+    open(inside, path, flags, 0).map(File::from)
+}
+
+/// A file that was not there before.
+pub fn new_file(inside: impl AsFd, path: &[u8], mode: u32) -> Result<File, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = open(inside, path, flags, mode).map(File::from)?;
+    // Whatever the umask of the harness is, a check sees the mode that the tree says.
+    if stamp(&file)?.mode & 0o7777 != mode {
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+    }
+    Ok(file)
+}
+
+fn open(inside: impl AsFd, path: &[u8], flags: OFlags, mode: u32) -> Result<OwnedFd, Errno> {
+    let path = OsStr::from_bytes(path);
+    let mode = Mode::from_raw_mode(mode);
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::ResolveFlags;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        // EAGAIN: something was renamed on the way.
+        for _ in 0..8 {
+            match rustix::fs::openat2(&inside, path, flags, mode, resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // Too old a kernel, or a filter that does not know the call.
+                Err(Errno::NOSYS) => break,
+                opened => return opened,
+            }
+        }
+    }
+    step_by_step(inside, Path::new(path), flags, mode)
+}
+
+/// One name at a time, following no link.
+fn step_by_step(inside: impl AsFd, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    let names: Vec<_> = path.components().collect();
+    let (last, before) = names.split_last().ok_or(Errno::NOENT)?;
+    if names.iter().any(|name| !matches!(name, std::path::Component::Normal(_))) {
+        return Err(Errno::XDEV);
+    }
+    let mut here = rustix::io::dup(inside)?;
+    for name in before {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        here = rustix::fs::openat(&here, name.as_os_str(), flags, Mode::empty())?;
+    }
+    rustix::fs::openat(&here, last.as_os_str(), flags | OFlags::NOFOLLOW, mode)
+}
+
+/// The names in a folder in the order of their bytes, each with what it is, and never more than
+/// `most` of them.
+pub fn names(folder: impl AsFd, most: usize) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(&folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => stamp_at(&folder, name)?.kind(),
+            kind => kind,
+        };
+        if names.len() >= most {
+            return Err(Errno::OVERFLOW);
+        }
+        names.push((name.to_vec(), kind));
+    }
+    names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    Ok(names)
+}
+
+/// Where a link leads.
+pub fn target(folder: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    rustix::fs::readlinkat(folder, OsStr::from_bytes(name), Vec::new()).map(|target| target.into_bytes())
+}
+
+/// The digest of a whole file.
+pub fn digest(file: &File) -> io::Result<Hash> {
+    copy(file, &mut io::sink(), u64::MAX).map(|(digest, _)| digest)
+}
+
+/// Copies from the beginning of an open file and says what was written. More than `most` bytes is an
+/// error: a file may grow while it is read.
+pub fn copy(from: &File, to: &mut dyn Write, most: u64) -> io::Result<(Hash, u64)> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; CHUNK];
+    let mut total = 0;
+    loop {
+        let read = match from.read_at(&mut buffer, total) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        total += read as u64;
+        if total > most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        hasher.update(&buffer[..read]);
+        to.write_all(&buffer[..read])?;
+        if read < buffer.len() && total >= from.metadata()?.len() {
+            break;
+        }
+    }
+    Ok((Hash(hasher.finalize().into()), total))
+}

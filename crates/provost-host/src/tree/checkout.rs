@@ -1,0 +1,228 @@
+//! Writes a tree, file by file, where nothing was before.
+//!
+//! Files are written first and links last, so nothing is ever written through a link, whatever a tree
+//! claims to hold. Modes are 0644, 0755 for programs and folders, whatever the umask: a check sees the
+//! same on every machine.
+//!
+//! **Invariant:** a link is made only if it stays inside the tree: it is relative, and every `..` of it
+//! comes first and not further up than the link lies deep. Links that all keep to this lead out
+//! together no more than alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use provost_core::chain::Hash;
+use rustix::fs::{AtFlags, Mode, Timestamps};
+use rustix::io::Errno;
+
+use super::Error;
+use super::beneath;
+use super::index::{Draft, Index, Kind, Leaf};
+
+/// A tree that is being written.
+pub struct Checkout<'a> {
+    pub path: PathBuf,
+    top: OwnedFd,
+    folders: BTreeSet<Vec<u8>>,
+    links: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub draft: Draft<'a>,
+}
+
+impl<'a> Checkout<'a> {
+    /// Begins in an empty folder, with the listing of what it will hold.
+    pub fn begin(path: PathBuf, draft: Draft<'a>) -> Result<Self, Error> {
+        make_folder(&path)?;
+        let top = beneath::top(&path).map_err(|errno| Error::io("open", &path, errno))?;
+        Ok(Self { path, top, folders: BTreeSet::new(), links: BTreeMap::new(), draft })
+    }
+
+    /// A new file, to be written by the caller, who says afterwards what it holds.
+    pub fn file(&mut self, path: &[u8], kind: Kind) -> Result<File, Error> {
+        self.make_parents(path)?;
+        beneath::new_file(&self.top, path, kind.mode()).map_err(|errno| self.refused(path, errno))
+    }
+
+    pub fn write(&mut self, path: &[u8], kind: Kind, bytes: &[u8]) -> Result<(), Error> {
+        let mut file = self.file(path, kind)?;
+        file.write_all(bytes).map_err(|error| Error::io("write", &self.at(path), error))?;
+        self.holds(path, Leaf { kind, digest: Hash::of(bytes), size: bytes.len() as u64 })
+    }
+
+    pub fn holds(&mut self, path: &[u8], leaf: Leaf) -> Result<(), Error> {
+        self.draft.set(path, leaf).map_err(|error| Error::io("note", &self.at(path), error))
+    }
+
+    /// A link, made when all files are there.
+    pub fn link(&mut self, path: &[u8], target: &[u8]) -> Result<(), Error> {
+        self.links.insert(path.to_vec(), target.to_vec());
+        self.holds(path, Leaf { kind: Kind::Link, digest: Hash::of(target), size: target.len() as u64 })
+    }
+
+    /// Where a link that will be made leads.
+    pub fn target(&self, path: &[u8]) -> Option<&[u8]> {
+        self.links.get(path).map(Vec::as_slice)
+    }
+
+    pub fn folder(&mut self, path: &[u8]) -> Result<(), Error> {
+        self.make_folder(path)?;
+        self.draft.folder(path).map_err(|error| Error::io("note", &self.at(path), error))
+    }
+
+    /// The same file as in another tree of ours, which nobody writes.
+    pub fn share(&mut self, path: &[u8], from: &Path, kind: Kind) -> Result<(), Error> {
+        self.make_parents(path)?;
+        let (source, name) = (from.join(OsStr::from_bytes(path)), OsStr::from_bytes(path));
+        match rustix::fs::linkat(rustix::fs::CWD, &source, &self.top, name, AtFlags::empty()) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => Err(self.refused(path, Errno::EXIST)),
+            // Too many links to one file, or a file system without them.
+            Err(_) => self.copy(path, &source, kind).map(|_| ()),
+        }
+    }
+
+    /// The same content in a file of its own.
+    pub fn copy(&mut self, path: &[u8], source: &Path, kind: Kind) -> Result<File, Error> {
+        let mut from = File::open(source).map_err(|error| Error::io("open", source, error))?;
+        let mut to = self.file(path, kind)?;
+        io::copy(&mut from, &mut to).map_err(|error| Error::io("write", &self.at(path), error))?;
+        Ok(to)
+    }
+
+    /// Makes the links. The tree is whole.
+    pub fn finish(mut self) -> Result<Draft<'a>, Error> {
+        for (path, target) in std::mem::take(&mut self.links) {
+            self.make_parents(&path)?;
+            rustix::fs::symlinkat(OsStr::from_bytes(&target), &self.top, OsStr::from_bytes(&path))
+                .map_err(|errno| self.refused(&path, errno))?;
+        }
+        Ok(self.draft)
+    }
+
+    fn make_parents(&mut self, path: &[u8]) -> Result<(), Error> {
+        match path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => self.make_folder(&path[..slash]),
+            None => Ok(()),
+        }
+    }
+
+    fn make_folder(&mut self, path: &[u8]) -> Result<(), Error> {
+        if self.folders.contains(path) {
+            return Ok(());
+        }
+        self.make_parents(path)?;
+        let (name, mode) = (OsStr::from_bytes(path), Mode::from_raw_mode(0o755));
+        rustix::fs::mkdirat(&self.top, name, mode).map_err(|errno| self.refused(path, errno))?;
+        // The umask had its say.
+        rustix::fs::chmodat(&self.top, name, mode, AtFlags::empty())
+            .map_err(|errno| self.refused(path, errno))?;
+        self.folders.insert(path.to_vec());
+        Ok(())
+    }
+
+    fn at(&self, path: &[u8]) -> PathBuf {
+        self.path.join(OsStr::from_bytes(path))
+    }
+
+    fn refused(&self, path: &[u8], errno: Errno) -> Error {
+        match errno {
+            // In a new tree nothing is there yet, so two names of it are one on this file system.
+            Errno::EXIST | Errno::NOTDIR => Error::Clash { path: lossy(path) },
+            _ => Error::io("write", &self.at(path), errno),
+        }
+    }
+}
+
+/// Writes all that an index lists: files by `file`, folders and links as they are.
+pub fn fill(
+    checkout: &mut Checkout<'_>,
+    index: &Index,
+    links_from: &Path,
+    file: &mut dyn FnMut(&mut Checkout<'_>, &[u8], Kind) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut failed = None;
+    let walked = index.walk(b"", index.root(), &mut |path, entry| {
+        let done = match entry.kind {
+            Kind::File | Kind::Program => file(checkout, path, entry.kind),
+            Kind::Folder => checkout.make_folder(path),
+            Kind::Link => {
+                let target = std::fs::read_link(links_from.join(OsStr::from_bytes(path)))?;
+                checkout.links.insert(path.to_vec(), target.into_os_string().into_vec());
+                Ok(())
+            }
+        };
+        done.map_err(|error| {
+            failed = Some(error);
+            io::Error::from(io::ErrorKind::Interrupted)
+        })
+    });
+    match (failed, walked) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) => Err(Error::io("read", links_from, error)),
+        (None, Ok(())) => Ok(()),
+    }
+}
+
+/// Folders of a tree have the same mode everywhere.
+pub fn make_folder(path: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::create_dir(path).map_err(|error| Error::io("make", path, error))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+        .map_err(|error| Error::io("make", path, error))
+}
+
+/// Does a link at `path` that leads to `target` stay inside the tree?
+pub fn stays_inside(path: &[u8], target: &[u8]) -> bool {
+    let mut depth = path.iter().filter(|byte| **byte == b'/').count();
+    let mut is_leading = true;
+    if target.is_empty() || target.starts_with(b"/") {
+        return false;
+    }
+    for part in target.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." if is_leading && depth > 0 => depth -= 1,
+            // After a name, `..` is the parent of wherever that name leads.
+            b".." => return false,
+            _ => is_leading = false,
+        }
+    }
+    true
+}
+
+/// Gives a copy the time of its original, which build tools compare.
+pub fn keep_time(file: &File, modified: (i64, i64)) -> Result<(), Errno> {
+    let time = rustix::fs::Timespec { tv_sec: modified.0, tv_nsec: modified.1 as _ };
+    rustix::fs::futimens(file, &Timestamps { last_access: time, last_modification: time })
+}
+
+pub fn lossy(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_may_lead_up_only_as_far_as_it_lies_deep() {
+        for (path, target, stays) in [
+            ("a", "b", true),
+            ("a", "b/c", true),
+            ("a", "../b", false),
+            ("d/a", "../b", true),
+            ("d/a", "../../b", false),
+            ("d/e/a", "./.././../b", true),
+            ("a", "/etc/passwd", false),
+            ("a", "", false),
+            ("a", "x/y/loop/../z", false),
+            ("x/y/loop", "../..", true),
+        ] {
+            assert_eq!(stays_inside(path.as_bytes(), target.as_bytes()), stays, "{path} -> {target}");
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! What is in a tree, folder by folder, each folder sealed by a digest of what it holds.
+//!
+//! The digest of a folder covers the kind, the name and the digest of each entry in the order of their
+//! bytes, so the digest of the topmost one is the id of the whole tree, the same on every machine. The
+//! file that keeps it is read at the folders that are asked for and nowhere else; a tree that differs
+//! in one file is the old file with a few folders put behind it.
+//!
+//! **Invariant:** a folder whose digest does not fit what was read is an error, never an answer.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use provost_core::chain::Hash;
+use sha2::{Digest as _, Sha256};
+
+/// What the digest of every folder begins with.
+const SEAL: &[u8] = b"provost tree 1\n";
+/// Where the topmost folder is and what it digests to: the last bytes of the file.
+const TRAILER: u64 = 8 + 8 + 32;
+/// A folder whose listing is longer than this is damage.
+const LISTING_MAX: u64 = 1 << 30;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    /// A file that may be executed.
+    Program,
+    Link,
+    Folder,
+}
+
+impl Kind {
+    pub fn of_file(mode: u32) -> Self {
+        if mode & 0o100 != 0 { Self::Program } else { Self::File }
+    }
+
+    pub fn is_file(self) -> bool {
+        matches!(self, Self::File | Self::Program)
+    }
+
+    pub fn mode(self) -> u32 {
+        if self == Self::Program { 0o755 } else { 0o644 }
+    }
+
+    pub fn letter(self) -> u8 {
+        match self {
+            Self::File => b'f',
+            Self::Program => b'x',
+            Self::Link => b'l',
+            Self::Folder => b'd',
+        }
+    }
+
+    pub fn from_letter(letter: u8) -> Option<Self> {
+        [Self::File, Self::Program, Self::Link, Self::Folder].into_iter().find(|kind| kind.letter() == letter)
+    }
+}
+
+/// One name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: Vec<u8>,
+    pub kind: Kind,
+    pub digest: Hash,
+    /// Bytes of a file or of a link's target; the length of the listing of a folder.
+    pub size: u64,
+    /// Where the listing of a folder begins.
+    at: u64,
+}
+
+/// What is at the end of a path that is no folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    pub kind: Kind,
+    pub digest: Hash,
+    pub size: u64,
+}
+
+/// A kept listing of one tree.
+#[derive(Debug)]
+pub struct Index {
+    file: File,
+    root: Entry,
+}
+
+impl Index {
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let end = file.metadata()?.len();
+        let mut trailer = [0; TRAILER as usize];
+        file.read_exact_at(&mut trailer, end.checked_sub(TRAILER).ok_or_else(damaged)?)?;
+        let mut bytes = Bytes(&trailer);
+        let (at, size) = (bytes.number()?, bytes.number()?);
+        let root = Entry { name: Vec::new(), kind: Kind::Folder, digest: bytes.digest()?, size, at };
+        Ok(Self { file, root })
+    }
+
+    pub fn root(&self) -> &Entry {
+        &self.root
+    }
+
+    pub fn id(&self) -> String {
+        self.root.digest.to_string()
+    }
+
+    /// What a folder holds, by name.
+    pub fn listing(&self, folder: &Entry) -> io::Result<Vec<Entry>> {
+        if folder.kind != Kind::Folder || folder.size > LISTING_MAX {
+            return Err(damaged());
+        }
+        let mut bytes = vec![0; folder.size as usize];
+        self.file.read_exact_at(&mut bytes, folder.at)?;
+        let mut bytes = Bytes(&bytes);
+        let mut entries = Vec::new();
+        while !bytes.0.is_empty() {
+            entries.push(bytes.entry()?);
+        }
+        if seal(&entries) == folder.digest { Ok(entries) } else { Err(damaged()) }
+    }
+
+    /// The entry at a path; `None` where there is none.
+    pub fn find(&self, path: &[u8]) -> io::Result<Option<Entry>> {
+        let mut here = self.root.clone();
+        for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
+            if here.kind != Kind::Folder {
+                return Ok(None);
+            }
+            let mut entries = self.listing(&here)?;
+            match entries.binary_search_by(|entry| entry.name.as_slice().cmp(part)) {
+                Ok(place) => here = entries.swap_remove(place),
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(Some(here))
+    }
+
+    /// Every entry beneath a folder with its path, folders before what they hold.
+    pub fn walk(
+        &self,
+        path: &[u8],
+        folder: &Entry,
+        each: &mut dyn FnMut(&[u8], &Entry) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for entry in self.listing(folder)? {
+            let path = joined(path, &entry.name);
+            each(&path, &entry)?;
+            if entry.kind == Kind::Folder {
+                self.walk(&path, &entry, each)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that is written, to be the beginning of another index.
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.file.metadata()?.len() as usize];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+}
+
+/// A tree that is being put together, from nothing or from a kept one.
+#[derive(Default)]
+pub struct Draft<'a> {
+    kept: Option<&'a Index>,
+    root: Names,
+}
+
+type Names = BTreeMap<Vec<u8>, Node>;
+
+enum Node {
+    Leaf(Leaf),
+    /// A folder of the kept index that nobody looked into.
+    Kept(Entry),
+    Folder(Names),
+}
+
+impl<'a> Draft<'a> {
+    pub fn on(index: &'a Index) -> io::Result<Self> {
+        Ok(Self { kept: Some(index), root: names(index, index.root())? })
+    }
+
+    /// Puts a file or a link at a path, in the place of whatever was there.
+    pub fn set(&mut self, path: &[u8], leaf: Leaf) -> io::Result<()> {
+        let (folder, name) = parted(path);
+        self.open(folder)?.insert(name.to_vec(), Node::Leaf(leaf));
+        Ok(())
+    }
+
+    /// A folder, even if nothing will be in it.
+    pub fn folder(&mut self, path: &[u8]) -> io::Result<()> {
+        self.open(path).map(|_| ())
+    }
+
+    pub fn get(&mut self, path: &[u8]) -> io::Result<Option<Leaf>> {
+        let kept = self.kept;
+        let mut here = &mut self.root;
+        let (folder, name) = parted(path);
+        for part in parts(folder) {
+            match here.get_mut(part) {
+                Some(node) => match look_into(node, kept)? {
+                    Some(names) => here = names,
+                    None => return Ok(None),
+                },
+                None => return Ok(None),
+            }
+        }
+        Ok(match here.get(name) {
+            Some(Node::Leaf(leaf)) => Some(*leaf),
+            _ => None,
+        })
+    }
+
+    /// Takes a file or a link away, and the folders that are empty without it.
+    pub fn remove(&mut self, path: &[u8]) -> io::Result<()> {
+        let kept = self.kept;
+        let parts: Vec<&[u8]> = parts(path).collect();
+        removed(&mut self.root, &parts, kept).map(|_| ())
+    }
+
+    /// The id this tree has.
+    pub fn id(&self) -> String {
+        let mut beyond = Vec::new();
+        written(&self.root, &mut beyond).digest.to_string()
+    }
+
+    /// The bytes of its index.
+    pub fn sealed(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = match self.kept {
+            Some(index) => index.bytes()?,
+            None => Vec::new(),
+        };
+        let root = written(&self.root, &mut bytes);
+        bytes.extend(root.at.to_be_bytes());
+        bytes.extend(root.size.to_be_bytes());
+        bytes.extend(root.digest.0);
+        Ok(bytes)
+    }
+
+    fn open(&mut self, path: &[u8]) -> io::Result<&mut Names> {
+        let kept = self.kept;
+        let mut here = &mut self.root;
+        for part in parts(path) {
+            let node = here.entry(part.to_vec()).or_insert_with(|| Node::Folder(Names::new()));
+            if matches!(node, Node::Leaf(_)) {
+                *node = Node::Folder(Names::new());
+            }
+            here = look_into(node, kept)?.ok_or_else(damaged)?;
+        }
+        Ok(here)
+    }
+}
+
+fn names(index: &Index, folder: &Entry) -> io::Result<Names> {
+    let node = |entry: Entry| match entry.kind {
+        Kind::Folder => Node::Kept(entry),
+        kind => Node::Leaf(Leaf { kind, digest: entry.digest, size: entry.size }),
+    };
+    let entries = index.listing(folder)?;
+    Ok(entries.into_iter().map(|entry| (entry.name.clone(), node(entry))).collect())
+}
+
+/// The names in a folder, read when they are first asked for. `None` for what is no folder.
+fn look_into<'n>(node: &'n mut Node, kept: Option<&Index>) -> io::Result<Option<&'n mut Names>> {
+    if let (Node::Kept(entry), Some(index)) = (&*node, kept) {
+        *node = Node::Folder(names(index, entry)?);
+    }
+    Ok(match node {
+        Node::Folder(names) => Some(names),
+        Node::Leaf(_) | Node::Kept(_) => None,
+    })
+}
+
+/// True if the folder is empty now.
+fn removed(here: &mut Names, path: &[&[u8]], kept: Option<&Index>) -> io::Result<bool> {
+    match path {
+        [] => {}
+        [name] => {
+            here.remove(*name);
+        }
+        [name, rest @ ..] => {
+            if let Some(node) = here.get_mut(*name)
+                && let Some(names) = look_into(node, kept)?
+                && removed(names, rest, kept)?
+            {
+                here.remove(*name);
+            }
+        }
+    }
+    Ok(here.is_empty())
+}
+
+/// Puts the listings of this folder and of what is new beneath it behind `bytes`.
+fn written(names: &Names, bytes: &mut Vec<u8>) -> Entry {
+    let entries: Vec<Entry> = names
+        .iter()
+        .map(|(name, node)| match node {
+            Node::Leaf(Leaf { kind, digest, size }) => {
+                Entry { name: name.clone(), kind: *kind, digest: *digest, size: *size, at: 0 }
+            }
+            Node::Kept(entry) => entry.clone(),
+            Node::Folder(names) => Entry { name: name.clone(), ..written(names, bytes) },
+        })
+        .collect();
+    let at = bytes.len() as u64;
+    for entry in &entries {
+        bytes.push(entry.kind.letter());
+        bytes.extend((entry.name.len() as u64).to_be_bytes());
+        bytes.extend(&entry.name);
+        bytes.extend(entry.digest.0);
+        bytes.extend(entry.size.to_be_bytes());
+        bytes.extend(entry.at.to_be_bytes());
+    }
+    let size = bytes.len() as u64 - at;
+    Entry { name: Vec::new(), kind: Kind::Folder, digest: seal(&entries), size, at }
+}
+
+fn seal(entries: &[Entry]) -> Hash {
+    let mut hasher = Sha256::new();
+    hasher.update(SEAL);
+    for entry in entries {
+        hasher.update([entry.kind.letter()]);
+        hasher.update(&entry.name);
+        // No name has one of these in it.
+        hasher.update([0]);
+        hasher.update(entry.digest.0);
+    }
+    Hash(hasher.finalize().into())
+}
+
+fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|part| !part.is_empty())
+}
+
+/// The folder and the last name of a path.
+fn parted(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
+pub fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the index is damaged")
+}
+
+/// Bytes that are read from the front.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> io::Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or_else(damaged)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> io::Result<u64> {
+        let bytes = self.take(8)?;
+        Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    fn digest(&mut self) -> io::Result<Hash> {
+        let mut digest = [0; 32];
+        digest.copy_from_slice(self.take(32)?);
+        Ok(Hash(digest))
+    }
+
+    fn entry(&mut self) -> io::Result<Entry> {
+        let kind = Kind::from_letter(self.take(1)?[0]).ok_or_else(damaged)?;
+        let length = usize::try_from(self.number()?).map_err(|_| damaged())?;
+        let name = self.take(length)?.to_vec();
+        Ok(Entry { name, kind, digest: self.digest()?, size: self.number()?, at: self.number()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(text: &str) -> Leaf {
+        Leaf { kind: Kind::File, digest: Hash::of(text.as_bytes()), size: text.len() as u64 }
+    }
+
+    fn kept(draft: &Draft<'_>, folder: &Path) -> Index {
+        let path = folder.join("index");
+        std::fs::write(&path, draft.sealed().unwrap()).unwrap();
+        Index::open(&path).unwrap()
+    }
+
+    #[test]
+    fn the_same_tree_has_the_same_id_however_it_came_about() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = Draft::default();
+        for path in ["a/b/c", "a/b2", "z"] {
+            first.set(path.as_bytes(), leaf(path)).unwrap();
+        }
+        let index = kept(&first, folder.path());
+        assert_eq!(index.id(), first.id());
+        assert_eq!(index.id(), "3788107a08f765a1d2f408ca6081b48891fa35d68b433baa1e9c70b27830e802");
+
+        let mut second = Draft::on(&index).unwrap();
+        second.set(b"a/b/d/e", leaf("new")).unwrap();
+        second.remove(b"z").unwrap();
+        assert_ne!(second.id(), first.id());
+        let other = tempfile::tempdir().unwrap();
+        let index = kept(&second, other.path());
+        assert_eq!(index.id(), second.id());
+        let mut third = Draft::on(&index).unwrap();
+        third.set(b"z", leaf("z")).unwrap();
+        third.remove(b"a/b/d/e").unwrap();
+        assert_eq!(third.id(), first.id(), "an emptied folder is gone");
+        let mut paths = Vec::new();
+        let mut each = |path: &[u8], _: &Entry| {
+            paths.push(String::from_utf8_lossy(path).into_owned());
+            Ok(())
+        };
+        index.walk(b"", index.root(), &mut each).unwrap();
+        assert_eq!(paths, ["a", "a/b", "a/b/c", "a/b/d", "a/b/d/e", "a/b2"]);
+    }
+
+    #[test]
+    fn a_damaged_listing_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut draft = Draft::default();
+        draft.set(b"a/b", leaf("b")).unwrap();
+        let bytes = draft.sealed().unwrap();
+        let path = folder.path().join("index");
+        for place in 0..bytes.len() {
+            let mut spoilt = bytes.clone();
+            spoilt[place] ^= 1;
+            std::fs::write(&path, &spoilt).unwrap();
+            let answer = Index::open(&path).and_then(|index| index.find(b"a/b"));
+            // Sizes and places are not part of an id; a wrong place is seen by what is read there.
+            let same = matches!(&answer, Ok(Some(entry)) if entry.digest == Hash::of(b"b"));
+            assert!(answer.is_err() || same, "byte {place}: {answer:?}");
+        }
+        std::fs::write(&path, b"").unwrap();
+        assert!(Index::open(&path).is_err());
+    }
+}

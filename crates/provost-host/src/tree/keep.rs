@@ -1,0 +1,243 @@
+//! Which bases are kept, for how long, and how two processes share them.
+//!
+//! Building and sweeping happen under one lock. Whoever uses a base holds a shared lock on its file
+//! `used`, whose time is that of the last use; a base that somebody holds is not swept.
+//!
+//! Nothing is synced to the disk: a base that was written before the machine went down may be short of
+//! data, so after each boot its files are read once and compared with its index before they are used.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::beneath;
+use super::index::{Entry, Index, Kind};
+use super::{Answered, Base, Error, Refused, Trees};
+
+/// A large tree on a slow disk takes minutes; this is somebody who hangs.
+const PATIENCE: Duration = Duration::from_secs(900);
+const PAUSE: Duration = Duration::from_millis(20);
+/// What is under way for longer than this belongs to nobody.
+const UNDER_WAY_MAX: Duration = Duration::from_secs(2 * 24 * 3600);
+
+/// A lock on a file, freed when it is dropped, or when its process dies.
+#[derive(Debug)]
+pub struct Held(File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that another thread is just starting has it open as well.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+/// Held by the one who builds or sweeps.
+pub struct Lock {
+    _held: Held,
+}
+
+impl Lock {
+    pub fn take(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join("lock");
+        let file = lock_file(&path)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Self { _held: Held(file) }),
+                Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => {
+                    std::thread::sleep(PAUSE)
+                }
+                Err(Errno::WOULDBLOCK) => return Err(Error::Busy { path }),
+                Err(errno) => return Err(Error::io("lock", &path, errno)),
+            }
+        }
+    }
+}
+
+/// `None` if somebody else has it.
+pub fn try_lock(path: &Path) -> Result<Option<Held>, Error> {
+    let file = lock_file(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(Held(file))),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(errno) => Err(Error::io("lock", path, errno)),
+    }
+}
+
+fn lock_file(path: &Path) -> Result<File, Error> {
+    let options = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+    options.map_err(|error| Error::io("open", path, error))
+}
+
+/// Which boot of the machine this is.
+pub fn boot() -> &'static str {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    BOOT.get_or_init(|| {
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        id.trim().to_owned()
+    })
+}
+
+impl Trees {
+    /// Takes hold of a base. `None` if it is not there, or was found damaged and put aside.
+    pub(super) fn held(
+        &self,
+        id: &str,
+        caches: &[Vec<u8>],
+        left_out: Vec<Refused>,
+    ) -> Result<Option<Base>, Error> {
+        let place = self.folder.join("bases").join(id);
+        let path = place.join("used");
+        let hold = match OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(hold) => hold,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("open", &path, error)),
+        };
+        let hold = Held(hold);
+        match flock(&hold.0, FlockOperation::NonBlockingLockShared) {
+            // Swept between the opening and the lock, or just now.
+            Ok(()) if !path.exists() => return Ok(None),
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(errno) => return Err(Error::io("lock", &path, errno)),
+        }
+        let index = match Index::open(&place.join("index")) {
+            Ok(index) if index.id() == id => index,
+            Ok(_) | Err(_) => return self.put_aside(&place),
+        };
+        let mut since = String::new();
+        (&hold.0).read_to_string(&mut since).map_err(|error| Error::io("read", &path, error))?;
+        if since != boot() {
+            if !is_whole(&place.join("tree"), &index) {
+                return self.put_aside(&place);
+            }
+            let noted = (&hold.0).rewind().and_then(|()| hold.0.set_len(0));
+            noted
+                .and_then(|()| (&hold.0).write_all(boot().as_bytes()))
+                .map_err(|error| Error::io("write", &path, error))?;
+        }
+        hold.0.set_modified(SystemTime::now()).map_err(|error| Error::io("write", &path, error))?;
+        Ok(Some(Base {
+            id: id.to_owned(),
+            path: place.join("tree"),
+            left_out,
+            caches: caches.to_vec(),
+            index: Arc::new(index),
+            _hold: Arc::new(hold),
+        }))
+    }
+
+    fn put_aside(&self, place: &Path) -> Result<Option<Base>, Error> {
+        let aside = tempfile::Builder::new().prefix("damaged-").tempdir_in(self.folder.join("building"));
+        let aside = aside.map_err(|error| Error::io("put aside", place, error))?.keep();
+        fs::rename(place, aside.join("base")).map_err(|error| Error::io("put aside", place, error))?;
+        Ok(None)
+    }
+}
+
+/// Is every file what the index says?
+fn is_whole(tree: &Path, index: &Index) -> bool {
+    let wrong = || io::Error::from(io::ErrorKind::InvalidData);
+    let mut check = |path: &[u8], entry: &Entry| {
+        let at = tree.join(OsStr::from_bytes(path));
+        let digest = match entry.kind {
+            Kind::Folder => return Ok(()),
+            Kind::Link => {
+                let target = fs::read_link(&at)?;
+                provost_core::chain::Hash::of(target.as_os_str().as_bytes())
+            }
+            Kind::File | Kind::Program => {
+                let file = File::open(&at)?;
+                let stamp = beneath::stamp(&file)?;
+                if Kind::of_file(stamp.mode) != entry.kind {
+                    return Err(wrong());
+                }
+                beneath::digest(&file)?
+            }
+        };
+        if digest == entry.digest { Ok(()) } else { Err(wrong()) }
+    };
+    index.walk(b"", index.root(), &mut check).is_ok()
+}
+
+/// What a sweep leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep {
+    /// How long after its last use.
+    pub unused: Duration,
+    /// How many, the last used first.
+    pub bases: usize,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { unused: Duration::from_secs(14 * 24 * 3600), bases: 32 }
+    }
+}
+
+/// Removes bases that nobody used for long or that are too many, and what dead processes left behind.
+/// A base that is in use stays. The mirror goes with the last base. Says how many bases were removed.
+pub fn sweep(folder: &Path, keep: &Keep) -> Result<usize, Error> {
+    if !folder.join("bases").is_dir() {
+        return Ok(0);
+    }
+    let _lock = Lock::take(folder)?;
+    let mut bases: Vec<(SystemTime, PathBuf)> = entries(&folder.join("bases"))?
+        .into_iter()
+        .map(|path| (last_use(&path.join("used")), path))
+        .collect();
+    bases.sort_by(|one, other| other.cmp(one));
+    let now = SystemTime::now();
+    let is_old = |at: &SystemTime, most: Duration| now.duration_since(*at).is_ok_and(|age| age > most);
+    let mut removed = 0;
+    for (place, (used, path)) in bases.iter().enumerate() {
+        if (place >= keep.bases || is_old(used, keep.unused)) && remove(folder, path)? {
+            removed += 1;
+        }
+    }
+    for path in entries(&folder.join("requests"))? {
+        let answer = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Answered>(&text).ok());
+        if answer.is_none_or(|answer| !folder.join("bases").join(answer.id).exists()) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+    for path in entries(&folder.join("building"))? {
+        let _ = fs::remove_dir_all(&path);
+    }
+    for path in entries(&folder.join("layers"))? {
+        if is_old(&last_use(&path), UNDER_WAY_MAX) {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+    if entries(&folder.join("bases"))?.is_empty() {
+        for path in entries(folder)?.into_iter().filter(|path| path.extension() == Some(OsStr::new("git"))) {
+            fs::remove_dir_all(&path).map_err(|error| Error::io("remove", &path, error))?;
+        }
+    }
+    Ok(removed)
+}
+
+/// False if somebody holds it.
+fn remove(folder: &Path, base: &Path) -> Result<bool, Error> {
+    let Some(_hold) = try_lock(&base.join("used"))? else { return Ok(false) };
+    let away = folder.join("building").join(base.file_name().unwrap_or_default());
+    fs::rename(base, &away).map_err(|error| Error::io("rename", base, error))?;
+    fs::remove_dir_all(&away).map_err(|error| Error::io("remove", &away, error))?;
+    Ok(true)
+}
+
+fn last_use(path: &Path) -> SystemTime {
+    fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let listed = fs::read_dir(folder).map_err(|error| Error::io("read", folder, error))?;
+    Ok(listed.flatten().map(|entry| entry.path()).collect())
+}

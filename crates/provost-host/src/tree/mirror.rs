@@ -1,0 +1,495 @@
+//! The harness's own repository, and the only one in which it runs git.
+//!
+//! Fetching would start git inside the workspace's repository, where configuration, hooks and promised
+//! remotes are the agent's: what runs there depends on the version of git. So nothing is fetched. Git
+//! works in the mirror, with the mirror's configuration, and the workspace lends it nothing but its
+//! folder of objects, which is data. What is borrowed is packed into the mirror and indexed there
+//! anew: the index names every object by the digest of what is in it, so an object that is not what
+//! its name says is simply not there.
+//!
+//! **Invariant:** a tree is read only when no object is borrowed any more.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use provost_core::plan::Stream;
+
+use super::checkout::{Checkout, lossy, stays_inside};
+use super::index::Kind;
+use super::touches::is_at_or_beneath;
+use super::{Error, Refused, Why};
+use crate::process::{self, How, Keep, NotStarted, Spawn};
+
+/// For one command of git. A pipe in the place of an object would keep it for ever.
+const DEADLINE: Duration = Duration::from_secs(600);
+const GRACE: Duration = Duration::from_secs(1);
+/// What git may print: a name for each of some millions of objects.
+const LIST_MAX: usize = 1 << 30;
+const COMPLAINT_MAX: usize = 4096;
+const TARGET_MAX: usize = 4096;
+const OBJECTS: &str = "GIT_ALTERNATE_OBJECT_DIRECTORIES";
+
+pub struct Mirror<'a> {
+    folder: PathBuf,
+    workspace: &'a Path,
+    commit: &'a str,
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl<'a> Mirror<'a> {
+    /// The mirror in `folder` for commits of this kind, made if it is not there.
+    pub fn open(folder: &Path, workspace: &'a Path, commit: &'a str) -> Result<Self, Error> {
+        let format = match commit.len() {
+            40 => "sha1",
+            64 => "sha256",
+            _ => return Err(Error::Git { commit: commit.to_owned(), said: "this is no commit id".into() }),
+        };
+        if !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Error::Git { commit: commit.to_owned(), said: "this is no commit id".into() });
+        }
+        let folder = folder.join(format!("mirror-{format}.git"));
+        let environment = environment(workspace, &folder);
+        let mirror = Self { folder, workspace, commit, environment };
+        if !mirror.folder.join("complete").exists() {
+            mirror.make(format)?;
+        }
+        Ok(mirror)
+    }
+
+    fn make(&self, format: &str) -> Result<(), Error> {
+        match fs::remove_dir_all(&self.folder) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io("remove", &self.folder, error)),
+        }
+        fs::create_dir(&self.folder).map_err(|error| Error::io("make", &self.folder, error))?;
+        let format = format!("--object-format={format}");
+        self.git(&["init", "--quiet", "--bare", "--template=", &format], b"", &[])?;
+        let marker = self.folder.join("complete");
+        fs::write(&marker, b"").map_err(|error| Error::io("write", &marker, error))
+    }
+
+    /// Sees to it that the commit and its tree are in the mirror.
+    pub fn borrow(&self) -> Result<(), Error> {
+        if self.is_here() {
+            return Ok(());
+        }
+        let objects = objects(self.workspace).ok_or_else(|| Error::Git {
+            commit: self.commit.to_owned(),
+            said: "the workspace has no repository".into(),
+        })?;
+        let lent = [(OBJECTS.into(), quoted(&objects))];
+        let list = ["rev-list", "--objects", "--no-object-names", "--no-walk", self.commit, "--"];
+        let wanted = self.git(&list, b"", &lent)?;
+        let missing = self.missing(&wanted)?;
+        let packs = self.folder.join("objects/pack");
+        fs::create_dir_all(&packs).map_err(|error| Error::io("make", &packs, error))?;
+        // Outside of `pack` until its index is our own.
+        let coming = self.folder.join("objects/coming");
+        let name = self.git_path(&["pack-objects", "--quiet"], &coming, &missing, &lent)?;
+        let name = lossy(name.trim_ascii());
+        let pack = self.folder.join(format!("objects/coming-{name}.pack"));
+        for other in ["idx", "rev"] {
+            let _ = fs::remove_file(pack.with_extension(other));
+        }
+        self.git_path(&["index-pack"], &pack, b"", &[])?;
+        // The index last: without it a pack is not looked at.
+        for extension in ["pack", "rev", "idx"] {
+            let from = pack.with_extension(extension);
+            let to = packs.join(format!("pack-{name}.{extension}"));
+            match fs::rename(&from, &to) {
+                Err(error) if extension != "rev" => return Err(Error::io("rename", &from, error)),
+                _ => {}
+            }
+        }
+        let marker = self.marker();
+        let here = self.git(&list, b"", &[])?;
+        if !self.missing(&here)?.is_empty() {
+            return Err(Error::Git {
+                commit: self.commit.to_owned(),
+                said: "an object is not what its name says".into(),
+            });
+        }
+        fs::write(&marker, b"").map_err(|error| Error::io("write", &marker, error))
+    }
+
+    fn is_here(&self) -> bool {
+        self.marker().exists()
+    }
+
+    fn marker(&self) -> PathBuf {
+        self.folder.join(format!("here-{}", self.commit))
+    }
+
+    /// Those of the objects that the mirror itself does not have.
+    fn missing(&self, wanted: &[u8]) -> Result<Vec<u8>, Error> {
+        let answers = self.git(&["cat-file", "--batch-check=%(objectname)", "--buffer"], wanted, &[])?;
+        let lines = answers.split(|byte| *byte == b'\n');
+        let missing = lines.filter_map(|line| line.strip_suffix(b" missing"));
+        Ok(missing.flat_map(|id| [id, b"\n"].concat()).collect())
+    }
+
+    /// Writes the tree of the commit as its bytes are in the repository: no filter, no line endings.
+    /// What lies in one of `without` is left for somebody else to write.
+    pub fn extract(
+        &self,
+        checkout: &mut Checkout<'_>,
+        without: &[Vec<u8>],
+        left_out: &mut Vec<Refused>,
+    ) -> Result<(), Error> {
+        let list = self.git(&["ls-tree", "-r", "-z", "--full-tree", self.commit], b"", &[])?;
+        let mut wanted = Vec::new();
+        let mut ids = Vec::new();
+        for line in list.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
+            let (kind, id, path) = self.entry(line)?;
+            if !is_harmless(path) {
+                left_out.push(Refused { path: lossy(path), why: Why::Name });
+                continue;
+            }
+            if without.iter().any(|folder| is_at_or_beneath(path, folder)) {
+                continue;
+            }
+            let Some(kind) = kind else {
+                left_out.push(Refused { path: lossy(path), why: Why::Submodule });
+                continue;
+            };
+            ids.extend_from_slice(id);
+            ids.push(b'\n');
+            wanted.push((path.to_vec(), kind));
+        }
+        let mut writing =
+            Writing { wanted: wanted.into_iter(), checkout, left_out, now: None, line: Vec::new() };
+        let stop = AtomicBool::new(false);
+        let mut failed = None;
+        let mut take = |stream: Stream, bytes: &[u8]| {
+            if stream == Stream::Stdout && failed.is_none() {
+                if let Err(error) = writing.take(bytes) {
+                    failed = Some(error);
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        let args = ["cat-file", "--batch", "--buffer"].map(OsString::from);
+        let keep = Keep { head: 0, tail: COMPLAINT_MAX };
+        let ended = self.run(&args, &ids, &[], keep, Some(&stop), Some(&mut take));
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        self.succeeded(&ended?)?;
+        match writing.now.is_none() && writing.line.is_empty() && writing.wanted.next().is_none() {
+            true => Ok(()),
+            false => Err(self.said("git stopped before the last object")),
+        }
+    }
+
+    /// `100644 blob <id>\t<path>`. No kind: a commit of another repository.
+    fn entry<'l>(&self, line: &'l [u8]) -> Result<(Option<Kind>, &'l [u8], &'l [u8]), Error> {
+        let odd = || self.said("git listed a tree in an unknown way");
+        let tab = line.iter().position(|byte| *byte == b'\t').ok_or_else(odd)?;
+        let mut words = line[..tab].split(|byte| *byte == b' ');
+        let (mode, _, id) = (words.next(), words.next(), words.next());
+        let kind = match mode {
+            Some(b"120000") => Some(Kind::Link),
+            Some(b"160000") => None,
+            Some(b"100755") => Some(Kind::Program),
+            Some(mode) if mode.starts_with(b"100") => Some(Kind::File),
+            _ => return Err(odd()),
+        };
+        Ok((kind, id.ok_or_else(odd)?, &line[tab + 1..]))
+    }
+
+    fn git(&self, args: &[&str], stdin: &[u8], more: &[(OsString, OsString)]) -> Result<Vec<u8>, Error> {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        self.answered(&args, stdin, more)
+    }
+
+    fn git_path(
+        &self,
+        args: &[&str],
+        path: &Path,
+        stdin: &[u8],
+        more: &[(OsString, OsString)],
+    ) -> Result<Vec<u8>, Error> {
+        let args: Vec<OsString> = args.iter().map(OsString::from).chain([path.into()]).collect();
+        self.answered(&args, stdin, more)
+    }
+
+    fn answered(
+        &self,
+        args: &[OsString],
+        stdin: &[u8],
+        more: &[(OsString, OsString)],
+    ) -> Result<Vec<u8>, Error> {
+        let ended = self.run(args, stdin, more, Keep { head: LIST_MAX, tail: 0 }, None, None)?;
+        self.succeeded(&ended)?;
+        if !ended.stdout.is_whole() {
+            return Err(self.said("the tree is too large"));
+        }
+        Ok(ended.stdout.head)
+    }
+
+    fn run(
+        &self,
+        args: &[OsString],
+        stdin: &[u8],
+        more: &[(OsString, OsString)],
+        keep: Keep,
+        stop: Option<&AtomicBool>,
+        mut tee: process::Tee<'_>,
+    ) -> Result<process::Ended, Error> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let tag = format!("tree/{}/{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let environment: Vec<_> = self.environment.iter().chain(more).cloned().collect();
+        let settings = [
+            "core.hooksPath=/dev/null",
+            "core.fsmonitor=false",
+            // Both would be read from the folder that is lent, and believed.
+            "core.commitGraph=false",
+            "core.multiPackIndex=false",
+            "pack.useBitmaps=false",
+            "gc.auto=0",
+            "maintenance.auto=false",
+        ];
+        let settings = settings.into_iter().flat_map(|setting| ["-c".into(), setting.into()]);
+        let args: Vec<OsString> = settings.chain(args.iter().cloned()).collect();
+        let mut each = |stream: Stream, bytes: &[u8]| {
+            if let Some(tee) = &mut tee {
+                tee(stream, bytes);
+            }
+        };
+        process::run(Spawn {
+            program: OsStr::new("git"),
+            args: &args,
+            cwd: &self.folder,
+            env: &environment,
+            stdin,
+            deadline: DEADLINE,
+            grace: GRACE,
+            keep,
+            tag: &tag,
+            stop,
+            tee: Some(&mut each),
+        })
+        .map_err(|source| match source {
+            NotStarted::NotFound { .. } => Error::NoGit { commit: self.commit.to_owned() },
+            source => Error::NotStarted { source },
+        })
+    }
+
+    fn succeeded(&self, ended: &process::Ended) -> Result<(), Error> {
+        let complaint = [&ended.stderr.head[..], &ended.stderr.tail].concat();
+        let complaint = &complaint[..complaint.len().min(COMPLAINT_MAX)];
+        match ended.how {
+            How::Exited(0) => Ok(()),
+            How::TimedOut => Err(self.said("git did not come to an end")),
+            How::Exited(_) | How::Signalled(_) | How::Stopped => Err(self.said(lossy(complaint).trim())),
+        }
+    }
+
+    fn said(&self, said: &str) -> Error {
+        Error::Git { commit: self.commit.to_owned(), said: said.to_owned() }
+    }
+}
+
+/// Objects as they come from git, on their way into files.
+struct Writing<'w, 'c> {
+    wanted: std::vec::IntoIter<(Vec<u8>, Kind)>,
+    checkout: &'w mut Checkout<'c>,
+    left_out: &'w mut Vec<Refused>,
+    now: Option<Object>,
+    /// The line before an object, as far as it has come.
+    line: Vec<u8>,
+}
+
+struct Object {
+    path: Vec<u8>,
+    kind: Kind,
+    /// What is still to come, and the newline after it.
+    left: u64,
+    to: To,
+}
+
+enum To {
+    /// Small enough to be written at once, or the target of a link.
+    Memory(Vec<u8>),
+    File(fs::File, sha2::Sha256, u64),
+}
+
+const AT_ONCE: u64 = 1 << 20;
+
+impl Writing<'_, '_> {
+    fn take(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            match &mut self.now {
+                None => {
+                    let end = bytes.iter().position(|byte| *byte == b'\n');
+                    let (line, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
+                    self.line.extend_from_slice(line);
+                    bytes = rest;
+                    if end.is_some() {
+                        let line = std::mem::take(&mut self.line);
+                        self.now = Some(self.begin(&line)?);
+                    }
+                }
+                Some(object) => {
+                    let (now, rest) = bytes.split_at(bytes.len().min(object.left as usize));
+                    object.take(now)?;
+                    bytes = rest;
+                }
+            }
+            if self.now.as_ref().is_some_and(|object| object.left == 0)
+                && let Some(object) = self.now.take()
+            {
+                self.end(object)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `<id> blob <size>`, or `<id> missing`.
+    fn begin(&mut self, line: &[u8]) -> Result<Object, Error> {
+        let (path, kind) = self.wanted.next().unwrap_or((Vec::new(), Kind::File));
+        let text = lossy(line);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let size = match words[..] {
+            [_, "blob", size] if !path.is_empty() => size.parse::<u64>().ok(),
+            _ => None,
+        };
+        let size = size.ok_or_else(|| Error::Object { path: lossy(&path), said: text.trim().to_owned() })?;
+        let to = match kind {
+            Kind::Link if size > TARGET_MAX as u64 => {
+                return Err(Error::Object { path: lossy(&path), said: "a link this long".into() });
+            }
+            Kind::File | Kind::Program if size > AT_ONCE => {
+                To::File(self.checkout.file(&path, kind)?, sha2::Digest::new(), 0)
+            }
+            _ => To::Memory(Vec::with_capacity(size as usize + 1)),
+        };
+        Ok(Object { path, kind, left: size + 1, to })
+    }
+
+    fn end(&mut self, object: Object) -> Result<(), Error> {
+        let Object { path, kind, to, .. } = object;
+        match to {
+            To::Memory(bytes) if kind == Kind::Link => match stays_inside(&path, &bytes) {
+                true => self.checkout.link(&path, &bytes),
+                false => {
+                    self.left_out.push(Refused { path: lossy(&path), why: Why::LeadsOut });
+                    Ok(())
+                }
+            },
+            To::Memory(bytes) => self.checkout.write(&path, kind, &bytes),
+            To::File(_, hasher, size) => {
+                let digest = provost_core::chain::Hash(sha2::Digest::finalize(hasher).into());
+                self.checkout.holds(&path, super::index::Leaf { kind, digest, size })
+            }
+        }
+    }
+}
+
+impl Object {
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.left -= bytes.len() as u64;
+        // The last byte is the newline after the object.
+        let bytes = if self.left == 0 { &bytes[..bytes.len() - 1] } else { bytes };
+        match &mut self.to {
+            To::Memory(memory) => memory.extend_from_slice(bytes),
+            To::File(file, hasher, size) => {
+                std::io::Write::write_all(file, bytes)
+                    .map_err(|error| Error::io("write", Path::new(&lossy(&self.path)), error))?;
+                sha2::Digest::update(hasher, bytes);
+                *size += bytes.len() as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nothing of the user's own settings, nothing that asks, nothing that is fetched on the way.
+fn environment(workspace: &Path, folder: &Path) -> Vec<(OsString, OsString)> {
+    let mut environment: Vec<(OsString, OsString)> = [
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_CONFIG_SYSTEM", "/dev/null"),
+        ("GIT_ATTR_NOSYSTEM", "1"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_NO_REPLACE_OBJECTS", "1"),
+        ("GIT_GRAFT_FILE", "/dev/null"),
+        ("GIT_ALLOW_PROTOCOL", ""),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+        ("LC_ALL", "C"),
+    ]
+    .map(|(name, value)| (name.into(), value.into()))
+    .into();
+    environment.push(("GIT_DIR".into(), folder.into()));
+    environment.push(("HOME".into(), folder.into()));
+    environment.push(("PATH".into(), path(workspace)));
+    environment
+}
+
+/// The harness's own path, without what an agent could put there.
+fn path(workspace: &Path) -> OsString {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let workspace = real(workspace);
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let kept = std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute() && !real(folder).starts_with(&workspace));
+    std::env::join_paths(kept).unwrap_or_else(|_| "/usr/bin:/bin".into())
+}
+
+/// Where the repository of a checkout keeps its objects. `.git` may be a file that names a folder, and
+/// that folder may share its objects with others. Wherever an agent makes this lead, only objects
+/// that are what their names say are of any use.
+fn objects(workspace: &Path) -> Option<PathBuf> {
+    let git = workspace.join(".git");
+    let own = if git.is_dir() {
+        git
+    } else {
+        workspace.join(OsStr::from_bytes(first_line(&git)?.strip_prefix(b"gitdir:")?.trim_ascii()))
+    };
+    let shared = match first_line(&own.join("commondir")) {
+        Some(relative) => own.join(OsStr::from_bytes(&relative)),
+        None => own,
+    };
+    let objects = shared.join("objects");
+    objects.is_dir().then_some(objects)
+}
+
+fn first_line(path: &Path) -> Option<Vec<u8>> {
+    use std::io::Read as _;
+    // A pipe would keep us waiting for ever.
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(4096).read_to_end(&mut bytes).ok()?;
+    let line = bytes.split(|byte| *byte == b'\n').next()?.trim_ascii();
+    (!line.is_empty()).then(|| line.to_vec())
+}
+
+/// Git reads a list of folders here, so the name is quoted: it may hold a colon.
+fn quoted(path: &Path) -> OsString {
+    let mut quoted = vec![b'"'];
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'"' | b'\\' => quoted.extend([b'\\', *byte]),
+            b'\n' => quoted.extend(b"\\n"),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'"');
+    OsString::from_vec(quoted)
+}
+
+/// Names that git itself would not check out, and that a hand-made tree can hold.
+fn is_harmless(path: &[u8]) -> bool {
+    !path.is_empty()
+        && path
+            .split(|byte| *byte == b'/')
+            .all(|part| !matches!(part, b"" | b"." | b"..") && !part.eq_ignore_ascii_case(b".git"))
+}

@@ -1,0 +1,183 @@
+//! Copies from the workspace as it is before any agent has run: all of it where there is no commit to
+//! begin from, and the cache folders where there is.
+//!
+//! Repositories (`.git`) stay behind. Pipes, sockets, devices, links that lead out and files above a
+//! gibibyte are left out and named. In a cache folder a link may lead to the system, as that of a
+//! virtual environment to its interpreter does, but not back into the workspace.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::beneath::{self, Stamp};
+use super::checkout::{Checkout, keep_time, lossy, stays_inside};
+use super::index::{Kind, Leaf, joined};
+use super::touches::is_at_or_beneath;
+use super::{Error, Refused, Why};
+
+const FILE_BYTES: u64 = 1 << 30;
+const TOTAL_BYTES: u64 = 64 << 30;
+const ENTRIES: usize = 4_000_000;
+pub const DEPTH: usize = 200;
+
+/// The whole workspace.
+pub fn workspace(
+    from: &Path,
+    caches: &[Vec<u8>],
+    checkout: &mut Checkout<'_>,
+    left_out: &mut Vec<Refused>,
+) -> Result<(), Error> {
+    let top = beneath::top(from).map_err(|errno| Error::io("open", from, errno))?;
+    Copying { from, caches, checkout, left_out, bytes: 0, entries: 0 }.folder(&top, b"", 0)
+}
+
+/// The cache folders alone. One that is not there is no mistake.
+pub fn caches(
+    from: &Path,
+    caches: &[Vec<u8>],
+    checkout: &mut Checkout<'_>,
+    left_out: &mut Vec<Refused>,
+) -> Result<(), Error> {
+    let top = beneath::top(from).map_err(|errno| Error::io("open", from, errno))?;
+    let mut copying = Copying { from, caches, checkout, left_out, bytes: 0, entries: 0 };
+    for (place, cache) in caches.iter().enumerate() {
+        if caches[..place].iter().any(|other| is_at_or_beneath(cache, other)) {
+            continue;
+        }
+        match beneath::folder(&top, cache) {
+            Ok(folder) => {
+                copying.checkout.folder(cache)?;
+                copying.folder(&folder, cache, 0)?;
+            }
+            Err(Errno::NOENT) => {}
+            Err(Errno::LOOP) => copying.leave_out(cache, Why::Link),
+            Err(Errno::NOTDIR) => copying.leave_out(cache, Why::NotAFolder),
+            Err(errno) => copying.leave_out(cache, unreadable(errno)),
+        }
+    }
+    Ok(())
+}
+
+struct Copying<'c, 't> {
+    from: &'c Path,
+    caches: &'c [Vec<u8>],
+    checkout: &'c mut Checkout<'t>,
+    left_out: &'c mut Vec<Refused>,
+    bytes: u64,
+    entries: usize,
+}
+
+impl Copying<'_, '_> {
+    fn folder(&mut self, folder: &OwnedFd, path: &[u8], depth: usize) -> Result<(), Error> {
+        let names = match beneath::names(folder, ENTRIES - self.entries) {
+            Ok(names) => names,
+            Err(Errno::OVERFLOW) => return Err(Error::TooMuch { path: lossy(path) }),
+            Err(errno) if path.is_empty() => return Err(Error::io("read", self.from, errno)),
+            Err(errno) => {
+                self.leave_out(path, unreadable(errno));
+                return Ok(());
+            }
+        };
+        self.entries += names.len();
+        for (name, kind) in names {
+            if name.eq_ignore_ascii_case(b".git") {
+                continue;
+            }
+            let path = joined(path, &name);
+            match kind {
+                FileType::RegularFile => self.file(folder, &path, &name)?,
+                FileType::Symlink => self.link(folder, &path, &name)?,
+                FileType::Directory if depth >= DEPTH => self.leave_out(&path, Why::TooDeep),
+                FileType::Directory => match beneath::folder(folder, &name) {
+                    Ok(inner) => {
+                        self.checkout.folder(&path)?;
+                        self.folder(&inner, &path, depth + 1)?;
+                    }
+                    Err(errno) => self.leave_out(&path, unreadable(errno)),
+                },
+                kind => self.leave_out(&path, special(kind)),
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, folder: &OwnedFd, path: &[u8], name: &[u8]) -> Result<(), Error> {
+        let opened = beneath::file(folder, name).and_then(|file| Ok((beneath::stamp(&file)?, file)));
+        let (stamp, from) = match opened {
+            Ok(opened) => opened,
+            Err(errno) => {
+                self.leave_out(path, unreadable(errno));
+                return Ok(());
+            }
+        };
+        if stamp.kind() != FileType::RegularFile {
+            self.leave_out(path, special(stamp.kind()));
+            return Ok(());
+        }
+        if stamp.size > FILE_BYTES {
+            self.leave_out(path, Why::TooLarge { bytes: stamp.size });
+            return Ok(());
+        }
+        self.bytes += stamp.size;
+        if self.bytes > TOTAL_BYTES {
+            return Err(Error::TooMuch { path: lossy(path) });
+        }
+        self.copy(&from, &stamp, path)
+    }
+
+    fn copy(&mut self, from: &std::fs::File, stamp: &Stamp, path: &[u8]) -> Result<(), Error> {
+        let kind = Kind::of_file(stamp.mode);
+        let mut to = self.checkout.file(path, kind)?;
+        let failed = |error: std::io::Error| Error::io("copy", Path::new(&lossy(path)), error);
+        let (digest, size) = beneath::copy(from, &mut to, FILE_BYTES).map_err(failed)?;
+        keep_time(&to, stamp.modified).map_err(|errno| failed(errno.into()))?;
+        self.checkout.holds(path, Leaf { kind, digest, size })
+    }
+
+    fn link(&mut self, folder: &OwnedFd, path: &[u8], name: &[u8]) -> Result<(), Error> {
+        let is_cache = self.caches.iter().any(|cache| is_at_or_beneath(path, cache));
+        match beneath::target(folder, name) {
+            Ok(target) if stays_inside(path, &target) => self.checkout.link(path, &target),
+            Ok(target) if is_cache && self.leads_to_the_system(&target) => self.checkout.link(path, &target),
+            Ok(_) => {
+                self.leave_out(path, Why::LeadsOut);
+                Ok(())
+            }
+            Err(errno) => {
+                self.leave_out(path, unreadable(errno));
+                Ok(())
+            }
+        }
+    }
+
+    fn leads_to_the_system(&self, target: &[u8]) -> bool {
+        let path = Path::new(std::ffi::OsStr::from_bytes(target));
+        let plain = path.components().all(|part| part != std::path::Component::ParentDir);
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        path.is_absolute()
+            && plain
+            && !path.starts_with(self.from)
+            && !real(path).starts_with(real(self.from))
+    }
+
+    fn leave_out(&mut self, path: &[u8], why: Why) {
+        self.left_out.push(Refused { path: lossy(path), why });
+    }
+}
+
+pub fn unreadable(errno: Errno) -> Why {
+    Why::Unreadable { reason: std::io::Error::from(errno).kind().to_string() }
+}
+
+pub fn special(kind: FileType) -> Why {
+    match kind {
+        FileType::Symlink => Why::Link,
+        FileType::Fifo => Why::Pipe,
+        FileType::Socket => Why::Socket,
+        FileType::Directory | FileType::RegularFile => Why::Changing,
+        _ => Why::Device,
+    }
+}

@@ -1,0 +1,168 @@
+//! Which paths a plan may change.
+//!
+//! A glob is matched against paths relative to the workspace: `*` and `?` stay within a folder, `**`
+//! does not, and a glob that matches a folder covers everything in it, so `src`, `src/` and `src/**`
+//! say the same of what is inside `src`.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use super::Error;
+
+#[derive(Clone, Debug, Default)]
+pub struct Touches {
+    globs: Vec<Reach>,
+    set: GlobSet,
+}
+
+/// How far a glob can reach, as far as that is plain from its text.
+#[derive(Clone, Debug)]
+struct Reach {
+    /// The part before the first wildcard.
+    start: Vec<u8>,
+    /// How many parts a path has that it matches; `None`: any number.
+    depth: Option<usize>,
+}
+
+impl Touches {
+    pub fn new<S: AsRef<str>>(globs: &[S]) -> Result<Self, Error> {
+        let mut reaches = Vec::new();
+        let mut set = GlobSetBuilder::new();
+        for written in globs {
+            let glob = plain(written.as_ref());
+            let refused = |why: String| Error::Glob { glob: written.as_ref().to_owned(), why };
+            if glob.split('/').any(|part| matches!(part, "" | "." | "..")) {
+                return Err(refused("it is no path inside the workspace".to_owned()));
+            }
+            let built = GlobBuilder::new(glob).literal_separator(true).build();
+            set.add(built.map_err(|error| refused(error.kind().to_string()))?);
+            reaches.push(reach(glob));
+        }
+        let refused = |error: globset::Error| Error::Glob {
+            glob: error.glob().unwrap_or_default().to_owned(),
+            why: error.kind().to_string(),
+        };
+        Ok(Self { globs: reaches, set: set.build().map_err(refused)? })
+    }
+
+    /// Does a glob match this very path? What is in a folder that is matched is covered as well.
+    pub fn matches(&self, path: &[u8]) -> bool {
+        self.set.is_match(OsStr::from_bytes(path))
+    }
+
+    /// Does a glob match this path or a folder it is in?
+    pub fn covers(&self, path: &[u8]) -> bool {
+        let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        folders.map(|(at, _)| &path[..at]).any(|folder| self.matches(folder)) || self.matches(path)
+    }
+
+    /// Could a glob match something inside this folder that does not match the folder itself?
+    pub fn reaches_into(&self, folder: &[u8]) -> bool {
+        let depth =
+            if folder.is_empty() { 0 } else { 1 + folder.iter().filter(|byte| **byte == b'/').count() };
+        self.globs.iter().any(|reach| {
+            (is_at_or_beneath(folder, &reach.start) && reach.depth.is_none_or(|most| depth < most))
+                || is_at_or_beneath(&reach.start, folder)
+        })
+    }
+
+    /// Where to begin looking: nothing outside of these can match, and none is beneath another.
+    pub fn starts(&self) -> Vec<&[u8]> {
+        let mut starts: Vec<&[u8]> = self.globs.iter().map(|reach| reach.start.as_slice()).collect();
+        starts.sort();
+        starts.dedup();
+        let all = starts.clone();
+        let is_within = |path: &[u8], other: &&[u8]| *other != path && is_at_or_beneath(path, other);
+        starts.retain(|start| !all.iter().any(|other| is_within(start, other)));
+        starts
+    }
+}
+
+pub fn is_at_or_beneath(path: &[u8], folder: &[u8]) -> bool {
+    folder.is_empty()
+        || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
+}
+
+/// `./src/` means `src`, and `.` means everything.
+fn plain(glob: &str) -> &str {
+    let mut glob = glob;
+    while let Some(rest) = glob.strip_prefix("./") {
+        glob = rest.trim_start_matches('/');
+    }
+    let trimmed = glob.trim_end_matches('/');
+    // `/` alone is the root of the machine; it is refused with the other absolute paths.
+    let glob = if trimmed.is_empty() && glob.starts_with('/') { glob } else { trimmed };
+    if matches!(glob, "." | "") { "**" } else { glob }
+}
+
+fn reach(glob: &str) -> Reach {
+    let parts: Vec<&str> = glob.split('/').collect();
+    let is_plain = |part: &&&str| !part.contains(['*', '?', '[', ']', '{', '}', '\\', '!']);
+    let start: Vec<&str> = parts.iter().take_while(is_plain).copied().collect();
+    // Alternatives may hold slashes of their own.
+    let open = glob.contains("**") || glob.contains('{');
+    Reach { start: start.join("/").into_bytes(), depth: (!open).then_some(parts.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touches(globs: &[&str]) -> Touches {
+        Touches::new(globs).unwrap()
+    }
+
+    #[test]
+    fn a_folder_that_is_matched_is_covered_with_all_it_holds() {
+        for (glob, path, covered) in [
+            ("src/**", "src/a/b.rs", true),
+            ("src/**", "src", false),
+            ("src", "src/a/b.rs", true),
+            ("src/", "src/a", true),
+            ("./src", "src/a", true),
+            (".", "a/b", true),
+            ("*", "a/b", true),
+            ("**", ".hidden", true),
+            ("src/*.rs", "src/a.rs", true),
+            ("src/*.rs", "src/a/b.rs", false),
+            ("src/*/mod.rs", "src/a/mod.rs", true),
+            ("src/*/mod.rs", "src/a/b/mod.rs", false),
+            ("**/*.md", "a/b/c.md", true),
+            ("**/*.md", "c.md", true),
+            ("src/{a,b/c}.rs", "src/b/c.rs", true),
+            ("src", "srcs/a", false),
+            ("src/**", "src/with\nnewline", true),
+            ("README.md", "README.md", true),
+        ] {
+            assert_eq!(touches(&[glob]).covers(path.as_bytes()), covered, "{glob} {path}");
+        }
+        assert!(touches(&["src/**"]).covers(b"src/\xff\xfe"), "names need not be text");
+        assert!(!touches(&[]).covers(b"a"));
+    }
+
+    #[test]
+    fn looking_begins_where_the_wildcards_do() {
+        let set = touches(&["src/auth/**", "src/auth/x/*.rs", "README.md", "a/*/c.rs"]);
+        assert_eq!(set.starts(), [b"README.md".as_slice(), b"a", b"src/auth"]);
+        assert_eq!(touches(&["**/*.rs", "src/a"]).starts(), [b"".as_slice()]);
+        for (folder, reached) in [
+            ("", true),
+            ("src", true),
+            ("src/auth/deep/er", true),
+            ("a/b", true),
+            ("a/b/c", false),
+            ("c", false),
+        ] {
+            assert_eq!(set.reaches_into(folder.as_bytes()), reached, "{folder}");
+        }
+    }
+
+    #[test]
+    fn a_glob_that_leaves_the_workspace_is_refused() {
+        for glob in ["/", "/etc", "../x", "a/../b", "a//b", "a/./b", "src/["] {
+            assert!(Touches::new(&[glob]).is_err(), "{glob}");
+        }
+    }
+}

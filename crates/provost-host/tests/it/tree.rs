@@ -1,0 +1,655 @@
+//! The harness's own trees: what gets in, what stays out, and what is kept.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use provost_core::chain::Hash;
+use provost_core::event::NamedFile;
+use provost_host::tree::{Base, Error, Keep, Layer, Limits, Touches, Trees, Why, sweep};
+
+pub struct Site {
+    _folder: tempfile::TempDir,
+    pub workspace: PathBuf,
+    pub state: PathBuf,
+}
+
+impl Site {
+    pub fn bare() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (workspace, state) = (folder.path().join("work"), folder.path().join("state/trees"));
+        fs::create_dir(&workspace).unwrap();
+        Self { _folder: folder, workspace, state }
+    }
+
+    /// A repository with these files committed.
+    pub fn with(files: &[(&str, &str)]) -> Self {
+        let site = Self::bare();
+        site.git(&["init", "-q", "-b", "main"]);
+        for (path, text) in files {
+            site.write(path, text);
+        }
+        site.commit();
+        site
+    }
+
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.workspace.join(path)
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+        fs::write(self.at(path), text).unwrap();
+    }
+
+    pub fn git(&self, args: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(args)
+            .current_dir(&self.workspace)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    pub fn commit(&self) -> String {
+        self.git(&["add", "-A"]);
+        self.git(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "m"]);
+        self.head()
+    }
+
+    pub fn head(&self) -> String {
+        self.git(&["rev-parse", "HEAD"])
+    }
+
+    pub fn trees(&self) -> Trees {
+        Trees::open(&self.state, &self.workspace).unwrap()
+    }
+
+    pub fn base(&self) -> Base {
+        self.trees().base("test", Some(&self.head()), &[], &[]).unwrap()
+    }
+
+    pub fn take(&self, base: &Base, touches: &[&str], protect: &[&str]) -> Layer {
+        let (touches, protect) = (Touches::new(touches).unwrap(), Touches::new(protect).unwrap());
+        self.trees().take_over(base, &touches, &protect, &Limits::default()).unwrap()
+    }
+}
+
+/// Every file and link beneath a folder with its content: `path mode content`.
+pub fn listed(folder: &Path) -> Vec<String> {
+    fn walk(top: &Path, folder: &Path, lines: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            let kind = entry.file_type().unwrap();
+            let name = path.strip_prefix(top).unwrap().to_string_lossy().into_owned();
+            if kind.is_dir() {
+                walk(top, &path, lines);
+            } else if kind.is_symlink() {
+                lines.push(format!("{name} -> {}", fs::read_link(&path).unwrap().display()));
+            } else {
+                let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+                lines.push(format!("{name} {mode:o} {}", String::from_utf8_lossy(&fs::read(&path).unwrap())));
+            }
+        }
+    }
+    let mut lines = Vec::new();
+    walk(folder, folder, &mut lines);
+    lines.sort();
+    lines
+}
+
+fn refused(layer: &Layer) -> Vec<(&str, &Why)> {
+    layer.refused.iter().map(|refused| (refused.path.as_str(), &refused.why)).collect()
+}
+
+fn named(path: &str, text: &str) -> NamedFile {
+    NamedFile { path: path.to_owned(), sha256: Hash::of(text.as_bytes()).to_string() }
+}
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_base_is_the_commit_and_not_the_workspace() {
+    let site = Site::with(&[("a", "one"), ("src/b.rs", "two\r\n"), ("run.sh", "#!")]);
+    chmod(&site.at("run.sh"), 0o755);
+    symlink("src/b.rs", site.at("link")).unwrap();
+    site.write(".gitattributes", "*.rs text eol=lf ident\n");
+    let commit = site.commit();
+    site.write("a", "dirty");
+    site.write("untracked", "x");
+    let base = site.trees().base("plan", Some(&commit), &[], &[]).unwrap();
+    let files = listed(&base.path);
+    assert_eq!(
+        files,
+        [
+            ".gitattributes 644 *.rs text eol=lf ident\n",
+            "a 644 one",
+            "link -> src/b.rs",
+            "run.sh 755 #!",
+            // Git made line feeds of it when it was added; from there on the bytes are the repository's.
+            &format!(
+                "src/b.rs 644 {}",
+                site.git(&["show", "HEAD:src/b.rs"])
+                    + if site.git(&["cat-file", "-s", "HEAD:src/b.rs"]) == "4" { "\n" } else { "\r\n" }
+            ),
+        ]
+    );
+    assert!(base.left_out.is_empty());
+    let again = site.trees().base("another plan", Some(&commit), &[], &[]).unwrap();
+    assert_eq!((again.id, again.path), (base.id, base.path));
+}
+
+#[test]
+fn the_same_content_has_the_same_id_on_every_machine() {
+    let files = [("a", "one"), ("b/c", "two")];
+    let (one, other) = (Site::with(&files), Site::with(&files));
+    other.write("b/c", "three");
+    other.commit();
+    other.write("b/c", "two");
+    other.commit();
+    assert_ne!(one.head(), other.head());
+    assert_eq!(one.base().id, other.base().id);
+    let copy = Site::bare();
+    files.iter().for_each(|(path, text)| copy.write(path, text));
+    assert_eq!(copy.trees().base("x", None, &[], &[]).unwrap().id, one.base().id);
+    assert_eq!(one.base().id, "60b992036c6964dd0586eca83f81842b602b6765c1039735bb07d2eecae83be8");
+}
+
+#[test]
+fn only_what_differs_inside_touches_is_taken_over() {
+    let site = Site::with(&[
+        ("src/same.rs", "same"),
+        ("src/changed.rs", "old"),
+        ("src/gone.rs", "x"),
+        ("src/deep/er/gone.rs", "x"),
+        ("src/mode.sh", "m"),
+        ("tests/t.rs", "t"),
+    ]);
+    let base = site.base();
+    site.write("src/changed.rs", "new");
+    site.write("src/new/file.rs", "fresh");
+    chmod(&site.at("src/mode.sh"), 0o755);
+    fs::remove_file(site.at("src/gone.rs")).unwrap();
+    fs::remove_dir_all(site.at("src/deep")).unwrap();
+    site.write("tests/t.rs", "bought");
+    fs::create_dir(site.at("src/empty")).unwrap();
+    site.write("conftest.py", "bought");
+    let layer = site.take(&base, &["src/**"], &[]);
+    assert_eq!(layer.changed, ["src/changed.rs", "src/mode.sh", "src/new/file.rs"]);
+    assert_eq!(layer.deleted, ["src/deep/er/gone.rs", "src/gone.rs"]);
+    assert_eq!(refused(&layer), []);
+    assert_eq!(
+        listed(&layer.path),
+        ["src/changed.rs 644 new", "src/mode.sh 755 m", "src/new/file.rs 644 fresh"]
+    );
+    let next = site.trees().advance(&base, &layer).unwrap();
+    assert_eq!(next.id, layer.id);
+    assert_eq!(
+        listed(&next.path),
+        [
+            "src/changed.rs 644 new",
+            "src/mode.sh 755 m",
+            "src/new/file.rs 644 fresh",
+            "src/same.rs 644 same",
+            "tests/t.rs 644 t"
+        ]
+    );
+    assert!(site.take(&next, &["src/**"], &[]).is_empty(), "what was taken over is the base now");
+    assert_eq!(listed(&base.path).len(), 6, "the old base is as it was");
+    // The same tree, committed, has the same id.
+    site.git(&["checkout", "-q", "--", "tests/t.rs"]);
+    fs::remove_file(site.at("conftest.py")).unwrap();
+    let commit = site.commit();
+    assert_eq!(site.trees().base("", Some(&commit), &[], &[]).unwrap().id, layer.id);
+    assert_eq!(site.trees().kept(&layer.id, &[]).unwrap().unwrap().path, next.path);
+    assert!(site.trees().kept("../../etc", &[]).unwrap().is_none());
+}
+
+#[test]
+fn globs_may_be_nested_and_name_single_files() {
+    let site =
+        Site::with(&[("a/x.rs", "1"), ("a/b/x.rs", "1"), ("a/b/x.py", "1"), ("c/d/e", "1"), ("README", "1")]);
+    let base = site.base();
+    for path in ["a/x.rs", "a/b/x.rs", "a/b/x.py", "c/d/e", "README"] {
+        site.write(path, "22");
+    }
+    let taken = |touches: &[&str]| site.take(&base, touches, &[]).changed;
+    assert_eq!(taken(&["a/*.rs"]), ["a/x.rs"]);
+    assert_eq!(taken(&["a/**/*.rs"]), ["a/b/x.rs", "a/x.rs"]);
+    assert_eq!(taken(&["a/**/*.rs", "a/b", "README"]), ["README", "a/b/x.py", "a/b/x.rs", "a/x.rs"]);
+    assert_eq!(taken(&["**/e", "c/**"]), ["c/d/e"]);
+    assert_eq!(taken(&["*"]).len(), 5);
+    assert_eq!(taken(&["nowhere/**", "README/x"]), [""; 0]);
+    assert_eq!(taken(&[]), [""; 0]);
+    let layer = site.take(&base, &["a/*.rs"], &[]);
+    assert_eq!(layer.outside, [""; 0], "what the walk did not come by is not said");
+}
+
+#[test]
+fn what_is_protected_stays_as_it_was_and_is_named() {
+    let site = Site::with(&[("t/a", "1"), ("t/keep/b", "1"), ("t/keep/c", "1"), ("t/keep/same", "1")]);
+    let base = site.base();
+    site.write("t/a", "2");
+    site.write("t/keep/b", "2");
+    fs::remove_file(site.at("t/keep/c")).unwrap();
+    site.write("t/keep/new", "2");
+    let layer = site.take(&base, &["t/**"], &["t/keep/**"]);
+    assert_eq!(layer.changed, ["t/a"]);
+    assert_eq!(layer.deleted, [""; 0]);
+    assert_eq!(layer.protected_changed, ["t/keep/b", "t/keep/c", "t/keep/new"]);
+    // A file in the place of a folder that holds something protected.
+    fs::remove_dir_all(site.at("t")).unwrap();
+    site.write("t", "file");
+    let layer = site.take(&base, &["t"], &["t/keep/b"]);
+    assert_eq!((layer.changed.len(), layer.deleted.len()), (0, 0));
+    assert_eq!(refused(&layer), [("t", &Why::InTheWay)]);
+    assert_eq!(layer.protected_changed, ["t/keep/b"]);
+    assert_eq!(layer.id, base.id);
+}
+
+#[test]
+fn links_pipes_sockets_and_second_names_are_refused_by_name() {
+    let site = Site::with(&[("src/a", "1"), ("src/dir/b", "1"), ("src/c", "1"), ("src/same", "1")]);
+    symlink("a", site.at("src/known")).unwrap();
+    site.commit();
+    let base = site.base();
+    fs::remove_file(site.at("src/a")).unwrap();
+    symlink("/etc/passwd", site.at("src/a")).unwrap();
+    fs::remove_dir_all(site.at("src/dir")).unwrap();
+    symlink("/etc", site.at("src/dir")).unwrap();
+    symlink("loop", site.at("src/loop")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        site.at("src/pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(site.at("src/socket")).unwrap();
+    fs::remove_file(site.at("src/c")).unwrap();
+    site.write("elsewhere", "secret");
+    fs::hard_link(site.at("elsewhere"), site.at("src/c")).unwrap();
+    // A second name of a file that is as it was is nobody's business.
+    fs::hard_link(site.at("src/same"), site.at("outside")).unwrap();
+    let layer = site.take(&base, &["src/**"], &[]);
+    assert_eq!(
+        refused(&layer),
+        [
+            ("src/a", &Why::Link),
+            ("src/c", &Why::HardLink),
+            ("src/dir", &Why::Link),
+            ("src/loop", &Why::Link),
+            ("src/pipe", &Why::Pipe),
+            ("src/socket", &Why::Socket),
+        ]
+    );
+    assert!(layer.is_empty());
+    assert_eq!(layer.id, base.id);
+}
+
+#[test]
+fn a_folder_on_the_way_that_became_something_else_is_refused() {
+    let site = Site::with(&[("a/b/c", "1"), ("lib", "file")]);
+    let base = site.base();
+    let outside = tempfile::tempdir().unwrap();
+    fs::create_dir(outside.path().join("b")).unwrap();
+    fs::write(outside.path().join("b/c"), "host").unwrap();
+    fs::remove_dir_all(site.at("a")).unwrap();
+    symlink(outside.path(), site.at("a")).unwrap();
+    assert_eq!(refused(&site.take(&base, &["a/b/**"], &[])), [("a", &Why::Link)]);
+    assert_eq!(refused(&site.take(&base, &["a/b/c"], &[])), [("a", &Why::Link)]);
+    assert_eq!(refused(&site.take(&base, &["**"], &[])), [("a", &Why::Link)]);
+    fs::remove_file(site.at("a")).unwrap();
+    site.write("a", "now a file");
+    assert_eq!(refused(&site.take(&base, &["a/b/**"], &[])), [("a", &Why::NotAFolder)]);
+    fs::remove_file(site.at("a")).unwrap();
+    let layer = site.take(&base, &["a/b/**"], &[]);
+    assert_eq!((layer.deleted.as_slice(), refused(&layer)), (["a/b/c".to_owned()].as_slice(), vec![]));
+    fs::remove_file(site.at("lib")).unwrap();
+    site.write("lib/x", "1");
+    assert_eq!(refused(&site.take(&base, &["lib/**"], &[])), [("lib", &Why::InTheWay)]);
+    let layer = site.take(&base, &["lib"], &[]);
+    assert_eq!(
+        (layer.changed.as_slice(), layer.deleted.as_slice()),
+        (["lib/x".to_owned()].as_slice(), ["lib".to_owned()].as_slice())
+    );
+    let next = site.trees().advance(&base, &layer).unwrap();
+    assert_eq!(listed(&next.path), ["a/b/c 644 1", "lib/x 644 1"]);
+    let assembled = site.trees().assemble(&base, &layer).unwrap();
+    assert_eq!(listed(&assembled.path), listed(&next.path));
+    // And back: a file in the place of a folder.
+    fs::remove_dir_all(site.at("lib")).unwrap();
+    site.write("lib", "file");
+    let back = site.take(&next, &["lib"], &[]);
+    assert_eq!(
+        (back.id.as_str(), back.deleted.as_slice()),
+        (base.id.as_str(), ["lib/x".to_owned()].as_slice())
+    );
+    assert_eq!(listed(&site.trees().advance(&next, &back).unwrap().path), listed(&base.path));
+}
+
+#[test]
+fn limits_are_kept_by_name() {
+    let site = Site::with(&[("src/a", "1")]);
+    let base = site.base();
+    let huge = fs::File::create(site.at("src/huge")).unwrap();
+    huge.set_len(2 << 30).unwrap();
+    fs::File::create(site.at("huge")).unwrap().set_len(2 << 30).unwrap();
+    site.write("src/m1", "123456");
+    site.write("src/m2", "123456");
+    let layer = site.take(&base, &["src/**"], &[]);
+    assert_eq!(refused(&layer), [("src/huge", &Why::TooLarge { bytes: 2 << 30 })]);
+    assert_eq!(layer.changed, ["src/m1", "src/m2"]);
+    let take = |limits: Limits| {
+        let (touches, none) = (Touches::new(&["src"]).unwrap(), Touches::default());
+        site.trees().take_over(&base, &touches, &none, &limits).unwrap()
+    };
+    let layer = take(Limits { total_bytes: 10, ..Limits::default() });
+    assert_eq!(refused(&layer)[1], ("src/m2", &Why::OverTotal));
+    let layer = take(Limits { files: 1, ..Limits::default() });
+    assert_eq!(refused(&layer)[1], ("src/m2", &Why::TooMany));
+}
+
+#[test]
+fn any_name_a_file_system_allows_is_a_name() {
+    let site = Site::with(&[("plain", "1")]);
+    let odd = site.workspace.join(OsStr::from_bytes(b"odd/\xff\xfe name"));
+    fs::create_dir(odd.parent().unwrap()).unwrap();
+    fs::write(&odd, "bytes").unwrap();
+    site.write("odd/new\nline\t\"quoted\"", "1");
+    site.write("odd/Case", "upper");
+    site.write("odd/case", "lower");
+    site.write("odd/-dash", "1");
+    site.write("odd/:colon*?[", "1");
+    let commit = site.commit();
+    let base = site.trees().base("x", Some(&commit), &[], &[]).unwrap();
+    assert_eq!(listed(&base.path).len(), 7);
+    assert_eq!(fs::read(base.path.join(OsStr::from_bytes(b"odd/\xff\xfe name"))).unwrap(), b"bytes");
+    assert_eq!(fs::read_to_string(base.path.join("odd/case")).unwrap(), "lower");
+    assert!(site.take(&base, &["**"], &[]).is_empty());
+    fs::write(&odd, "other").unwrap();
+    site.write("odd/new\nline\t\"quoted\"", "2");
+    let layer = site.take(&base, &["odd/**"], &[]);
+    let changed: Vec<_> = layer.changed_paths().collect();
+    assert_eq!(
+        changed,
+        [Path::new("odd/new\nline\t\"quoted\""), Path::new(OsStr::from_bytes(b"odd/\xff\xfe name"))]
+    );
+    assert_eq!(fs::read(layer.path.join(changed[1])).unwrap(), b"other");
+    let assembled = site.trees().assemble(&base, &layer).unwrap();
+    assert_eq!(listed(&assembled.path), listed(&site.trees().advance(&base, &layer).unwrap().path));
+}
+
+#[test]
+fn named_files_are_as_approved_or_there_is_no_base() {
+    let site = Site::with(&[("tests/check.sh", "committed"), ("tests/other", "x"), ("dir/real", "r")]);
+    symlink("dir", site.at("link")).unwrap();
+    let commit = site.commit();
+    site.write("tests/check.sh", "edited before approval");
+    chmod(&site.at("tests/check.sh"), 0o755);
+    site.write("untracked.sh", "untracked");
+    let files = [
+        named("./tests/check.sh", "edited before approval"),
+        named("untracked.sh", "untracked"),
+        named("tests/other", "x"),
+        named("link/real", "r"),
+    ];
+    let base = site.trees().base("x", Some(&commit), &files, &[]).unwrap();
+    assert_eq!(
+        listed(&base.path),
+        [
+            "dir/real 644 r",
+            "link -> dir",
+            "tests/check.sh 755 edited before approval",
+            "tests/other 644 x",
+            "untracked.sh 644 untracked"
+        ]
+    );
+    site.write("untracked.sh", "the agent's");
+    let again = site.trees().base("x", Some(&commit), &files, &[]).unwrap();
+    assert_eq!(again.id, base.id, "it is kept");
+    let gone = site.trees().base("x", Some(&commit), &[named("untracked.sh", "never")], &[]);
+    assert!(matches!(gone, Err(Error::NotAsApproved { path }) if path == "untracked.sh"));
+    let out = site.trees().base("x", Some(&commit), &[named("../x", "never")], &[]);
+    assert!(matches!(out, Err(Error::NotInside { .. })));
+}
+
+#[test]
+fn caches_are_those_from_before_the_agent() {
+    let site = Site::with(&[("a", "1"), (".gitignore", "node_modules\n")]);
+    site.write("node_modules/p/index.js", "honest");
+    symlink("../p/index.js", site.at("node_modules/p/self")).unwrap();
+    symlink("/usr/bin/env", site.at("node_modules/env")).unwrap();
+    symlink(site.at("a"), site.at("node_modules/back")).unwrap();
+    let caches = ["node_modules".to_owned(), "target".to_owned()];
+    let head = site.head();
+    let base = site.trees().base("plan 1", Some(&head), &[], &caches).unwrap();
+    assert_eq!(base.left_out.len(), 1, "{:?}", base.left_out);
+    assert_eq!(fs::read_link(base.path.join("node_modules/env")).unwrap(), Path::new("/usr/bin/env"));
+    site.write("node_modules/p/index.js", "poisoned");
+    site.write("target/x", "poisoned");
+    let again = site.trees().base("plan 1", Some(&head), &[], &caches).unwrap();
+    assert_eq!(again.id, base.id);
+    let layer = site.take(&again, &["**"], &[]);
+    assert!(layer.is_empty() && layer.refused.is_empty(), "{layer:?}");
+    let later = site.trees().base("plan 2", Some(&head), &[], &caches).unwrap();
+    assert_ne!(later.id, base.id, "another approval looks again");
+}
+
+#[test]
+fn without_a_commit_the_base_is_a_copy_of_the_workspace() {
+    let site = Site::bare();
+    site.git(&["init", "-q"]);
+    site.write("a", "1");
+    site.write("deep/b", "2");
+    chmod(&site.at("deep/b"), 0o555);
+    chmod(&site.at("deep"), 0o555);
+    symlink("a", site.at("link")).unwrap();
+    symlink("x", site.at("x")).unwrap();
+    symlink("../../etc/passwd", site.at("out")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        site.at("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let huge = fs::File::create(site.at("huge")).unwrap();
+    huge.set_len(2 << 30).unwrap();
+    let base = site.trees().base("x", None, &[], &[]).unwrap();
+    assert_eq!(listed(&base.path), ["a 644 1", "deep/b 755 2", "link -> a", "x -> x"]);
+    let left: Vec<_> = base.left_out.iter().map(|left| (left.path.as_str(), left.why.clone())).collect();
+    assert_eq!(
+        left,
+        [("huge", Why::TooLarge { bytes: 2 << 30 }), ("out", Why::LeadsOut), ("pipe", Why::Pipe)]
+    );
+    site.write("a", "the agent's");
+    assert_eq!(site.trees().base("x", None, &[], &[]).unwrap().id, base.id);
+    assert_eq!(site.trees().base("x", None, &[], &[]).unwrap().left_out.len(), 3);
+    let layer = site.take(&base, &["a", "deep"], &[]);
+    assert_eq!(layer.changed, ["a"]);
+    chmod(&site.at("deep"), 0o755);
+}
+
+#[test]
+fn a_worktree_and_a_submodule_are_read_too() {
+    let inner = Site::with(&[("inside", "1")]);
+    let site = Site::with(&[("a", "1")]);
+    let url = inner.workspace.to_str().unwrap();
+    site.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", url, "sub"]);
+    let commit = site.commit();
+    let side = site.workspace.with_file_name("si\"d:e");
+    site.git(&["worktree", "add", "-q", "-b", "side", side.to_str().unwrap()]);
+    let trees = Trees::open(&site.state, &side).unwrap();
+    let base = trees.base("x", Some(&commit), &[], &[]).unwrap();
+    assert_eq!(base.left_out.len(), 1);
+    assert_eq!((base.left_out[0].path.as_str(), &base.left_out[0].why), ("sub", &Why::Submodule));
+    assert!(base.path.join("a").exists() && !base.path.join("sub").exists());
+    // A repository that borrows its objects.
+    let shared = site.workspace.with_file_name("shared");
+    site.git(&["clone", "-q", "--shared", ".", shared.to_str().unwrap()]);
+    let other = site.state.with_file_name("other");
+    let trees = Trees::open(&other, &shared).unwrap();
+    assert_eq!(trees.base("x", Some(&commit), &[], &[]).unwrap().id, base.id);
+}
+
+#[test]
+fn a_repository_of_the_longer_digests_is_read() {
+    let site = Site::bare();
+    site.git(&["init", "-q", "--object-format=sha256"]);
+    site.write("a", "1");
+    let commit = site.commit();
+    assert_eq!(commit.len(), 64);
+    assert_eq!(listed(&site.base().path), ["a 644 1"]);
+}
+
+#[test]
+fn a_later_commit_brings_only_what_is_new() {
+    let site = Site::with(&[("a", "1"), ("b", "1")]);
+    let first = site.base();
+    site.write("b", "2");
+    site.commit();
+    site.git(&["gc", "-q"]);
+    let second = site.base();
+    assert_eq!(listed(&second.path), ["a 644 1", "b 644 2"]);
+    assert_eq!(listed(&first.path), ["a 644 1", "b 644 1"]);
+}
+
+#[test]
+fn large_files_come_through_whole() {
+    let site = Site::with(&[]);
+    let large: String = (0..400_000).map(|number| format!("{number}\n")).collect();
+    site.write("large", &large);
+    site.write("empty", "");
+    site.write("limit", &"x".repeat(1 << 20));
+    site.commit();
+    let base = site.base();
+    assert_eq!(fs::read_to_string(base.path.join("large")).unwrap(), large);
+    assert!(site.take(&base, &["**"], &[]).is_empty());
+    site.write("large", &(large + "more"));
+    assert_eq!(site.take(&base, &["**"], &[]).changed, ["large"]);
+}
+
+#[test]
+fn a_worktree_for_checks_is_brought_up_to_date_whatever_a_check_did_to_it() {
+    let site = Site::with(&[("a", "1"), ("b", "1"), ("dir/c", "1"), ("dir/d", "1"), ("run", "1")]);
+    symlink("a", site.at("link")).unwrap();
+    chmod(&site.at("run"), 0o755);
+    site.commit();
+    let base = site.base();
+    site.write("a", "2");
+    let layer = site.take(&base, &["a"], &[]);
+    let trees = site.trees();
+    let expected = listed(&trees.advance(&base, &layer).unwrap().path);
+    let first = trees.assemble(&base, &layer).unwrap();
+    assert_eq!((listed(&first.path), first.written), (expected.clone(), 5));
+    // While one check has it, another gets its own.
+    let second = trees.assemble(&base, &layer).unwrap();
+    assert_ne!(second.path, first.path);
+    assert_eq!(listed(&second.path), expected);
+    let copy = second.path.clone();
+    drop(second);
+    assert!(!copy.exists());
+    let path = first.path.clone();
+    drop(first);
+    let again = |written: usize| {
+        let assembled = trees.assemble(&base, &layer).unwrap();
+        assert_eq!(listed(&assembled.path), expected);
+        assert_eq!(assembled.written, written);
+    };
+    again(0);
+    std::thread::sleep(Duration::from_millis(150));
+    again(0);
+    // Same size, same time of writing: the time of change tells.
+    let before = fs::metadata(path.join("b")).unwrap().modified().unwrap();
+    fs::write(path.join("b"), "X").unwrap();
+    fs::File::options().write(true).open(path.join("b")).unwrap().set_modified(before).unwrap();
+    again(1);
+    fs::write(path.join("b"), "Y").unwrap();
+    again(1);
+    fs::remove_file(path.join("link")).unwrap();
+    symlink("/etc", path.join("link")).unwrap();
+    fs::remove_dir_all(path.join("dir")).unwrap();
+    symlink("/tmp", path.join("dir")).unwrap();
+    fs::create_dir_all(path.join("target/x")).unwrap();
+    fs::write(path.join("target/x/y"), "1").unwrap();
+    chmod(&path.join("target/x"), 0o000);
+    chmod(&path.join("run"), 0o644);
+    fs::hard_link(path.join("a"), site.at("second name")).unwrap();
+    again(4);
+    fs::remove_file(path.join("a")).unwrap();
+    fs::create_dir(path.join("a")).unwrap();
+    fs::write(path.join("a/inside"), "1").unwrap();
+    fs::write(path.parent().unwrap().join("notes"), "spoilt").unwrap();
+    again(5);
+    // Back to the base alone: one file differs.
+    site.write("a", "1");
+    let none = site.take(&base, &["a"], &[]);
+    let assembled = trees.assemble(&base, &none).unwrap();
+    assert_eq!((listed(&assembled.path), assembled.written), (listed(&base.path), 1));
+}
+
+#[test]
+fn a_layer_fits_only_the_base_it_was_made_for() {
+    let site = Site::with(&[("a", "1")]);
+    let base = site.base();
+    site.write("a", "2");
+    let layer = site.take(&base, &["a"], &[]);
+    let next = site.trees().advance(&base, &layer).unwrap();
+    assert!(matches!(site.trees().advance(&next, &layer), Err(Error::OtherBase { .. })));
+    assert!(matches!(site.trees().assemble(&next, &layer), Err(Error::OtherBase { .. })));
+    let path = layer.path.clone();
+    drop(layer);
+    assert!(!path.exists(), "a layer goes when nobody holds it");
+}
+
+#[test]
+fn a_sweep_takes_what_nobody_used_and_nobody_holds() {
+    let site = Site::with(&[("a", "1")]);
+    let held = site.base();
+    site.write("a", "2");
+    site.commit();
+    let old = site.base();
+    let (old_path, old_id) = (old.path.clone(), old.id.clone());
+    drop(old);
+    assert_eq!(sweep(&site.state, &Keep::default()).unwrap(), 0);
+    let none = Keep { unused: Duration::ZERO, bases: 0 };
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(sweep(&site.state, &none).unwrap(), 1);
+    assert!(!old_path.exists() && held.path.exists());
+    let again = site.base();
+    assert_eq!(again.id, old_id, "it is made anew");
+    drop((held, again));
+    assert_eq!(sweep(&site.state, &none).unwrap(), 2);
+    assert!(fs::read_dir(&site.state).unwrap().flatten().all(|entry| !entry.path().join("HEAD").exists()));
+    assert_eq!(site.base().id, old_id);
+    assert_eq!(sweep(&site.state.join("nowhere"), &none).unwrap(), 0);
+}
+
+#[test]
+fn after_a_boot_a_base_is_read_once_and_damage_is_found() {
+    let site = Site::with(&[("a", "1"), ("b", "1")]);
+    let base = site.base();
+    let (path, id) = (base.path.clone(), base.id.clone());
+    drop(base);
+    let used = path.with_file_name("used");
+    fs::write(&used, "another boot").unwrap();
+    assert_eq!(site.base().id, id);
+    assert_ne!(fs::read_to_string(&used).unwrap(), "another boot");
+    fs::write(&used, "another boot").unwrap();
+    fs::write(path.join("b"), "").unwrap();
+    assert!(site.trees().kept(&id, &[]).unwrap().is_none());
+    let again = site.base();
+    assert_eq!(listed(&again.path), ["a 644 1", "b 644 1"]);
+}
