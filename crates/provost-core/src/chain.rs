@@ -117,8 +117,16 @@ pub fn seal(plan: &PlanId, head: Head, at: Timestamp, event: &Event, task_name: 
 fn details(event: &Event) -> String {
     // Through `Value`, whose maps are sorted by key.
     match serde_json::to_value(event) {
-        Ok(mut value) => value["details"].take().to_string(),
+        Ok(mut value) => written(&value["details"].take()),
         Err(error) => unreachable!("an event that cannot be written: {error}"),
+    }
+}
+
+/// As `Display` of a value does it, in half the time.
+fn written(value: &(impl Serialize + ?Sized)) -> String {
+    match serde_json::to_string(value) {
+        Ok(text) => text,
+        Err(error) => unreachable!("a value that cannot be written: {error}"),
     }
 }
 
@@ -177,7 +185,7 @@ impl Sealed {
 }
 
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    written(text)
 }
 
 /// An event of the log that this version cannot read.
