@@ -16,7 +16,7 @@ const PROVOST: &str = env!("CARGO_BIN_EXE_provost");
 const FEW: usize = 100;
 const MANY: usize = 1_100;
 const ROUNDS: usize = 5;
-const FLOOR_STEPS: usize = 300;
+const FLOOR_STEPS: usize = 500;
 
 /// A workspace with an approved plan.
 pub struct Bed {
@@ -197,7 +197,7 @@ fn traced(steps: usize) -> Option<[f64; 2]> {
     let bed = Bed::make(&folder("step"), steps, "/bin/true");
     let report = folder("step-trace").join("calls");
     let status = Command::new("strace")
-        .args(["-f", "-c", "-e", "trace=fsync,fdatasync,execve", "-o"])
+        .args(["-f", "--seccomp-bpf", "-c", "-e", "trace=fsync,fdatasync,execve", "-o"])
         .arg(&report)
         .args([PROVOST, "run", "PLAN.md"])
         .current_dir(&bed.workspace)

@@ -87,7 +87,8 @@ impl Table {
 
     /// Something that must go wrong, or the rows beside it prove nothing.
     pub fn control(&mut self, what: &str, seen: &str, does_fail: bool) {
-        let word = if does_fail { "fails, as it must" } else { "DID NOT FAIL: the row above proves nothing" };
+        let word =
+            if does_fail { "fails, as it must" } else { "did not fail: the row above proves nothing now" };
         println!("{:<50} {seen:>38} {word}", format!("  control: {what}"));
     }
 
