@@ -67,13 +67,13 @@ impl Table {
             Kind::Cpu => is_steady(self.guard),
             Kind::Wall => measure::pressure() < 10.0,
         };
-        let word = if row.figure <= row.goal {
+        let word = if !trusted {
+            "busy"
+        } else if row.figure <= row.goal {
             "ok"
-        } else if trusted {
+        } else {
             self.missed += 1;
             "MISSED"
-        } else {
-            "busy"
         };
         let (figure, goal) = (shown(row.figure, row.unit), shown(row.goal, row.unit));
         println!(
@@ -104,7 +104,7 @@ impl Table {
 }
 
 fn is_steady(ratio: f64) -> bool {
-    (0.95..=1.05).contains(&ratio)
+    (0.97..=1.03).contains(&ratio)
 }
 
 fn shown(figure: f64, unit: &str) -> String {
