@@ -16,6 +16,7 @@ mod blocks;
 mod characters;
 mod frontmatter;
 mod heading;
+mod pieces;
 mod reader;
 mod step;
 mod values;
@@ -34,6 +35,11 @@ pub struct Parsed {
 
 /// Reads a plan.
 pub fn plan(text: &str) -> Parsed {
+    in_pieces(text, pieces::USUAL)
+}
+
+/// The same, with pieces of at least this many bytes; what comes out does not depend on it.
+fn in_pieces(text: &str, piece: usize) -> Parsed {
     let mut sink = Sink::default();
     let mut plan = Plan::default();
     if text.len() > LARGEST_BYTES {
@@ -47,7 +53,7 @@ pub fn plan(text: &str) -> Parsed {
     }
     characters::inspect(text, &mut sink);
     let body = frontmatter::read(text, &mut plan, &mut sink);
-    reader::read(text, body, &mut plan, &mut sink);
+    reader::read(text, body, piece, &mut plan, &mut sink);
     Parsed { plan, diagnostics: sink.finish() }
 }
 
@@ -122,4 +128,90 @@ fn visible_text<'t>(text: &'t str, span: Span, hidden: &[Span]) -> Cow<'t, str> 
     }
     shown.push_str(text.get(at..span.end).unwrap_or(""));
     Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::in_pieces;
+
+    /// Whole and in the smallest pieces.
+    fn same(text: &str) {
+        let whole = in_pieces(text, usize::MAX);
+        let cut = in_pieces(text, 1);
+        assert_eq!(whole.plan, cut.plan, "{text}");
+        assert_eq!(whole.diagnostics, cut.diagnostics, "{text}");
+    }
+
+    const LINES: &[&str] = &[
+        "# Title",
+        "## Steps",
+        "### 1. One",
+        "### 2. Two ✅",
+        "#### deeper",
+        "#no heading",
+        "**target:** coder",
+        "**task:**",
+        "text",
+        "**contract:**",
+        "```shell",
+        "```",
+        "~~~",
+        "````",
+        "   ```",
+        "    ```",
+        "- item",
+        "  ```sh",
+        "> quote",
+        "> ```",
+        "<!-- x",
+        "-->",
+        "<div>",
+        "</div>",
+        "[a]: http://x",
+        "[a]",
+        "exit_code == 0",
+        "**on_fail:** abort",
+        "",
+        "",
+        "===",
+        "---",
+        "# in a fence?",
+        "## Postconditions",
+        "1. it works",
+        "`` ` ``",
+        "``` a`b",
+        "~~~ a`b",
+        "\t```",
+        "*a",
+        "b*",
+        "a < b",
+    ];
+
+    proptest! {
+        #[test]
+        fn a_plan_in_pieces_is_the_plan(picks in prop::collection::vec(0..LINES.len(), 0..60)) {
+            let lines: Vec<&str> = picks.iter().map(|pick| LINES[*pick]).collect();
+            same(&format!("---\ntype: plan\nstatus: draft\n---\n{}\n", lines.join("\n")));
+        }
+
+        #[test]
+        fn any_text_in_pieces_is_the_text(text in "[#` ~<>\\[\\]:\\-*a1.\n]{0,200}") {
+            same(&text);
+        }
+    }
+
+    #[test]
+    fn a_long_plan_is_cut_and_stays_the_same() {
+        let mut text = String::from("---\ntype: plan\nstatus: draft\nowner: me\n---\n# Long\n\n## Steps\n");
+        for number in 1..=2000 {
+            text.push_str(&format!(
+                "\n### {number}. Step\n**target:** a\n**task:**\nDo `it`.\n**contract:**\n```shell\n# no heading\ntest -f {number}\n```\n"
+            ));
+        }
+        same(&text);
+        assert_eq!(in_pieces(&text, 1).plan.steps.len(), 2000);
+        assert!(super::pieces::end(&text, 0, 1000) < 1200, "nothing was cut");
+    }
 }

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, OffsetIter, Options, Parser, Tag, TagEnd};
 
+use super::pieces;
 use crate::plan::Span;
 
 /// A block at the top level of the text. One value is filled again and again, to save allocations.
@@ -88,20 +89,37 @@ pub enum Part {
 
 pub struct Blocks<'t> {
     text: &'t str,
+    /// Where the piece that is being read begins.
     base: usize,
+    /// And where it ends.
+    end: usize,
+    /// How long a piece is at least; none, where the text must stay whole.
+    piece: Option<usize>,
     events: OffsetIter<'t>,
+}
+
+fn events(text: &str, base: usize, end: usize) -> OffsetIter<'_> {
+    Parser::new_ext(text.get(base..end).unwrap_or(""), Options::empty()).into_offset_iter()
 }
 
 impl<'t> Blocks<'t> {
     /// Reads `text` from byte `base` on; spans are those of the whole text.
-    pub fn new(text: &'t str, base: usize) -> Self {
-        let body = text.get(base..).unwrap_or("");
-        Self { text, base, events: Parser::new_ext(body, Options::empty()).into_offset_iter() }
+    pub fn new(text: &'t str, base: usize, piece: usize) -> Self {
+        let piece = pieces::can_be_cut(text).then_some(piece);
+        let end = piece.map_or(text.len(), |piece| pieces::end(text, base, piece));
+        Self { text, base, end, piece, events: events(text, base, end) }
     }
 
     fn event(&mut self) -> Option<(Event<'t>, Span)> {
-        let (event, range) = self.events.next()?;
-        Some((event, self.span(range)))
+        loop {
+            if let Some((event, range)) = self.events.next() {
+                return Some((event, self.span(range)));
+            }
+            let piece = self.piece.filter(|_| self.end < self.text.len())?;
+            self.base = self.end;
+            self.end = pieces::end(self.text, self.base, piece);
+            self.events = events(self.text, self.base, self.end);
+        }
     }
 
     fn span(&self, range: Range<usize>) -> Span {

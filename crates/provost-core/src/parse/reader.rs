@@ -48,7 +48,7 @@ struct Reader<'a, 't> {
 }
 
 /// Reads the body of a plan, from byte `from` on.
-pub fn read(text: &str, from: usize, plan: &mut Plan, sink: &mut Sink) {
+pub fn read(text: &str, from: usize, piece: usize, plan: &mut Plan, sink: &mut Sink) {
     let mut reader = Reader {
         text,
         plan,
@@ -68,7 +68,7 @@ pub fn read(text: &str, from: usize, plan: &mut Plan, sink: &mut Sink) {
         seen_preamble: [false; 3],
         warned_outside: false,
     };
-    let mut blocks = Blocks::new(text, from);
+    let mut blocks = Blocks::new(text, from, piece);
     let mut block = Block::default();
     while blocks.next(&mut block) {
         reader.block(&mut block);
