@@ -23,7 +23,7 @@ use crate::judge::{self, Court};
 use crate::sandbox::{
     self, AgentFence, Attestation, CheckFence, CheckTree, HomePolicy, Network, Offer, USUAL_SIZE, Vantage,
 };
-use crate::tree::{self, Base, Layer, Limits, Touches, Trees};
+use crate::tree::{self, Base, Layer, Limits, Touches, Trees, Why};
 
 /// So many names of files go into a verdict; the tree's id covers all.
 const NAMES: usize = 40;
@@ -188,6 +188,12 @@ impl Ground {
         if let Some(first) = layer.protected_changed.first() {
             let what = format!("{first} is protected and was changed");
             return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });
+        }
+        if let Some(cut) =
+            layer.refused.iter().find(|refused| matches!(refused.why, Why::TooMany | Why::OverTotal))
+        {
+            let reason = format!("not everything inside `touches` could be taken over: {cut}");
+            return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
         }
         let verdict = match &self.offer {
             Some(offer) if self.level == Isolation::Clean => self.fenced(offer, case, &base, &layer)?,

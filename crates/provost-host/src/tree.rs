@@ -114,11 +114,13 @@ impl Layer {
         self.taken.is_empty() && self.removed.is_empty()
     }
 
+    fn must_fit(&self, base: &Base) -> Result<(), Error> {
+        if self.base == base.id { Ok(()) } else { Err(Error::OtherBase { id: base.id.clone() }) }
+    }
+
     /// The index of base and layer together.
     fn sealed_on(&self, base: &Base) -> Result<Vec<u8>, Error> {
-        if self.base != base.id {
-            return Err(Error::OtherBase { id: base.id.clone() });
-        }
+        self.must_fit(base)?;
         let sealed = || {
             let mut draft = Draft::on(&base.index)?;
             // What is gone goes first: something else may stand in its place.
@@ -289,7 +291,10 @@ impl Trees {
                 mirror.extract(&mut checkout, &caches, &mut left_out)?;
                 snapshot::caches(&self.workspace, &caches, &mut checkout, &mut left_out)?;
             }
-            None => snapshot::workspace(&self.workspace, &caches, &mut checkout, &mut left_out)?,
+            None => {
+                let own = self.own_place();
+                snapshot::workspace(&self.workspace, &caches, own.as_deref(), &mut checkout, &mut left_out)?;
+            }
         }
         named::put(&self.workspace, files, &mut checkout)?;
         let sealed = self.sealed(checkout)?;
@@ -310,7 +315,7 @@ impl Trees {
     /// A base on top of another: what a passed step left becomes part of the next step's base. The
     /// files that stay are shared with the old base, which nobody writes either.
     pub fn advance(&self, base: &Base, layer: &Layer) -> Result<Base, Error> {
-        let sealed = layer.sealed_on(base)?;
+        layer.must_fit(base)?;
         if layer.is_empty() {
             return Ok(base.clone());
         }
@@ -319,9 +324,8 @@ impl Trees {
         }
         let _lock = Lock::take(&self.folder)?;
         let room = self.room()?;
-        let index = room.path().join("index");
-        fs::write(&index, &sealed).map_err(|error| Error::io("write", &index, error))?;
-        let list = Index::open(&index).map_err(|error| Error::io("read", &index, error))?;
+        let sealed = layer.sealed_on(base)?;
+        let list = Index::in_memory(sealed.clone()).map_err(|error| Error::io("list", &base.path, error))?;
         let mut checkout = Checkout::begin(room.path().join("tree"), Draft::default())?;
         let taken: std::collections::HashSet<&[u8]> =
             layer.taken.iter().map(|(path, _)| path.as_slice()).collect();
@@ -393,6 +397,13 @@ impl Trees {
         serde_json::to_writer(&mut file, answer).map_err(|error| failed(error.into()))?;
         file.persist(&path).map_err(|error| failed(error.error))?;
         Ok(())
+    }
+
+    /// Where these trees lie in the workspace, for somebody who works in his home folder: a copy of the
+    /// workspace must not try to hold itself.
+    fn own_place(&self) -> Option<Vec<u8>> {
+        let (folder, workspace) = (self.folder.canonicalize().ok()?, self.workspace.canonicalize().ok()?);
+        Some(folder.strip_prefix(&workspace).ok()?.as_os_str().as_bytes().to_vec())
     }
 
     /// What a request is known by. Without caches and with a commit it says all there is to say, and

@@ -16,7 +16,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -56,10 +56,7 @@ impl Trees {
     /// check has that.
     pub fn assemble(&self, base: &Base, layer: &Layer) -> Result<Assembled, Error> {
         let sealed = layer.sealed_on(base)?;
-        let list = tempfile::NamedTempFile::new_in(self.folder.join("layers"))
-            .and_then(|mut file| file.write_all(&sealed).map(|()| file))
-            .map_err(|error| Error::io("write in", &self.folder, error))?;
-        let index = Index::open(list.path()).map_err(|error| Error::io("read", list.path(), error))?;
+        let index = Index::in_memory(sealed).map_err(|error| Error::io("list", &base.path, error))?;
         let taken = layer.taken.iter().map(|(path, _)| path.as_slice()).collect();
         let sources = Sources { base, layer, taken };
         let place = self.folder.join("worktree");

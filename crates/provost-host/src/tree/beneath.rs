@@ -159,7 +159,9 @@ pub fn digest(file: &File) -> io::Result<Hash> {
 /// error: a file may grow while it is read.
 pub fn copy(from: &File, to: &mut dyn Write, most: u64) -> io::Result<(Hash, u64)> {
     let mut hasher = Sha256::new();
-    let mut buffer = vec![0; CHUNK];
+    // One byte more than there is, so that one read gets it all and the next one meets the end.
+    let size = usize::try_from(from.metadata()?.len()).unwrap_or(CHUNK);
+    let mut buffer = vec![0; size.saturating_add(1).min(CHUNK)];
     let mut total = 0;
     loop {
         let read = match from.read_at(&mut buffer, total) {
@@ -174,9 +176,6 @@ pub fn copy(from: &File, to: &mut dyn Write, most: u64) -> io::Result<(Hash, u64
         }
         hasher.update(&buffer[..read]);
         to.write_all(&buffer[..read])?;
-        if read < buffer.len() && total >= from.metadata()?.len() {
-            break;
-        }
     }
     Ok((Hash(hasher.finalize().into()), total))
 }

@@ -137,12 +137,14 @@ impl<'a> Checkout<'a> {
     }
 }
 
+type WriteFile<'a> = dyn FnMut(&mut Checkout<'_>, &[u8], Kind) -> Result<(), Error> + 'a;
+
 /// Writes all that an index lists: files by `file`, folders and links as they are.
 pub fn fill(
     checkout: &mut Checkout<'_>,
     index: &Index,
     links_from: &Path,
-    file: &mut dyn FnMut(&mut Checkout<'_>, &[u8], Kind) -> Result<(), Error>,
+    file: &mut WriteFile<'_>,
 ) -> Result<(), Error> {
     let mut failed = None;
     let walked = index.walk(b"", index.root(), &mut |path, entry| {

@@ -82,20 +82,50 @@ pub struct Leaf {
 /// A kept listing of one tree.
 #[derive(Debug)]
 pub struct Index {
-    file: File,
+    kept: Kept,
     root: Entry,
+}
+
+#[derive(Debug)]
+enum Kept {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+impl Kept {
+    fn read(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.read_exact_at(bytes, at),
+            Self::Memory(whole) => {
+                let begin = usize::try_from(at).map_err(|_| damaged())?;
+                let end = begin.checked_add(bytes.len()).ok_or_else(damaged)?;
+                bytes.copy_from_slice(whole.get(begin..end).ok_or_else(damaged)?);
+                Ok(())
+            }
+        }
+    }
 }
 
 impl Index {
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let end = file.metadata()?.len();
+        Self::new(Kept::File(file), end)
+    }
+
+    /// One that need not be kept.
+    pub fn in_memory(bytes: Vec<u8>) -> io::Result<Self> {
+        let end = bytes.len() as u64;
+        Self::new(Kept::Memory(bytes), end)
+    }
+
+    fn new(kept: Kept, end: u64) -> io::Result<Self> {
         let mut trailer = [0; TRAILER as usize];
-        file.read_exact_at(&mut trailer, end.checked_sub(TRAILER).ok_or_else(damaged)?)?;
+        kept.read(&mut trailer, end.checked_sub(TRAILER).ok_or_else(damaged)?)?;
         let mut bytes = Bytes(&trailer);
         let (at, size) = (bytes.number()?, bytes.number()?);
         let root = Entry { name: Vec::new(), kind: Kind::Folder, digest: bytes.digest()?, size, at };
-        Ok(Self { file, root })
+        Ok(Self { kept, root })
     }
 
     pub fn root(&self) -> &Entry {
@@ -112,7 +142,7 @@ impl Index {
             return Err(damaged());
         }
         let mut bytes = vec![0; folder.size as usize];
-        self.file.read_exact_at(&mut bytes, folder.at)?;
+        self.kept.read(&mut bytes, folder.at)?;
         let mut bytes = Bytes(&bytes);
         let mut entries = Vec::new();
         while !bytes.0.is_empty() {
@@ -156,9 +186,14 @@ impl Index {
 
     /// Everything that is written, to be the beginning of another index.
     fn bytes(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; self.file.metadata()?.len() as usize];
-        self.file.read_exact_at(&mut bytes, 0)?;
-        Ok(bytes)
+        match &self.kept {
+            Kept::Memory(bytes) => Ok(bytes.clone()),
+            Kept::File(file) => {
+                let mut bytes = vec![0; file.metadata()?.len() as usize];
+                file.read_exact_at(&mut bytes, 0)?;
+                Ok(bytes)
+            }
+        }
     }
 }
 

@@ -23,15 +23,16 @@ const TOTAL_BYTES: u64 = 64 << 30;
 const ENTRIES: usize = 4_000_000;
 pub const DEPTH: usize = 200;
 
-/// The whole workspace.
+/// The whole workspace, but for `own`, where the copy itself lies.
 pub fn workspace(
     from: &Path,
     caches: &[Vec<u8>],
+    own: Option<&[u8]>,
     checkout: &mut Checkout<'_>,
     left_out: &mut Vec<Refused>,
 ) -> Result<(), Error> {
     let top = beneath::top(from).map_err(|errno| Error::io("open", from, errno))?;
-    Copying { from, caches, checkout, left_out, bytes: 0, entries: 0 }.folder(&top, b"", 0)
+    Copying { from, caches, own, checkout, left_out, bytes: 0, entries: 0 }.folder(&top, b"", 0)
 }
 
 /// The cache folders alone. One that is not there is no mistake.
@@ -42,7 +43,7 @@ pub fn caches(
     left_out: &mut Vec<Refused>,
 ) -> Result<(), Error> {
     let top = beneath::top(from).map_err(|errno| Error::io("open", from, errno))?;
-    let mut copying = Copying { from, caches, checkout, left_out, bytes: 0, entries: 0 };
+    let mut copying = Copying { from, caches, own: None, checkout, left_out, bytes: 0, entries: 0 };
     for (place, cache) in caches.iter().enumerate() {
         if caches[..place].iter().any(|other| is_at_or_beneath(cache, other)) {
             continue;
@@ -64,6 +65,7 @@ pub fn caches(
 struct Copying<'c, 't> {
     from: &'c Path,
     caches: &'c [Vec<u8>],
+    own: Option<&'c [u8]>,
     checkout: &'c mut Checkout<'t>,
     left_out: &'c mut Vec<Refused>,
     bytes: u64,
@@ -87,6 +89,9 @@ impl Copying<'_, '_> {
                 continue;
             }
             let path = joined(path, &name);
+            if self.own == Some(path.as_slice()) {
+                continue;
+            }
             match kind {
                 FileType::RegularFile => self.file(folder, &path, &name)?,
                 FileType::Symlink => self.link(folder, &path, &name)?,

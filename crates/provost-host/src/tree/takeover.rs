@@ -55,6 +55,7 @@ impl Trees {
             protect,
             limits,
             caches: &base.caches,
+            own: self.own_place(),
             checkout: Checkout::begin(path.clone(), draft)?,
             found: Found::default(),
             bytes: 0,
@@ -99,6 +100,7 @@ struct Walk<'a> {
     protect: &'a Touches,
     limits: &'a Limits,
     caches: &'a [Vec<u8>],
+    own: Option<Vec<u8>>,
     checkout: Checkout<'a>,
     found: Found,
     bytes: u64,
@@ -384,7 +386,9 @@ impl Walk<'_> {
 
     /// Repositories are nobody's to hand in, and caches come from before the agent.
     fn is_left_alone(&self, path: &[u8], name: &[u8]) -> bool {
-        name.eq_ignore_ascii_case(b".git") || self.caches.iter().any(|cache| cache == path)
+        name.eq_ignore_ascii_case(b".git")
+            || self.caches.iter().any(|cache| cache == path)
+            || self.own.as_deref() == Some(path)
     }
 
     fn rule(&self, path: &[u8], above: Rule) -> Rule {

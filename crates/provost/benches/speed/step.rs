@@ -35,7 +35,9 @@ impl Bed {
         let bed = Self { workspace: at.join("workspace"), state: at.join("state") };
         fs::create_dir_all(&bed.workspace).expect("a workspace");
         fs::write(bed.workspace.join("PLAN.md"), plans::text(steps, "Do nothing.")).expect("a plan");
-        let config = format!("[agents.coder]\ndriver = \"command\"\ncommand = [\"{agent}\"]\n");
+        let config = format!(
+            "[agents.coder]\ndriver = \"command\"\ncommand = [\"{agent}\"]\n[verify]\nisolation = \"in-place\"\n"
+        );
         fs::write(bed.workspace.join("provost.toml"), config).expect("a configuration");
         let output = bed.provost().args(["verify", "PLAN.md", "--json"]).output().expect("provost");
         let line = String::from_utf8_lossy(&output.stdout);
