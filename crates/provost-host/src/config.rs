@@ -132,7 +132,8 @@ impl Default for Config {
             verify: Verify {
                 isolation: Demand::Auto,
                 require_red: false,
-                caches: ["target", "node_modules", ".venv"].map(str::to_owned).to_vec(),
+                // Not `target`: it is made anew from the sources, and copying it would cost gigabytes.
+                caches: ["node_modules", ".venv"].map(str::to_owned).to_vec(),
                 contract_timeout: Duration::from_secs(60),
             },
             run: RunLimits { step_timeout: Duration::from_secs(600), max_lost_attempts: 3 },
