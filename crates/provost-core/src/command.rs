@@ -146,6 +146,8 @@ pub enum Refusal {
     NoSuchStep { step: StepNumber },
     #[error("step {step} does not wait for a person")]
     NothingToAnswer { step: StepNumber },
+    #[error("step {step} has not passed, so there is no verdict to run again")]
+    NotPassed { step: StepNumber },
     #[error("nothing waits for a person here")]
     NothingWaits,
     #[error("`{choice}` is no answer here: choose {instead}")]

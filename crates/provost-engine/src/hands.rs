@@ -115,6 +115,16 @@ impl Hands<'_> {
         }))
     }
 
+    /// The contract once more, on a tree that was kept, without the agent's workspace.
+    pub fn recheck(&self, run: &Run, number: StepNumber, tree: Option<String>) -> Option<Verdict> {
+        let Order::Check(mut order) = self.check_order(run, Subject::Control(number), false) else {
+            return None;
+        };
+        order.tree = tree;
+        let Some(Check::Shell(shell)) = order.check.clone() else { return None };
+        self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
+    }
+
     fn context(&self, subscription: &Subscription) -> Context {
         let place = &self.site.place;
         let (name, path) = match subscription {

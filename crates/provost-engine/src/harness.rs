@@ -17,13 +17,14 @@ use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal}
 use provost_core::decide;
 use provost_core::event::{Event, Probe, Revision};
 use provost_core::law::{self, Law};
-use provost_core::plan::Step;
+use provost_core::plan::{Step, StepNumber};
 use provost_core::redact::{self, Redactor};
-use provost_core::run::{Run, Stage};
-use provost_host::config::{self, Config};
+use provost_core::run::{Run, Stage, StepState};
+use provost_core::verdict::{Isolation, Verdict};
+use provost_host::config::{self, Config, Demand};
 use provost_host::ground::{self, Approval, Estate, Ground};
 use provost_host::plan_file::{self, PlanPlace};
-use provost_host::sandbox::{self, Attestation};
+use provost_host::sandbox::{self, Attestation, Offer};
 use provost_host::{judge, process};
 use provost_store::{Append, Cursor, Entry, Holder, Log, Memory, Query, Sqlite};
 
@@ -63,6 +64,13 @@ pub struct Harness {
     log: Box<dyn Log>,
     site: Site,
     state: PathBuf,
+}
+
+/// A verdict and the same check again.
+pub struct Recheck {
+    pub recorded: Verdict,
+    /// Nothing, where the check was interrupted.
+    pub now: Option<Verdict>,
 }
 
 /// The user's state folder, outside every workspace.
@@ -372,6 +380,17 @@ impl Harness {
         let (offer, seen) = ground::attest(verify.isolation, &estate)?;
         let level = seen.level;
         self.attested(run, seen, watch)?;
+        self.on_the_base(run, offer, level, &estate)
+    }
+
+    fn on_the_base(
+        &self,
+        run: &Run,
+        offer: Option<Offer>,
+        level: Isolation,
+        estate: &Estate<'_>,
+    ) -> Result<Ground, Error> {
+        let verify = &self.config().verify;
         let all = [String::from("**")];
         let touches: Vec<String> = match &run.plan.touches {
             Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
@@ -384,7 +403,22 @@ impl Harness {
             touches: &touches,
             caches: &verify.caches,
         };
-        Ok(Ground::prepare(offer, level, &estate, &approval)?)
+        Ok(Ground::prepare(offer, level, estate, &approval)?)
+    }
+
+    /// Runs the contract of a passed step once more, on the tree it passed on, and records nothing.
+    pub fn recheck(&self, number: StepNumber) -> Result<Recheck, Error> {
+        let run = self.run()?;
+        let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
+        let recorded = step.verdict.clone().filter(|_| step.state == StepState::Passed);
+        let recorded = recorded.ok_or(Refusal::NotPassed { step: number })?;
+        let estate = Estate { workspace: &self.place().workspace, state: &self.state, read_only: &[] };
+        let (offer, seen) = ground::attest(Demand::Exactly(recorded.isolation), &estate)?;
+        let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
+        let hands = Hands { site: &self.site, ground: self.on_the_base(&run, offer, seen.level, &estate)? };
+        let now = hands.recheck(&run, number, tree);
+        judge::leave();
+        Ok(Recheck { recorded, now })
     }
 
     fn attested(

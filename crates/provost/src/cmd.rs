@@ -14,6 +14,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod log;
+mod recheck;
 mod reject;
 mod run;
 mod scripted_agent;
@@ -61,6 +62,7 @@ enum Command {
     Which(which::Args),
     Log(log::Args),
     Audit(audit::Args),
+    Recheck(recheck::Args),
     Doctor(doctor::Args),
     #[command(hide = true)]
     ScriptedAgent(scripted_agent::Args),
@@ -83,6 +85,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Which(args) => which::obey(global, args),
         Command::Log(args) => log::obey(global, args),
         Command::Audit(args) => audit::obey(global, args),
+        Command::Recheck(args) => recheck::obey(global, args),
         Command::Doctor(args) => doctor::obey(global, args),
         Command::ScriptedAgent(args) => scripted_agent::obey(args),
     }

@@ -237,3 +237,21 @@ fn no_secret_reaches_the_log_the_terminal_or_the_progress_file() {
     }
     assert!(log.contains("[redacted:"), "{log}");
 }
+
+#[test]
+fn a_verdict_can_be_reproduced() {
+    let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "escalate")).agent(HONEST);
+    env.provost(&["recheck", "1"]).exits(5);
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let events = env.events().len();
+    assert!(env.provost(&["recheck", "1"]).exits(0).out.starts_with("the same: then held, now held"));
+    // The tree is the harness's own: what happens to the workspace later changes nothing.
+    if env.provost(&["status", "--json"]).exits(0).json()["steps"][0]["verdict"]["tree"].is_object() {
+        std::fs::remove_file(env.work().join("out/1")).unwrap();
+        env.provost(&["recheck", "PLAN.md", "1"]).exits(0);
+    }
+    env.provost(&["recheck", "9"]).exits(5);
+    env.provost(&["recheck", "x"]).exits(2);
+    assert_eq!(env.events().len(), events, "a recheck wrote to the log");
+}

@@ -1,0 +1,51 @@
+use provost_core::plan::StepNumber;
+use provost_engine::harness::Access;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Run the contract of a passed step again, on the tree it passed on, and compare
+///
+/// Records nothing. Exit code 1 when the check says something else than it said then.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost recheck 2                   step 2 of the active plan
+  provost recheck PLAN.md 2 --json    for programs")]
+pub struct Args {
+    /// The plan (a path, a name, or nothing for the active one) and the step's number
+    #[arg(required = true, num_args = 1..=2, value_names = ["PLAN", "STEP"])]
+    what: Vec<String>,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let (plan, step) = match args.what.as_slice() {
+        [plan, step] => (Some(plan.as_str()), step),
+        [step, ..] => (None, step),
+        [] => return Err(Failure::usage("say which step", "For example: provost recheck 2.")),
+    };
+    let Ok(step) = step.parse() else {
+        return Err(Failure::usage(format!("`{step}` is no step"), "Give its number."));
+    };
+    let harness = global.open(plan, Access::Write)?;
+    let found = harness.recheck(StepNumber(step))?;
+    let Some(now) = found.now else { return Ok(Outcome::Interrupted) };
+    let same = now.outcome == found.recorded.outcome;
+    if global.json {
+        let answer = json!({ "plan": harness.id(), "step": step, "same": same, "recorded": found.recorded, "now": now });
+        terminal::print(&format!("{answer}\n"))?;
+    } else {
+        let tree = now.tree.as_ref().map_or("the workspace".to_owned(), |tree| {
+            format!("tree {}", tree.id.chars().take(12).collect::<String>())
+        });
+        let word = if same { "the same" } else { "NOT the same" };
+        terminal::print(&format!(
+            "{word}: then {}, now {} ({}, {tree})\n",
+            found.recorded.outcome, now.outcome, now.isolation
+        ))?;
+    }
+    Ok(if same { Outcome::Done } else { Outcome::PlanFailed })
+}
