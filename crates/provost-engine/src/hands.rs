@@ -5,7 +5,9 @@
 //!
 //! **Invariant:** the contract that is run is the one of the revision in the log, never of a file.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use provost_core::chain::Timestamp;
@@ -19,6 +21,7 @@ use provost_core::verdict::{Excerpt, Outcome, Verdict};
 use provost_host::Interrupted;
 use provost_host::agent::Work;
 use provost_host::ground::{Case, Ground};
+use provost_host::process::Survivor;
 use provost_host::{files, process, roster};
 
 use crate::site::{self, Site};
@@ -28,8 +31,10 @@ use crate::world::{Said, World};
 const CONTEXT_BYTES: usize = 64 * 1024;
 
 pub struct Hands<'a> {
-    pub site: &'a Site,
-    pub ground: Ground,
+    site: &'a Site,
+    ground: Ground,
+    /// Steps whose attempt left something running that could not be ended.
+    haunted: Mutex<BTreeMap<StepNumber, Vec<Survivor>>>,
 }
 
 /// A deed to be done.
@@ -62,7 +67,15 @@ impl CheckOrder {
     }
 }
 
-impl Hands<'_> {
+impl<'a> Hands<'a> {
+    pub fn new(site: &'a Site, ground: Ground) -> Self {
+        Self { site, ground, haunted: Mutex::default() }
+    }
+
+    fn haunted(&self) -> MutexGuard<'_, BTreeMap<StepNumber, Vec<Survivor>>> {
+        self.haunted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tag(&self, step: StepNumber, attempt: u32) -> String {
         format!("{}/{step}/{attempt}", self.site.id)
     }
@@ -166,6 +179,9 @@ impl Hands<'_> {
         let Ok(done) = self.ground.attempt(&*agent, &work) else {
             return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
         };
+        if !done.survivors.is_empty() {
+            self.haunted().insert(step, done.survivors.clone());
+        }
         let clean = |text: &str| self.site.redactor.text(text.trim()).into_owned();
         let words = clean(&done.report);
         let duration_ms = done.duration.as_millis() as u64;
@@ -199,12 +215,16 @@ impl Hands<'_> {
 
     fn judge(&self, order: &CheckOrder, shell: &Shell) -> Result<Verdict, Interrupted> {
         let step = order.step();
-        if order.lost {
+        // Nothing of an attempt may be alive when it is judged.
+        let known = self.haunted().get(&step).cloned();
+        if order.lost || known.is_some() {
             let left = process::end_leftovers(&format!("{}/{step}/", self.site.id));
-            if !left.is_empty() {
-                let reason = "processes of the lost attempt could not be ended";
+            let named = known.into_iter().flatten().filter(Survivor::is_alive);
+            if let Some(survivor) = left.into_iter().chain(named).next() {
+                let reason = format!("{survivor} of the attempt is still running and could not be ended");
                 return Ok(Verdict::not_run(self.ground.level, reason));
             }
+            self.haunted().remove(&step);
         }
         let case = Case {
             shell,

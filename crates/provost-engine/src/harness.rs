@@ -355,7 +355,7 @@ impl Harness {
             projector.catch_up(run);
             watch(run, sealed, event);
         };
-        let hands = Hands { site: &self.site, ground: self.ground(&mut run, &mut both)? };
+        let hands = Hands::new(&self.site, self.ground(&mut run, &mut both)?);
         let drive = Drive {
             log: &*self.log,
             plan: self.id(),
@@ -415,7 +415,7 @@ impl Harness {
         let estate = Estate { workspace: &self.place().workspace, state: &self.state, read_only: &[] };
         let (offer, seen) = ground::attest(Demand::Exactly(recorded.isolation), &estate)?;
         let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
-        let hands = Hands { site: &self.site, ground: self.on_the_base(&run, offer, seen.level, &estate)? };
+        let hands = Hands::new(&self.site, self.on_the_base(&run, offer, seen.level, &estate)?);
         let now = hands.recheck(&run, number, tree);
         judge::leave();
         Ok(Recheck { recorded, now })

@@ -96,6 +96,11 @@ impl Survivor {
     fn of(pid: i32) -> Self {
         Self { pid: pid.unsigned_abs(), name: proc_files::name(pid) }
     }
+
+    /// It has not ended meanwhile.
+    pub fn is_alive(&self) -> bool {
+        proc_files::stat(self.pid.cast_signed()).is_some_and(|stat| !stat.is_dead())
+    }
 }
 
 impl std::fmt::Display for Survivor {
