@@ -54,6 +54,7 @@ fn in_pieces(text: &str, piece: usize) -> Parsed {
     characters::inspect(text, &mut sink);
     let body = frontmatter::read(text, &mut plan, &mut sink);
     reader::read(text, body, piece, &mut plan, &mut sink);
+    plan.steps.shrink_to_fit();
     Parsed { plan, diagnostics: sink.finish() }
 }
 

@@ -346,13 +346,16 @@ impl Harness {
         let lease = self.log.lease(&format!("plan {}", self.id()), &holder)?;
         self.still_proved()?;
         let mut projector = Projector::new(&self.site, self.log.head(self.id())?.seq);
+        let mut proving = self.prover().begin()?;
         // Lines that a crash kept from the progress file are told again.
         let mut run = drive::retell(&*self.log, self.id(), &mut |run, sealed, event| {
             projector.event(run, sealed, event);
+            proving.hear(run, sealed, event);
         })?;
         let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
             projector.event(run, sealed, event);
             projector.catch_up(run);
+            proving.hear(run, sealed, event);
             watch(run, sealed, event);
         };
         let hands = Hands::new(&self.site, self.ground(&mut run, &mut both)?);
@@ -366,7 +369,7 @@ impl Harness {
         };
         let (run, rest) = drive.go_on(run)?;
         projector.write(&run);
-        self.prover().write(&*self.log, self.id())?;
+        proving.finish(&run)?;
         judge::leave();
         Ok((run, rest))
     }
@@ -456,6 +459,9 @@ impl Harness {
     pub fn preview(&self) -> Result<(Run, bool), Error> {
         let mut run = self.run()?;
         let reading = self.read()?;
+        if run.exists() && self.unchanged(&run, &reading) {
+            return Ok((run, false));
+        }
         let record = HarnessCommand::Record { text: reading.text, base: reading.base, files: reading.files };
         let events = decide::harness(&run, record)?;
         for event in &events {

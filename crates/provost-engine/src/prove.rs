@@ -8,7 +8,7 @@
 //! by another about the same event.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufWriter, Read as _, Write as _};
 use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -88,32 +88,15 @@ impl Prover {
         })
     }
 
-    /// Writes the proofs of everything that has passed, and of the plan as it stands.
-    pub fn write(&self, log: &dyn Log, plan: &PlanId) -> Result<(), Error> {
+    /// Proves what it hears of, from the first event on.
+    pub fn begin(&self) -> Result<Proving, Error> {
         let key = self.key()?;
-        let mut witness = Witness::default();
-        let mut text = String::new();
-        log.read(&Query::plan(plan), &mut |sealed| {
-            if let Ok(event) = sealed.event()
-                && let Some(statement) = witness.hear(&sealed, &event)
-            {
-                text.push_str(&line(&key.seal(&statement)));
-            }
-            ControlFlow::Continue(())
-        })?;
-        if let Some(statement) = witness.plan() {
-            text.push_str(&line(&key.seal(&statement)));
-        }
-        self.replace(&text)
-    }
-
-    fn replace(&self, text: &str) -> Result<(), Error> {
-        let io = |source| Error::Io { what: "write the proofs", path: self.file.clone(), source };
         let folder = self.folder.join("proofs");
-        fs::create_dir_all(&folder).map_err(io)?;
         let next = self.file.with_extension("next");
-        fs::write(&next, text).map_err(io)?;
-        fs::rename(&next, &self.file).map_err(io)
+        let io = |source| Error::Io { what: "write the proofs", path: next.clone(), source };
+        fs::create_dir_all(&folder).map_err(io)?;
+        let file = BufWriter::new(fs::File::create(&next).map_err(io)?);
+        Ok(Proving { key, file, next, place: self.file.clone(), witness: Witness::default(), failed: None })
     }
 
     /// The harness's key, made on first use.
@@ -150,6 +133,43 @@ impl Prover {
     }
 }
 
+/// Proofs in the making: one line for every step that passes, and the plan's own at the end.
+pub struct Proving {
+    key: Key,
+    file: BufWriter<fs::File>,
+    next: PathBuf,
+    place: PathBuf,
+    witness: Witness,
+    failed: Option<std::io::Error>,
+}
+
+impl Proving {
+    pub fn hear(&mut self, run: &Run, sealed: &Sealed, event: &Event) {
+        if let Some(statement) = self.witness.hear(run, sealed, event) {
+            self.write(&statement);
+        }
+    }
+
+    fn write(&mut self, statement: &Statement) {
+        if self.failed.is_none() {
+            self.failed = self.file.write_all(line(&self.key.seal(statement)).as_bytes()).err();
+        }
+    }
+
+    /// The run is at rest: the proofs take the place of the last ones.
+    pub fn finish(mut self, run: &Run) -> Result<(), Error> {
+        if let Some(statement) = self.witness.plan(run) {
+            self.write(&statement);
+        }
+        let written = self.failed.take().map_or_else(|| self.file.flush(), Err);
+        written.and_then(|()| fs::rename(&self.next, &self.place)).map_err(|source| Error::Io {
+            what: "write the proofs",
+            path: self.place.clone(),
+            source,
+        })
+    }
+}
+
 /// Opens one envelope with nothing but a public key.
 pub fn open(envelope: &str, key: &str) -> Result<Statement, Doubt> {
     PublicKey::read(key)?.open(&Envelope::read(envelope)?)
@@ -162,15 +182,13 @@ fn line(envelope: &Envelope) -> String {
 /// Follows the log and says, where a step passes, what it rests on.
 #[derive(Default)]
 struct Witness {
-    run: Run,
     verdicts: std::collections::BTreeMap<StepNumber, Verdict>,
     attested: Value,
     head: Option<Sealed>,
 }
 
 impl Witness {
-    fn hear(&mut self, sealed: &Sealed, event: &Event) -> Option<Statement> {
-        self.run.apply(event);
+    fn hear(&mut self, run: &Run, sealed: &Sealed, event: &Event) -> Option<Statement> {
         self.head = Some(Sealed { details: String::new(), ..sealed.clone() });
         match event {
             Event::Judged { subject: Judged::Contract(step), verdict, .. } => {
@@ -183,55 +201,61 @@ impl Witness {
                 None
             }
             Event::StepPassed { step, result, tree, .. } => {
-                Some(self.step(sealed, *step, result, tree.as_deref()))
+                Some(self.step(run, sealed, *step, result, tree.as_deref()))
             }
             _ => None,
         }
     }
 
-    fn step(&self, sealed: &Sealed, number: StepNumber, result: &str, tree: Option<&str>) -> Statement {
-        let mut predicate = self.about(sealed);
-        predicate["step"] = json!({ "number": number, "title": self.run.title(number) });
-        predicate["contract"] = self.contract(number);
-        predicate["verdict"] = json!(self.verdicts.get(&number));
+    fn step(
+        &mut self,
+        run: &Run,
+        sealed: &Sealed,
+        number: StepNumber,
+        result: &str,
+        tree: Option<&str>,
+    ) -> Statement {
+        let mut predicate = self.about(run, sealed);
+        predicate["step"] = json!({ "number": number, "title": run.title(number) });
+        predicate["contract"] = contract(run, number);
+        predicate["verdict"] = json!(self.verdicts.remove(&number));
         predicate["result"] = json!(result);
         predicate["timestamp"] = json!(sealed.at.to_string());
         Statement::new(subjects(&sealed.hash.to_string(), tree), predicate)
     }
 
     /// The plan as it stands, with the head of its log.
-    fn plan(&self) -> Option<Statement> {
+    fn plan(&self, run: &Run) -> Option<Statement> {
         let head = self.head.as_ref()?;
-        let mut predicate = self.about(head);
-        predicate["stage"] = json!(self.run.stage.word());
-        predicate["summary"] = json!(self.run.summary());
-        Some(Statement::new(subjects(&head.hash.to_string(), self.run.tree.as_deref()), predicate))
+        let mut predicate = self.about(run, head);
+        predicate["stage"] = json!(run.stage.word());
+        predicate["summary"] = json!(run.summary());
+        Some(Statement::new(subjects(&head.hash.to_string(), run.tree.as_deref()), predicate))
     }
 
-    fn about(&self, at: &Sealed) -> Value {
+    fn about(&self, run: &Run, at: &Sealed) -> Value {
         json!({
             "plan": at.plan,
-            "title": self.run.plan.title,
-            "revision": self.run.revision,
-            "base": self.run.base,
-            "approver": self.run.approved_by.as_ref().map(ToString::to_string),
+            "title": run.plan.title,
+            "revision": run.revision,
+            "base": run.base,
+            "approver": run.approved_by.as_ref().map(ToString::to_string),
             "isolation": self.attested,
             "log": { "seq": at.seq, "hash": at.hash.to_string() },
         })
     }
+}
 
-    fn contract(&self, number: StepNumber) -> Value {
-        let contract = self.run.plan.step(number).and_then(|step| step.contract.as_ref());
-        match contract.map(|contract| &contract.check) {
-            Some(Check::Shell(shell)) => {
-                let expectations: Vec<String> =
-                    shell.expectations.iter().map(|e| e.value.to_string()).collect();
-                json!({ "kind": "shell", "command": shell.command, "expectations": expectations })
-            }
-            Some(Check::Human) => json!({ "kind": "human" }),
-            Some(Check::Judge { rubric }) => json!({ "kind": "judge", "rubric": rubric }),
-            None => Value::Null,
+fn contract(run: &Run, number: StepNumber) -> Value {
+    let contract = run.plan.step(number).and_then(|step| step.contract.as_ref());
+    match contract.map(|contract| &contract.check) {
+        Some(Check::Shell(shell)) => {
+            let expectations: Vec<String> = shell.expectations.iter().map(|e| e.value.to_string()).collect();
+            json!({ "kind": "shell", "command": shell.command, "expectations": expectations })
         }
+        Some(Check::Human) => json!({ "kind": "human" }),
+        Some(Check::Judge { rubric }) => json!({ "kind": "judge", "rubric": rubric }),
+        None => Value::Null,
     }
 }
 
