@@ -35,7 +35,7 @@ use crate::gate::{self, Hearing};
 use crate::hands::Hands;
 use crate::project::{self, Projector};
 use crate::prove::Prover;
-use crate::reading::Reading;
+use crate::reading::{self, Reading};
 use crate::site::{self, Site};
 
 /// Where and for whom the harness works.
@@ -174,20 +174,36 @@ impl Harness {
         self.harness(|run| HarnessCommand::Verified { revision: run.revision.clone(), warnings })
     }
 
-    /// Reads, verifies and records the plan file, or says what is wrong with it.
-    pub fn bring_up(&self) -> Result<(Run, Reading), Error> {
-        let mut reading = self.read()?;
+    /// Reads, verifies and records the plan file, or says what is wrong with it. What was read comes
+    /// along when it was new to the log.
+    pub fn bring_up(&self) -> Result<(Run, Option<Reading>), Error> {
         let run = self.run()?;
-        if !self.unchanged(&run, &reading) || run.stage == Stage::Draft {
-            reading = reading.verified(&self.site);
-            if reading.errors() {
-                return Err(Error::Diagnosed { text: reading.text, diagnostics: reading.diagnostics });
-            }
-            let run = self.record(&reading)?;
-            self.project(&run);
-            return Ok((run, reading));
+        if run.stage != Stage::Draft && self.stands(&run)? {
+            return Ok((run, None));
         }
-        Ok((run, reading))
+        let reading = self.read()?;
+        if self.unchanged(&run, &reading) && run.stage != Stage::Draft {
+            return Ok((run, None));
+        }
+        drop(run);
+        let reading = reading.verified(&self.site);
+        if reading.errors() {
+            return Err(Error::Diagnosed { text: reading.text, diagnostics: reading.diagnostics });
+        }
+        let run = self.record(&reading)?;
+        self.project(&run);
+        Ok((run, Some(reading)))
+    }
+
+    /// The file is, byte for byte, what the log would write, and its surroundings are as they were: no
+    /// need to parse it.
+    fn stands(&self, run: &Run) -> Result<bool, Error> {
+        let found = plan_file::read(&self.place().path)?;
+        let marked = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+        if found.bytes != marked.as_bytes() {
+            return Ok(false);
+        }
+        Ok(run.started() || reading::surroundings(&self.site, run) == run.revision)
     }
 
     /// The log holds this text already, verified or further.
@@ -458,6 +474,9 @@ impl Harness {
     /// The plan as it would be if the file were recorded now, and whether that changes anything.
     pub fn preview(&self) -> Result<(Run, bool), Error> {
         let mut run = self.run()?;
+        if run.exists() && self.stands(&run)? {
+            return Ok((run, false));
+        }
         let reading = self.read()?;
         if run.exists() && self.unchanged(&run, &reading) {
             return Ok((run, false));

@@ -9,6 +9,7 @@ use provost_core::facts;
 use provost_core::law::{self, Law};
 use provost_core::parse;
 use provost_core::plan::{Check, Plan};
+use provost_core::run::Run;
 use provost_core::{shell, verify};
 use provost_host::{files, git, survey};
 
@@ -75,6 +76,13 @@ impl Reading {
     pub fn law(&self) -> Law<'_> {
         Law { text: &self.text, plan: &self.plan, base: self.base.as_deref(), files: &self.files }
     }
+}
+
+/// The revision the law in the log would have now, with the base and the files as they are.
+pub fn surroundings(site: &Site, run: &Run) -> Revision {
+    let base = git::head(&site.place.workspace);
+    let files = files::digests(&site.place.workspace, &named_files(&run.plan));
+    run.law.map(|law| law::revision(law, base.as_deref(), &files)).unwrap_or_default()
 }
 
 /// Every file a contract of the plan names, each once.

@@ -103,10 +103,10 @@ pub enum Gate {
 }
 
 /// Shows the plan and hears what the person says. Silence is never an approval.
-pub fn gate(harness: &Harness, run: &Run, reading: &Reading, by: String) -> Result<Gate, Failure> {
+pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String) -> Result<Gate, Failure> {
     let changes = harness.last_changes(run)?;
     talk(&render::plan(run));
-    if !reading.diagnostics.is_empty() {
+    if let Some(reading) = reading.filter(|reading| !reading.diagnostics.is_empty()) {
         let name = &harness.place().name;
         talk(&diagnose::terminal(&reading.text, name, &reading.diagnostics, colour_on_stderr()));
     }

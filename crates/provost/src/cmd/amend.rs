@@ -66,7 +66,7 @@ fn at_the_gate(global: &Global, harness: &Harness) -> Answer {
         terminal::talk(&format!("revision {short} waits for approval: `provost approve --revision {short}`"));
         return Ok(Outcome::Waiting);
     }
-    match terminal::gate(harness, &run, &reading, terminal::user())? {
+    match terminal::gate(harness, &run, reading.as_ref(), terminal::user())? {
         Gate::Approved(_) => Ok(Outcome::Done),
         Gate::Rejected => Ok(Outcome::Refused),
         Gate::Waiting => Ok(Outcome::Waiting),

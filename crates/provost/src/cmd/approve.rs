@@ -71,7 +71,7 @@ fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answe
 
 fn interactive(harness: &Harness, by: String) -> Answer {
     let (run, reading) = harness.bring_up()?;
-    match terminal::gate(harness, &run, &reading, by)? {
+    match terminal::gate(harness, &run, reading.as_ref(), by)? {
         Gate::Approved(run) => {
             terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
             Ok(Outcome::Done)

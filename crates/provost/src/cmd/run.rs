@@ -43,7 +43,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         Stage::Draft | Stage::Verified | Stage::Approved | Stage::InProgress => {}
     }
     harness.ready_to_drive(&run)?;
-    let run = match gate(&harness, run, &reading)? {
+    let run = match gate(&harness, run, reading.as_ref())? {
         Passage::Open(run) => run,
         Passage::Closed(outcome) => return Ok(outcome),
     };
@@ -59,7 +59,11 @@ enum Passage {
 }
 
 /// A policy that covers the plan, a person at a terminal, or nobody: then the plan waits.
-fn gate(harness: &Harness, run: Run, reading: &provost_engine::reading::Reading) -> Result<Passage, Failure> {
+fn gate(
+    harness: &Harness,
+    run: Run,
+    reading: Option<&provost_engine::reading::Reading>,
+) -> Result<Passage, Failure> {
     if run.stage != Stage::Verified {
         return Ok(Passage::Open(Box::new(run)));
     }
