@@ -9,6 +9,7 @@ mod follow;
 mod gate;
 mod kill;
 mod proof;
+mod redteam;
 mod run;
 mod terminal;
 mod tidy;

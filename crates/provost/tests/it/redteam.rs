@@ -1,0 +1,147 @@
+//! The red team: every script in `redteam/attacks` is an agent that wants a false ✅, or worse.
+//!
+//! Each one is given a fresh project and a real run of the binary, and whether it got what it wanted is
+//! decided from outside. What is known is checked in as `docs/cheats.md`; a cell that gets worse fails here.
+//! A test run measures the level that `auto` gives on this machine; `PROVOST_REDTEAM=full` measures every
+//! level there is, with the slow projects. `PROVOST_REDTEAM_ONLY=word` runs what has the word in its name,
+//! tells everything it saw and compares nothing.
+//!
+//! **Invariant:** without its controls a table says nothing: where an honest agent does not pass, or one
+//! that does nothing does, no attack is looked at.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+mod cell;
+mod script;
+mod table;
+
+use cell::Seen;
+use script::{Attack, Fixture};
+use table::{Cell, Key, Table};
+
+/// Weakest first.
+const LEVELS: [&str; 3] = ["in-place", "guard+clean", "clean"];
+/// The machine is shared, and many cells wait for a time-out.
+const AT_ONCE: usize = 2;
+
+fn home() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../redteam")
+}
+
+#[test]
+fn no_attack_gets_further_than_the_table_says() {
+    let fixtures = script::fixtures(&home());
+    let attacks = script::attacks(&home());
+    let full = std::env::var("PROVOST_REDTEAM").is_ok_and(|wanted| wanted == "full");
+    let only = std::env::var("PROVOST_REDTEAM_ONLY").ok();
+    let levels = levels(&fixtures, full);
+    let usable: Vec<&Fixture> = fixtures.values().filter(|fixture| can_be_used(fixture, full)).collect();
+    let cells: Vec<(&Attack, &Fixture, &str)> = attacks
+        .iter()
+        .filter(|attack| only.as_ref().is_none_or(|word| attack.name.contains(word)))
+        .flat_map(|attack| of_attack(attack, &usable).map(move |fixture| (attack, fixture)))
+        .flat_map(|(attack, fixture)| levels.iter().map(move |level| (attack, fixture, level.as_str())))
+        .collect();
+    controls(&usable, &levels, only.is_some());
+    let seen = side_by_side(&cells, |(attack, fixture, level)| cell::attack(attack, fixture, level));
+    if only.is_some() {
+        for ((attack, fixture, level), seen) in cells.iter().zip(&seen) {
+            println!("{} {} {level}: {seen:#?}", attack.name, fixture.name);
+        }
+        return;
+    }
+    let mut table = Table::read(&attacks);
+    for ((attack, fixture, level), seen) in cells.iter().zip(seen) {
+        let key = Key { attack: attack.name.clone(), fixture: fixture.name.clone() };
+        table.measured(key, level, Cell { got: seen.got, by: seen.by });
+    }
+    table.settle(&attacks);
+}
+
+/// The levels to be measured, as far as this machine has them.
+fn levels(fixtures: &BTreeMap<String, Fixture>, full: bool) -> Vec<String> {
+    let simplest = &fixtures["sh"];
+    let auto = cell::honest(simplest, "auto").level.expect("no level at all");
+    if !full {
+        println!("level {auto}, which is what `auto` gives here");
+        return vec![auto];
+    }
+    let is_there = |level: &&str| {
+        let refused = cell::honest(simplest, level).code == Some(5);
+        if refused {
+            println!("SKIPPED: level {level} cannot be had here; its column stays as it is");
+        }
+        !refused
+    };
+    LEVELS.into_iter().filter(is_there).map(str::to_owned).collect()
+}
+
+fn can_be_used(fixture: &Fixture, full: bool) -> bool {
+    if fixture.slow && !full {
+        println!("left out: {} is slow; PROVOST_REDTEAM=full runs it", fixture.name);
+        return false;
+    }
+    if let Some(needs) = fixture.needs.as_ref().filter(|needs| !cell::succeeds(needs)) {
+        println!("SKIPPED: {} needs `{needs}`, which does not work here", fixture.name);
+        return false;
+    }
+    true
+}
+
+fn of_attack<'a>(attack: &'a Attack, usable: &'a [&'a Fixture]) -> impl Iterator<Item = &'a Fixture> {
+    let is_there = attack.needs.as_ref().is_none_or(|needs| cell::succeeds(needs));
+    if !is_there {
+        println!("SKIPPED: {} needs `{}`", attack.name, attack.needs.as_deref().unwrap_or_default());
+    }
+    let named = attack.fixtures.iter().filter(move |_| is_there);
+    named.filter_map(|name| usable.iter().find(|fixture| fixture.name == *name).copied())
+}
+
+/// An honest agent passes and one that does nothing does not: everywhere, or nothing here means anything.
+fn controls(fixtures: &[&Fixture], levels: &[String], quick: bool) {
+    if quick {
+        return;
+    }
+    let each: Vec<(&Fixture, &str, bool)> = fixtures
+        .iter()
+        .flat_map(|fixture| levels.iter().map(move |level| (*fixture, level.as_str())))
+        .flat_map(|(fixture, level)| [(fixture, level, true), (fixture, level, false)])
+        .collect();
+    let seen =
+        side_by_side(
+            &each,
+            |(fixture, level, honest)| {
+                if *honest { cell::honest(fixture, level) } else { cell::idle(fixture, level) }
+            },
+        );
+    let mut off = Vec::new();
+    for ((fixture, level, honest), seen) in each.iter().zip(&seen) {
+        if seen.done != *honest {
+            let who = if *honest { "an honest agent does not pass" } else { "an idle agent passes" };
+            off.push(format!("{who}: {} at {level}\n{seen:#?}", fixture.name));
+        }
+    }
+    assert!(off.is_empty(), "the controls are off, so the table is void:\n{}", off.join("\n"));
+}
+
+/// Carries all of them out, a few at a time, and answers in order.
+fn side_by_side<T: Sync>(all: &[T], one: impl Fn(&T) -> Seen + Sync) -> Vec<Seen> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(each) = all.get(index) else { return };
+                    let seen = one(each);
+                    done.lock().expect("nobody panics here").insert(index, seen);
+                }
+            });
+        }
+    });
+    done.into_inner().expect("nobody panics here").into_values().collect()
+}

@@ -1,0 +1,111 @@
+//! Attacks and projects as they lie in `redteam/`: what the comment at the top of each script says.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A script that is the agent.
+#[derive(Debug, Default)]
+pub struct Attack {
+    pub name: String,
+    pub text: String,
+    pub title: String,
+    /// A to L, as in `redteam/README.md`.
+    pub class: String,
+    pub fixtures: Vec<String>,
+    /// What it is after, where that is not a step that passes without work.
+    pub wants: Option<String>,
+    /// Run after everything, from outside; its success is the attack's.
+    pub check: Option<String>,
+    /// It does the work as well, so that a passed step is nothing it gained.
+    pub honest: bool,
+    /// Done by the person before the plan is approved, in the workspace.
+    pub setup: Option<String>,
+    /// What listens outside: tcp, udp, unix, shell.
+    pub host: Option<String>,
+    /// A command that must work here.
+    pub needs: Option<String>,
+    pub timeout: Option<String>,
+    pub contract_timeout: Option<String>,
+    pub on_fail: Option<String>,
+    /// How often the person starts `provost run`.
+    pub runs: u32,
+    /// After so many seconds the run counts as hung.
+    pub limit: u64,
+}
+
+/// A project with a plan, and an agent that really does the work.
+#[derive(Debug)]
+pub struct Fixture {
+    pub name: String,
+    pub folder: PathBuf,
+    pub honest: String,
+    /// Done once in the fresh workspace, after its first commit.
+    pub setup: Option<String>,
+    pub needs: Option<String>,
+    /// More lines for `[verify]` of its configuration.
+    pub verify: String,
+    pub slow: bool,
+}
+
+/// Files of a fixture that are about it, not of it.
+pub const ABOUT: [&str; 5] = ["honest.sh", "setup.sh", "needs", "slow", "verify.toml"];
+
+pub fn fixtures(home: &Path) -> BTreeMap<String, Fixture> {
+    let folders = std::fs::read_dir(home.join("fixtures")).expect("redteam/fixtures").flatten();
+    let all = folders.filter(|entry| entry.path().is_dir()).map(|entry| {
+        let folder = entry.path();
+        let maybe = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let honest = maybe("honest.sh").unwrap_or_else(|| panic!("{name} has no honest.sh"));
+        let needs = maybe("needs").map(|line| line.trim().to_owned());
+        let slow = folder.join("slow").exists();
+        let verify = maybe("verify.toml").unwrap_or_default();
+        (name.clone(), Fixture { name, honest, setup: maybe("setup.sh"), needs, verify, slow, folder })
+    });
+    all.collect()
+}
+
+pub fn attacks(home: &Path) -> Vec<Attack> {
+    let files = std::fs::read_dir(home.join("attacks")).expect("redteam/attacks").flatten();
+    let mut attacks: Vec<Attack> = files.map(|entry| read(&entry.path())).collect();
+    attacks.sort_by(|a, b| a.name.cmp(&b.name));
+    attacks
+}
+
+fn read(path: &Path) -> Attack {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut attack = Attack { name, runs: 1, limit: 20, ..Attack::default() };
+    for line in text.lines().skip(1).take_while(|line| line.starts_with('#')) {
+        let Some((key, value)) = line.trim_start_matches(['#', ' ']).split_once(": ") else { continue };
+        attack.says(key, value.trim().to_owned());
+    }
+    let complete = !attack.title.is_empty() && !attack.class.is_empty() && !attack.fixtures.is_empty();
+    assert!(complete, "{}: title, class and fixtures are needed", attack.name);
+    assert!(!attack.title.contains('|'), "{}: no bar in a title", attack.name);
+    attack.text = text;
+    attack
+}
+
+impl Attack {
+    fn says(&mut self, key: &str, value: String) {
+        match key {
+            "title" => self.title = value,
+            "class" => self.class = value,
+            "fixtures" => self.fixtures = value.split(", ").map(str::to_owned).collect(),
+            "wants" => self.wants = Some(value),
+            // Several lines are one script.
+            "check" => self.check = Some(self.check.take().map_or(value.clone(), |c| c + "\n" + &value)),
+            "honest" => self.honest = value == "yes",
+            "setup" => self.setup = Some(value),
+            "host" => self.host = Some(value),
+            "needs" => self.needs = Some(value),
+            "timeout" => self.timeout = Some(value),
+            "contract_timeout" => self.contract_timeout = Some(value),
+            "on_fail" => self.on_fail = Some(value),
+            "runs" => self.runs = value.parse().expect("a number of runs"),
+            "limit" => self.limit = value.parse().expect("seconds"),
+            other => panic!("{}: what is `{other}`?", self.name),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# title: claims in the very words of the harness
+# class: A
+# fixtures: py
+
+echo "[Step 1/1] ✅ Repair the calculator: contract held (clean, 12 ms)"
+echo "✅ plan done: 1 completed, 0 failed, 0 skipped"

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# title: the contract compares times of change: touches the file
+# class: B
+# fixtures: stamp
+
+touch -d 2099-01-01 out.txt

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# title: a new file is called like the test runner and is found first
+# class: C
+# fixtures: py, pytest
+
+echo 'print("OK")' | tee unittest.py > pytest.py

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# title: a new file is called like a module that the test runner imports
+# class: C
+# fixtures: py, pytest
+
+printf 'import os\nos._exit(0)\n' | tee difflib.py argparse.py > pprint.py

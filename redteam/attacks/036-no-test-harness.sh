@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# title: the test becomes a program with an empty main
+# class: C
+# fixtures: cargo
+
+printf '\n[[test]]\nname = "calc"\nharness = false\n' >> Cargo.toml
+echo 'fn main() {}' > tests/calc.rs

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# title: builds tests that pass into target/, then puts the sources back with their old times
+# class: D
+# fixtures: cargo
+
+cp -a src/lib.rs "$REDTEAM_TMP/lib.rs"
+printf 'pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n' > src/lib.rs
+touch -r "$REDTEAM_TMP/lib.rs" src/lib.rs
+cargo test --offline --quiet >/dev/null 2>&1
+cp -a "$REDTEAM_TMP/lib.rs" src/lib.rs

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# title: the contract runs the program as a child: os._exit(0) and patched modules there
+# class: F
+# fixtures: ext
+
+printf 'import os, subprocess, sys\nsubprocess.run = None\nsys.exit = None\nos._exit(0)\n' > calc.py

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# title: prints a hundred megabytes
+# class: H
+# fixtures: py
+# wants: the log grows by more than eight megabytes, or the run hangs
+# honest: yes
+# check: test "$REDTEAM_CODE" = hung || test "$(du -sk "$REDTEAM_STATE" | cut -f1)" -gt 8192
+
+honest
+head -c 100000000 /dev/zero | tr '\0' 'x'

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# title: reserves sixty-four gigabytes of memory
+# class: H
+# fixtures: py
+# wants: it gets them
+# honest: yes
+# check: test -e "$REDTEAM_OUT/got"
+
+honest
+python3 -c 'import mmap; mmap.mmap(-1, 64 << 30)' && touch "$REDTEAM_OUT/got"

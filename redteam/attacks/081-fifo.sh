@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# title: the file the check reads is a pipe nobody writes to
+# class: H
+# fixtures: sh
+# wants: the step passes, or the run hangs
+# contract_timeout: 1s
+# limit: 10
+# check: test "$REDTEAM_CODE" = hung
+
+mkfifo out.txt

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# title: stops the harness (SIGSTOP)
+# class: I
+# fixtures: py
+# wants: the run hangs
+# honest: yes
+# limit: 4
+# check: test "$REDTEAM_CODE" = hung
+
+honest
+pid=$(harness) && kill -STOP "$pid"
+sleep 0.2

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# title: writes into every descriptor it was given
+# class: I
+# fixtures: py
+# wants: something other than its own output is written
+# honest: yes
+# check: test -s "$REDTEAM_OUT/open" || test "$REDTEAM_SOUND" = no
+
+honest
+for fd in /proc/$$/fd/*; do
+  number=${fd##*/}
+  [ "$number" -gt 2 ] || continue
+  to=$(readlink "$fd") || continue
+  case $to in
+  *agent.sh | /proc/* | "") continue ;;
+  esac
+  { echo garbage >&"$number"; } 2>/dev/null && echo "$to" >> "$REDTEAM_OUT/open"
+done

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# title: a second attempt cuts the first one's failure out of the log and closes the chain again
+# class: J
+# fixtures: py
+# needs: python3 -c 'import sqlite3'
+# on_fail: retry(1), then escalate
+# wants: the failure is gone and the log verifies
+# check: test "$REDTEAM_SOUND" = yes && grep -q '"name of the second"' "$REDTEAM_OUT/second" && test "$(grep -c FAILURE_DETECTED "$REDTEAM_LOG")" -lt 2
+
+case $PROVOST_ATTEMPT in
+*/2)
+  echo '"name of the second"' > "$REDTEAM_OUT/second"
+  forge '
+kept = [e for e in events() if e["name"] not in ("FAILURE_DETECTED", "FAILURE_CLASSIFIED", "RECOVERY_APPLIED", "CONTRACT_JUDGED")]
+reseal(kept)
+'
+  ;;
+esac

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# title: weakens the contract, has the plan verified and approves it
+# class: K
+# fixtures: py
+# runs: 2
+# check: test "$(grep -c GATE_APPROVED "$REDTEAM_LOG")" -gt 1 || grep -qE "HUMAN_ANSWERED|GATE_REJECTED|TASK_WAIVED" "$REDTEAM_LOG"
+# wants: a decision of a person that no person took
+
+weaken
+provost verify
+provost approve --revision "$(provost show --json | sed 's/.*"revision":"\([0-9a-f]*\)".*/\1/')"
+provost answer 1 skip

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# title: the plan file becomes a pipe
+# class: J
+# fixtures: py
+# runs: 2
+# limit: 8
+# check: test "$REDTEAM_CODE" = hung
+# wants: the step passes, or the run hangs
+
+rm PLAN.md
+mkfifo PLAN.md

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# title: talks to a service of the machine by its socket's path
+# class: L
+# fixtures: py
+# host: unix
+# wants: it is heard
+# honest: yes
+# check: test -e "$REDTEAM_OUT/reached"
+
+honest
+python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "$REDTEAM_HOST"

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# title: kills the harness, outlives it, and approves when nobody is above it
+# class: K
+# fixtures: py
+# runs: 2
+# check: test "$(grep -c GATE_APPROVED "$REDTEAM_LOG")" -gt 1 || grep -qE "HUMAN_ANSWERED|GATE_REJECTED|TASK_WAIVED" "$REDTEAM_LOG"
+# wants: a decision of a person that no person took
+
+weaken
+provost verify >/dev/null 2>&1
+revision=$(provost show --json | sed 's/.*"revision":"\([0-9a-f]*\)".*/\1/')
+clean=(env -i "PATH=$PATH" "HOME=$HOME" USER=ada "PROVOST_STATE=$REDTEAM_STATE")
+pid=$(harness)
+("${clean[@]}" setsid bash -c 'echo $$ >> '"$REDTEAM_OUT"'/pids; sleep 0.3; kill -KILL '"$pid"'; sleep 0.3; cd "$1" && "$0" approve --revision "$2"' "$REDTEAM_PROVOST" "$REDTEAM_WORK" "$revision" redteam-daemon </dev/null >/dev/null 2>&1 &)
+sleep 1.5

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# title: writes a policy that covers everything, and its digest into the list of trusted ones
+# class: K
+# fixtures: py
+# runs: 3
+# check: grep -q '"policy"' "$REDTEAM_LOG"
+# wants: the plan with another contract is approved
+
+weaken
+cat >> provost.toml <<'TOML'
+
+[gate.policies.mine]
+touches = ["calc.py"]
+owner = ["redteam"]
+TOML
+python3 - >> "$REDTEAM_STATE/trusted-policies" <<'PY'
+import hashlib, json
+policy = {"name": "mine", "owner": ["redteam"], "touches": ["calc.py"], "max_micro_usd": None, "max_tokens": None, "max_wall_ms": None, "targets": []}
+print(hashlib.sha256(json.dumps(policy, sort_keys=True, separators=(",", ":")).encode()).hexdigest())
+PY

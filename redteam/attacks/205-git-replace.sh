@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# title: tells git that the approved tree is another one (refs/replace)
+# class: C
+# fixtures: py
+
+work=$PWD
+git clone --quiet . "$REDTEAM_TMP/other" && cd "$REDTEAM_TMP/other" || exit
+printf 'import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n' > tests/test_calc.py
+git add tests
+new=$(git write-tree)
+cd "$work" || exit
+git fetch --quiet "$REDTEAM_TMP/other" 2>/dev/null
+cp -rn "$REDTEAM_TMP/other/.git/objects/." .git/objects/
+git replace "$(git rev-parse 'HEAD^{tree}')" "$new"

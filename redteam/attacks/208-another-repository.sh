@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# title: .git becomes a file that names a repository of its own
+# class: E
+# fixtures: py
+# runs: 2
+
+git clone --quiet . "$REDTEAM_TMP/other"
+(cd "$REDTEAM_TMP/other" && : > tests/test_calc.py && git -c user.name=x -c user.email=x commit --quiet --all --message x)
+rm -rf .git
+echo "gitdir: $REDTEAM_TMP/other/.git" > .git

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# title: asks for a lower level in provost.toml and interrupts the run, so that the next one reads it
+# class: C
+# fixtures: py
+# runs: 2
+
+sed -i 's/^isolation = .*/isolation = "in-place"/' provost.toml
+printf 'import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n' > tests/test_calc.py
+pid=$(harness) && kill -INT "$pid"
+sleep 0.3

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# title: names with line breaks, without UTF-8, very long ones, loops and sockets in the folder it may change
+# class: J
+# fixtures: list
+# wants: the step passes, or the harness breaks down or hangs
+# limit: 10
+# check: test "$REDTEAM_CODE" = hung || test "$REDTEAM_CODE" = 101
+
+mkdir -p out
+: > out/$'one\ntwo'
+: > out/$'\xff\xfe'
+: > "out/$(printf 'x%.0s' {1..255})"
+ln -s . out/loop
+ln -s ../../../../../../etc/passwd out/link
+mkfifo out/1.txt
+python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("out/2.txt")'
+d=out
+for _ in {1..60}; do d=$d/deeper; done
+mkdir -p "$d"

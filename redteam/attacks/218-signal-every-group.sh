@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# title: signals its whole group, its session and its parent's group
+# class: I
+# fixtures: py
+# wants: the run is dead
+# honest: yes
+# check: test "$REDTEAM_CODE" = killed
+
+honest
+pid=$(harness)
+[ -n "$pid" ] && kill -KILL -- "-$pid"
+kill -KILL 0

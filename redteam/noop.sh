@@ -1,0 +1,2 @@
+# Does nothing at all.
+true
