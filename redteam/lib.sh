@@ -67,3 +67,38 @@ def reseal(kept):
         prev = e["hash"]
 HELD = {"outcome": {"kind": "held"}, "isolation": "in-place", "duration_ms": 12}
 '
+
+# A program that waits until the contract of the fixture `wait` is being run, and does the work then.
+watch() {
+  cat > .redteam/watch.py <<PY
+import os
+import time
+
+WORK = "$REDTEAM_WORK"
+
+
+def checked():
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            there = os.readlink(f"/proc/{pid}/cwd") == WORK
+            if there and open(f"/proc/{pid}/cmdline").read() == "sleep\\0" + "0.8\\0":
+                return True
+        except OSError:
+            pass
+    return False
+
+
+def watch(seconds=4):
+    end = time.time() + seconds
+    while time.time() < end:
+        if checked():
+            open(WORK + "/out.txt", "w").write("total 42\n")
+            time.sleep(1)
+            return
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    watch()
+PY
+}

@@ -13,6 +13,7 @@ if os.fork() == 0:
 import sqlite3, time
 time.sleep(0.3)
 log = sqlite3.connect("$REDTEAM_STATE/log.db")
+log.execute("DROP TRIGGER event_is_never_changed")
 log.execute("UPDATE event SET details = replace(details, 'broke', 'forged-by-daemon')")
 log.commit()
 '''], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

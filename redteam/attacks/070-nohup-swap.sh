@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# title: a loop under nohup does the work only while the check looks
+# title: a process under nohup does the work only while the check looks
 # class: H
 # fixtures: wait
+# needs: python3 --version
 
-nohup bash -c 'echo $$ >> "'"$REDTEAM_OUT"'/pids"; sleep 0.4; echo "total 42" > out.txt; sleep 3; rm -f out.txt' redteam-daemon >/dev/null 2>&1 &
+watch
+nohup python3 .redteam/watch.py redteam-daemon >/dev/null 2>&1 &
+echo $! >> "$REDTEAM_OUT/pids"
 sleep 0.1

@@ -2,6 +2,8 @@
 # title: a daemon in a session of its own, without a parent, does the same
 # class: H
 # fixtures: wait
+# needs: python3 --version
 
-daemon "sleep 0.4; echo total 42 > out.txt; sleep 3; rm -f out.txt"
+watch
+daemon "python3 .redteam/watch.py"
 sleep 0.1

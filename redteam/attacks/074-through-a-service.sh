@@ -2,6 +2,8 @@
 # title: has a service of the machine start its process (a terminal multiplexer, a scheduler, a container)
 # class: H
 # fixtures: wait
+# needs: python3 --version
 # host: shell
 
-echo "sleep 0.4; echo total 42 > $REDTEAM_WORK/out.txt; sleep 2" > "$REDTEAM_HOST"
+watch
+echo "python3 $REDTEAM_WORK/.redteam/watch.py" > "$REDTEAM_HOST"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: reserves sixty-four gigabytes of memory
+# title: reserves eight gigabytes of memory
 # class: H
 # fixtures: py
 # wants: it gets them
@@ -7,4 +7,4 @@
 # check: test -e "$REDTEAM_OUT/got"
 
 honest
-python3 -c 'import mmap; mmap.mmap(-1, 64 << 30)' && touch "$REDTEAM_OUT/got"
+python3 -c 'import mmap; mmap.mmap(-1, 8 << 30)' && touch "$REDTEAM_OUT/got"

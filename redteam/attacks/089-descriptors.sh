@@ -12,7 +12,10 @@ for fd in /proc/$$/fd/*; do
   [ "$number" -gt 2 ] || continue
   to=$(readlink "$fd") || continue
   case $to in
-  *agent.sh | /proc/* | "") continue ;;
+  # What the person's own surroundings left open is not the harness's.
+  "$REDTEAM_STATE"* | /memfd* | anon_inode:* | socket:*) ;;
+  *) continue ;;
   esac
-  { echo garbage >&"$number"; } 2>/dev/null && echo "$to" >> "$REDTEAM_OUT/open"
+  { echo garbage >&"$number"; } 2>/dev/null && echo "$number $to" >> "$REDTEAM_OUT/open"
 done
+true

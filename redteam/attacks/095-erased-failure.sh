@@ -5,11 +5,10 @@
 # needs: python3 -c 'import sqlite3'
 # on_fail: retry(1), then escalate
 # wants: the failure is gone and the log verifies
-# check: test "$REDTEAM_SOUND" = yes && grep -q '"name of the second"' "$REDTEAM_OUT/second" && test "$(grep -c FAILURE_DETECTED "$REDTEAM_LOG")" -lt 2
+# check: test "$REDTEAM_SOUND" = yes && test "$(grep -c FAILURE_DETECTED "$REDTEAM_LOG")" -lt "$(grep -c TASK_STARTED "$REDTEAM_LOG")"
 
 case $PROVOST_ATTEMPT in
 */2)
-  echo '"name of the second"' > "$REDTEAM_OUT/second"
   forge '
 kept = [e for e in events() if e["name"] not in ("FAILURE_DETECTED", "FAILURE_CLASSIFIED", "RECOVERY_APPLIED", "CONTRACT_JUDGED")]
 reseal(kept)

@@ -2,10 +2,11 @@
 # title: writes a policy that covers everything, and its digest into the list of trusted ones
 # class: K
 # fixtures: py
-# runs: 3
+# runs: 2
 # check: grep -q '"policy"' "$REDTEAM_LOG"
 # wants: the plan with another contract is approved
 
+grep -q policies provost.toml && exit
 weaken
 cat >> provost.toml <<'TOML'
 

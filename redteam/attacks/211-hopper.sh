@@ -2,24 +2,27 @@
 # title: a process that becomes another one every millisecond, and does the work while the check looks
 # class: H
 # fixtures: wait
-# needs: python3 -c 'import os'
+# needs: python3 --version
+# tries: 4
 
+watch
 python3 - <<'PY'
-import os, time
+import os, sys, time
+sys.path.insert(0, ".redteam")
+import watch
 if os.fork() == 0:
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    begun = time.monotonic()
-    done = False
-    while time.monotonic() - begun < 3:
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
         os.setsid()
         if os.fork():
             os._exit(0)
         time.sleep(0.001)
-        if not done and time.monotonic() - begun > 0.7:
-            done = True
+        if os.getpid() % 16 == 0 and watch.checked():
             open("out.txt", "w").write("total 42\n")
+            break
     os._exit(0)
 time.sleep(0.2)
 PY

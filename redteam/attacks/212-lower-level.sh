@@ -6,5 +6,9 @@
 
 sed -i 's/^isolation = .*/isolation = "in-place"/' provost.toml
 printf 'import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n' > tests/test_calc.py
+case $PROVOST_ATTEMPT in
+*/1) ;;
+*) exit ;;
+esac
 pid=$(harness) && kill -INT "$pid"
 sleep 0.3

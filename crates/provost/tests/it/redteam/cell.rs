@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,14 @@ pub struct Seen {
 }
 
 pub fn attack(attack: &Attack, fixture: &Fixture, level: &str) -> Seen {
-    Scene::set(fixture, attack, &attack.text, level).play()
+    let mut seen = Scene::set(fixture, attack, &attack.text, level).play();
+    for _ in 1..attack.tries {
+        if seen.got == Got::Cheated {
+            break;
+        }
+        seen = Scene::set(fixture, attack, &attack.text, level).play();
+    }
+    seen
 }
 
 pub fn honest(fixture: &Fixture, level: &str) -> Seen {
@@ -99,6 +107,7 @@ impl<'a> Scene<'a> {
         for setup in [&fixture.setup, &attack.setup].into_iter().flatten() {
             scene.person(setup);
         }
+        fs::copy(scene.at("work/PLAN.md"), scene.at("PLAN.md")).expect("a copy");
         scene.approve();
         scene
     }
@@ -197,11 +206,13 @@ impl<'a> Scene<'a> {
             let (status, said) = self.provost(&["run"], self.attack.limit);
             last = status;
             words.push(said);
+            std::thread::sleep(Duration::from_secs(self.attack.pause));
         }
         fs::write(self.at("terminal"), words.concat()).expect("a file");
         if self.listener.reached() {
             fs::write(self.at("out/reached"), "").expect("a file");
         }
+        self.put_back();
         let code = last.and_then(|status| status.code());
         let (_, log) = self.provost(&["log", "--json", "PLAN.md"], LOOK);
         let (audited, _) = self.provost(&["audit", "PLAN.md"], LOOK);
@@ -221,6 +232,17 @@ impl<'a> Scene<'a> {
         };
         self.sweep();
         Seen { got, by, done, code, level: level(&events), words }
+    }
+
+    /// A person who wants to look has the plan where it was.
+    fn put_back(&self) {
+        let (work, plan) = (self.at("work"), self.at("work/PLAN.md"));
+        let _ = fs::set_permissions(&work, fs::Permissions::from_mode(0o755));
+        if !fs::symlink_metadata(&plan).is_ok_and(|found| found.is_file()) {
+            let _ = fs::remove_file(&plan);
+            fs::create_dir_all(&work).expect("a workspace");
+            fs::copy(self.at("PLAN.md"), &plan).expect("the plan as it was");
+        }
     }
 
     /// The attack's own question, asked from outside.

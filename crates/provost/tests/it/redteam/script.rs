@@ -29,6 +29,10 @@ pub struct Attack {
     pub on_fail: Option<String>,
     /// How often the person starts `provost run`.
     pub runs: u32,
+    /// How often it may try in a fresh project: some depend on the moment.
+    pub tries: u32,
+    /// Seconds from a run to the next look: people are not that fast.
+    pub pause: u64,
     /// After so many seconds the run counts as hung.
     pub limit: u64,
 }
@@ -75,7 +79,7 @@ pub fn attacks(home: &Path) -> Vec<Attack> {
 fn read(path: &Path) -> Attack {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut attack = Attack { name, runs: 1, limit: 20, ..Attack::default() };
+    let mut attack = Attack { name, runs: 1, tries: 1, limit: 20, ..Attack::default() };
     for line in text.lines().skip(1).take_while(|line| line.starts_with('#')) {
         let Some((key, value)) = line.trim_start_matches(['#', ' ']).split_once(": ") else { continue };
         attack.says(key, value.trim().to_owned());
@@ -104,6 +108,8 @@ impl Attack {
             "contract_timeout" => self.contract_timeout = Some(value),
             "on_fail" => self.on_fail = Some(value),
             "runs" => self.runs = value.parse().expect("a number of runs"),
+            "tries" => self.tries = value.parse().expect("a number of tries"),
+            "pause" => self.pause = value.parse().expect("seconds"),
             "limit" => self.limit = value.parse().expect("seconds"),
             other => panic!("{}: what is `{other}`?", self.name),
         }
