@@ -53,6 +53,8 @@ fn in_pieces(text: &str, piece: usize) -> Parsed {
     }
     characters::inspect(text, &mut sink);
     let body = frontmatter::read(text, &mut plan, &mut sink);
+    // A heading a step, so that a long list is not copied as it grows.
+    plan.steps.reserve_exact(text.matches("\n#").count().min(text.len() / 64));
     reader::read(text, body, piece, &mut plan, &mut sink);
     plan.steps.shrink_to_fit();
     Parsed { plan, diagnostics: sink.finish() }
