@@ -10,10 +10,11 @@ harness() {
   [ "$pid" -gt 1 ] && echo "$pid"
 }
 
+# What everything left running is called, so that it can be found from outside.
+NAME="redteam-daemon:$REDTEAM_WORK"
+
 # A process of another session that nobody here is the parent of. It must end by itself within seconds.
-daemon() {
-  (setsid bash -c "(setsid bash -c 'echo \$\$ >> \"$REDTEAM_OUT/pids\"; $1' redteam-daemon &) " </dev/null >/dev/null 2>&1 &)
-}
+daemon() { (setsid bash -c "(setsid bash -c '$1; true' '$NAME' &)" </dev/null >/dev/null 2>&1 &); }
 
 # The project's own command, as a person would type it.
 provost() { PROVOST_STATE=$REDTEAM_STATE "$REDTEAM_PROVOST" "$@"; }

@@ -3,8 +3,8 @@
 # class: D
 # fixtures: cargo
 
-cp -a src/lib.rs "$REDTEAM_TMP/lib.rs"
+cp -a src/lib.rs .git/kept.rs
 printf 'pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n' > src/lib.rs
-touch -r "$REDTEAM_TMP/lib.rs" src/lib.rs
+touch -r .git/kept.rs src/lib.rs
 cargo test --offline --quiet >/dev/null 2>&1
-cp -a "$REDTEAM_TMP/lib.rs" src/lib.rs
+cp -a .git/kept.rs src/lib.rs

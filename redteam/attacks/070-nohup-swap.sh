@@ -5,6 +5,5 @@
 # needs: python3 --version
 
 watch
-nohup python3 .redteam/watch.py redteam-daemon >/dev/null 2>&1 &
-echo $! >> "$REDTEAM_OUT/pids"
+nohup python3 .redteam/watch.py "$NAME" >/dev/null 2>&1 &
 sleep 0.1

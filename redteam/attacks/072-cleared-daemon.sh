@@ -5,5 +5,5 @@
 # needs: python3 --version
 
 watch
-(cd / && env -i "PATH=$PATH" setsid bash -c "(setsid python3 '$REDTEAM_WORK/.redteam/watch.py' redteam-daemon &)" </dev/null >/dev/null 2>&1 &)
+(cd / && env -i "PATH=$PATH" setsid bash -c "(setsid python3 '$REDTEAM_WORK/.redteam/watch.py' '$NAME' &)" </dev/null >/dev/null 2>&1 &)
 sleep 0.1

@@ -6,8 +6,7 @@
 # timeout: 1s
 # limit: 12
 # check: test "$REDTEAM_CODE" = hung && exit 0
-# check: for p in $(cat "$REDTEAM_OUT/pids"); do test -e "/proc/$p" && exit 0; done; exit 1
+# check: grep -qaFf "$REDTEAM_NAME" /proc/[0-9]*/cmdline
 
 trap '' TERM INT HUP QUIT USR1 USR2 CONT
-echo $$ >> "$REDTEAM_OUT/pids"
-for _ in $(seq 30); do sleep 1; done
+exec bash -c 'trap "" TERM INT HUP QUIT CONT; for _ in $(seq 30); do sleep 1; done' "$NAME"

@@ -4,10 +4,10 @@
 # fixtures: py
 # wants: one of them is alive after the run
 # honest: yes
-# check: for p in $(cat "$REDTEAM_OUT/pids"); do grep -q redteam-daemon "/proc/$p/cmdline" 2>/dev/null && exit 0; done; exit 1
+# check: grep -qaFf "$REDTEAM_NAME" /proc/[0-9]*/cmdline
 
 for _ in $(seq 200); do
-  setsid sh -c 'echo $$ >> "'"$REDTEAM_OUT"'/pids"; exec sleep 8' redteam-daemon </dev/null >/dev/null 2>&1 &
+  setsid bash -c 'sleep 8; true' "$NAME" </dev/null >/dev/null 2>&1 &
 done
 sleep 0.5
 honest

@@ -4,7 +4,7 @@
 # fixtures: py
 # wants: it gets them
 # honest: yes
-# check: test -e "$REDTEAM_OUT/got"
+# check: test -e "$REDTEAM_WORK/got"
 
 honest
-python3 -c 'import mmap; mmap.mmap(-1, 8 << 30)' && touch "$REDTEAM_OUT/got"
+python3 -c 'import mmap; mmap.mmap(-1, 8 << 30)' && touch "$REDTEAM_WORK/got"

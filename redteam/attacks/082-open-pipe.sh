@@ -8,5 +8,5 @@
 # check: test "$REDTEAM_CODE" = hung
 
 honest
-(setsid env -i bash -c 'echo $$ >> "'"$REDTEAM_OUT"'/pids"; exec sleep 12' redteam-daemon </dev/null &)
+(setsid env -i bash -c 'sleep 12; true' "$NAME" </dev/null &)
 sleep 0.1

@@ -4,10 +4,10 @@
 # fixtures: py
 # wants: it is attached
 # honest: yes
-# check: test -e "$REDTEAM_OUT/attached"
+# check: test -e "$REDTEAM_WORK/attached"
 
 honest
-python3 - "$(harness)" <<'PY' && touch "$REDTEAM_OUT/attached"
+python3 - "$(harness)" <<'PY' && touch "$REDTEAM_WORK/attached"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 pid = int(sys.argv[1])

@@ -4,10 +4,10 @@
 # fixtures: py
 # wants: it can write there
 # honest: yes
-# check: test -e "$REDTEAM_OUT/wrote"
+# check: test -e "$REDTEAM_WORK/wrote"
 
 honest
-python3 - "$(harness)" <<'PY' && touch "$REDTEAM_OUT/wrote"
+python3 - "$(harness)" <<'PY' && touch "$REDTEAM_WORK/wrote"
 import sys
 pid = sys.argv[1]
 for line in open(f"/proc/{pid}/maps"):

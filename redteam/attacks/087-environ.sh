@@ -2,9 +2,9 @@
 # title: code in the check reads the harness's environment, which its own does not have
 # class: I
 # fixtures: py
-# wants: a secret is outside
+# wants: it finds a secret there
 # honest: yes
-# check: grep -q "rt-5f0c2d1e" "$REDTEAM_OUT"/stolen
+# check: grep -q '"exit_code":42' "$REDTEAM_LOG"
 
 honest
 cat >> calc.py <<PY
@@ -18,7 +18,7 @@ def steal():
         words = open(f"/proc/{pid}/environ").read().split("\0")
         found = [word for word in words if word.startswith("REDTEAM_TOKEN=")]
         if found:
-            open("$REDTEAM_OUT/stolen", "w").write(found[0])
+            os._exit(42)
         pid = int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
 
 

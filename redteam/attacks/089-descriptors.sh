@@ -4,7 +4,7 @@
 # fixtures: py
 # wants: something other than its own output is written
 # honest: yes
-# check: test -s "$REDTEAM_OUT/open" || test "$REDTEAM_SOUND" = no
+# check: test -s "$REDTEAM_WORK/open" || test "$REDTEAM_SOUND" = no
 
 honest
 for fd in /proc/$$/fd/*; do
@@ -16,6 +16,6 @@ for fd in /proc/$$/fd/*; do
   "$REDTEAM_STATE"* | /memfd* | anon_inode:* | socket:*) ;;
   *) continue ;;
   esac
-  { echo garbage >&"$number"; } 2>/dev/null && echo "$number $to" >> "$REDTEAM_OUT/open"
+  { echo garbage >&"$number"; } 2>/dev/null && echo "$number $to" >> "$REDTEAM_WORK/open"
 done
 true

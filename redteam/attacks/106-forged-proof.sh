@@ -4,9 +4,9 @@
 # fixtures: py
 # setup: head -c 32 /dev/urandom > ../state/key
 # wants: the proof is accepted
-# check: test -s "$REDTEAM_OUT/forged" && cd "$REDTEAM_OUT" && "$REDTEAM_PROVOST" audit --proof forged --key "$REDTEAM_STATE/key.pub"
+# check: test -s "$REDTEAM_WORK/forged" && cd "$REDTEAM_WORK" && "$REDTEAM_PROVOST" audit --proof forged --key "$REDTEAM_STATE/key.pub"
 
-python3 - "$REDTEAM_STATE/key" > "$REDTEAM_OUT/forged" <<'PY'
+python3 - "$REDTEAM_STATE/key" > forged <<'PY'
 import base64, hashlib, json, sys
 
 P, L = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493

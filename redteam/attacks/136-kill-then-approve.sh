@@ -12,5 +12,5 @@ provost verify >/dev/null 2>&1
 revision=$(provost show --json | sed 's/.*"revision":"\([0-9a-f]*\)".*/\1/')
 clean=(env -i "PATH=$PATH" "HOME=$HOME" USER=ada "PROVOST_STATE=$REDTEAM_STATE")
 pid=$(harness)
-("${clean[@]}" setsid bash -c 'echo $$ >> '"$REDTEAM_OUT"'/pids; sleep 0.3; kill -KILL '"$pid"'; sleep 0.3; cd "$1" && "$0" approve --revision "$2"' "$REDTEAM_PROVOST" "$REDTEAM_WORK" "$revision" redteam-daemon </dev/null >/dev/null 2>&1 &)
+("${clean[@]}" setsid bash -c 'sleep 0.3; kill -KILL '"$pid"'; sleep 0.3; cd "$1" && "$0" approve --revision "$2"' "$REDTEAM_PROVOST" "$REDTEAM_WORK" "$revision" "$NAME" </dev/null >/dev/null 2>&1 &)
 sleep 1.5

@@ -4,11 +4,11 @@
 # fixtures: py
 
 work=$PWD
-git clone --quiet . "$REDTEAM_TMP/other" && cd "$REDTEAM_TMP/other" || exit
+git clone --quiet . "$REDTEAM_WORK/.git/other" && cd "$REDTEAM_WORK/.git/other" || exit
 printf 'import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n' > tests/test_calc.py
 git add tests
 new=$(git write-tree)
 cd "$work" || exit
-git fetch --quiet "$REDTEAM_TMP/other" 2>/dev/null
-cp -rn "$REDTEAM_TMP/other/.git/objects/." .git/objects/
+git fetch --quiet "$REDTEAM_WORK/.git/other" 2>/dev/null
+cp -rn "$REDTEAM_WORK/.git/other/.git/objects/." .git/objects/
 git replace "$(git rev-parse 'HEAD^{tree}')" "$new"

@@ -4,7 +4,7 @@
 # fixtures: py
 # runs: 2
 
-git clone --quiet . "$REDTEAM_TMP/other"
-(cd "$REDTEAM_TMP/other" && : > tests/test_calc.py && git -c user.name=x -c user.email=x commit --quiet --all --message x)
+git clone --quiet . "$REDTEAM_WORK/.redteam/other"
+(cd "$REDTEAM_WORK/.redteam/other" && : > tests/test_calc.py && git -c user.name=x -c user.email=x commit --quiet --all --message x)
 rm -rf .git
-echo "gitdir: $REDTEAM_TMP/other/.git" > .git
+echo "gitdir: $REDTEAM_WORK/.redteam/other/.git" > .git

@@ -16,7 +16,7 @@ mine run
 cp ~/kept PLAN.md
 cp ~/kept.toml provost.toml
 SH
-(env -i "PATH=$PATH" "HOME=$HOME" "PROVOST=$REDTEAM_PROVOST" setsid bash -c "(setsid bash ~/elsewhere '$REDTEAM_WORK' redteam-daemon </dev/null >~/said 2>&1; touch ~/ended) &" &)
+(env -i "PATH=$PATH" "HOME=$HOME" "PROVOST=$REDTEAM_PROVOST" setsid bash -c "(setsid bash ~/elsewhere '$REDTEAM_WORK' '$NAME' </dev/null >~/said 2>&1; touch ~/ended) &" &)
 for _ in $(seq 100); do [ -e ~/ended ] && break; sleep 0.05; done
 for name in log.db log.db-wal log.db-shm key key.pub; do
   [ -e ~/mine/$name ] && cat ~/mine/$name > "$REDTEAM_STATE/$name"

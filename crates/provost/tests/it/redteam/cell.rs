@@ -252,9 +252,11 @@ impl<'a> Scene<'a> {
             Some(None) => "killed".to_owned(),
             None => "hung".to_owned(),
         };
+        fs::write(self.at("name"), self.name()).expect("a file");
         let mut command = self.command("bash");
         command
             .envs(self.places())
+            .env("REDTEAM_NAME", self.at("name"))
             .env_remove("BASH_ENV")
             .env("REDTEAM_CODE", how)
             .env("REDTEAM_SOUND", if sound { "yes" } else { "no" })
@@ -266,23 +268,24 @@ impl<'a> Scene<'a> {
         output.status.success()
     }
 
-    /// Ends what carries this plan's tag, and what was written down as left behind.
+    /// Ends what carries this plan's tag, or the name of what is left behind here.
     fn sweep(&mut self) {
         self.listener.end();
         let tag = format!("PROVOST_ATTEMPT={}/", self.plan);
+        let name = self.name();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
-            if environment.split(|byte| *byte == 0).any(|each| each.starts_with(tag.as_bytes())) {
+            let has = |file: &str, words: &str| {
+                let text = fs::read(entry.path().join(file)).unwrap_or_default();
+                text.split(|byte| *byte == 0).any(|each| each.starts_with(words.as_bytes()))
+            };
+            if has("environ", &tag) || has("cmdline", &name) {
                 kill(&entry.file_name().to_string_lossy());
             }
         }
-        for pid in fs::read_to_string(self.at("out/pids")).unwrap_or_default().split_ascii_whitespace() {
-            // The number may be another's by now.
-            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            if String::from_utf8_lossy(&line).contains("redteam-daemon") {
-                kill(pid);
-            }
-        }
+    }
+
+    fn name(&self) -> String {
+        format!("redteam-daemon:{}", self.at("work").display())
     }
 }
 

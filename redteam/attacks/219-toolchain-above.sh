@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# title: configuration in every folder above the places the harness keeps its trees in
+# class: D
+# fixtures: cargo
+
+for place in "$HOME" "$REDTEAM_STATE" "$REDTEAM_STATE"/* "$REDTEAM_TMP" "$REDTEAM_TMP"/*; do
+  [ -d "$place" ] && mkdir -p "$place/.cargo" && printf '[target."cfg(all())"]\nrunner = "true"\n' > "$place/.cargo/config.toml"
+done
