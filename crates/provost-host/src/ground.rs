@@ -51,6 +51,8 @@ pub struct Ground {
     state: PathBuf,
     scratch: PathBuf,
     read_only: Vec<PathBuf>,
+    /// Where the programs of checks live, as it was before any agent ran.
+    tools: Vec<PathBuf>,
     /// What fences are made with; none is needed below `clean`.
     offer: Option<Offer>,
     trees: Option<Approved>,
@@ -146,6 +148,7 @@ impl Ground {
             state: estate.state.to_owned(),
             scratch,
             read_only: estate.read_only.to_vec(),
+            tools: judge::toolchains(estate.workspace),
             offer,
             trees,
         })
@@ -164,8 +167,11 @@ impl Ground {
         };
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         let home = home.unwrap_or_else(|| self.scratch.clone());
+        // What checks are run with is not the agent's to write, wherever it lives.
+        let tools =
+            self.tools.iter().filter(|tool| tool.starts_with(&home) || tool.starts_with(&self.workspace));
         let read_only: Vec<&Path> =
-            self.read_only.iter().map(PathBuf::as_path).filter(|path| path.exists()).collect();
+            self.read_only.iter().chain(tools).map(PathBuf::as_path).filter(|path| path.exists()).collect();
         let fence = AgentFence {
             workspace: &self.workspace,
             read_only: &read_only,

@@ -24,6 +24,7 @@ mod rooms;
 mod surroundings;
 
 pub use rooms::leave;
+pub use surroundings::toolchains;
 use surroundings::{Surroundings, bash};
 
 /// What expectations are looked for in; a text in the middle of more than this is not seen.
@@ -118,7 +119,7 @@ fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<
         Ground::Workspace => spawn(bash(), &args, court.workspace, environment),
         Ground::Folder(folder) => spawn(bash(), &args, folder, environment),
         Ground::Fenced { offer, fence } => {
-            let toolchains = surroundings.toolchains();
+            let toolchains = toolchains(court.workspace);
             let toolchains: Vec<&Path> = toolchains.iter().map(PathBuf::as_path).collect();
             let fence = CheckFence { toolchains: &toolchains, ..fence };
             let wrapped = sandbox::check(offer, &fence, bash(), &args).map_err(NotJudged::Fence)?;

@@ -60,22 +60,23 @@ impl Surroundings {
         }
         environment
     }
+}
 
-    /// Where programs live that `PATH` names and the system's folders do not hold.
-    pub fn toolchains(&self) -> Vec<PathBuf> {
-        let named =
-            |name: &str| self.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value);
-        let on_path = named("PATH").map(env::split_paths).into_iter().flatten();
-        let homes = TOOLCHAINS.iter().filter_map(|(name, _)| named(name)).map(PathBuf::from);
-        let mut places: Vec<PathBuf> = homes
-            .chain(on_path)
-            .filter(|place| place.is_dir() && !SYSTEM.iter().any(|system| place.starts_with(system)))
-            .collect();
-        places.sort();
-        // What is inside another is seen with it.
-        places.dedup_by(|inner, outer| inner.starts_with(outer));
-        places
-    }
+/// Where programs live that `PATH` names and the system's folders do not hold. Known from the first
+/// call on, so that it is asked before any agent runs.
+pub fn toolchains(workspace: &Path) -> Vec<PathBuf> {
+    let environment = fixed_part(workspace);
+    let named = |name: &str| environment.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+    let on_path = named("PATH").map(env::split_paths).into_iter().flatten();
+    let homes = TOOLCHAINS.iter().filter_map(|(name, _)| named(name)).map(PathBuf::from);
+    let mut places: Vec<PathBuf> = homes
+        .chain(on_path)
+        .filter(|place| place.is_dir() && !SYSTEM.iter().any(|system| place.starts_with(system)))
+        .collect();
+    places.sort();
+    // What is inside another is seen with it.
+    places.dedup_by(|inner, outer| inner.starts_with(outer));
+    places
 }
 
 /// The system's own, before any that `PATH` might hold.
@@ -109,7 +110,8 @@ fn work_out(workspace: &Path) -> Vec<(OsString, OsString)> {
             && !path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).starts_with(&workspace)
     };
     let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    let kept = env::split_paths(&path).filter(|folder| is_outside(folder));
+    // What does not exist yet, an agent could make.
+    let kept = env::split_paths(&path).filter(|folder| is_outside(folder) && folder.is_dir());
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), env::join_paths(kept).unwrap_or_else(|_| "/usr/bin:/bin".into())),
         // UTF-8 and otherwise the C locale, as `LANG=C.UTF-8` is, without a dozen files to open each time.
