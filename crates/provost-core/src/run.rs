@@ -376,6 +376,8 @@ impl Run {
         self.revision = revision.clone();
         self.base = base.clone();
         self.files = files.to_vec();
+        // The base is the newly approved one; what passed steps left is taken over from the workspace.
+        self.tree = None;
         self.question = None;
         self.withdraw();
         self.ready = Ready::new(&self.plan, &self.steps);

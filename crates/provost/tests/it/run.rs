@@ -255,3 +255,19 @@ fn a_verdict_can_be_reproduced() {
     env.provost(&["recheck", "x"]).exits(2);
     assert_eq!(env.events().len(), events, "a recheck wrote to the log");
 }
+
+#[test]
+fn after_an_amendment_the_work_of_passed_steps_is_still_there() {
+    let text = plan(&["test -f out/1", "test -f out/1 && test -f out/never"], "escalate");
+    let env = Env::new(&text).agent(HONEST);
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    // Somebody commits meanwhile, and the second contract was wrong.
+    env.git(&["commit", "--quiet", "--allow-empty", "--message", "meanwhile"]);
+    env.write("PLAN.md", env.read("PLAN.md").replace("test -f out/never", "test -f out/2"));
+    env.provost(&["run"]).exits(4);
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    assert_eq!(env.states(), "1 passed, 2 passed");
+    env.provost(&["audit"]).exits(0);
+}
