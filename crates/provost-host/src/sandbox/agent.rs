@@ -38,7 +38,8 @@ pub fn wrap(
     args: &[OsString],
 ) -> Result<Wrapped, Unavailable> {
     let bubblewrap = offer.bubblewrap()?;
-    let places = places(fence)?;
+    let mut places = places(fence)?;
+    let_in(&mut places, Path::new(program));
     let status = status_in(fence.scratch)?;
     let mut arguments = Arguments::default();
     arguments.add([OsStr::new("-c"), OsStr::new(ENTER), OsStr::new("sh"), status.as_os_str()]);
@@ -88,6 +89,14 @@ fn places(fence: &AgentFence<'_>) -> Result<Places, Unavailable> {
     }
     pin(&mut places);
     Ok(places)
+}
+
+/// The agent's own program may lie in a folder that is private behind the fence.
+fn let_in(places: &mut Places, program: &Path) {
+    let around = program.ancestors().skip(1).find_map(|folder| places.get(folder));
+    if program.is_absolute() && program.is_file() && around == Some(&Role::Private) {
+        places.entry(program.to_path_buf()).or_insert(Role::ReadOnly);
+    }
 }
 
 /// A path that is not there cannot be protected: whoever makes it first has it.

@@ -651,3 +651,14 @@ fn a_fence_with_a_hole_is_not_attested() {
         assert!(failed.contains(&format!("agent/{probe}").as_str()), "{probe} in {failed:?}");
     }
 }
+
+#[test]
+fn an_agent_whose_program_lies_in_a_private_folder_is_started() {
+    let Some(_) = offer() else { return };
+    let site = Site::new();
+    let folder = tempfile::Builder::new().prefix("program-").tempdir_in("/tmp").unwrap();
+    let program = folder.path().join("agent");
+    std::fs::copy("/usr/bin/true", &program).unwrap();
+    let wrapped = sandbox::agent(surveyed(), &site.agent_fence(), program.as_os_str(), &[]).unwrap();
+    Fenced::run(wrapped).holds();
+}

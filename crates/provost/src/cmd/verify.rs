@@ -56,8 +56,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
     if !args.no_record {
         // Checking is the point; a log that cannot be written is only worth a word here.
-        let recorded =
-            global.open(args.plan.as_deref(), Access::Write).and_then(|harness| Ok(harness.bring_up()?));
+        let recorded = global.open(args.plan.as_deref(), Access::Write).and_then(|harness| {
+            harness.only_people()?;
+            Ok(harness.bring_up()?)
+        });
         if let Err(error) = recorded {
             terminal::talk(&format!("not recorded as verified: {error}"));
         }
