@@ -430,7 +430,7 @@ fn what_only_root_may_read_is_not_there_to_be_read() {
     let site = Site::new();
     check(
         site.fence(),
-        "! cat /etc/shadow && ! ls /etc/ssl/private/* && cat /etc/passwd >/dev/null && ! ls /root/.*rc",
+        "! cat /etc/shadow && ! ls /etc/ssl/private/* && cat /etc/passwd >/dev/null && ! ls ~root/.*rc",
     )
     .holds();
 }

@@ -176,7 +176,7 @@ fn files_named_in_the_documents_exist() {
 
 #[test]
 fn nothing_of_one_machine_stands_in_the_project() {
-    let patterns = [concat!("/wo", "rk/")];
+    let patterns = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
     for path in sources("crates") {
         let text = read(&path);
         for pattern in patterns {
