@@ -5,7 +5,8 @@
 //!
 //! **Invariant:** no variant of [`AgentCommand`] carries a verdict.
 
-use crate::event::{Approver, AttemptEnd, Choice, NamedFile, Probe, Revision, Subject};
+use crate::event::{Approver, AttemptEnd, Choice, Probe, Revision, Subject};
+use crate::law::Binding;
 use crate::plan::StepNumber;
 use crate::verdict::{Isolation, Verdict};
 
@@ -56,8 +57,7 @@ pub enum HarnessCommand {
     /// The plan file was read.
     Record {
         text: String,
-        base: Option<String>,
-        files: Vec<NamedFile>,
+        binding: Binding,
     },
     /// The static checks found no error.
     Verified {

@@ -8,9 +8,9 @@
 
 use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use crate::event::{
-    Approver, AttemptEnd, Choice, Dependency, Event, LossCause, NamedFile, Revision, RunOutcome, Subject,
+    Approver, AttemptEnd, Choice, Dependency, Event, LossCause, Revision, RunOutcome, Subject,
 };
-use crate::law::{self, Law};
+use crate::law::{self, Binding, Law};
 use crate::parse;
 use crate::plan::{Needs, Plan, StepNumber};
 use crate::recover::{self, Failure};
@@ -157,7 +157,7 @@ fn answer_for_plan(run: &Run, choice: Choice, note: String, by: String) -> Decis
 /// The harness says what it saw; what follows from it is decided here.
 pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
     match command {
-        HarnessCommand::Record { text, base, files } => Ok(record(run, text, base, files)),
+        HarnessCommand::Record { text, binding } => Ok(record(run, text, binding)),
         HarnessCommand::Verified { revision, warnings } => {
             if !run.exists() || run.stage != Stage::Draft || revision != run.revision {
                 return Err(wrong_stage(run, "verifying", "a draft"));
@@ -200,24 +200,29 @@ pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
 }
 
 /// What was read becomes the law, if it is another law. Before the first attempt the base commit and
-/// the named files count too; later the steps themselves move them.
-fn record(run: &Run, text: String, base: Option<String>, files: Vec<NamedFile>) -> Vec<Event> {
+/// the named files count too; later the steps themselves move them. The terms always count.
+fn record(run: &Run, text: String, binding: Binding) -> Vec<Event> {
     let plan = parse::plan(&text).plan;
     let law = law::digest(&text, &plan);
-    let revision = law::revision(law, base.as_deref(), &files);
-    let same = if run.started() { run.law == Some(law) } else { run.revision == revision };
+    let revision = law::revision(law, &binding);
+    let same = match run.started() {
+        true => run.law == Some(law) && run.binding.terms == binding.terms,
+        false => run.revision == revision,
+    };
     if run.exists() && same {
         return Vec::new();
     }
     let task_count = plan.steps.len() as u32;
     let dependencies = dependencies(&plan);
-    if !run.exists() {
-        return vec![Event::PlanCreated { text, revision, base, files, task_count, dependencies }];
-    }
-    let old = Law { text: &run.text, plan: &run.plan, base: run.base.as_deref(), files: &run.files };
-    let new = Law { text: &text, plan: &plan, base: base.as_deref(), files: &files };
-    let changes = law::diff(old, new);
-    vec![Event::PlanRewritten { text, revision, base, files, task_count, dependencies, changes }]
+    let old = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
+    let changes = law::diff(old, Law { text: &text, plan: &plan, binding: Some(&binding) });
+    let Binding { base, files, terms } = binding;
+    vec![match run.exists() {
+        false => Event::PlanCreated { text, revision, base, files, terms, task_count, dependencies },
+        true => {
+            Event::PlanRewritten { text, revision, base, files, terms, task_count, dependencies, changes }
+        }
+    }]
 }
 
 /// Only what was written: the order of the file is every other step's dependency.

@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::StepNumber;
+use crate::terms::Terms;
 use crate::verdict::{Isolation, Verdict};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub enum Event {
         /// The files the contracts name that existed then, with their digests.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<NamedFile>,
+        /// What the configuration adds to the law.
+        #[serde(default, skip_serializing_if = "Terms::is_usual")]
+        terms: Terms,
         task_count: u32,
         /// The steps each step waits for, as written.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -39,6 +43,8 @@ pub enum Event {
         base: Option<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<NamedFile>,
+        #[serde(default, skip_serializing_if = "Terms::is_usual")]
+        terms: Terms,
         task_count: u32,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dependencies: Vec<Dependency>,

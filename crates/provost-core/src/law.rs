@@ -1,8 +1,8 @@
 //! What an approval covers, and how two laws differ.
 //!
 //! The law is the plan's raw bytes less the two things the harness writes itself: the `status` word and
-//! the mark of each step. Nothing is normalised. An approval is bound to a [`Revision`]: the law, the
-//! base commit and the files the contracts name, as they were shown.
+//! the mark of each step. Nothing is normalised. An approval is bound to a [`Revision`]: the law and its
+//! [`Binding`], as they were shown.
 //!
 //! **Invariant:** marking a file never changes its law, and unmarking gives the same bytes back.
 
@@ -11,6 +11,17 @@ use sha2::{Digest as _, Sha256};
 use crate::chain::Hash;
 use crate::event::{NamedFile, Revision};
 use crate::plan::{Check, Contract, Mark, Needs, Plan, Span, Step, StepNumber};
+use crate::terms::Terms;
+
+/// What a law is bound to beside its own text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// The commit it was read at, where there is a repository.
+    pub base: Option<String>,
+    /// The files the contracts name that existed then.
+    pub files: Vec<NamedFile>,
+    pub terms: Terms,
+}
 
 /// The digest of the law alone.
 pub fn digest(text: &str, plan: &Plan) -> Hash {
@@ -21,9 +32,13 @@ pub fn digest(text: &str, plan: &Plan) -> Hash {
 }
 
 /// What an approval is bound to.
-pub fn revision(law: Hash, base: Option<&str>, files: &[NamedFile]) -> Revision {
-    let mut text = format!("provost revision 1\nlaw {law}\nbase {}\n", base.unwrap_or("none"));
-    for file in files {
+pub fn revision(law: Hash, binding: &Binding) -> Revision {
+    let base = binding.base.as_deref().unwrap_or("none");
+    let mut text = format!("provost revision 2\nlaw {law}\nbase {base}\n");
+    for line in binding.terms.lines() {
+        text.push_str(&format!("terms {} {line}\n", line.len()));
+    }
+    for file in &binding.files {
         // The path goes last and is length-prefixed, so that no name can imitate another line.
         text.push_str(&format!("file {} {} {}\n", file.sha256, file.path.len(), file.path));
     }
@@ -84,8 +99,8 @@ pub fn mark(text: &str, plan: &Plan, status: &str, marks: impl Fn(StepNumber) ->
 pub struct Law<'a> {
     pub text: &'a str,
     pub plan: &'a Plan,
-    pub base: Option<&'a str>,
-    pub files: &'a [NamedFile],
+    /// Nothing, where only the texts are compared.
+    pub binding: Option<&'a Binding>,
 }
 
 /// What changed in meaning, a line each, for the person at the gate.
@@ -107,7 +122,9 @@ pub fn diff(old: Law<'_>, new: Law<'_>) -> Vec<String> {
     if changes.is_empty() && digest(old.text, old.plan) != digest(new.text, new.plan) {
         changes.push("the text around the fields changed".to_owned());
     }
-    surroundings(old, new, &mut changes);
+    if let (Some(old), Some(new)) = (old.binding, new.binding) {
+        bindings(old, new, &mut changes);
+    }
     changes
 }
 
@@ -165,19 +182,22 @@ fn postconditions(old: &Plan, new: &Plan, changes: &mut Vec<String>) {
     }
 }
 
-fn surroundings(old: Law<'_>, new: Law<'_>, changes: &mut Vec<String>) {
+fn bindings(old: &Binding, new: &Binding, changes: &mut Vec<String>) {
     if old.base != new.base {
-        let short = |base: Option<&str>| base.map_or("none".to_owned(), |id| id.chars().take(12).collect());
-        changes.push(format!("the base commit moved: {} -> {}", short(old.base), short(new.base)));
+        let short = |base: &Option<String>| {
+            base.as_ref().map_or("none".to_owned(), |id| id.chars().take(12).collect())
+        };
+        changes.push(format!("the base commit moved: {} -> {}", short(&old.base), short(&new.base)));
     }
-    for file in new.files {
+    changes.extend(old.terms.changes(&new.terms));
+    for file in &new.files {
         match old.files.iter().find(|before| before.path == file.path) {
             Some(before) if before.sha256 == file.sha256 => {}
             Some(_) => changes.push(format!("a file the contracts name changed: {}", file.path)),
             None => changes.push(format!("a file the contracts name is new: {}", file.path)),
         }
     }
-    for file in old.files {
+    for file in &old.files {
         if !new.files.iter().any(|after| after.path == file.path) {
             changes.push(format!("a file the contracts name is gone: {}", file.path));
         }

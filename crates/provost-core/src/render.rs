@@ -33,6 +33,7 @@ pub fn plan(run: &Run) -> String {
             let _ = writeln!(out, "touches: {}", globs.join(", "));
         }
     }
+    let _ = writeln!(out, "terms: {}", run.binding.terms.lines().join("; "));
     for (step, state) in run.steps() {
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
         let _ = writeln!(out, "\n{mark} {}. {}", step.number, step.title);

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 
 use crate::chain::Hash;
-use crate::event::{Approver, Choice, Event, NamedFile, Revision, RunOutcome, Subject, Summary};
-use crate::law;
+use crate::event::{Approver, Choice, Event, Revision, RunOutcome, Subject, Summary};
+use crate::law::{self, Binding};
 use crate::parse;
 use crate::plan::{Check, Mark, Needs, OnFail, Plan, StepNumber};
 use crate::verdict::{Excerpt, Isolation, Verdict};
@@ -51,8 +51,7 @@ pub struct Run {
     pub plan: Plan,
     pub law: Option<Hash>,
     pub revision: Revision,
-    pub base: Option<String>,
-    pub files: Vec<NamedFile>,
+    pub binding: Binding,
     pub stage: Stage,
     pub approved_by: Option<Approver>,
     /// The revision the gate was last opened for.
@@ -260,9 +259,10 @@ impl Run {
     pub fn apply(&mut self, event: &Event) {
         self.seq += 1;
         match event {
-            Event::PlanCreated { text, revision, base, files, .. }
-            | Event::PlanRewritten { text, revision, base, files, .. } => {
-                self.take_law(text, revision, base, files);
+            Event::PlanCreated { text, revision, base, files, terms, .. }
+            | Event::PlanRewritten { text, revision, base, files, terms, .. } => {
+                let binding = Binding { base: base.clone(), files: files.clone(), terms: terms.clone() };
+                self.take_law(text, revision, binding);
             }
             Event::PlanVerified { .. } => self.stage = Stage::Verified,
             Event::ApprovalRequested { revision, .. } => self.requested = Some(revision.clone()),
@@ -352,7 +352,7 @@ impl Run {
     }
 
     /// A new law. Steps whose own text is the same keep what they have achieved.
-    fn take_law(&mut self, text: &str, revision: &Revision, base: &Option<String>, files: &[NamedFile]) {
+    fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding) {
         let plan = parse::plan(text).plan;
         let before = std::mem::take(&mut self.steps);
         self.steps = plan
@@ -374,8 +374,7 @@ impl Run {
         self.text = text.to_owned();
         self.plan = plan;
         self.revision = revision.clone();
-        self.base = base.clone();
-        self.files = files.to_vec();
+        self.binding = binding;
         // The base is the newly approved one; what passed steps left is taken over from the workspace.
         self.tree = None;
         self.question = None;

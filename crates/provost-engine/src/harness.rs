@@ -160,11 +160,9 @@ impl Harness {
 
     /// Takes a plan without errors into the log: recorded, verified. Marks follow.
     pub fn record(&self, reading: &Reading) -> Result<Run, Error> {
-        let (text, base, files) = (reading.text.clone(), reading.base.clone(), reading.files.clone());
         self.harness(|_| HarnessCommand::Record {
-            text: text.clone(),
-            base: base.clone(),
-            files: files.clone(),
+            text: reading.text.clone(),
+            binding: reading.binding.clone(),
         })?;
         let run = self.run()?;
         if run.stage != Stage::Draft {
@@ -203,13 +201,17 @@ impl Harness {
         if found.bytes != marked.as_bytes() {
             return Ok(false);
         }
-        Ok(run.started() || reading::surroundings(&self.site, run) == run.revision)
+        Ok(match run.started() {
+            true => reading::terms(&self.site, &run.plan) == run.binding.terms,
+            false => reading::revision_now(&self.site, run) == run.revision,
+        })
     }
 
     /// The log holds this text already, verified or further.
     fn unchanged(&self, run: &Run, reading: &Reading) -> bool {
         if run.started() {
             run.law == Some(law::digest(&reading.text, &reading.plan))
+                && run.binding.terms == reading.binding.terms
         } else {
             run.revision == reading.revision
         }
@@ -417,8 +419,8 @@ impl Harness {
         };
         let approval = Approval {
             revision: &run.revision.0,
-            commit: run.base.as_deref(),
-            files: &run.files,
+            commit: run.binding.base.as_deref(),
+            files: &run.binding.files,
             touches: &touches,
             caches: &verify.caches,
         };
@@ -481,7 +483,7 @@ impl Harness {
         if run.exists() && self.unchanged(&run, &reading) {
             return Ok((run, false));
         }
-        let record = HarnessCommand::Record { text: reading.text, base: reading.base, files: reading.files };
+        let record = HarnessCommand::Record { text: reading.text, binding: reading.binding };
         let events = decide::harness(&run, record)?;
         for event in &events {
             run.apply(event);
@@ -511,7 +513,7 @@ impl Harness {
 
     /// What changed in the plan file since the revision in the log.
     pub fn changes(&self, run: &Run, reading: &Reading) -> Vec<String> {
-        let old = Law { text: &run.text, plan: &run.plan, base: run.base.as_deref(), files: &run.files };
+        let old = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
         law::diff(old, reading.law())
     }
 

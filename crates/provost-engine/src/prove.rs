@@ -238,7 +238,7 @@ impl Witness {
             "plan": at.plan,
             "title": run.plan.title,
             "revision": run.revision,
-            "base": run.base,
+            "base": run.binding.base,
             "approver": run.approved_by.as_ref().map(ToString::to_string),
             "isolation": self.attested,
             "log": { "seq": at.seq, "hash": at.hash.to_string() },

@@ -4,13 +4,15 @@
 //! was read.
 
 use provost_core::diagnostic::{Diagnostic, Severity};
-use provost_core::event::{NamedFile, Revision};
+use provost_core::event::Revision;
 use provost_core::facts;
-use provost_core::law::{self, Law};
+use provost_core::law::{self, Binding, Law};
 use provost_core::parse;
 use provost_core::plan::{Check, Plan};
 use provost_core::run::Run;
+use provost_core::terms::Terms;
 use provost_core::{shell, verify};
+use provost_host::config::Demand;
 use provost_host::{files, git, survey};
 
 use crate::site::Site;
@@ -20,8 +22,7 @@ pub struct Reading {
     pub text: String,
     pub plan: Plan,
     pub revision: Revision,
-    pub base: Option<String>,
-    pub files: Vec<NamedFile>,
+    pub binding: Binding,
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -35,7 +36,7 @@ impl Reading {
         self.diagnostics.iter().filter(warning).count() as u32
     }
 
-    /// Parses a text and binds it to the base commit and the files its contracts name.
+    /// Parses a text and binds it to its surroundings.
     pub fn of(site: &Site, bytes: &[u8]) -> Self {
         let (text, unreadable) = parse::bytes(bytes);
         let text = text.into_owned();
@@ -45,14 +46,12 @@ impl Reading {
             None => parse::plan(&text),
         };
         let law = law::digest(&text, &parsed.plan);
-        let base = git::head(&site.place.workspace);
-        let files = files::digests(&site.place.workspace, &named_files(&parsed.plan));
+        let binding = binding(site, &parsed.plan);
         Self {
-            revision: law::revision(law, base.as_deref(), &files),
+            revision: law::revision(law, &binding),
             text,
             plan: parsed.plan,
-            base,
-            files,
+            binding,
             diagnostics: parsed.diagnostics,
         }
     }
@@ -64,7 +63,7 @@ impl Reading {
             plan_dir: site.place.dir.clone(),
             slug: site.place.slug.clone(),
             targets: site.config.agents.keys().cloned().collect(),
-            git: self.base.is_some() || site.place.workspace.join(".git").exists(),
+            git: self.binding.base.is_some() || site.place.workspace.join(".git").exists(),
         };
         let facts = survey::answer(&facts::questions(&self.plan), &place);
         self.diagnostics.extend(verify::plan(&self.text, &self.plan, &facts));
@@ -74,15 +73,33 @@ impl Reading {
     }
 
     pub fn law(&self) -> Law<'_> {
-        Law { text: &self.text, plan: &self.plan, base: self.base.as_deref(), files: &self.files }
+        Law { text: &self.text, plan: &self.plan, binding: Some(&self.binding) }
     }
 }
 
-/// The revision the law in the log would have now, with the base and the files as they are.
-pub fn surroundings(site: &Site, run: &Run) -> Revision {
-    let base = git::head(&site.place.workspace);
-    let files = files::digests(&site.place.workspace, &named_files(&run.plan));
-    run.law.map(|law| law::revision(law, base.as_deref(), &files)).unwrap_or_default()
+/// The revision the law in the log would have now, with everything around it as it is.
+pub fn revision_now(site: &Site, run: &Run) -> Revision {
+    run.law.map(|law| law::revision(law, &binding(site, &run.plan))).unwrap_or_default()
+}
+
+fn binding(site: &Site, plan: &Plan) -> Binding {
+    Binding {
+        base: git::head(&site.place.workspace),
+        files: files::digests(&site.place.workspace, &named_files(plan)),
+        terms: terms(site, plan),
+    }
+}
+
+/// What the configuration has to say about the roles of this plan.
+pub fn terms(site: &Site, plan: &Plan) -> Terms {
+    let verify = &site.config.verify;
+    let named = plan.steps.iter().filter_map(|step| step.target.as_ref()).map(|target| &target.value);
+    let roles = named.filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.reach)));
+    let isolation = match verify.isolation {
+        Demand::Auto => None,
+        Demand::Exactly(level) => Some(level),
+    };
+    Terms { isolation, require_red: verify.require_red, roles: roles.collect() }
 }
 
 /// Every file a contract of the plan names, each once.

@@ -66,8 +66,8 @@ impl Site {
             self.now_lawful(found.stamp, run);
             return None;
         }
-        let approved = Law { text: &run.text, plan: &run.plan, base: None, files: &[] };
-        Some(law::diff(approved, Law { text: &text, plan: &plan, base: None, files: &[] }))
+        let approved = Law { text: &run.text, plan: &run.plan, binding: None };
+        Some(law::diff(approved, Law { text: &text, plan: &plan, binding: None }))
     }
 }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use provost_core::chain::Hash;
 use provost_core::policy::{self, Policy};
+use provost_core::terms::Reach;
 use provost_core::verdict::Isolation;
 
 pub use reading::Wrong;
@@ -48,6 +49,8 @@ pub struct Role {
     pub driver: Driver,
     /// How long an attempt may take, where the step does not say.
     pub timeout: Option<Duration>,
+    /// What its agents may reach beside the workspace.
+    pub reach: Reach,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,7 +232,7 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
             return Err(section.wrong(key, format!("driver `{word}` has no `{key}`")));
         }
     }
-    Ok(Role { driver, timeout: section.duration("timeout", WEEK)? })
+    Ok(Role { driver, timeout: section.duration("timeout", WEEK)?, reach: Reach::default() })
 }
 
 fn command(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {

@@ -107,8 +107,7 @@ fn read(run: &Run, word: &str) -> Said {
         "confirm" => Said::Human(answer(Choice::Confirm)),
         "record" => Said::Harness(HarnessCommand::Record {
             text: if rest.is_empty() { TWO.to_owned() } else { TWO.replace("Do it too.", rest) },
-            base: None,
-            files: Vec::new(),
+            binding: Binding::default(),
         }),
         "verified" => Said::Harness(HarnessCommand::Verified { revision: run.revision.clone(), warnings: 0 }),
         "request" => Said::Harness(HarnessCommand::RequestApproval { plan_id: "two".to_owned() }),
@@ -350,9 +349,9 @@ fn approval_is_bound_to_the_revision_that_was_read() {
             record -> PLAN_CREATED
             approve -> refused: the plan is draft, and approving needs it to be verified
             verified -> PLAN_VERIFIED
-            approve 0000 -> refused: revision 0000 is not what the plan says now (it is 2d2c3b64f097): look at it again
+            approve 0000 -> refused: revision 0000 is not what the plan says now (it is 310369343c7f): look at it again
             approve -> GATE_APPROVED
-            approve -> refused: revision 2d2c3b64f097 is approved already, by ada
+            approve -> refused: revision 310369343c7f is approved already, by ada
             record Do something else. -> PLAN_REWRITTEN
             approve -> refused: the plan is draft, and approving needs it to be verified
             verified -> PLAN_VERIFIED
@@ -638,7 +637,7 @@ fn scheduling_a_long_plan_is_linear() {
     let plan: Plan = crate::parse::plan(&text).plan;
     assert_eq!(plan.steps.len(), 3000);
     let mut run = Run::default();
-    let record = HarnessCommand::Record { text, base: None, files: Vec::new() };
+    let record = HarnessCommand::Record { text, binding: Binding::default() };
     for event in harness(&run, record).unwrap() {
         run.apply(&event);
     }

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::parse;
+use crate::terms::{AgentNetwork, Reach};
+use crate::verdict::Isolation;
 
 const PLAN: &str = "---\r\ntype: plan\r\nstatus: \"draft\"   # ours\r\nowner: me\r\n---\r\n\
 # Ünïcode\r\n\r\n## Steps\r\n\r\n### 1. First `thing`\r\n**target:** coder\r\n**task:**\r\nDo it.\r\n\
@@ -67,18 +69,26 @@ fn every_other_byte_is_law() {
 }
 
 #[test]
-fn the_base_and_the_named_files_are_part_of_what_is_approved() {
+fn the_base_the_named_files_and_the_terms_are_part_of_what_is_approved() {
     let law = law_of(PLAN);
     let file = |path: &str, sha256: &str| NamedFile { path: path.to_owned(), sha256: sha256.to_owned() };
+    let with = |files: Vec<NamedFile>| revision(law, &Binding { files, ..Binding::default() });
+    let under = |terms: Terms| revision(law, &Binding { terms, ..Binding::default() });
+    let open = Reach { network: AgentNetwork::On, ..Reach::default() };
+    let role = |name: &str, reach| Terms { roles: [(name.to_owned(), reach)].into(), ..Terms::default() };
     let all = [
-        revision(law, None, &[]),
-        revision(law, Some("abc"), &[]),
-        revision(law, None, &[file("a", "1")]),
-        revision(law, None, &[file("a", "2")]),
-        revision(law, None, &[file("b", "1")]),
-        revision(law, None, &[file("a", "1"), file("b", "1")]),
+        with(vec![]),
+        revision(law, &Binding { base: Some("abc".to_owned()), ..Binding::default() }),
+        with(vec![file("a", "1")]),
+        with(vec![file("a", "2")]),
+        with(vec![file("b", "1")]),
+        with(vec![file("a", "1"), file("b", "1")]),
         // A file name that imitates a second line.
-        revision(law, None, &[file("a\nfile 1 1 b", "1")]),
+        with(vec![file("a\nfile 1 1 b", "1")]),
+        under(Terms { isolation: Some(Isolation::InPlace), ..Terms::default() }),
+        under(Terms { require_red: true, ..Terms::default() }),
+        under(role("coder", Reach::default())),
+        under(role("coder", open)),
     ];
     let distinct: std::collections::BTreeSet<_> = all.iter().collect();
     assert_eq!(distinct.len(), all.len());
@@ -93,9 +103,10 @@ fn a_difference_is_told_in_the_words_of_the_plan() {
     let added = format!("{changed}\r\n### 3. Third\r\n**target:** coder\r\n");
     let old = parse::plan(PLAN).plan;
     let new = parse::plan(&added).plan;
+    let at = |base: &str| Binding { base: Some(base.to_owned()), ..Binding::default() };
     let changes = diff(
-        Law { text: PLAN, plan: &old, base: Some("aaaa"), files: &[] },
-        Law { text: &added, plan: &new, base: Some("bbbb"), files: &[] },
+        Law { text: PLAN, plan: &old, binding: Some(&at("aaaa")) },
+        Law { text: &added, plan: &new, binding: Some(&at("bbbb")) },
     );
     expect![[r#"
         owner: `me` -> `you`

@@ -13,6 +13,7 @@ use provost_core::chain::{Auditor, Head, PlanId, Sealed, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand};
 use provost_core::decide;
 use provost_core::event::{AttemptEnd, Choice, Event, Subject};
+use provost_core::law::Binding;
 use provost_core::plan::StepNumber;
 use provost_core::run::{Run, Stage, StepState};
 use provost_core::schedule::Action;
@@ -385,7 +386,7 @@ fn expect_deaths() {
 }
 
 fn approved(log: &Memory, plan: &PlanId, text: &str) {
-    let record = HarnessCommand::Record { text: text.to_owned(), base: None, files: Vec::new() };
+    let record = HarnessCommand::Record { text: text.to_owned(), binding: Binding::default() };
     harness(log, plan, |_| record.clone());
     harness(log, plan, |run| HarnessCommand::Verified { revision: run.revision.clone(), warnings: 0 });
     human(log, plan, |run| HumanCommand::Approve {
