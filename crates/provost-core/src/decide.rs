@@ -288,6 +288,20 @@ fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
+        Subject::Final(number) => {
+            if !run.all_settled() || run.stage != Stage::InProgress || run.is_final(number) {
+                return Err(Refusal::NotDue { what: format!("the last look at step {number}") });
+            }
+            let mut verdict = verdict;
+            let follows = if verdict.held() {
+                Vec::new()
+            } else {
+                verdict.unmet.push("it held when the step was done; a later step undid it".to_owned());
+                let attempt = run.step(number).map_or(0, |step| step.attempts);
+                recover::after(run, number, attempt, &Failure::Verdict(&verdict))
+            };
+            Ok(with_verdict(Some(number), subject, verdict, follows))
+        }
         Subject::Control(number) => {
             if !run.ready().any(|ready| ready == number) {
                 return Err(Refusal::NotDue { what: format!("the control of step {number}") });
@@ -302,13 +316,14 @@ fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
         Subject::Postcondition(number) => {
-            if !run.all_settled() || run.postcondition(number) != Some(&PostState::Open) {
+            let open = run.to_be_final().next().is_some();
+            if !run.all_settled() || open || run.postcondition(number) != Some(&PostState::Open) {
                 return Err(Refusal::NotDue { what: format!("postcondition {number}") });
             }
             let follows = if verdict.held() {
                 Vec::new()
             } else {
-                vec![Event::RunEnded { outcome: RunOutcome::Failed, summary: run.summary() }]
+                vec![Event::RunEnded { outcome: RunOutcome::Failed, summary: run.summary(), tree: None }]
             };
             Ok(with_verdict(None, subject, verdict, follows))
         }
@@ -372,10 +387,12 @@ fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_losses: u32)
 
 fn end(run: &Run) -> Decision {
     let held = run.postconditions().all(|(_, state)| *state == PostState::Held);
-    if run.stage != Stage::InProgress || !run.all_settled() || !held {
+    let open = run.to_be_final().next().is_some();
+    if run.stage != Stage::InProgress || !run.all_settled() || !held || open {
         return Err(Refusal::StillOpen);
     }
-    Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary: run.summary() }])
+    let (summary, tree) = (run.summary(), run.tree.clone());
+    Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary, tree }])
 }
 
 fn vacuous(run: &Run, number: StepNumber) -> bool {

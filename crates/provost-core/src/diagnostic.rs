@@ -154,6 +154,7 @@ codes! {
     WeakKind = "P046" Warning "a person decides",
     NotCarriedOut = "P047" Error "not carried out by this version",
     TimeoutZero = "P048" Error "a time-out of nothing",
+    Passing = "P049" Warning "a contract that may not hold for long",
 
     // Contracts as shell.
     ShellSyntax = "P050" Error "bash does not accept the contract",

@@ -165,7 +165,13 @@ pub enum Event {
     },
 
     #[serde(rename = "EXECUTION_COMPLETE")]
-    RunEnded { outcome: RunOutcome, summary: Summary },
+    RunEnded {
+        outcome: RunOutcome,
+        summary: Summary,
+        /// The tree all contracts and postconditions held on; what is merged is this and nothing else.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tree: Option<String>,
+    },
 }
 
 /// The digest an approval is bound to: the law, the base commit and the files the contracts name.
@@ -268,6 +274,8 @@ pub enum Subject {
     /// The contract before any work, on the base: whether it can fail at all.
     Control(StepNumber),
     Contract(StepNumber),
+    /// The contract once more, when every step is over, on what they left together.
+    Final(StepNumber),
     Postcondition(u32),
 }
 

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::chain::Hash;
 use crate::event::{NamedFile, Revision};
-use crate::plan::{Check, Contract, Mark, Needs, Plan, Span, Step, StepNumber};
+use crate::plan::{Check, Contract, Mark, Needs, Plan, Shell, Span, Step, StepNumber};
 use crate::terms::Terms;
 
 /// What a law is bound to beside its own text.
@@ -49,6 +49,18 @@ pub fn revision(law: Hash, binding: &Binding) -> Revision {
 pub fn step_digest(text: &str, step: &Step) -> Hash {
     let mut hasher = Sha256::new();
     feed(&mut hasher, text, step.section, &[step.mark.span]);
+    Hash(hasher.finalize().into())
+}
+
+/// What a check runs and expects.
+pub fn check_digest(shell: &Shell) -> Hash {
+    let mut hasher = Sha256::new();
+    hasher.update((shell.command.len() as u64).to_le_bytes());
+    hasher.update(shell.command.as_bytes());
+    for expectation in &shell.expectations {
+        hasher.update([0xff]);
+        hasher.update(expectation.value.to_string().as_bytes());
+    }
     Hash(hasher.finalize().into())
 }
 

@@ -121,6 +121,8 @@ pub struct Step {
     pub network: Option<Spanned<bool>>,
     pub hidden: Option<Spanned<bool>>,
     pub verify_runs: Option<Spanned<u32>>,
+    /// Whether the contract still holds when the plan is done; it does, where nothing is said.
+    pub lasting: Option<Spanned<bool>>,
     /// The step is carried out by this other plan.
     pub plan: Option<Spanned<String>>,
     pub on_fail: Option<Spanned<OnFail>>,

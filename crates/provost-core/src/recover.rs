@@ -79,7 +79,12 @@ pub fn after(run: &Run, step: StepNumber, attempt: u32, failure: &Failure<'_>) -
         events.push(Event::RecoveryApplied {
             step,
             recipe_name: "retry".to_owned(),
-            outcome: format!("retry {failures} of {}, with what the judge saw", on_fail.retries),
+            outcome: match failure {
+                Failure::Verdict(verdict) if verdict.is_of_the_check() => {
+                    format!("retry {failures} of {}: the check again, not the agent", on_fail.retries)
+                }
+                _ => format!("retry {failures} of {}, with what the judge saw", on_fail.retries),
+            },
         });
         return events;
     }
@@ -102,5 +107,5 @@ pub fn after(run: &Run, step: StepNumber, attempt: u32, failure: &Failure<'_>) -
 pub fn fail(run: &Run, step: StepNumber, error: String) -> [Event; 2] {
     let mut summary = run.summary();
     summary.failed += 1;
-    [Event::StepFailed { step, error }, Event::RunEnded { outcome: RunOutcome::Failed, summary }]
+    [Event::StepFailed { step, error }, Event::RunEnded { outcome: RunOutcome::Failed, summary, tree: None }]
 }

@@ -153,6 +153,7 @@ fn told_elsewhere(event: &Event) -> bool {
         Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
         Event::AttemptEnded { end, .. } => *end == AttemptEnd::Exited { exit_code: 0 },
         Event::Judged { subject: Subject::Control(_), verdict, .. } => !verdict.held(),
+        Event::Judged { subject: Subject::Final(_), verdict, .. } => verdict.held() && verdict.cached,
         Event::FailureDetected { .. } => true,
         _ => false,
     }
@@ -189,6 +190,8 @@ fn meaning(event: &Event) -> (Symbol, String) {
                 Subject::Precondition(_) => "precondition".to_owned(),
                 Subject::Control(_) => return (Symbol::Note, control(verdict)),
                 Subject::Contract(_) => "contract".to_owned(),
+                Subject::Final(_) if verdict.held() => "at the end: contract".to_owned(),
+                Subject::Final(_) => "a later step undid it: contract".to_owned(),
                 Subject::Postcondition(number) => format!("postcondition {number}"),
             };
             let symbol = if verdict.held() { Symbol::Good } else { Symbol::Bad };
@@ -208,7 +211,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
             (Symbol::Bad, format!("the plan file is not what was approved: {}", list(changes)))
         }
         Event::TamperDetected { what, .. } => (Symbol::Bad, format!("tampering: {what}")),
-        Event::RunEnded { outcome, summary } => {
+        Event::RunEnded { outcome, summary, .. } => {
             let (symbol, word) = match outcome {
                 RunOutcome::Done => (Symbol::Passed, "done"),
                 RunOutcome::Failed => (Symbol::Failed, "failed"),

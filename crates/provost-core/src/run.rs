@@ -11,7 +11,7 @@ use crate::chain::Hash;
 use crate::event::{Approver, Choice, Event, Revision, RunOutcome, Subject, Summary};
 use crate::law::{self, Binding};
 use crate::parse;
-use crate::plan::{Check, Mark, Needs, OnFail, Plan, StepNumber};
+use crate::plan::{Check, Mark, Needs, OnFail, Plan, Shell, StepNumber};
 use crate::verdict::{Excerpt, Isolation, Verdict};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +63,14 @@ pub struct Run {
     pub require_red: bool,
     /// The tree the last step that passed left; the next step's base.
     pub tree: Option<String>,
+    /// A step was let go, or confirmed by a person, since that tree was seen: there may be more to see.
+    unseen_work: bool,
+    /// How often a step has passed: what was found finally before the last time is worth nothing.
+    passes: u32,
+    /// No step before this one has to be looked at finally.
+    final_from: usize,
+    /// The checks that held on `tree`, by their digest.
+    held_on_tree: Vec<Hash>,
     steps: Vec<StepRun>,
     postconditions: Vec<PostState>,
     ready: Ready,
@@ -85,6 +93,8 @@ pub struct StepRun {
     pub precondition_held: bool,
     /// Whether the contract held before any work was done, once that was looked at.
     pub held_before: Option<bool>,
+    /// How many passes there had been when the contract was last seen to hold at the end.
+    finally: Option<u32>,
     digest: Hash,
 }
 
@@ -220,6 +230,35 @@ impl Run {
         }
     }
 
+    /// The contract of this step was seen to hold on what all steps left together, or says nothing there.
+    pub fn is_final(&self, number: StepNumber) -> bool {
+        let lasts = self.plan.step(number).is_some_and(|step| {
+            let shell = matches!(step.contract.as_ref().map(|c| &c.check), Some(Check::Shell(_)));
+            shell && step.lasting.as_ref().is_none_or(|lasting| lasting.value)
+        });
+        let step = self.step(number);
+        let passed = step.is_some_and(|step| step.state == StepState::Passed);
+        !lasts || !passed || step.is_some_and(|step| step.finally == Some(self.passes))
+    }
+
+    /// Steps whose contract has still to be seen to hold at the end, in order.
+    pub fn to_be_final(&self) -> impl Iterator<Item = StepNumber> {
+        let all = self.plan.steps.get(self.final_from..).unwrap_or_default();
+        all.iter().map(|step| step.number).filter(|number| !self.is_final(*number))
+    }
+
+    /// What the agents left since the last tree that was seen takes part in the final checks.
+    pub fn has_unseen_work(&self) -> bool {
+        self.unseen_work || self.tree.is_none()
+    }
+
+    /// This very check held on the tree as it is now.
+    pub fn held_on_tree(&self, check: &Shell) -> bool {
+        self.tree.is_some()
+            && !self.has_unseen_work()
+            && self.held_on_tree.contains(&law::check_digest(check))
+    }
+
     /// Checks run in a tree of the harness's own, so that there is a base to look at first.
     pub fn has_clean_tree(&self) -> bool {
         self.isolation.is_some_and(Isolation::has_clean_tree)
@@ -282,6 +321,9 @@ impl Run {
                 self.approved_by = None;
             }
             Event::IsolationAttested { level, require_red, .. } => {
+                if self.isolation != Some(*level) {
+                    self.held_on_tree.clear();
+                }
                 self.isolation = Some(*level);
                 self.require_red = *require_red;
             }
@@ -313,20 +355,26 @@ impl Run {
             Event::Judged { subject, verdict, .. } => self.judged(*subject, verdict),
             Event::StepPassed { step, tree, .. } => {
                 self.set_state(*step, StepState::Passed);
-                if tree.is_some() {
+                self.passes += 1;
+                self.final_from = 0;
+                self.unseen_work = tree.is_none();
+                if tree.is_some() && *tree != self.tree {
                     self.tree.clone_from(tree);
+                    self.held_on_tree.clear();
                 }
+                self.remember_held(Subject::Contract(*step));
             }
             Event::StepFailed { step, .. } => self.set_state(*step, StepState::Failed),
             Event::StepWaived { step, by, .. } => {
                 self.set_state(*step, StepState::Waived { by: by.clone() });
+                self.unseen_work = true;
             }
             Event::FailureDetected { step, .. } => {
                 if let Some(step) = self.step_mut(*step) {
                     step.failures += 1;
                 }
             }
-            Event::RecoveryApplied { step, .. } => self.set_state(*step, StepState::Pending),
+            Event::RecoveryApplied { step, .. } => self.try_again(*step),
             Event::Escalated { step: Some(step), reason } => {
                 self.set_state(*step, StepState::Blocked { reason: reason.clone() });
             }
@@ -377,6 +425,7 @@ impl Run {
         self.binding = binding;
         // The base is the newly approved one; what passed steps left is taken over from the workspace.
         self.tree = None;
+        self.held_on_tree.clear();
         self.question = None;
         self.withdraw();
         self.ready = Ready::new(&self.plan, &self.steps);
@@ -400,6 +449,22 @@ impl Run {
                     step.verdict = Some(remembered(verdict));
                 }
             }
+            Subject::Final(number) => {
+                let passes = self.passes;
+                if let Some(step) = self.step_mut(number) {
+                    if verdict.held() {
+                        step.finally = Some(passes);
+                    } else {
+                        step.verdict = Some(remembered(verdict));
+                    }
+                }
+                self.seen_finally(subject, verdict);
+                while self.final_from < self.steps.len()
+                    && self.is_final(StepNumber(self.final_from as u32 + 1))
+                {
+                    self.final_from += 1;
+                }
+            }
             Subject::Postcondition(number) => {
                 let index = (number as usize).wrapping_sub(1);
                 if let Some(post) = self.postconditions.get_mut(index) {
@@ -409,26 +474,70 @@ impl Run {
                         PostState::Broke(Box::new(remembered(verdict)))
                     };
                 }
+                self.seen_finally(subject, verdict);
             }
         }
+    }
+
+    /// What held finally is the tree from now on.
+    fn seen_finally(&mut self, subject: Subject, verdict: &Verdict) {
+        let Some(tree) = verdict.tree_id().filter(|_| verdict.held()) else { return };
+        self.unseen_work = false;
+        if self.tree.as_deref() != Some(tree) {
+            self.tree = Some(tree.to_owned());
+            self.held_on_tree.clear();
+        }
+        self.remember_held(subject);
+    }
+
+    fn remember_held(&mut self, subject: Subject) {
+        let contract = match subject {
+            Subject::Contract(number) | Subject::Final(number) => {
+                self.plan.step(number).and_then(|step| step.contract.as_ref())
+            }
+            Subject::Postcondition(number) => {
+                let found = self.plan.postconditions.iter().find(|post| post.number == number);
+                found.and_then(|post| post.contract.as_ref())
+            }
+            Subject::Precondition(_) | Subject::Control(_) => None,
+        };
+        if let (Some(Check::Shell(shell)), true) =
+            (contract.map(|contract| &contract.check), self.tree.is_some())
+        {
+            self.held_on_tree.push(law::check_digest(shell));
+        }
+    }
+
+    /// The check once more where the check was at fault, the agent otherwise.
+    fn try_again(&mut self, number: StepNumber) {
+        let of_the_check = self.step(number).is_some_and(|step| {
+            step.attempts > 0 && step.verdict.as_ref().is_some_and(Verdict::is_of_the_check)
+        });
+        let attempt = self.step(number).map_or(0, |step| step.attempts);
+        let state = if of_the_check { StepState::Ended { attempt } } else { StepState::Pending };
+        self.set_state(number, state);
     }
 
     fn answered(&mut self, step: Option<StepNumber>, choice: Choice) {
         match (choice, step) {
             (Choice::Retry, Some(number)) => {
+                self.try_again(number);
                 if let Some(step) = self.step_mut(number) {
                     step.failures = 0;
                     step.losses = 0;
                     step.precondition_held = false;
                     step.verdict = None;
                 }
-                self.set_state(number, StepState::Pending);
                 self.stage = Stage::InProgress;
             }
             (Choice::Retry, None) => {
                 for post in &mut self.postconditions {
                     *post = PostState::Open;
                 }
+                // A person may have mended it by hand: everything is looked at anew.
+                self.unseen_work = true;
+                self.passes += 1;
+                self.final_from = 0;
                 self.stage = Stage::InProgress;
             }
             (Choice::Skip, Some(_)) => self.stage = Stage::InProgress,
@@ -460,6 +569,7 @@ impl StepRun {
             claim: None,
             precondition_held: false,
             held_before: None,
+            finally: None,
             digest,
         }
     }

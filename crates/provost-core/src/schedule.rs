@@ -29,7 +29,11 @@ impl Action {
         match self {
             Action::Dispatch { step } | Action::JudgeLost { step, .. } => Some(step),
             Action::Judge {
-                subject: Subject::Contract(step) | Subject::Control(step) | Subject::Precondition(step),
+                subject:
+                    Subject::Contract(step)
+                    | Subject::Control(step)
+                    | Subject::Precondition(step)
+                    | Subject::Final(step),
             } => Some(step),
             Action::Judge { subject: Subject::Postcondition(_) } | Action::End => None,
         }
@@ -78,8 +82,8 @@ pub fn next(run: &Run, in_hand: &InHand, jobs: usize) -> Vec<Action> {
     }
     let free = run.ready().filter(|step| !in_hand.steps.contains(step));
     actions.extend(free.take(room - actions.len()).map(|step| open(run, step)));
-    if actions.is_empty() && in_hand.is_empty() && run.all_settled() {
-        actions.push(finish(run));
+    if actions.is_empty() && run.all_settled() {
+        actions.extend(finish(run, in_hand, room));
     }
     actions
 }
@@ -115,10 +119,18 @@ fn open(run: &Run, step: StepNumber) -> Action {
     }
 }
 
-fn finish(run: &Run) -> Action {
+/// Every contract once more on what all steps left together, then the postconditions.
+fn finish(run: &Run, in_hand: &InHand, room: usize) -> Vec<Action> {
+    // The first look decides which tree it is; only then may others look beside it.
+    let room = if run.has_unseen_work() { usize::from(in_hand.is_empty()) } else { room };
+    let last = run.to_be_final().filter(|step| !in_hand.steps.contains(step)).take(room);
+    let last: Vec<Action> = last.map(|step| Action::Judge { subject: Subject::Final(step) }).collect();
+    if !last.is_empty() || !in_hand.is_empty() {
+        return last;
+    }
     let open = run.postconditions().find(|(_, state)| **state == PostState::Open);
-    match open {
+    vec![match open {
         Some((postcondition, _)) => Action::Judge { subject: Subject::Postcondition(postcondition.number) },
         None => Action::End,
-    }
+    }]
 }

@@ -25,6 +25,9 @@ pub struct Verdict {
     /// What it ran against, where that was a tree of the harness's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<Box<Tree>>,
+    /// Not run again: the same check held on the very same tree a moment ago.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
 }
 
 /// The base a person approved, or what the steps before left of it, and what the agent put on top.
@@ -61,7 +64,25 @@ impl Verdict {
             stdout: Excerpt::default(),
             stderr: Excerpt::default(),
             tree: None,
+            cached: false,
         }
+    }
+
+    /// The same check held on this very tree before, and is not run again.
+    pub fn known(isolation: Isolation, tree: &str) -> Self {
+        let (base, id) = (tree.to_owned(), tree.to_owned());
+        let tree = Tree { base, id, files: Vec::new(), refused: Vec::new() };
+        Self { tree: Some(Box::new(tree)), cached: true, ..Self::bare(isolation, Outcome::Held) }
+    }
+
+    /// The id of the tree it was found on, where that was the harness's own.
+    pub fn tree_id(&self) -> Option<&str> {
+        self.tree.as_ref().map(|tree| tree.id.as_str())
+    }
+
+    /// It says something about the check, not about the work: the check is tried again, not the agent.
+    pub fn is_of_the_check(&self) -> bool {
+        matches!(self.outcome, Outcome::Killed { .. } | Outcome::Flaky { .. })
     }
 }
 

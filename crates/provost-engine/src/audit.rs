@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use provost_core::chain::{Auditor, Break, Head, PlanId};
-use provost_core::event::{Choice, Event, Subject};
+use provost_core::event::{Choice, Event, RunOutcome, Subject};
 use provost_core::plan::StepNumber;
+use provost_core::run::Run;
 use provost_store::{Log, Query};
 
 use crate::Error;
@@ -58,6 +59,7 @@ pub fn plan(log: &dyn Log, plan: &PlanId, prover: &Prover) -> Result<Audit, Erro
 /// Whether each passed step rests on something.
 #[derive(Default)]
 struct Grounds {
+    run: Run,
     held: Vec<StepNumber>,
     unfounded: Vec<String>,
 }
@@ -81,7 +83,16 @@ impl Grounds {
                     .unfounded
                     .push(format!("event {seq}: step {step} passed without a verdict that held")),
             },
+            Event::RunEnded { outcome: RunOutcome::Done, .. } => {
+                if let Some(step) = self.run.to_be_final().next() {
+                    let what = format!(
+                        "event {seq}: the plan was done, and step {step} was not seen to hold at the end"
+                    );
+                    self.unfounded.push(what);
+                }
+            }
             _ => {}
         }
+        self.run.apply(event);
     }
 }

@@ -53,6 +53,10 @@ pub struct CheckOrder {
     lost: bool,
     /// The tree the steps before left.
     tree: Option<String>,
+    /// What the agent changed takes part.
+    with_work: bool,
+    /// It is known to hold on that very tree.
+    known: bool,
     protect: Vec<String>,
     network: bool,
     runs: u32,
@@ -61,7 +65,10 @@ pub struct CheckOrder {
 impl CheckOrder {
     fn step(&self) -> StepNumber {
         match self.subject {
-            Subject::Precondition(step) | Subject::Control(step) | Subject::Contract(step) => step,
+            Subject::Precondition(step)
+            | Subject::Control(step)
+            | Subject::Contract(step)
+            | Subject::Final(step) => step,
             Subject::Postcondition(_) => StepNumber(0),
         }
     }
@@ -104,7 +111,7 @@ impl<'a> Hands<'a> {
             Subject::Precondition(number) => {
                 (plan.step(number).and_then(|step| step.precondition.as_ref()), plan.step(number))
             }
-            Subject::Contract(number) | Subject::Control(number) => {
+            Subject::Contract(number) | Subject::Control(number) | Subject::Final(number) => {
                 (plan.step(number).and_then(|step| step.contract.as_ref()), plan.step(number))
             }
             Subject::Postcondition(number) => {
@@ -114,6 +121,7 @@ impl<'a> Hands<'a> {
         };
         let usual = self.site.config.verify.contract_timeout;
         let own = step.and_then(|step| step.contract_timeout.as_ref());
+        let network = step.and_then(|step| step.network.as_ref()).is_some_and(|network| network.value);
         let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
         Order::Check(Box::new(CheckOrder {
             subject,
@@ -122,8 +130,19 @@ impl<'a> Hands<'a> {
             attempt: step.and_then(|step| run.step(step.number)).map_or(0, |step| step.attempts),
             lost,
             tree: run.tree.clone(),
+            with_work: match subject {
+                Subject::Precondition(_) | Subject::Contract(_) => true,
+                Subject::Control(_) => false,
+                Subject::Final(_) | Subject::Postcondition(_) => run.has_unseen_work(),
+            },
+            known: matches!(subject, Subject::Final(_) | Subject::Postcondition(_))
+                && !network
+                && contract.is_some_and(|contract| match &contract.check {
+                    Check::Shell(shell) => run.held_on_tree(shell),
+                    Check::Human | Check::Judge { .. } => false,
+                }),
             protect: protect.collect(),
-            network: step.and_then(|step| step.network.as_ref()).is_some_and(|network| network.value),
+            network,
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
         }))
     }
@@ -214,6 +233,9 @@ impl<'a> Hands<'a> {
     }
 
     fn judge(&self, order: &CheckOrder, shell: &Shell) -> Result<Verdict, Interrupted> {
+        if let (true, Some(tree)) = (order.known, &order.tree) {
+            return Ok(Verdict::known(self.ground.level, tree));
+        }
         let step = order.step();
         // Nothing of an attempt may be alive when it is judged.
         let known = self.haunted().get(&step).cloned();
@@ -232,7 +254,7 @@ impl<'a> Hands<'a> {
             tag: &self.tag(step, order.attempt),
             stop: Some(&self.site.stop),
             tree: order.tree.as_deref(),
-            with_work: !matches!(order.subject, Subject::Control(_)),
+            with_work: order.with_work,
             protect: &order.protect,
             network: order.network,
         };

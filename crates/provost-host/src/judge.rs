@@ -153,6 +153,7 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
         stdout: ended.stdout.excerpt(limit),
         stderr: ended.stderr.excerpt(limit),
         tree: None,
+        cached: false,
     }
 }
 

@@ -18,6 +18,7 @@ fn sealed() -> Vec<Sealed> {
         Event::RunEnded {
             outcome: RunOutcome::Done,
             summary: Summary { completed: 1, failed: 0, skipped: 0 },
+            tree: None,
         },
     ];
     let mut head = Head::START;

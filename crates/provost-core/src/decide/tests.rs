@@ -55,6 +55,7 @@ fn verdict(outcome: Outcome) -> Verdict {
         stdout: Excerpt::default(),
         stderr: Excerpt::whole("no such file"),
         tree: None,
+        cached: false,
     }
 }
 
@@ -76,6 +77,8 @@ fn read(run: &Run, word: &str) -> Said {
         |outcome| HarnessCommand::Judged { subject: Subject::Postcondition(1), verdict: verdict(outcome) };
     let lost =
         |outcome| HarnessCommand::JudgedLost { step: step(), verdict: verdict(outcome), max_losses: 3 };
+    let last =
+        |outcome| HarnessCommand::Judged { subject: Subject::Final(step()), verdict: verdict(outcome) };
     let control =
         |outcome| HarnessCommand::Judged { subject: Subject::Control(step()), verdict: verdict(outcome) };
     let answer = |choice| HumanCommand::Answer { step: Some(step()), choice, note: String::new(), by: me() };
@@ -143,6 +146,10 @@ fn read(run: &Run, word: &str) -> Said {
         }),
         "lost-held" => Said::Harness(lost(Outcome::Held)),
         "lost" => Said::Harness(lost(Outcome::Broke { exit_code: 1 })),
+        "still-holds" => Said::Harness(last(Outcome::Held)),
+        "still-holds-on" => Said::Harness(on_tree(last(Outcome::Held), rest)),
+        "undone" => Said::Harness(last(Outcome::Broke { exit_code: 1 })),
+        "killed" => Said::Harness(contract(Outcome::Killed { signal: 9 })),
         "post-holds" => Said::Harness(post(Outcome::Held)),
         "post-breaks" => Said::Harness(post(Outcome::Broke { exit_code: 1 })),
         "end" => Said::Harness(HarnessCommand::End),
@@ -199,7 +206,7 @@ fn approved_story(script: &str, expected: Expect) {
 #[test]
 fn a_plan_goes_from_draft_to_done_in_order() {
     story(
-        "record; verified; request; request; approve; start 1; ended 1; holds 1; start 2; ended 2; holds 2; post-holds; end",
+        "record; verified; request; request; approve; start 1; ended 1; holds 1; start 2; ended 2; holds 2; still-holds 1; still-holds 2; post-holds; end",
         expect![[r#"
             record -> PLAN_CREATED
             verified -> PLAN_VERIFIED
@@ -212,6 +219,8 @@ fn a_plan_goes_from_draft_to_done_in_order() {
             start 2 -> TASK_STARTED
             ended 2 -> ATTEMPT_ENDED
             holds 2 -> CONTRACT_JUDGED, TASK_COMPLETED
+            still-holds 1 -> CONTRACT_JUDGED
+            still-holds 2 -> CONTRACT_JUDGED
             post-holds -> CONTRACT_JUDGED
             end -> EXECUTION_COMPLETE
             [done] next: []
@@ -284,7 +293,7 @@ fn abort_ends_the_plan_and_a_person_can_open_it_again() {
 #[test]
 fn a_skip_is_a_waiver_by_a_named_person_and_never_a_pass() {
     approved_story(
-        "start 1; ended 1; breaks 1; start 1; ended 1; breaks 1; confirm 1; skip 1; start 2; ended 2; holds 2; post-holds; end",
+        "start 1; ended 1; breaks 1; start 1; ended 1; breaks 1; confirm 1; skip 1; start 2; ended 2; holds 2; still-holds 1; still-holds 2; post-holds; end",
         expect![[r#"
             start 1 -> TASK_STARTED
             ended 1 -> ATTEMPT_ENDED
@@ -297,6 +306,8 @@ fn a_skip_is_a_waiver_by_a_named_person_and_never_a_pass() {
             start 2 -> TASK_STARTED
             ended 2 -> ATTEMPT_ENDED
             holds 2 -> CONTRACT_JUDGED, TASK_COMPLETED
+            still-holds 1 -> refused: the check of the last look at step 1 is not due
+            still-holds 2 -> CONTRACT_JUDGED
             post-holds -> CONTRACT_JUDGED
             end -> EXECUTION_COMPLETE
             [done] next: []
@@ -397,7 +408,7 @@ fn what_has_passed_stays_passed_when_the_rest_is_rewritten() {
             start 2 -> TASK_STARTED
             ended 2 -> ATTEMPT_ENDED
             holds 2 -> CONTRACT_JUDGED, TASK_COMPLETED
-            [in-progress] next: [Judge { subject: Postcondition(1) }]
+            [in-progress] next: [Judge { subject: Final(StepNumber(1)) }]
         "#]],
     );
 }
@@ -405,7 +416,7 @@ fn what_has_passed_stays_passed_when_the_rest_is_rewritten() {
 #[test]
 fn a_broken_postcondition_fails_the_plan_and_can_be_looked_at_again() {
     approved_story(
-        "start 1; ended 1; holds 1; start 2; ended 2; holds 2; end; post-breaks; end; skip 1; start 1",
+        "start 1; ended 1; holds 1; start 2; ended 2; holds 2; end; post-breaks; still-holds 1; still-holds 2; post-breaks; end; skip 1; start 1",
         expect![[r#"
             start 1 -> TASK_STARTED
             ended 1 -> ATTEMPT_ENDED
@@ -414,6 +425,9 @@ fn a_broken_postcondition_fails_the_plan_and_can_be_looked_at_again() {
             ended 2 -> ATTEMPT_ENDED
             holds 2 -> CONTRACT_JUDGED, TASK_COMPLETED
             end -> refused: steps or postconditions are still open
+            post-breaks -> refused: the check of postcondition 1 is not due
+            still-holds 1 -> CONTRACT_JUDGED
+            still-holds 2 -> CONTRACT_JUDGED
             post-breaks -> CONTRACT_JUDGED, EXECUTION_COMPLETE
             end -> refused: steps or postconditions are still open
             skip 1 -> refused: step 1 does not wait for a person
@@ -453,7 +467,7 @@ fn with_a_tree_of_its_own_the_harness_looks_first_whether_the_contract_can_fail(
             start 2 -> TASK_STARTED
             ended 2 -> ATTEMPT_ENDED
             holds-on 2 abd -> CONTRACT_JUDGED, TASK_COMPLETED
-            [in-progress] next: [Judge { subject: Postcondition(1) }]
+            [in-progress] next: [Judge { subject: Final(StepNumber(1)) }, Judge { subject: Final(StepNumber(2)) }]
         "#]],
     );
 }
@@ -490,8 +504,76 @@ fn a_pass_on_files_that_failed_before_is_flaky_and_no_lottery() {
             holds-on 1 abc -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
             confirm-because 1 -> refused: `confirm` is no answer here: choose retry, skip, abort or revise
             retry 1 -> HUMAN_ANSWERED
-            [in-progress] next: [Dispatch { step: StepNumber(1) }]
+            [in-progress] next: [Judge { subject: Contract(StepNumber(1)) }]
         "#]],
+    );
+}
+
+/// Step 2 breaks what step 1 had done: step 1 is open again, and all is looked at once more.
+#[test]
+fn what_a_later_step_undid_is_found_at_the_end() {
+    approved_story(
+        "start 1; ended 1; holds 1; start 2; ended 2; holds 2; undone 1; post-holds; start 1; ended 1; holds 1; still-holds 1; undone 2; start 2; ended 2; holds 2; undone 1",
+        expect![[r#"
+            start 1 -> TASK_STARTED
+            ended 1 -> ATTEMPT_ENDED
+            holds 1 -> CONTRACT_JUDGED, TASK_COMPLETED
+            start 2 -> TASK_STARTED
+            ended 2 -> ATTEMPT_ENDED
+            holds 2 -> CONTRACT_JUDGED, TASK_COMPLETED
+            undone 1 -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_APPLIED
+            post-holds -> refused: the check of postcondition 1 is not due
+            start 1 -> TASK_STARTED
+            ended 1 -> ATTEMPT_ENDED
+            holds 1 -> CONTRACT_JUDGED, TASK_COMPLETED
+            still-holds 1 -> CONTRACT_JUDGED
+            undone 2 -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_APPLIED
+            start 2 -> TASK_STARTED
+            ended 2 -> ATTEMPT_ENDED
+            holds 2 -> CONTRACT_JUDGED, TASK_COMPLETED
+            undone 1 -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
+            [in-progress] next: []
+        "#]],
+    );
+}
+
+/// The last step's contract held on the final tree already; the first one's is run there.
+#[test]
+fn at_the_end_everything_holds_on_one_tree() {
+    approved_story(
+        "attest; control-breaks 1; start 1; ended 1; holds-on 1 abc; control-breaks 2; start 2; ended 2; holds-on 2 abd; still-holds-on 1 abd; still-holds-on 2 abd; post-holds; end",
+        expect![[r#"
+            attest -> ISOLATION_ATTESTED
+            control-breaks 1 -> CONTRACT_JUDGED
+            start 1 -> TASK_STARTED
+            ended 1 -> ATTEMPT_ENDED
+            holds-on 1 abc -> CONTRACT_JUDGED, TASK_COMPLETED
+            control-breaks 2 -> CONTRACT_JUDGED
+            start 2 -> TASK_STARTED
+            ended 2 -> ATTEMPT_ENDED
+            holds-on 2 abd -> CONTRACT_JUDGED, TASK_COMPLETED
+            still-holds-on 1 abd -> CONTRACT_JUDGED
+            still-holds-on 2 abd -> CONTRACT_JUDGED
+            post-holds -> CONTRACT_JUDGED
+            end -> EXECUTION_COMPLETE
+            [done] next: []
+        "#]],
+    );
+}
+
+#[test]
+fn a_check_that_was_killed_is_run_again_and_the_agent_is_not() {
+    approved_story(
+        "start 1; ended 1; killed 1; killed 1; retry 1; holds 1",
+        expect![[r#"
+        start 1 -> TASK_STARTED
+        ended 1 -> ATTEMPT_ENDED
+        killed 1 -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_APPLIED
+        killed 1 -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
+        retry 1 -> HUMAN_ANSWERED
+        holds 1 -> CONTRACT_JUDGED, TASK_COMPLETED
+        [in-progress] next: [Dispatch { step: StepNumber(2) }]
+    "#]],
     );
 }
 
@@ -508,8 +590,12 @@ fn the_table_of_every_stage_and_every_command() {
         ("blocked", "record; verified; approve; start 1; ended 1; breaks 1; start 1; ended 1; breaks 1"),
         ("settled", "record; verified; approve; start 1; ended 1; holds 1; start 2; ended 2; holds 2"),
         (
+            "final",
+            "record; verified; approve; start 1; ended 1; holds 1; start 2; ended 2; holds 2; still-holds 1; still-holds 2",
+        ),
+        (
             "done",
-            "record; verified; approve; start 1; ended 1; holds 1; start 2; ended 2; holds 2; post-holds; end",
+            "record; verified; approve; start 1; ended 1; holds 1; start 2; ended 2; holds 2; still-holds 1; still-holds 2; post-holds; end",
         ),
         (
             "failed",
@@ -541,6 +627,8 @@ fn the_table_of_every_stage_and_every_command() {
         "breaks 1",
         "lost-held 1",
         "lost 1",
+        "still-holds 1",
+        "undone 1",
         "post-holds",
         "post-breaks",
         "end",
@@ -568,34 +656,36 @@ fn the_table_of_every_stage_and_every_command() {
     }
     let head: String = stages.iter().map(|(name, _)| format!("{name:<12}")).collect();
     expect![[r#"
-                        none        draft       verified    approved    running     ended       blocked     settled     done        failed
-        claim 1 words   ·           ·           ·           ·           in-progress in-progress ·           ·           ·           ·
-        stuck 1         ·           ·           ·           ·           in-progress in-progress ·           ·           ·           ·
-        finish          ·           ·           ·           ·           ·           ·           ·           ·           =           ·
-        approve         ·           ·           approved    ·           ·           ·           ·           ·           ·           ·
-        reject because  ·           ·           draft       draft       draft       draft       draft       draft       ·           draft
-        ask why         ·           ·           verified    verified    ·           ·           ·           ·           ·           ·
-        retry 1         ·           ·           ·           ·           ·           ·           in-progress ·           ·           ·
-        skip 1          ·           ·           ·           ·           ·           ·           in-progress ·           ·           ·
-        abort 1         ·           ·           ·           ·           ·           ·           failed      ·           ·           ·
-        revise 1        ·           ·           ·           ·           ·           ·           draft       ·           ·           ·
-        confirm 1       ·           ·           ·           ·           ·           ·           ·           ·           ·           ·
-        record          draft       =           =           =           =           =           =           =           =           =
-        record Other.   draft       draft       draft       draft       draft       draft       draft       draft       draft       draft
-        verified        ·           verified    ·           ·           ·           ·           ·           ·           ·           ·
-        request         ·           ·           verified    ·           ·           ·           ·           ·           ·           ·
-        policy          ·           ·           approved    ·           ·           ·           ·           ·           ·           ·
-        start 1         ·           ·           ·           in-progress ·           ·           ·           ·           ·           ·
-        ended 1         ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·
-        unstarted 1     ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·
-        interrupted 1   ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·
-        holds 1         ·           ·           ·           ·           ·           in-progress ·           ·           ·           ·
-        breaks 1        ·           ·           ·           ·           ·           in-progress ·           ·           ·           ·
-        lost-held 1     ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·
-        lost 1          ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·
-        post-holds      ·           ·           ·           ·           ·           ·           ·           in-progress ·           ·
-        post-breaks     ·           ·           ·           ·           ·           ·           ·           failed      ·           ·
-        end             ·           ·           ·           ·           ·           ·           ·           ·           ·           ·
+                        none        draft       verified    approved    running     ended       blocked     settled     final       done        failed
+        claim 1 words   ·           ·           ·           ·           in-progress in-progress ·           ·           ·           ·           ·
+        stuck 1         ·           ·           ·           ·           in-progress in-progress ·           ·           ·           ·           ·
+        finish          ·           ·           ·           ·           ·           ·           ·           ·           ·           =           ·
+        approve         ·           ·           approved    ·           ·           ·           ·           ·           ·           ·           ·
+        reject because  ·           ·           draft       draft       draft       draft       draft       draft       draft       ·           draft
+        ask why         ·           ·           verified    verified    ·           ·           ·           ·           ·           ·           ·
+        retry 1         ·           ·           ·           ·           ·           ·           in-progress ·           ·           ·           ·
+        skip 1          ·           ·           ·           ·           ·           ·           in-progress ·           ·           ·           ·
+        abort 1         ·           ·           ·           ·           ·           ·           failed      ·           ·           ·           ·
+        revise 1        ·           ·           ·           ·           ·           ·           draft       ·           ·           ·           ·
+        confirm 1       ·           ·           ·           ·           ·           ·           ·           ·           ·           ·           ·
+        record          draft       =           =           =           =           =           =           =           =           =           =
+        record Other.   draft       draft       draft       draft       draft       draft       draft       draft       draft       draft       draft
+        verified        ·           verified    ·           ·           ·           ·           ·           ·           ·           ·           ·
+        request         ·           ·           verified    ·           ·           ·           ·           ·           ·           ·           ·
+        policy          ·           ·           approved    ·           ·           ·           ·           ·           ·           ·           ·
+        start 1         ·           ·           ·           in-progress ·           ·           ·           ·           ·           ·           ·
+        ended 1         ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·           ·
+        unstarted 1     ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·           ·
+        interrupted 1   ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·           ·
+        holds 1         ·           ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·
+        breaks 1        ·           ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·
+        lost-held 1     ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·           ·
+        lost 1          ·           ·           ·           ·           in-progress ·           ·           ·           ·           ·           ·
+        still-holds 1   ·           ·           ·           ·           ·           ·           ·           in-progress ·           ·           ·
+        undone 1        ·           ·           ·           ·           ·           ·           ·           in-progress ·           ·           ·
+        post-holds      ·           ·           ·           ·           ·           ·           ·           ·           in-progress ·           ·
+        post-breaks     ·           ·           ·           ·           ·           ·           ·           ·           failed      ·           ·
+        end             ·           ·           ·           ·           ·           ·           ·           ·           ·           ·           ·
     "#]]
     .assert_eq(&format!("{:<16}{}\n{table}", "", head.trim_end()));
 }
@@ -647,6 +737,11 @@ fn scheduling_a_long_plan_is_linear() {
         tell_quietly(&mut run, &format!("start {number}; ended {number}; holds {number}"));
     }
     assert!(run.all_settled());
+    for number in 1..=3000 {
+        assert_eq!(run.to_be_final().next(), Some(StepNumber(number)));
+        tell_quietly(&mut run, &format!("still-holds {number}"));
+    }
+    assert_eq!(schedule::next(&run, &InHand::default(), 1), [schedule::Action::End]);
 }
 
 fn tell_quietly(run: &mut Run, script: &str) {

@@ -353,6 +353,11 @@ pub fn placeholder(span: Span, raw: &str) -> D {
         .hint("Put the real value in; bash reads `<` and `>` as redirections.")
 }
 
+pub fn passing(span: Span) -> D {
+    new(Code::Passing, span, "this says that something fails; a later step may well mend it")
+        .hint("All contracts are run again when the plan is done: say `**lasting:** no` if this one is not to hold then.")
+}
+
 pub fn weak_contract(span: Span, why: &str) -> D {
     new(Code::WeakContract, span, format!("this check only {why}"))
         .hint("Run what was built or test what it does; an agent can satisfy this one without the work.")

@@ -28,12 +28,13 @@ pub enum Field {
     Network,
     Hidden,
     VerifyRuns,
+    Lasting,
     Plan,
     OnFail,
 }
 
 impl Field {
-    pub const ALL: [Field; 14] = [
+    pub const ALL: [Field; 15] = [
         Field::Target,
         Field::Needs,
         Field::Subscriptions,
@@ -46,6 +47,7 @@ impl Field {
         Field::Network,
         Field::Hidden,
         Field::VerifyRuns,
+        Field::Lasting,
         Field::Plan,
         Field::OnFail,
     ];
@@ -64,6 +66,7 @@ impl Field {
             Field::Network => "network",
             Field::Hidden => "hidden",
             Field::VerifyRuns => "verify_runs",
+            Field::Lasting => "lasting",
             Field::Plan => "plan",
             Field::OnFail => "on_fail",
         }
@@ -115,16 +118,16 @@ pub struct Free {
 pub struct Draft {
     pub step: Step,
     pub open: Open,
-    seen: u16,
+    seen: u32,
     /// Fields somebody tried to write: said already, so not missing as well.
-    tried: u16,
+    tried: u32,
     warned_text: bool,
 }
 
 impl Draft {
     pub fn new(heading: StepHeading, section: Span, sink: &mut Sink) -> Self {
         let (needs, seen) = match heading.needs {
-            Some(needs) => (Needs::Steps(needs), 1 << Field::Needs as u16),
+            Some(needs) => (Needs::Steps(needs), 1 << Field::Needs as u32),
             None => (Needs::Before, 0),
         };
         if let Some(span) = heading.unread_needs {
@@ -149,6 +152,7 @@ impl Draft {
             network: None,
             hidden: None,
             verify_runs: None,
+            lasting: None,
             plan: None,
             on_fail: None,
         };
@@ -156,13 +160,13 @@ impl Draft {
     }
 
     fn has_seen(&self, field: Field) -> bool {
-        self.seen & (1 << field as u16) != 0
+        self.seen & (1 << field as u32) != 0
     }
 
     /// A field was meant here and could not be read; what belongs to it goes nowhere.
     pub fn refuse(&mut self, text: &str, field: Option<Field>, sink: &mut Sink) {
         self.close(text, sink);
-        self.tried |= field.map_or(0, |field| 1 << field as u16);
+        self.tried |= field.map_or(0, |field| 1 << field as u32);
         self.open = Open::Refused;
     }
 
@@ -190,7 +194,7 @@ impl Draft {
             self.open = Open::Refused;
             return;
         }
-        self.seen |= 1 << field as u16;
+        self.seen |= 1 << field as u32;
         match field {
             Field::Task => {
                 let mut free = Free { start: Some(name.start), ..Free::default() };
@@ -214,6 +218,7 @@ impl Draft {
             | Field::Network
             | Field::Hidden
             | Field::VerifyRuns
+            | Field::Lasting
             | Field::Plan
             | Field::OnFail => {
                 let (shown, span) = single(text, value, hidden);
@@ -282,6 +287,9 @@ impl Draft {
             }
             Field::Hidden => {
                 values::switch(value).map(|value| self.step.hidden = Some(Spanned::new(value, span)))
+            }
+            Field::Lasting => {
+                values::switch(value).map(|value| self.step.lasting = Some(Spanned::new(value, span)))
             }
             Field::VerifyRuns => value
                 .parse::<u32>()
@@ -438,7 +446,7 @@ impl Draft {
                 let span = free.span();
                 let task = free.build(text);
                 if task.is_empty() {
-                    self.seen &= !(1 << Field::Task as u16);
+                    self.seen &= !(1 << Field::Task as u32);
                 } else {
                     self.step.task = Some(Spanned::new(task, span));
                 }
@@ -566,7 +574,7 @@ fn form(field: Field) -> &'static str {
         Field::Needs => "Write step numbers such as `1, 2`, or `none`.",
         Field::Timeout | Field::ContractTimeout => "Write a time such as `10 minutes`, `90s` or `1h 30m`.",
         Field::Network => "Write `on` or `off`.",
-        Field::Hidden => "Write `yes` or `no`.",
+        Field::Hidden | Field::Lasting => "Write `yes` or `no`.",
         Field::VerifyRuns => "Write how often the check is run, from 1 to 100.",
         Field::OnFail => "Write `retry(2), then escalate`; the words are retry(N), escalate, abort and skip.",
         Field::Subscriptions | Field::Task | Field::Precondition | Field::Contract | Field::Protect => {

@@ -34,6 +34,10 @@ pub fn check(text: &str, plan: &Plan, facts: &Facts, sink: &mut Sink) {
             any = any.or(Some(contract.span));
             one(text, contract, gate, facts, &mut reported, sink);
         }
+        let is_last = plan.steps.last().is_some_and(|last| last.number == step.number);
+        if let (Some(contract), None, false) = (&step.contract, &step.lasting, is_last) {
+            lasting(text, contract, sink);
+        }
     }
     for contract in plan.postconditions.iter().filter_map(|postcondition| postcondition.contract.as_ref()) {
         any = any.or(Some(contract.span));
@@ -78,6 +82,21 @@ fn one(
     let masked = !reads_output && look.exit_code(sink);
     if !masked && !gate && !reads_output {
         look.strength(sink);
+    }
+}
+
+/// A check that wants a program to fail, before a step that may mend it. Not one that looks for
+/// something and wants to find nothing: that lasts.
+fn lasting(text: &str, contract: &Contract, sink: &mut Sink) {
+    const SEARCHES: [&str; 9] = ["grep", "rg", "test", "[", "[[", "diff", "cmp", "find", "git"];
+    let Check::Shell(check) = &contract.check else { return };
+    let script = shell::read(&check.command);
+    let look = Look { source: &check.command, script: &script, place: Place::new(text, check) };
+    let fails = script
+        .top()
+        .find(|command| command.negated && !command.compound && !SEARCHES.contains(&look.name(command)));
+    if let Some(command) = fails {
+        sink.push(say::passing(look.span(command)));
     }
 }
 

@@ -53,6 +53,7 @@ fn provocations() -> Vec<(Code, String)> {
         (Code::NonAscii, check("cargo tеst")),
         (Code::NonAscii, change("file:src/parser.rs", "file:src/pаrser.rs")),
         (Code::HiddenHtml, change("accept tabs.", "accept tabs. <!-- or not -->")),
+        (Code::Passing, check("! cargo test")),
         (Code::Empty, "\n \n".into()),
         (
             Code::Secret,

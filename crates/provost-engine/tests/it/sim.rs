@@ -47,6 +47,8 @@ impl Dice {
 #[derive(Default)]
 struct Truth {
     done: BTreeSet<u32>,
+    /// The same, and never undone.
+    ever: BTreeSet<u32>,
     /// Every dispatch that reached an agent, in order.
     dispatched: Vec<(u32, u32)>,
     clock: u64,
@@ -86,6 +88,7 @@ impl SimWorld {
             stdout: Excerpt::default(),
             stderr: Excerpt::whole("evidence"),
             tree: None,
+            cached: false,
         }
     }
 }
@@ -130,7 +133,7 @@ impl World for SimWorld {
             Action::Dispatch { step } => self.agent(step, attempt),
             Action::Judge { subject } => {
                 let held = match subject {
-                    Subject::Contract(step) => self.truth().done.contains(&step.0),
+                    Subject::Contract(step) | Subject::Final(step) => self.truth().done.contains(&step.0),
                     Subject::Control(_) => false,
                     Subject::Precondition(_) => !self.with(|_, dice| dice.chance(10)),
                     Subject::Postcondition(_) => true,
@@ -154,11 +157,13 @@ impl SimWorld {
             truth.dispatched.push((step.0, attempt));
             let mood = dice.below(10);
             match mood {
-                0..=4 => {
+                0..=5 => {
                     truth.done.insert(step.0);
-                }
-                5 => {
-                    truth.done.insert(step.0);
+                    truth.ever.insert(step.0);
+                    // And breaks what another had done, once in a while.
+                    if mood == 4 && dice.chance(40) {
+                        truth.done.remove(&(step.0 - 1));
+                    }
                 }
                 _ => {}
             }
@@ -328,6 +333,12 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64) -> Run {
             Event::Judged { subject: Subject::Contract(step), verdict, .. } => {
                 held.insert(step.0, verdict.held());
             }
+            Event::Judged { subject: Subject::Final(step), verdict, .. } => {
+                assert!(passed.contains(&step.0), "seed {seed}: looked at last without having passed");
+                if !verdict.held() {
+                    passed.remove(&step.0);
+                }
+            }
             Event::StepStarted { step, attempt, .. } => {
                 assert!(!passed.contains(&step.0), "seed {seed}: a passed step was started again");
                 assert!(
@@ -339,7 +350,7 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64) -> Run {
             }
             Event::StepPassed { step, .. } => {
                 assert_eq!(held.get(&step.0), Some(&true), "seed {seed}: passed without a verdict");
-                assert!(truth.done.contains(&step.0), "seed {seed}: passed without the work being done");
+                assert!(truth.ever.contains(&step.0), "seed {seed}: passed without the work being done");
                 assert!(passed.insert(step.0), "seed {seed}: passed twice");
             }
             Event::RunEnded { .. } => ends += 1,
@@ -356,6 +367,8 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64) -> Run {
     }
     if run.stage == Stage::Done {
         assert!(run.all_settled() && ends >= 1, "seed {seed}: done with open steps");
+        let undone = passed.iter().find(|step| !truth.done.contains(step));
+        assert_eq!(undone, None, "seed {seed}: done, and the work of a step is not");
     }
     run
 }

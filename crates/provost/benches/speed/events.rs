@@ -23,6 +23,7 @@ pub fn decision(step: u32) -> [Event; 3] {
         stdout: Excerpt::default(),
         stderr: Excerpt::default(),
         tree: None,
+        cached: false,
     };
     [
         Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict },

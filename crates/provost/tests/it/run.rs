@@ -34,6 +34,7 @@ fn run_json_is_one_event_a_line_and_nothing_else() {
             "STEP_CLAIMED",
             "CONTRACT_JUDGED",
             "TASK_COMPLETED",
+            "CONTRACT_JUDGED",
             "EXECUTION_COMPLETE"
         ]
     );
@@ -126,6 +127,48 @@ fn preconditions_gate_and_postconditions_finish() {
     env.write("out/all", "");
     env.provost(&["answer", "post", "retry"]).exits(0);
     env.provost(&["run"]).exits(0);
+}
+
+/// Step 2 takes away what step 1 had made; it is found at the end, step 1 is done again, and then all
+/// of it holds on one tree.
+#[test]
+fn what_a_later_step_undid_is_done_again() {
+    let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; touch out/$part\n\
+                 if [ $part = 2 ] && [ ! -f out/undone ]; then rm out/1; touch out/undone; fi\n";
+    let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "retry(1), then escalate")).agent(agent);
+    env.approve();
+    let said = env.provost(&["run"]).exits(0);
+    assert!(said.out.contains("a later step undid it"), "{}", said.out);
+    assert_eq!(env.states(), "1 passed, 2 passed");
+    let log = env.provost(&["log", "--json"]).exits(0).lines();
+    let of_step_1 =
+        log.iter().filter(|event| event["event"] == "TASK_STARTED" && event["details"]["step"] == 1);
+    assert_eq!(of_step_1.count(), 2);
+    if env.has_fences() {
+        let ended = log.last().unwrap();
+        let finals: Vec<_> =
+            log.iter().filter(|event| event["details"]["subject"]["final"].is_u64()).collect();
+        let on_the_end = finals
+            .iter()
+            .filter(|judged| judged["details"]["verdict"]["tree"]["id"] == ended["details"]["tree"]);
+        assert_eq!(on_the_end.count(), 2, "{finals:#?}");
+        // The last step to pass held on that very tree; it is not run twice, and says so.
+        assert!(finals.iter().any(|judged| judged["details"]["verdict"]["cached"] == true), "{finals:#?}");
+    }
+    env.provost(&["audit"]).exits(0);
+}
+
+#[test]
+fn a_contract_that_does_not_last_is_not_looked_at_again() {
+    let text = plan(&["! test -f out/2", "test -f out/2"], "escalate").replacen(
+        "**on_fail:**",
+        "**lasting:** no\n**on_fail:**",
+        1,
+    );
+    let env = Env::new(&text).agent(HONEST);
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    assert_eq!(env.states(), "1 passed, 2 passed");
 }
 
 #[test]
