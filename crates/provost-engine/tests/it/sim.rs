@@ -156,16 +156,13 @@ impl SimWorld {
         let (mood, end, dies) = self.with(|truth, dice| {
             truth.dispatched.push((step.0, attempt));
             let mood = dice.below(10);
-            match mood {
-                0..=5 => {
-                    truth.done.insert(step.0);
-                    truth.ever.insert(step.0);
-                    // And breaks what another had done, once in a while.
-                    if mood == 4 && dice.chance(40) {
-                        truth.done.remove(&(step.0 - 1));
-                    }
+            if mood <= 5 {
+                truth.done.insert(step.0);
+                truth.ever.insert(step.0);
+                // And breaks what another had done, once in a while.
+                if mood == 4 && dice.chance(40) {
+                    truth.done.remove(&(step.0 - 1));
                 }
-                _ => {}
             }
             let end = match dice.below(8) {
                 0 => AttemptEnd::TimedOut,
