@@ -148,6 +148,8 @@ pub enum Refusal {
     NothingToAnswer { step: StepNumber },
     #[error("step {step} has not passed, so there is no verdict to run again")]
     NotPassed { step: StepNumber },
+    #[error("there is no tree to commit: it was judged in the workspace itself, or there is no repository")]
+    NoTree,
     #[error("nothing waits for a person here")]
     NothingWaits,
     #[error("`{choice}` is no answer here: choose {instead}")]

@@ -38,7 +38,11 @@ pub struct Subject {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sha256: String,
+    /// Of a commit, as git names it.
+    #[serde(default, rename = "gitCommit", skip_serializing_if = "String::is_empty")]
+    pub git_commit: String,
 }
 
 impl Statement {
@@ -54,7 +58,13 @@ impl Statement {
 
 impl Subject {
     pub fn new(name: &str, sha256: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), digest: Digest { sha256: sha256.into() } }
+        let digest = Digest { sha256: sha256.into(), git_commit: String::new() };
+        Self { name: name.to_owned(), digest }
+    }
+
+    pub fn commit(id: &str) -> Self {
+        let digest = Digest { sha256: String::new(), git_commit: id.to_owned() };
+        Self { name: "commit".to_owned(), digest }
     }
 }
 

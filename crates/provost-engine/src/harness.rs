@@ -18,6 +18,7 @@ use provost_core::decide;
 use provost_core::event::{Event, Probe, Revision};
 use provost_core::law::{self, Law};
 use provost_core::plan::{Step, StepNumber};
+use provost_core::proof::Statement;
 use provost_core::redact::{self, Redactor};
 use provost_core::run::{Run, Stage, StepState};
 use provost_core::verdict::{Isolation, Verdict};
@@ -131,6 +132,15 @@ impl Harness {
 
     pub fn log(&self) -> &dyn Log {
         &*self.log
+    }
+
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// Signs a statement with the harness's key; an envelope, as text.
+    pub fn seal(&self, statement: &Statement) -> Result<String, Error> {
+        self.prover().seal(statement)
     }
 
     pub fn redactor(&self) -> &Redactor {

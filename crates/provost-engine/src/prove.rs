@@ -99,6 +99,11 @@ impl Prover {
         Ok(Proving { key, file, next, place: self.file.clone(), witness: Witness::default(), failed: None })
     }
 
+    /// Signs a statement that is kept elsewhere.
+    pub fn seal(&self, statement: &Statement) -> Result<String, Error> {
+        Ok(line(&self.key()?.seal(statement)))
+    }
+
     /// The harness's key, made on first use.
     fn key(&self) -> Result<Key, Error> {
         let path = self.folder.join("key");

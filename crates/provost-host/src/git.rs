@@ -17,8 +17,17 @@ const HOPS: usize = 5;
 /// yet, or a way of keeping refs that this version cannot read.
 pub fn head(workspace: &Path) -> Option<String> {
     let own = git_folder(workspace)?;
-    let shared = shared_folder(&own);
-    let mut value = line(&own.join("HEAD"))?;
+    let value = line(&own.join("HEAD"))?;
+    resolve(&own, value)
+}
+
+/// The commit that a ref stands for, by its whole name.
+pub fn find(workspace: &Path, name: &str) -> Option<String> {
+    resolve(&git_folder(workspace)?, format!("ref: {name}"))
+}
+
+fn resolve(own: &Path, mut value: String) -> Option<String> {
+    let shared = shared_folder(own);
     for _ in 0..HOPS {
         let Some(name) = value.strip_prefix("ref:").map(str::trim) else { return commit_id(&value) };
         if !is_ref_name(name) {
@@ -30,6 +39,27 @@ pub fn head(workspace: &Path) -> Option<String> {
         };
     }
     None
+}
+
+/// The name and address in a user's own settings of git, as far as they are written plainly.
+pub fn identity(home: &Path) -> (Option<String>, Option<String>) {
+    let (mut name, mut email, mut in_user) = (None, None, false);
+    let files = [home.join(".gitconfig"), home.join(".config/git/config")];
+    for text in files.iter().filter_map(|file| std::fs::read_to_string(file).ok()) {
+        for line in text.lines().map(str::trim) {
+            if line.starts_with('[') {
+                in_user = line.eq_ignore_ascii_case("[user]");
+            } else if let (true, Some((key, value))) = (in_user, line.split_once('=')) {
+                let value = Some(value.trim().trim_matches('"').to_owned()).filter(|value| !value.is_empty());
+                match key.trim().to_ascii_lowercase().as_str() {
+                    "name" => name = value,
+                    "email" => email = value,
+                    _ => {}
+                }
+            }
+        }
+    }
+    (name, email)
 }
 
 /// The nearest folder upwards from `from` that is the top of a checkout.
@@ -76,6 +106,16 @@ fn packed(path: &Path, name: &str) -> Option<String> {
 fn commit_id(text: &str) -> Option<String> {
     let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     (hex && matches!(text.len(), 40 | 64)).then(|| text.to_ascii_lowercase())
+}
+
+/// What provost may write: a branch, or notes, of a name that git would take.
+pub fn is_branch_or_note(name: &str) -> bool {
+    let own = name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("refs/notes/"));
+    let plain = |part: &str| {
+        let bytes = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte));
+        bytes && !part.starts_with(['.', '-']) && !part.ends_with('.') && !part.ends_with(".lock")
+    };
+    own.is_some_and(|own| own.split('/').all(|part| !part.is_empty() && plain(part) && !part.contains("..")))
 }
 
 fn is_ref_name(name: &str) -> bool {

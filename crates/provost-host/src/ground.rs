@@ -275,6 +275,12 @@ fn sweep(scratch: &Path) {
     }
 }
 
+/// The harness's trees of a workspace, and the one that was approved, without any agent or check.
+pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Base), Error> {
+    let approved = Approved::make(estate, approval)?;
+    Ok((approved.trees, approved.base))
+}
+
 impl Approved {
     fn make(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<Self, Error> {
         let key = Hash::of(estate.workspace.as_os_str().as_encoded_bytes()).to_string();

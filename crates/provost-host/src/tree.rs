@@ -37,6 +37,7 @@ use tempfile::TempDir;
 mod assemble;
 mod beneath;
 mod checkout;
+mod commit;
 mod index;
 mod keep;
 mod mirror;
@@ -46,6 +47,7 @@ mod takeover;
 mod touches;
 
 pub use assemble::Assembled;
+pub use commit::{Authored, Committed};
 pub use keep::{Keep, sweep};
 pub use touches::Touches;
 
@@ -219,6 +221,8 @@ pub enum Error {
     Glob { glob: String, why: String },
     #[error("the kept tree {id} is damaged; it was put aside")]
     Damaged { id: String },
+    #[error("{name} stands for {} by now", .now.as_deref().unwrap_or("nothing"))]
+    Moved { name: String, now: Option<String> },
     #[error("the layer was not made for tree {id}")]
     OtherBase { id: String },
     #[error("the workspace is too large to be copied: {path} is where it was given up")]

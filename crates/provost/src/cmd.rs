@@ -10,6 +10,7 @@ mod answer;
 mod approve;
 mod ask;
 mod audit;
+mod commit;
 mod demo;
 mod diff;
 mod doctor;
@@ -63,6 +64,7 @@ enum Command {
     Log(log::Args),
     Audit(audit::Args),
     Recheck(recheck::Args),
+    Commit(commit::Args),
     Doctor(doctor::Args),
     #[command(hide = true)]
     ScriptedAgent(scripted_agent::Args),
@@ -71,6 +73,7 @@ enum Command {
 pub fn obey(cli: Cli) -> Answer {
     let global = &cli.global;
     match cli.command {
+        Command::Commit(args) => commit::obey(global, args),
         Command::Demo(args) => demo::obey(global, args),
         Command::Verify(args) => verify::obey(global, args),
         Command::Show(args) => show::obey(global, args),

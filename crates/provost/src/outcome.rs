@@ -49,7 +49,7 @@ pub fn conclude(answer: Answer) -> ExitCode {
 }
 
 fn code(failure: &Failure) -> u8 {
-    use provost_engine::{GroundError, PlanFileError, StoreError};
+    use provost_engine::{GroundError, PlanFileError, StoreError, TreeError};
     match failure {
         Failure::Usage { .. } => USAGE,
         // The reader went away; there is nobody left to tell.
@@ -58,7 +58,9 @@ fn code(failure: &Failure) -> u8 {
         Failure::Engine(error) => match error {
             Error::Refused(_)
             | Error::InsideAttempt { .. }
-            | Error::Ground(GroundError::Unattested { .. }) => REFUSED,
+            | Error::Ground(GroundError::Unattested { .. } | GroundError::Trees(TreeError::Moved { .. })) => {
+                REFUSED
+            }
             Error::Diagnosed { .. } | Error::NoAgent { .. } => DIAGNOSTICS,
             Error::NoSuchPolicy { .. }
             | Error::Config(_)
@@ -84,7 +86,7 @@ fn code(failure: &Failure) -> u8 {
 /// A sentence that names the next command.
 fn hint(failure: &Failure) -> Option<String> {
     use provost_core::command::Refusal;
-    use provost_engine::GroundError;
+    use provost_engine::{GroundError, TreeError};
     let text = match failure {
         Failure::Usage { hint, .. } => return hint.clone(),
         Failure::Io { .. } => return None,
@@ -98,6 +100,9 @@ fn hint(failure: &Failure) -> Option<String> {
             Error::InsideAttempt { .. } => "Only a person outside of any attempt may decide this.",
             Error::Ground(GroundError::Unattested { .. }) => {
                 "`provost doctor` says what is missing and how to get it; `isolation = \"auto\"` takes what there is."
+            }
+            Error::Ground(GroundError::Trees(TreeError::Moved { .. })) => {
+                "Nothing was changed. Name another branch with --branch."
             }
             Error::Ground(GroundError::Trees(_)) => {
                 "`isolation = \"in-place\"` under [verify] in provost.toml runs checks in the workspace itself."

@@ -114,6 +114,11 @@ impl<'a> Mirror<'a> {
         Ok(())
     }
 
+    /// How many digits the ids of this repository have.
+    pub fn id_length(&self) -> usize {
+        self.commit.len()
+    }
+
     fn is_here(&self) -> bool {
         self.marker().exists()
     }
@@ -201,12 +206,12 @@ impl<'a> Mirror<'a> {
         Ok(Listed { kind, id: id.ok_or_else(odd)?, path: &line[tab + 1..] })
     }
 
-    fn git(&self, args: &[&str], stdin: &[u8], more: &[(OsString, OsString)]) -> Result<Vec<u8>, Error> {
+    pub fn git(&self, args: &[&str], stdin: &[u8], more: &[(OsString, OsString)]) -> Result<Vec<u8>, Error> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         self.answered(&args, stdin, more)
     }
 
-    fn git_path(
+    pub fn git_path(
         &self,
         args: &[&str],
         path: &Path,
@@ -453,7 +458,7 @@ fn path(workspace: &Path) -> OsString {
 /// Where the repository of a checkout keeps its objects. `.git` may be a file that names a folder, and
 /// that folder may share its objects with others. Wherever an agent makes this lead, only objects
 /// that are what their names say are of any use.
-fn objects(workspace: &Path) -> Option<PathBuf> {
+pub fn objects(workspace: &Path) -> Option<PathBuf> {
     let git = workspace.join(".git");
     let own = if git.is_dir() {
         git
@@ -495,7 +500,7 @@ fn quoted(path: &Path) -> OsString {
 }
 
 /// Names that git itself would not check out, and that a hand-made tree can hold.
-fn is_harmless(path: &[u8]) -> bool {
+pub fn is_harmless(path: &[u8]) -> bool {
     !path.is_empty()
         && path
             .split(|byte| *byte == b'/')

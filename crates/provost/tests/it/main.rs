@@ -4,6 +4,7 @@ mod env;
 
 mod bad_input;
 mod cheating;
+mod commit;
 mod demo;
 mod follow;
 mod gate;

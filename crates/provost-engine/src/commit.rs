@@ -1,0 +1,125 @@
+//! Exactly the tree that was judged, as a commit: for plans that are done.
+
+use std::path::{Path, PathBuf};
+
+use provost_core::command::Refusal;
+use provost_core::proof::{Statement, Subject};
+use provost_core::run::{Run, Stage};
+use provost_host::git;
+use provost_host::ground::{self, Approval, Estate};
+use provost_host::tree::{Authored, Committed, Error as TreeError};
+use serde_json::json;
+
+use crate::Error;
+use crate::harness::Harness;
+
+/// Where notes about commits are kept.
+pub const NOTES: &str = "refs/notes/provost";
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Without `refs/heads/`.
+    pub branch: String,
+    pub message: Option<String>,
+    /// Leave the signed statement beside the commit.
+    pub note: bool,
+    pub by: String,
+    pub home: Option<PathBuf>,
+}
+
+/// What was made.
+#[derive(Clone, Debug)]
+pub struct Made {
+    pub commit: String,
+    /// The tree as git names it, and as the log does.
+    pub git_tree: String,
+    pub tree: String,
+    pub parent: String,
+}
+
+/// Commits the tree that all contracts held on, on top of the base that was approved.
+pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
+    let run = harness.run()?;
+    if run.stage != Stage::Done {
+        return Err(
+            Refusal::WrongStage { stage: run.stage.word(), wanted: "committing", needed: "done" }.into()
+        );
+    }
+    let (Some(tree), Some(parent)) = (run.tree.clone(), run.binding.base.clone()) else {
+        return Err(Refusal::NoTree.into());
+    };
+    let name = format!("refs/heads/{}", wanted.branch);
+    let estate = Estate { workspace: &harness.place().workspace, state: harness.state(), read_only: &[] };
+    let approval = Approval {
+        revision: &run.revision.0,
+        commit: Some(&parent),
+        files: &run.binding.files,
+        touches: &[],
+        caches: &harness.config().verify.caches,
+    };
+    let (trees, approved) = ground::trees(&estate, &approval)?;
+    let kept = trees.kept(&tree, approval.caches).map_err(ground::Error::from)?;
+    let judged = kept.ok_or_else(|| ground::Error::from(TreeError::Damaged { id: tree.clone() }))?;
+    let (user, email) = wanted.home.as_deref().map(git::identity).unwrap_or_default();
+    let message = wanted.message.clone().unwrap_or_else(|| usual_message(harness, &run, &tree));
+    let by = Authored {
+        name: user.as_deref().unwrap_or(&wanted.by),
+        email: email.as_deref().unwrap_or_default(),
+        message: &message,
+    };
+    let failed = ground::Error::from;
+    // A branch may be made, or moved on from the base; nobody's work is lost to it.
+    let there = git::find(&harness.place().workspace, &name);
+    if there.as_ref().is_some_and(|there| *there != parent) {
+        return Err(failed(TreeError::Moved { name, now: there }).into());
+    }
+    let Committed { commit, tree: git_tree } =
+        trees.commit(&parent, &approved, &judged, &by).map_err(failed)?;
+    trees.hand_over(&commit, &name, there.as_deref()).map_err(failed)?;
+    let made = Made { commit, git_tree, tree, parent };
+    if wanted.note {
+        let statement = harness.seal(&statement(harness, &run, &made))?;
+        let (now, before) = trees.note(&made.commit, NOTES, &statement).map_err(failed)?;
+        trees.hand_over(&now, NOTES, before.as_deref()).map_err(failed)?;
+    }
+    Ok(made)
+}
+
+fn usual_message(harness: &Harness, run: &Run, tree: &str) -> String {
+    let approver = run.approved_by.as_ref().map(ToString::to_string).unwrap_or_default();
+    format!(
+        "{}\n\nProvost-Plan: {}\nProvost-Revision: {}\nProvost-Tree: {tree}\nApproved-by: {approver}\n",
+        run.plan.title,
+        harness.id(),
+        run.revision,
+    )
+}
+
+/// The commit, the tree that was judged, and where in the log it says so.
+fn statement(harness: &Harness, run: &Run, made: &Made) -> Statement {
+    let head = harness.log().head(harness.id()).ok();
+    let subjects = vec![Subject::commit(&made.commit), Subject::new("tree", made.tree.clone())];
+    Statement::new(
+        subjects,
+        json!({
+            "plan": harness.id(),
+            "title": run.plan.title,
+            "revision": run.revision,
+            "base": made.parent,
+            "gitTree": made.git_tree,
+            "approver": run.approved_by.as_ref().map(ToString::to_string),
+            "stage": run.stage.word(),
+            "summary": run.summary(),
+            "log": head.map(|head| json!({ "seq": head.seq, "hash": head.hash.to_string() })),
+        }),
+    )
+}
+
+/// The branch a plan is committed to, where nobody says another.
+pub fn usual_branch(plan: &Path) -> String {
+    let stem = plan.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let slug: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let slug = slug.strip_prefix("plan-").unwrap_or(&slug).trim_matches('-');
+    format!("provost/{}", if slug.is_empty() { "plan" } else { slug })
+}

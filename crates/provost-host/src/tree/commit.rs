@@ -1,0 +1,268 @@
+//! Exactly the tree that was judged, as a commit of the user's repository.
+//!
+//! The commit is made in the mirror, from the tree the harness kept: the approved commit's tree with
+//! the files that were taken over, and nothing else. It is handed over as a pack and a ref, written as
+//! files: git is not run in the user's repository, and its HEAD, index, hooks and configuration are not
+//! looked at.
+//!
+//! **Invariant:** a ref is made or moved from the value that was read, under its lock, or not at all.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::checkout::lossy;
+use super::index::{Index, Kind, Leaf};
+use super::keep::Lock;
+use super::mirror::{self, Mirror};
+use super::{Base, Error, Trees};
+use crate::git;
+
+/// Who commits, and what they say.
+#[derive(Clone, Debug)]
+pub struct Authored<'a> {
+    pub name: &'a str,
+    pub email: &'a str,
+    pub message: &'a str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    pub commit: String,
+    /// The tree as git names it.
+    pub tree: String,
+}
+
+impl Trees {
+    /// Makes a commit on top of `parent`, the commit `approved` was made of, whose tree is `judged`.
+    pub fn commit(
+        &self,
+        parent: &str,
+        approved: &Base,
+        judged: &Base,
+        by: &Authored<'_>,
+    ) -> Result<Committed, Error> {
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, parent)?;
+        mirror.borrow()?;
+        let index = tempfile::tempdir_in(self.folder.join("building"))
+            .map_err(|error| Error::io("make a folder in", &self.folder, error))?;
+        let with_index = [("GIT_INDEX_FILE".into(), OsString::from(index.path().join("index")))];
+        mirror.git(&["read-tree", parent], b"", &with_index)?;
+        let changes = changes(approved, judged)?;
+        let listed = self.listed(&mirror, judged, &changes)?;
+        mirror.git(&["update-index", "-z", "--index-info"], &listed, &with_index)?;
+        let tree = word(&mirror.git(&["write-tree"], b"", &with_index)?);
+        let who = [
+            ("GIT_AUTHOR_NAME", by.name),
+            ("GIT_AUTHOR_EMAIL", by.email),
+            ("GIT_COMMITTER_NAME", by.name),
+            ("GIT_COMMITTER_EMAIL", by.email),
+        ]
+        .map(|(name, value)| (name.into(), value.into()));
+        let commit = mirror.git(&["commit-tree", &tree, "-p", parent], by.message.as_bytes(), &who)?;
+        Ok(Committed { commit: word(&commit), tree })
+    }
+
+    /// What `update-index` reads: mode, object and path of everything that changed.
+    fn listed(&self, mirror: &Mirror<'_>, judged: &Base, changes: &[Change]) -> Result<Vec<u8>, Error> {
+        let mut objects = written_at_once(mirror, judged, changes)?;
+        let mut listed = Vec::new();
+        for (path, leaf) in changes {
+            let (mode, object) = match leaf {
+                None => ("0", "0".repeat(mirror.id_length())),
+                Some(Leaf { kind: Kind::Link, .. }) => {
+                    let link = judged.path.join(OsStr::from_bytes(path));
+                    let target = fs::read_link(&link).map_err(|error| Error::io("read", &link, error))?;
+                    let target = target.as_os_str().as_bytes();
+                    ("120000", word(&mirror.git(&["hash-object", "-w", "--stdin"], target, &[])?))
+                }
+                Some(leaf) => {
+                    let mode = if leaf.kind == Kind::Program { "100755" } else { "100644" };
+                    (mode, written(mirror, judged, path, &mut objects)?)
+                }
+            };
+            listed.extend_from_slice(format!("{mode} {object}\t").as_bytes());
+            listed.extend_from_slice(path);
+            listed.push(0);
+        }
+        Ok(listed)
+    }
+
+    /// Says something about a commit beside it, in the notes that are there already.
+    pub fn note(&self, commit: &str, notes: &str, text: &str) -> Result<(String, Option<String>), Error> {
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+        let before = git::find(&self.workspace, notes);
+        if let Some(before) = &before {
+            Mirror::open(&self.folder, &self.workspace, before)?.borrow()?;
+            mirror.git(&["update-ref", notes, before], b"", &[])?;
+        }
+        let who = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"].map(|name| (name.into(), "provost".into()));
+        let mail = ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"].map(|name| (name.into(), "".into()));
+        let environment = [who, mail].concat();
+        let args = ["notes", "--ref", notes, "add", "-f", "-F", "-", commit];
+        mirror.git(&args, text.as_bytes(), &environment)?;
+        let now = word(&mirror.git(&["rev-parse", notes], b"", &[])?);
+        mirror.git(&["update-ref", "-d", notes], b"", &[])?;
+        Ok((now, before))
+    }
+
+    /// Gives the user's repository a commit that the mirror has, under a name. `expected` is what the
+    /// name stood for before.
+    pub fn hand_over(&self, commit: &str, name: &str, expected: Option<&str>) -> Result<(), Error> {
+        let refused = |said: &str| Error::Git { commit: commit.to_owned(), said: said.to_owned() };
+        if !git::is_branch_or_note(name) {
+            return Err(refused(&format!("`{name}` is no name for a branch")));
+        }
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+        let objects = mirror::objects(&self.workspace).ok_or_else(|| refused("there is no repository"))?;
+        let repository = objects.parent().unwrap_or(&objects).to_owned();
+        if repository.join("reftable").exists() {
+            return Err(refused("this repository keeps its refs in a reftable, which provost cannot write"));
+        }
+        self.pack(&mirror, commit, &objects)?;
+        move_ref(&self.workspace, &repository, name, commit, expected)
+    }
+
+    /// The objects the user's repository does not have, as one pack in its folder.
+    fn pack(&self, mirror: &Mirror<'_>, commit: &str, objects: &Path) -> Result<(), Error> {
+        let packs = objects.join("pack");
+        let is_folder = fs::symlink_metadata(&packs).is_ok_and(|found| found.is_dir());
+        if !is_folder {
+            fs::create_dir(&packs).map_err(|error| Error::io("make", &packs, error))?;
+        }
+        // Parents are the user's own; this one commit and its tree are ours to bring.
+        let list = mirror.git(
+            &["rev-list", "--objects", "--no-object-names", "--no-walk", commit, "--"],
+            b"",
+            &[],
+        )?;
+        let room = tempfile::tempdir_in(self.folder.join("building"))
+            .map_err(|error| Error::io("make a folder in", &self.folder, error))?;
+        let name = mirror.git_path(&["pack-objects", "--quiet"], &room.path().join("pack"), &list, &[])?;
+        let name = word(&name);
+        // The index last: without it a pack is not looked at.
+        for extension in ["pack", "idx"] {
+            let file = format!("pack-{name}.{extension}");
+            let (from, to) = (room.path().join(&file), packs.join(&file));
+            put(&from, &packs, &to).map_err(|error| Error::io("write", &to, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// The objects of all files whose names fit on a line, in the order of the changes.
+fn written_at_once(
+    mirror: &Mirror<'_>,
+    judged: &Base,
+    changes: &[Change],
+) -> Result<std::vec::IntoIter<String>, Error> {
+    let mut names = Vec::new();
+    let of_files = changes.iter().filter(|(path, leaf)| {
+        leaf.is_some_and(|leaf| leaf.kind.is_file()) && fits_on_a_line(&judged.path, path)
+    });
+    for (path, _) in of_files {
+        names.extend_from_slice(judged.path.join(OsStr::from_bytes(path)).as_os_str().as_bytes());
+        names.push(b'\n');
+    }
+    let objects = mirror.git(&["hash-object", "-w", "--no-filters", "--stdin-paths"], &names, &[])?;
+    let objects: Vec<String> = lossy(&objects).lines().map(str::to_owned).collect();
+    Ok(objects.into_iter())
+}
+
+fn written(
+    mirror: &Mirror<'_>,
+    judged: &Base,
+    path: &[u8],
+    objects: &mut std::vec::IntoIter<String>,
+) -> Result<String, Error> {
+    if fits_on_a_line(&judged.path, path) {
+        return Ok(objects.next().unwrap_or_default());
+    }
+    let file = judged.path.join(OsStr::from_bytes(path));
+    Ok(word(&mirror.git_path(&["hash-object", "-w", "--no-filters"], &file, b"", &[])?))
+}
+
+fn fits_on_a_line(folder: &Path, path: &[u8]) -> bool {
+    // Git reads a quoted name where one begins with a quote; ours begin with a slash.
+    !path.contains(&b'\n') && !folder.as_os_str().as_bytes().contains(&b'\n')
+}
+
+/// Copies a file to its place in one step.
+fn put(from: &Path, folder: &Path, to: &Path) -> io::Result<()> {
+    let mut coming = tempfile::Builder::new().prefix("tmp_pack_").tempfile_in(folder)?;
+    io::copy(&mut fs::File::open(from)?, coming.as_file_mut())?;
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o444);
+    coming.as_file().set_permissions(readable)?;
+    coming.as_file().sync_all()?;
+    coming.persist(to).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Git's own way: whoever has the lock file may move the ref.
+fn move_ref(
+    workspace: &Path,
+    repository: &Path,
+    name: &str,
+    commit: &str,
+    expected: Option<&str>,
+) -> Result<(), Error> {
+    let path = repository.join(name);
+    let moved = || Error::Moved { name: name.to_owned(), now: git::find(workspace, name) };
+    let lock = PathBuf::from(format!("{}.lock", path.display()));
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, error))?;
+    }
+    let mut file = match fs::OpenOptions::new().write(true).create_new(true).open(&lock) {
+        Ok(file) => file,
+        Err(error) => return Err(Error::io("lock", &lock, error)),
+    };
+    let write = || -> Result<(), Error> {
+        if git::find(workspace, name).as_deref() != expected {
+            return Err(moved());
+        }
+        let written = writeln!(file, "{commit}").and_then(|()| file.sync_all());
+        written.map_err(|error| Error::io("write", &lock, error))?;
+        fs::rename(&lock, &path).map_err(|error| Error::io("rename to", &path, error))
+    };
+    let written = { write }();
+    if written.is_err() {
+        let _ = fs::remove_file(&lock);
+    }
+    written
+}
+
+/// A path and what is there now; nothing, where it is gone.
+type Change = (Vec<u8>, Option<Leaf>);
+
+fn changes(old: &Base, new: &Base) -> Result<Vec<Change>, Error> {
+    let failed = |error: io::Error| Error::io("read the list of", &new.path, error);
+    let (before, after) = (leaves(&old.index).map_err(failed)?, leaves(&new.index).map_err(failed)?);
+    let gone = before.keys().filter(|path| !after.contains_key(*path)).map(|path| (path.clone(), None));
+    let come = after.iter().filter(|(path, leaf)| before.get(*path) != Some(leaf));
+    let changes: Vec<Change> = gone.chain(come.map(|(path, leaf)| (path.clone(), Some(*leaf)))).collect();
+    match changes.iter().find(|(path, _)| !mirror::is_harmless(path)) {
+        Some((path, _)) => Err(Error::NotInside { path: lossy(path) }),
+        None => Ok(changes),
+    }
+}
+
+fn leaves(index: &Index) -> io::Result<std::collections::BTreeMap<Vec<u8>, Leaf>> {
+    let mut leaves = std::collections::BTreeMap::new();
+    index.walk(b"", index.root(), &mut |path, entry| {
+        if entry.kind != Kind::Folder {
+            let leaf = Leaf { kind: entry.kind, digest: entry.digest, size: entry.size };
+            leaves.insert(path.to_vec(), leaf);
+        }
+        Ok(())
+    })?;
+    Ok(leaves)
+}
+
+fn word(bytes: &[u8]) -> String {
+    lossy(bytes.trim_ascii())
+}
