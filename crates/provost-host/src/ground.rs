@@ -221,9 +221,15 @@ impl Ground {
         base: &Base,
         layer: &Layer,
     ) -> Result<Verdict, Interrupted> {
-        let deleted: Vec<PathBuf> = layer.deleted_paths().map(Path::to_owned).collect();
+        let gone = base.gone.iter().map(PathBuf::as_path);
+        let deleted: Vec<PathBuf> = layer.deleted_paths().chain(gone).map(Path::to_owned).collect();
         let fence = CheckFence {
-            tree: CheckTree::Overlay { lower: &base.path, layer: &layer.path, deleted: &deleted },
+            tree: CheckTree::Overlay {
+                lower: &base.path,
+                over: base.over.as_deref(),
+                layer: &layer.path,
+                deleted: &deleted,
+            },
             at: &self.workspace,
             size: USUAL_SIZE,
             network: if case.network { Network::On } else { Network::Off },

@@ -54,7 +54,9 @@ pub enum CheckTree<'a> {
     Overlay {
         /// The kept base. Nobody may change it while the check runs.
         lower: &'a Path,
-        /// Only what was taken over from the agent; it covers the base, file by file.
+        /// What steps before changed; it covers the base, file by file.
+        over: Option<&'a Path>,
+        /// Only what was taken over from the agent; it covers both.
         layer: &'a Path,
         /// What is to vanish from the base, relative to it.
         deleted: &'a [PathBuf],

@@ -8,7 +8,8 @@
 //! lock                  whoever builds or sweeps holds it
 //! mirror-sha1.git       the only repository in which git is run; see `mirror`
 //! requests/<digest>     which base was made for which request
-//! bases/<id>/tree       the files; nobody writes them again
+//! bases/<id>/tree       the files; nobody writes them again. Of a base on top of another only those
+//!                       that differ, with the other's id in `on` and what is gone from it in `gone`
 //! bases/<id>/index      what they are; see `index`
 //! bases/<id>/used       last use (its time), and the boot since which the files are known to be whole
 //! building/, layers/    under way
@@ -34,6 +35,7 @@ use provost_core::event::NamedFile;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
+mod advance;
 mod assemble;
 mod beneath;
 mod checkout;
@@ -68,14 +70,48 @@ pub struct Trees {
 pub struct Base {
     /// The digest of the tree: paths, modes and content. The same everywhere.
     pub id: String,
-    /// Its files. Whoever writes here forges every verdict after.
+    /// Its files, less what is otherwise in `over` and `gone`. Whoever writes here forges every verdict
+    /// after.
     pub path: PathBuf,
+    /// What passed steps changed since, file by file.
+    pub over: Option<PathBuf>,
+    /// What they took away from `path`: files, links, whole folders.
+    pub gone: Vec<PathBuf>,
     /// What the approved tree has and this one does not, and why.
     pub left_out: Vec<Refused>,
     caches: Vec<Vec<u8>>,
     index: Arc<Index>,
-    // Declared for its lock: a base in use is not swept.
+    // Declared for its locks: a base in use is not swept, nor what it stands on.
     _hold: Arc<keep::Held>,
+    under: Option<Box<Base>>,
+}
+
+impl Base {
+    /// Where the content of one of its files lies.
+    pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
+        let over = self.over.as_ref().map(|over| over.join(path.as_ref()));
+        match over.filter(|over| over.symlink_metadata().is_ok_and(|found| !found.is_dir())) {
+            Some(over) => over,
+            None => self.path.join(path.as_ref()),
+        }
+    }
+
+    /// Every file and link, relative to the tree.
+    pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut files = Vec::new();
+        let walked = self.index.walk(b"", self.index.root(), &mut |path, entry| {
+            if entry.kind != index::Kind::Folder {
+                files.push(PathBuf::from(OsStr::from_bytes(path)));
+            }
+            Ok(())
+        });
+        walked.map(|()| files).map_err(|error| Error::io("list", &self.path, error))
+    }
+
+    /// The base that was written out whole, and on which this one stands.
+    fn ground(&self) -> &Base {
+        self.under.as_deref().unwrap_or(self)
+    }
 }
 
 /// What a workspace has otherwise than the base, inside `touches`. Its folder goes with it.
@@ -316,8 +352,9 @@ impl Trees {
         self.held(id, &cache_paths(caches)?, Vec::new())
     }
 
-    /// A base on top of another: what a passed step left becomes part of the next step's base. The
-    /// files that stay are shared with the old base, which nobody writes either.
+    /// A base on top of another: what a passed step left becomes part of the next step's base. Only
+    /// what differs from the tree that was approved is written, so it costs what was changed and does
+    /// not grow with the tree.
     pub fn advance(&self, base: &Base, layer: &Layer) -> Result<Base, Error> {
         layer.must_fit(base)?;
         if layer.is_empty() {
@@ -330,16 +367,14 @@ impl Trees {
         let room = self.room()?;
         let sealed = layer.sealed_on(base)?;
         let list = Index::in_memory(sealed.clone()).map_err(|error| Error::io("list", &base.path, error))?;
-        let mut checkout = Checkout::begin(room.path().join("tree"), Draft::default())?;
-        let taken: std::collections::HashSet<&[u8]> =
-            layer.taken.iter().map(|(path, _)| path.as_slice()).collect();
-        checkout::fill(&mut checkout, &list, &base.path, &mut |checkout, path, kind| match taken
-            .contains(path)
-        {
-            true => checkout.copy(path, &layer.path.join(OsStr::from_bytes(path)), kind).map(|_| ()),
-            false => checkout.share(path, &base.path, kind),
-        })?;
-        checkout.finish()?;
+        advance::write(&room.path().join("tree"), &list, base, layer)?;
+        let gone = advance::gone(&list, base, layer)?;
+        let write = |name: &str, bytes: &[u8]| {
+            let path = room.path().join(name);
+            fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
+        };
+        write("on", base.ground().id.as_bytes())?;
+        write("gone", &gone)?;
         let id = self.settle(room, &sealed)?;
         self.held(&id, &base.caches, base.left_out.clone())?.ok_or(Error::Damaged { id })
     }

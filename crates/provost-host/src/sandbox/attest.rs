@@ -146,7 +146,7 @@ impl<'a> Site<'a> {
     fn behind_check(&self, offer: &Offer, args: &[OsString]) -> Result<Wrapped, Unavailable> {
         let [base, layer] = ["base", "layer"].map(|name| self.folder.path().join(name));
         let tree = match offer.overlay {
-            Ok(_) => CheckTree::Overlay { lower: &base, layer: &layer, deleted: &[] },
+            Ok(_) => CheckTree::Overlay { lower: &base, over: None, layer: &layer, deleted: &[] },
             Err(_) => {
                 fs::copy(layer.join("layer"), base.join("layer"))
                     .map_err(|source| Unavailable::scratch(&base, source))?;

@@ -36,15 +36,17 @@ pub fn wrap(
     let room = fence.scratch.join("room");
     let mut outer = Arguments::default();
     let leader = match fence.tree {
-        CheckTree::Overlay { lower, layer, deleted } => {
+        CheckTree::Overlay { lower, over, layer, deleted } => {
             let (unshare, tools) = (offer.unshare()?, offer.overlay()?);
             make_room(&room)?;
             let mut gone = Vec::new();
-            deleted.iter().for_each(|path| find_gone(path, lower, layer, &mut gone));
+            let beneath: Vec<&Path> = over.into_iter().chain([lower]).collect();
+            deleted.iter().for_each(|path| find_gone(path, &beneath, layer, &mut gone));
             outer.flags(&["--user", "--map-root-user", "--mount", "--"]);
             outer.add([offer.sh().as_os_str(), OsStr::new("-c"), OsStr::new(BUILD), OsStr::new("sh")]);
             outer.add([room.as_os_str(), status.as_os_str(), OsStr::new(&fence.size.to_string())]);
-            outer.add([lower, layer, &tools.mount, &tools.mkdir, &tools.rm].map(Path::as_os_str));
+            let over = over.unwrap_or(Path::new(""));
+            outer.add([lower, layer, over, &tools.mount, &tools.mkdir, &tools.rm].map(Path::as_os_str));
             outer.flags(&[&gone.len().to_string()]);
             outer.0.extend(gone.into_iter().map(OsString::from));
             unshare
@@ -140,7 +142,9 @@ fn sights_of(hidden: &Path, fence: &CheckFence<'_>) -> Vec<(PathBuf, PathBuf)> {
 
 fn trees(tree: CheckTree<'_>) -> Vec<&Path> {
     match tree {
-        CheckTree::Overlay { lower, layer, .. } => vec![layer, lower],
+        CheckTree::Overlay { lower, over, layer, .. } => {
+            [Some(layer), over, Some(lower)].into_iter().flatten().collect()
+        }
         CheckTree::Folder(folder) => vec![folder],
     }
 }
@@ -154,13 +158,14 @@ fn make_room(room: &Path) -> Result<(), Unavailable> {
 }
 
 /// What is to be removed from base and layer as one, so that what was deleted and made again is there.
-fn find_gone(path: &Path, lower: &Path, layer: &Path, gone: &mut Vec<PathBuf>) {
+fn find_gone(path: &Path, beneath: &[&Path], layer: &Path, gone: &mut Vec<PathBuf>) {
     let kind = |tree: &Path| fs::symlink_metadata(tree.join(path)).map(|found| found.is_dir()).ok();
-    match (kind(layer), kind(lower)) {
+    match (kind(layer), beneath.iter().find_map(|tree| kind(tree))) {
         (None, Some(_)) => gone.push(path.to_path_buf()),
         (Some(true), Some(true)) => {
-            let entries = fs::read_dir(lower.join(path)).into_iter().flatten().flatten();
-            entries.for_each(|entry| find_gone(&path.join(entry.file_name()), lower, layer, gone));
+            let folders = beneath.iter().map(|tree| fs::read_dir(tree.join(path)));
+            let entries = folders.flatten().flatten().flatten();
+            entries.for_each(|entry| find_gone(&path.join(entry.file_name()), beneath, layer, gone));
         }
         // It was not there, or the layer covers it.
         _ => {}

@@ -5,15 +5,22 @@
 # the harness's own paths out of the mount table that the check can read.
 set -eu
 umask 022
-room=$1 status=$2 size=$3 lower=$4 layer=$5 mount=$6 mkdir=$7 rm=$8 deleted=$9
+room=$1 status=$2 size=$3 lower=$4 layer=$5 over=$6 mount=$7 mkdir=$8 rm=$9
 shift 9
+deleted=$1
+shift
 exec 3>"$status" 5<"$lower" 6<"$layer"
+beneath=/proc/self/fd/5
+if [ -n "$over" ]; then
+    exec 7<"$over"
+    beneath=/proc/self/fd/7:/proc/self/fd/5
+fi
 "$mount" -n -i -t tmpfs -o "size=$size,nosuid,nodev" tmpfs "$room"
 cd -- "$room"
 unset OLDPWD
 "$mkdir" upper work tree tmp home run shm
-"$mount" -n -i -t overlay -o "lowerdir=/proc/self/fd/6:/proc/self/fd/5,upperdir=upper,workdir=work,userxattr" overlay tree
-exec 5<&- 6<&-
+"$mount" -n -i -t overlay -o "lowerdir=/proc/self/fd/6:$beneath,upperdir=upper,workdir=work,userxattr" overlay tree
+exec 5<&- 6<&- 7<&-
 # The paths that are to vanish come first, as many as was said; a shell can drop the first of its
 # parameters but not the last, so they go round to the end.
 delete() {

@@ -280,7 +280,7 @@ fn overlay(sought: &Sought, offer: &Offer) -> Result<OverlayTools, Missing> {
     made.map_err(|error| failed(error.to_string()))?;
     let with = Offer { overlay: Ok(tools.clone()), ..offer.clone() };
     let fence = CheckFence {
-        tree: CheckTree::Overlay { lower: &base, layer: &layer, deleted: &["gone".into()] },
+        tree: CheckTree::Overlay { lower: &base, over: None, layer: &layer, deleted: &["gone".into()] },
         at: Path::new("/mnt/tree"),
         size: USUAL_SIZE.min(1024 * 1024),
         network: Network::Off,

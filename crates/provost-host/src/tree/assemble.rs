@@ -103,7 +103,7 @@ impl Sources<'_> {
         let name = OsStr::from_bytes(path);
         match self.taken.contains(path) {
             true => self.layer.path.join(name),
-            false => self.base.path.join(name),
+            false => self.base.file(name),
         }
     }
 }

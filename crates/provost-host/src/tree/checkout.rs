@@ -74,14 +74,14 @@ impl<'a> Checkout<'a> {
     }
 
     /// The same file as in another tree of ours, which nobody writes.
-    pub fn share(&mut self, path: &[u8], from: &Path, kind: Kind) -> Result<(), Error> {
+    pub fn share_file(&mut self, path: &[u8], source: &Path, kind: Kind) -> Result<(), Error> {
         self.make_parents(path)?;
-        let (source, name) = (from.join(OsStr::from_bytes(path)), OsStr::from_bytes(path));
-        match rustix::fs::linkat(rustix::fs::CWD, &source, &self.top, name, AtFlags::empty()) {
+        let name = OsStr::from_bytes(path);
+        match rustix::fs::linkat(rustix::fs::CWD, source, &self.top, name, AtFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(self.refused(path, Errno::EXIST)),
             // Too many links to one file, or a file system without them.
-            Err(_) => self.copy(path, &source, kind).map(|_| ()),
+            Err(_) => self.copy(path, source, kind).map(|_| ()),
         }
     }
 

@@ -74,7 +74,7 @@ impl Trees {
             let (mode, object) = match leaf {
                 None => ("0", "0".repeat(mirror.id_length())),
                 Some(Leaf { kind: Kind::Link, .. }) => {
-                    let link = judged.path.join(OsStr::from_bytes(path));
+                    let link = judged.file(OsStr::from_bytes(path));
                     let target = fs::read_link(&link).map_err(|error| Error::io("read", &link, error))?;
                     let target = target.as_os_str().as_bytes();
                     ("120000", word(&mirror.git(&["hash-object", "-w", "--stdin"], target, &[])?))
@@ -166,7 +166,7 @@ fn written_at_once(
         leaf.is_some_and(|leaf| leaf.kind.is_file()) && fits_on_a_line(&judged.path, path)
     });
     for (path, _) in of_files {
-        names.extend_from_slice(judged.path.join(OsStr::from_bytes(path)).as_os_str().as_bytes());
+        names.extend_from_slice(judged.file(OsStr::from_bytes(path)).as_os_str().as_bytes());
         names.push(b'\n');
     }
     let objects = mirror.git(&["hash-object", "-w", "--no-filters", "--stdin-paths"], &names, &[])?;
@@ -183,7 +183,7 @@ fn written(
     if fits_on_a_line(&judged.path, path) {
         return Ok(objects.next().unwrap_or_default());
     }
-    let file = judged.path.join(OsStr::from_bytes(path));
+    let file = judged.file(OsStr::from_bytes(path));
     Ok(word(&mirror.git_path(&["hash-object", "-w", "--no-filters"], &file, b"", &[])?))
 }
 

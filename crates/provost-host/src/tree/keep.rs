@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use super::advance;
 use super::beneath;
 use super::index::{Entry, Index, Kind};
 use super::{Answered, Base, Error, Refused, Trees};
@@ -114,8 +115,35 @@ impl Trees {
         };
         let mut since = String::new();
         (&hold.0).read_to_string(&mut since).map_err(|error| Error::io("read", &path, error))?;
+        let Some(under) = self.under(&place, caches)? else { return self.put_aside(&place) };
+        let read_gone = || fs::read(place.join("gone")).map(|bytes| advance::read_gone(&bytes));
+        let base = match under {
+            None => Base {
+                path: place.join("tree"),
+                over: None,
+                gone: Vec::new(),
+                under: None,
+                id: id.to_owned(),
+                left_out,
+                caches: caches.to_vec(),
+                index: Arc::new(index),
+                _hold: Arc::new(hold),
+            },
+            Some(under) => Base {
+                path: under.path.clone(),
+                over: Some(place.join("tree")),
+                gone: read_gone().map_err(|error| Error::io("read", &place, error))?,
+                under: Some(Box::new(under)),
+                id: id.to_owned(),
+                left_out,
+                caches: caches.to_vec(),
+                index: Arc::new(index),
+                _hold: Arc::new(hold),
+            },
+        };
+        let hold = &*base._hold;
         if since != boot() {
-            if !is_whole(&place.join("tree"), &index) {
+            if !advance::is_whole(&base, is_what_it_was) {
                 return self.put_aside(&place);
             }
             let noted = (&hold.0).rewind().and_then(|()| hold.0.set_len(0));
@@ -124,14 +152,16 @@ impl Trees {
                 .map_err(|error| Error::io("write", &path, error))?;
         }
         hold.0.set_modified(SystemTime::now()).map_err(|error| Error::io("write", &path, error))?;
-        Ok(Some(Base {
-            id: id.to_owned(),
-            path: place.join("tree"),
-            left_out,
-            caches: caches.to_vec(),
-            index: Arc::new(index),
-            _hold: Arc::new(hold),
-        }))
+        Ok(Some(base))
+    }
+
+    /// What a base stands on, if it stands on another; nothing at all, if that one is not there.
+    fn under(&self, place: &Path, caches: &[Vec<u8>]) -> Result<Option<Option<Base>>, Error> {
+        match fs::read_to_string(place.join("on")) {
+            Ok(id) => Ok(self.held(&id, caches, Vec::new())?.map(Some)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(None)),
+            Err(error) => Err(Error::io("read", place, error)),
+        }
     }
 
     fn put_aside(&self, place: &Path) -> Result<Option<Base>, Error> {
@@ -142,29 +172,20 @@ impl Trees {
     }
 }
 
-/// Is every file what the index says?
-fn is_whole(tree: &Path, index: &Index) -> bool {
-    let wrong = || io::Error::from(io::ErrorKind::InvalidData);
-    let mut check = |path: &[u8], entry: &Entry| {
-        let at = tree.join(OsStr::from_bytes(path));
-        let digest = match entry.kind {
-            Kind::Folder => return Ok(()),
-            Kind::Link => {
-                let target = fs::read_link(&at)?;
-                provost_core::chain::Hash::of(target.as_os_str().as_bytes())
-            }
-            Kind::File | Kind::Program => {
-                let file = File::open(&at)?;
-                let stamp = beneath::stamp(&file)?;
-                if Kind::of_file(stamp.mode) != entry.kind {
-                    return Err(wrong());
-                }
-                beneath::digest(&file)?
-            }
-        };
-        if digest == entry.digest { Ok(()) } else { Err(wrong()) }
-    };
-    index.walk(b"", index.root(), &mut check).is_ok()
+/// Is this file what the index says?
+fn is_what_it_was(at: &Path, entry: &Entry) -> io::Result<bool> {
+    Ok(match entry.kind {
+        Kind::Folder => true,
+        Kind::Link => {
+            let target = fs::read_link(at)?;
+            provost_core::chain::Hash::of(target.as_os_str().as_bytes()) == entry.digest
+        }
+        Kind::File | Kind::Program => {
+            let file = File::open(at)?;
+            let stamp = beneath::stamp(&file)?;
+            Kind::of_file(stamp.mode) == entry.kind && beneath::digest(&file)? == entry.digest
+        }
+    })
 }
 
 /// What a sweep leaves.
@@ -197,8 +218,15 @@ pub fn sweep(folder: &Path, keep: &Keep) -> Result<usize, Error> {
     let now = SystemTime::now();
     let is_old = |at: &SystemTime, most: Duration| now.duration_since(*at).is_ok_and(|age| age > most);
     let mut removed = 0;
+    let stays = |place: usize, used: &SystemTime| place < keep.bases && !is_old(used, keep.unused);
+    // What another one stands on stays with it; its own last use is never before that one's.
+    let stood_on: Vec<String> = (bases.iter().enumerate())
+        .filter(|(place, (used, _))| stays(*place, used))
+        .filter_map(|(_, (_, path))| fs::read_to_string(path.join("on")).ok())
+        .collect();
     for (place, (used, path)) in bases.iter().enumerate() {
-        if (place >= keep.bases || is_old(used, keep.unused)) && remove(folder, path)? {
+        let is_ground = stood_on.iter().any(|id| path.ends_with(id));
+        if !stays(place, used) && !is_ground && remove(folder, path)? {
             removed += 1;
         }
     }

@@ -73,7 +73,7 @@ impl Site {
     }
 
     fn overlay<'a>(&'a self, deleted: &'a [PathBuf]) -> CheckTree<'a> {
-        CheckTree::Overlay { lower: &self.base, layer: &self.layer, deleted }
+        CheckTree::Overlay { lower: &self.base, over: None, layer: &self.layer, deleted }
     }
 
     /// The usual fence of a check.
@@ -314,7 +314,7 @@ fn a_fence_that_does_not_stand_is_not_a_contract_that_broke() {
     let site = Site::new();
     let nowhere = site.root.path().join("nowhere");
     let fence = site.fence();
-    let no_base = CheckTree::Overlay { lower: &nowhere, layer: &site.layer, deleted: &[] };
+    let no_base = CheckTree::Overlay { lower: &nowhere, over: None, layer: &site.layer, deleted: &[] };
     let fences =
         [CheckFence { tree: no_base, ..fence }, CheckFence { tree: CheckTree::Folder(&nowhere), ..fence }];
     for fence in fences {

@@ -105,6 +105,24 @@ pub fn listed(folder: &Path) -> Vec<String> {
     lines
 }
 
+/// The same of a base, however it is kept.
+pub fn listed_base(base: &Base) -> Vec<String> {
+    let mut lines = Vec::new();
+    for path in base.files().unwrap() {
+        let (name, file) = (path.display(), base.file(&path));
+        let found = fs::symlink_metadata(&file).unwrap();
+        lines.push(match found.is_symlink() {
+            true => format!("{name} -> {}", fs::read_link(&file).unwrap().display()),
+            false => {
+                let mode = found.permissions().mode() & 0o777;
+                format!("{name} {mode:o} {}", String::from_utf8_lossy(&fs::read(&file).unwrap()))
+            }
+        });
+    }
+    lines.sort();
+    lines
+}
+
 fn refused(layer: &Layer) -> Vec<(&str, &Why)> {
     layer.refused.iter().map(|refused| (refused.path.as_str(), &refused.why)).collect()
 }
@@ -189,7 +207,7 @@ fn only_what_differs_inside_touches_is_taken_over() {
     let next = site.trees().advance(&base, &layer).unwrap();
     assert_eq!(next.id, layer.id);
     assert_eq!(
-        listed(&next.path),
+        listed_base(&next),
         [
             "src/changed.rs 644 new",
             "src/mode.sh 755 m",
@@ -205,7 +223,7 @@ fn only_what_differs_inside_touches_is_taken_over() {
     fs::remove_file(site.at("conftest.py")).unwrap();
     let commit = site.commit();
     assert_eq!(site.trees().base("", Some(&commit), &[], &[]).unwrap().id, layer.id);
-    assert_eq!(site.trees().kept(&layer.id, &[]).unwrap().unwrap().path, next.path);
+    assert_eq!(site.trees().kept(&layer.id, &[]).unwrap().unwrap().over, next.over);
     assert!(site.trees().kept("../../etc", &[]).unwrap().is_none());
 }
 
@@ -319,9 +337,9 @@ fn a_folder_on_the_way_that_became_something_else_is_refused() {
         (["lib/x".to_owned()].as_slice(), ["lib".to_owned()].as_slice())
     );
     let next = site.trees().advance(&base, &layer).unwrap();
-    assert_eq!(listed(&next.path), ["a/b/c 644 1", "lib/x 644 1"]);
+    assert_eq!(listed_base(&next), ["a/b/c 644 1", "lib/x 644 1"]);
     let assembled = site.trees().assemble(&base, &layer).unwrap();
-    assert_eq!(listed(&assembled.path), listed(&next.path));
+    assert_eq!(listed(&assembled.path), listed_base(&next));
     // And back: a file in the place of a folder.
     fs::remove_dir_all(site.at("lib")).unwrap();
     site.write("lib", "file");
@@ -330,7 +348,7 @@ fn a_folder_on_the_way_that_became_something_else_is_refused() {
         (back.id.as_str(), back.deleted.as_slice()),
         (base.id.as_str(), ["lib/x".to_owned()].as_slice())
     );
-    assert_eq!(listed(&site.trees().advance(&next, &back).unwrap().path), listed(&base.path));
+    assert_eq!(listed_base(&site.trees().advance(&next, &back).unwrap()), listed(&base.path));
 }
 
 #[test]
@@ -382,7 +400,7 @@ fn any_name_a_file_system_allows_is_a_name() {
     );
     assert_eq!(fs::read(layer.path.join(changed[1])).unwrap(), b"other");
     let assembled = site.trees().assemble(&base, &layer).unwrap();
-    assert_eq!(listed(&assembled.path), listed(&site.trees().advance(&base, &layer).unwrap().path));
+    assert_eq!(listed(&assembled.path), listed_base(&site.trees().advance(&base, &layer).unwrap()));
 }
 
 #[test]
@@ -546,7 +564,7 @@ fn a_worktree_for_checks_is_brought_up_to_date_whatever_a_check_did_to_it() {
     site.write("a", "2");
     let layer = site.take(&base, &["a"], &[]);
     let trees = site.trees();
-    let expected = listed(&trees.advance(&base, &layer).unwrap().path);
+    let expected = listed_base(&trees.advance(&base, &layer).unwrap());
     let first = trees.assemble(&base, &layer).unwrap();
     assert_eq!((listed(&first.path), first.written), (expected.clone(), 5));
     // While one check has it, another gets its own.
@@ -658,4 +676,65 @@ fn trees_that_lie_in_the_workspace_do_not_hold_themselves() {
     assert_eq!(listed(&base.path), ["a 644 1"]);
     let all = Touches::new(&["**"]).unwrap();
     assert!(trees.take_over(&base, &all, &Touches::default(), &Limits::default()).unwrap().is_empty());
+}
+
+/// Step after step, each on what the one before left: only what changed is written, and however a
+/// folder comes and goes, the tree is the one its index lists.
+#[test]
+fn a_base_on_a_base_on_a_base_is_the_tree_it_lists() {
+    let site =
+        Site::with(&[("keep/a", "1"), ("dir/f", "1"), ("dir/deep/g", "1"), ("lib/x", "1"), ("top", "1")]);
+    let first = site.base();
+    let trees = site.trees();
+    let mut base = first.clone();
+    type Change = fn(&Site);
+    let changes: [Change; 6] = [
+        |site| fs::remove_dir_all(site.at("dir")).unwrap(),
+        |site| site.write("dir/new", "2"),
+        |site| {
+            fs::remove_dir_all(site.at("lib")).unwrap();
+            site.write("lib", "a file now");
+        },
+        |site| site.write("dir/deep/g", "1"),
+        |site| {
+            fs::remove_file(site.at("dir/new")).unwrap();
+            fs::remove_file(site.at("lib")).unwrap();
+            site.write("lib/y", "3");
+        },
+        |site| site.write("top", "4"),
+    ];
+    for (number, change) in changes.iter().enumerate() {
+        change(&site);
+        let layer = site.take(&base, &["**"], &[]);
+        base = trees.advance(&base, &layer).unwrap();
+        fs::remove_dir_all(site.at(".git")).unwrap_or_default();
+        assert_eq!(listed_base(&base), listed(&site.workspace), "after change {number}");
+        let assembled = trees.assemble(&base, &site.take(&base, &["none"], &[])).unwrap();
+        assert_eq!(listed(&assembled.path), listed(&site.workspace), "after change {number}");
+        // What an overlay would show: the ground, what is over it, less what is gone.
+        let merged = tempfile::tempdir().unwrap();
+        let copy = |from: &Path| {
+            for line in listed(from) {
+                let name = line.split(' ').next().unwrap();
+                let to = merged.path().join(name);
+                // A file in the way of a folder, or a folder in the way of a file, is covered.
+                for above in Path::new(name).ancestors().skip(1).filter(|above| *above != Path::new("")) {
+                    let _ = fs::remove_file(merged.path().join(above));
+                }
+                let _ = fs::remove_dir_all(&to);
+                fs::create_dir_all(to.parent().unwrap()).unwrap();
+                fs::copy(from.join(name), to).unwrap();
+            }
+        };
+        copy(&base.path);
+        base.over.as_deref().into_iter().for_each(copy);
+        for path in &base.gone {
+            let path = merged.path().join(path);
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        }
+        assert_eq!(listed(merged.path()), listed(&site.workspace), "after change {number}");
+        let again = trees.kept(&base.id, &[]).unwrap().unwrap();
+        assert_eq!((&again.over, &again.gone), (&base.over, &base.gone));
+    }
+    assert_eq!(listed(&first.path).len(), 5, "the tree that was approved is as it was");
 }
