@@ -337,8 +337,8 @@ impl Trees {
             }
         }
         named::put(&self.workspace, files, &mut checkout)?;
-        let sealed = self.sealed(checkout)?;
-        let id = self.settle(room, &sealed)?;
+        let (sealed, id) = self.sealed(checkout)?;
+        let id = self.settle(room, &sealed, id)?;
         let answer = Answered { id: id.clone(), left_out };
         self.remember(&key, &answer)?;
         self.held(&id, &caches, answer.left_out)?.ok_or(Error::Damaged { id })
@@ -366,7 +366,9 @@ impl Trees {
         let _lock = Lock::take(&self.folder)?;
         let room = self.room()?;
         let sealed = layer.sealed_on(base)?;
-        let list = Index::in_memory(sealed.clone()).map_err(|error| Error::io("list", &base.path, error))?;
+        let ground = &base.ground().index;
+        let list =
+            Index::in_memory(sealed.clone(), ground).map_err(|error| Error::io("list", &base.path, error))?;
         advance::write(&room.path().join("tree"), &list, base, layer)?;
         let gone = advance::gone(&list, base, layer)?;
         let write = |name: &str, bytes: &[u8]| {
@@ -375,13 +377,15 @@ impl Trees {
         };
         write("on", base.ground().id.as_bytes())?;
         write("gone", &gone)?;
-        let id = self.settle(room, &sealed)?;
+        let id = self.settle(room, &sealed, list.id())?;
         self.held(&id, &base.caches, base.left_out.clone())?.ok_or(Error::Damaged { id })
     }
 
-    fn sealed(&self, checkout: Checkout<'_>) -> Result<Vec<u8>, Error> {
+    fn sealed(&self, checkout: Checkout<'_>) -> Result<(Vec<u8>, String), Error> {
         let path = checkout.path.clone();
-        checkout.finish()?.sealed().map_err(|error| Error::io("list", &path, error))
+        let draft = checkout.finish()?;
+        let sealed = draft.sealed().map_err(|error| Error::io("list", &path, error))?;
+        Ok((sealed, draft.id()))
     }
 
     /// A place to build in. Whatever lies there is of somebody who died: the caller has the lock.
@@ -394,15 +398,13 @@ impl Trees {
     }
 
     /// Gives a tree that is whole its name.
-    fn settle(&self, room: TempDir, sealed: &[u8]) -> Result<String, Error> {
+    fn settle(&self, room: TempDir, sealed: &[u8], id: String) -> Result<String, Error> {
         let write = |name: &str, bytes: &[u8]| {
             let path = room.path().join(name);
             fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
         };
         write("index", sealed)?;
         write("used", keep::boot().as_bytes())?;
-        let index = room.path().join("index");
-        let id = Index::open(&index).map_err(|error| Error::io("read", &index, error))?.id();
         let place = self.folder.join("bases").join(&id);
         match fs::rename(room.path(), &place) {
             // The folder has another name now; there is nothing left to remove.

@@ -56,7 +56,8 @@ impl Trees {
     /// check has that.
     pub fn assemble(&self, base: &Base, layer: &Layer) -> Result<Assembled, Error> {
         let sealed = layer.sealed_on(base)?;
-        let index = Index::in_memory(sealed).map_err(|error| Error::io("list", &base.path, error))?;
+        let index = Index::in_memory(sealed, &base.ground().index)
+            .map_err(|error| Error::io("list", &base.path, error))?;
         let taken = layer.taken.iter().map(|(path, _)| path.as_slice()).collect();
         let sources = Sources { base, layer, taken };
         let place = self.folder.join("worktree");

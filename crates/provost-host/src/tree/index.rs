@@ -3,7 +3,7 @@
 //! The digest of a folder covers the kind, the name and the digest of each entry in the order of their
 //! bytes, so the digest of the topmost one is the id of the whole tree, the same on every machine. The
 //! file that keeps it is read at the folders that are asked for and nowhere else; a tree that differs
-//! in one file is the old file with a few folders put behind it.
+//! in one file is a few folders that are thought of as behind the old file, and kept in one of their own.
 //!
 //! **Invariant:** a folder whose digest does not fit what was read is an error, never an answer.
 
@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use provost_core::chain::Hash;
 use sha2::{Digest as _, Sha256};
@@ -84,6 +85,8 @@ pub struct Leaf {
 pub struct Index {
     kept: Kept,
     root: Entry,
+    /// The index this one is behind, and how long that is.
+    before: Option<(Arc<Index>, u64)>,
 }
 
 #[derive(Debug)]
@@ -93,6 +96,13 @@ enum Kept {
 }
 
 impl Kept {
+    fn length(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => Ok(file.metadata()?.len()),
+            Self::Memory(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
     fn read(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
         match self {
             Self::File(file) => file.read_exact_at(bytes, at),
@@ -108,24 +118,35 @@ impl Kept {
 
 impl Index {
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let end = file.metadata()?.len();
-        Self::new(Kept::File(file), end)
+        Self::new(Kept::File(File::open(path)?), None)
     }
 
-    /// One that need not be kept.
-    pub fn in_memory(bytes: Vec<u8>) -> io::Result<Self> {
-        let end = bytes.len() as u64;
-        Self::new(Kept::Memory(bytes), end)
+    /// One that is behind another.
+    pub fn open_behind(path: &Path, before: &Arc<Index>) -> io::Result<Self> {
+        Self::new(Kept::File(File::open(path)?), Some(before))
     }
 
-    fn new(kept: Kept, end: u64) -> io::Result<Self> {
+    /// The same, not kept yet.
+    pub fn in_memory(bytes: Vec<u8>, before: &Arc<Index>) -> io::Result<Self> {
+        Self::new(Kept::Memory(bytes), Some(before))
+    }
+
+    fn new(kept: Kept, before: Option<&Arc<Index>>) -> io::Result<Self> {
         let mut trailer = [0; TRAILER as usize];
-        kept.read(&mut trailer, end.checked_sub(TRAILER).ok_or_else(damaged)?)?;
+        kept.read(&mut trailer, kept.length()?.checked_sub(TRAILER).ok_or_else(damaged)?)?;
         let mut bytes = Bytes(&trailer);
         let (at, size) = (bytes.number()?, bytes.number()?);
         let root = Entry { name: Vec::new(), kind: Kind::Folder, digest: bytes.digest()?, size, at };
-        Ok(Self { kept, root })
+        let before = before.map(|before| Ok::<_, io::Error>((before.clone(), before.kept.length()?)));
+        Ok(Self { kept, root, before: before.transpose()? })
+    }
+
+    fn read(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        match &self.before {
+            Some((before, length)) if at < *length => before.kept.read(bytes, at),
+            Some((_, length)) => self.kept.read(bytes, at - length),
+            None => self.kept.read(bytes, at),
+        }
     }
 
     pub fn root(&self) -> &Entry {
@@ -142,7 +163,7 @@ impl Index {
             return Err(damaged());
         }
         let mut bytes = vec![0; folder.size as usize];
-        self.kept.read(&mut bytes, folder.at)?;
+        self.read(&mut bytes, folder.at)?;
         let mut bytes = Bytes(&bytes);
         let mut entries = Vec::new();
         while !bytes.0.is_empty() {
@@ -184,14 +205,15 @@ impl Index {
         Ok(())
     }
 
-    /// Everything that is written, to be the beginning of another index.
-    fn bytes(&self) -> io::Result<Vec<u8>> {
-        match &self.kept {
-            Kept::Memory(bytes) => Ok(bytes.clone()),
-            Kept::File(file) => {
-                let mut bytes = vec![0; file.metadata()?.len() as usize];
-                file.read_exact_at(&mut bytes, 0)?;
-                Ok(bytes)
+    /// What stands behind the first index already, to be the beginning of another, and how long that
+    /// first one is.
+    fn behind(&self) -> io::Result<(Vec<u8>, u64)> {
+        match &self.before {
+            None => Ok((Vec::new(), self.kept.length()?)),
+            Some((_, length)) => {
+                let mut bytes = vec![0; self.kept.length()? as usize];
+                self.kept.read(&mut bytes, 0)?;
+                Ok((bytes, *length))
             }
         }
     }
@@ -258,17 +280,13 @@ impl<'a> Draft<'a> {
 
     /// The id this tree has.
     pub fn id(&self) -> String {
-        let mut beyond = Vec::new();
-        written(&self.root, &mut beyond).digest.to_string()
+        written(&self.root, &mut Vec::new(), 0).digest.to_string()
     }
 
-    /// The bytes of its index.
+    /// The bytes of its index: behind the first index, where it was made from a kept one.
     pub fn sealed(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = match self.kept {
-            Some(index) => index.bytes()?,
-            None => Vec::new(),
-        };
-        let root = written(&self.root, &mut bytes);
+        let (mut bytes, length) = self.kept.map_or(Ok((Vec::new(), 0)), Index::behind)?;
+        let root = written(&self.root, &mut bytes, length);
         bytes.extend(root.at.to_be_bytes());
         bytes.extend(root.size.to_be_bytes());
         bytes.extend(root.digest.0);
@@ -328,8 +346,9 @@ fn removed(here: &mut Names, path: &[&[u8]], kept: Option<&Index>) -> io::Result
     Ok(here.is_empty())
 }
 
-/// Puts the listings of this folder and of what is new beneath it behind `bytes`.
-fn written(names: &Names, bytes: &mut Vec<u8>) -> Entry {
+/// Puts the listings of this folder and of what is new beneath it behind `bytes`, which are themselves
+/// behind something of this length.
+fn written(names: &Names, bytes: &mut Vec<u8>, length: u64) -> Entry {
     let entries: Vec<Entry> = names
         .iter()
         .map(|(name, node)| match node {
@@ -337,10 +356,10 @@ fn written(names: &Names, bytes: &mut Vec<u8>) -> Entry {
                 Entry { name: name.clone(), kind: *kind, digest: *digest, size: *size, at: 0 }
             }
             Node::Kept(entry) => entry.clone(),
-            Node::Folder(names) => Entry { name: name.clone(), ..written(names, bytes) },
+            Node::Folder(names) => Entry { name: name.clone(), ..written(names, bytes, length) },
         })
         .collect();
-    let at = bytes.len() as u64;
+    let begin = bytes.len() as u64;
     for entry in &entries {
         bytes.push(entry.kind.letter());
         bytes.extend((entry.name.len() as u64).to_be_bytes());
@@ -349,8 +368,8 @@ fn written(names: &Names, bytes: &mut Vec<u8>) -> Entry {
         bytes.extend(entry.size.to_be_bytes());
         bytes.extend(entry.at.to_be_bytes());
     }
-    let size = bytes.len() as u64 - at;
-    Entry { name: Vec::new(), kind: Kind::Folder, digest: seal(&entries), size, at }
+    let size = bytes.len() as u64 - begin;
+    Entry { name: Vec::new(), kind: Kind::Folder, digest: seal(&entries), size, at: length + begin }
 }
 
 fn seal(entries: &[Entry]) -> Hash {
@@ -444,8 +463,17 @@ mod tests {
         second.set(b"a/b/d/e", leaf("new")).unwrap();
         second.remove(b"z").unwrap();
         assert_ne!(second.id(), first.id());
-        let other = tempfile::tempdir().unwrap();
-        let index = kept(&second, other.path());
+        let second_id = second.id();
+        // Behind the first one, and no longer than what is new.
+        let first_index = Arc::new(index);
+        let second = {
+            let mut again = Draft::on(&first_index).unwrap();
+            again.set(b"a/b/d/e", leaf("new")).unwrap();
+            again.remove(b"z").unwrap();
+            assert_eq!(again.id(), second_id);
+            again
+        };
+        let index = Index::in_memory(second.sealed().unwrap(), &first_index).unwrap();
         assert_eq!(index.id(), second.id());
         let mut third = Draft::on(&index).unwrap();
         third.set(b"z", leaf("z")).unwrap();

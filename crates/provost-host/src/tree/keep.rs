@@ -109,37 +109,35 @@ impl Trees {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(errno) => return Err(Error::io("lock", &path, errno)),
         }
-        let index = match Index::open(&place.join("index")) {
+        let Some(under) = self.under(&place, caches)? else { return self.put_aside(&place) };
+        let index = place.join("index");
+        let index = match &under {
+            None => Index::open(&index),
+            Some(under) => Index::open_behind(&index, &under.ground().index),
+        };
+        let index = match index {
             Ok(index) if index.id() == id => index,
             Ok(_) | Err(_) => return self.put_aside(&place),
         };
         let mut since = String::new();
         (&hold.0).read_to_string(&mut since).map_err(|error| Error::io("read", &path, error))?;
-        let Some(under) = self.under(&place, caches)? else { return self.put_aside(&place) };
-        let read_gone = || fs::read(place.join("gone")).map(|bytes| advance::read_gone(&bytes));
-        let base = match under {
-            None => Base {
-                path: place.join("tree"),
-                over: None,
-                gone: Vec::new(),
-                under: None,
-                id: id.to_owned(),
-                left_out,
-                caches: caches.to_vec(),
-                index: Arc::new(index),
-                _hold: Arc::new(hold),
-            },
-            Some(under) => Base {
-                path: under.path.clone(),
-                over: Some(place.join("tree")),
-                gone: read_gone().map_err(|error| Error::io("read", &place, error))?,
-                under: Some(Box::new(under)),
-                id: id.to_owned(),
-                left_out,
-                caches: caches.to_vec(),
-                index: Arc::new(index),
-                _hold: Arc::new(hold),
-            },
+        let (files, over, gone) = match &under {
+            None => (place.join("tree"), None, Vec::new()),
+            Some(under) => {
+                let gone = fs::read(place.join("gone")).map_err(|error| Error::io("read", &place, error))?;
+                (under.path.clone(), Some(place.join("tree")), advance::read_gone(&gone))
+            }
+        };
+        let base = Base {
+            id: id.to_owned(),
+            path: files,
+            over,
+            gone,
+            left_out,
+            caches: caches.to_vec(),
+            index: Arc::new(index),
+            _hold: Arc::new(hold),
+            under: under.map(Box::new),
         };
         let hold = &*base._hold;
         if since != boot() {

@@ -10,6 +10,7 @@
 mod append;
 mod children;
 mod events;
+mod judge;
 mod measure;
 mod plans;
 mod queries;
@@ -30,13 +31,14 @@ pub struct Asked {
 
 type Goal = (&'static str, fn(&Asked, &mut Table));
 
-const GOALS: [Goal; 6] = [
+const GOALS: [Goal; 7] = [
     ("plan", plans::measure),
     ("start", start::measure),
     ("append", append::measure),
     ("contention", append::contention),
     ("queries", queries::measure),
     ("step", step::measure),
+    ("judge", judge::measure),
 ];
 
 fn main() -> ExitCode {

@@ -1,0 +1,163 @@
+//! Judging (issue "The judge"): everything around a contract at level `clean`, from the agent's end to a
+//! kept tree, against a bare bubblewrap with the same namespaces that runs nothing.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use provost_core::plan::{Shell, Span};
+use provost_host::config::Demand;
+use provost_host::ground::{self, Approval, Case, Estate, Ground};
+
+use crate::Asked;
+use crate::measure::{folder, interleaved, median, time};
+use crate::table::{Kind, Row, Table};
+
+const ROUNDS: usize = 40;
+
+pub fn measure(_: &Asked, table: &mut Table) {
+    for (files, what, goal) in [
+        (1_000, "judge: one check at clean, 1,000 files", 2.5),
+        (50_000, "judge: the same, 50,000 files, one changed", 3.0),
+    ] {
+        let Some(bench) = Bench::make(files) else {
+            return table.note("judge: one check at clean", "no fence here");
+        };
+        bench.compare(table, what, goal);
+    }
+}
+
+/// A repository, its approved base and a ground to judge on.
+struct Bench {
+    workspace: PathBuf,
+    state: PathBuf,
+    ground: Ground,
+    bubblewrap: PathBuf,
+}
+
+impl Bench {
+    fn make(files: usize) -> Option<Self> {
+        let top = folder("judge");
+        let (workspace, state) = (top.join("work"), top.join("state"));
+        for number in 0..files {
+            let path = workspace.join(format!("src/{}/{number}.txt", number % 100));
+            fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+            fs::write(path, format!("file {number}\n").repeat(20)).expect("a file");
+        }
+        fs::create_dir_all(&state).expect("a folder");
+        for words in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "start"]] {
+            git(&workspace, words);
+        }
+        let head = git(&workspace, &["rev-parse", "HEAD"]);
+        let estate = Estate { workspace: &workspace, state: &state, read_only: &[] };
+        let (offer, seen) = ground::attest(Demand::Auto, &estate).ok()?;
+        let bubblewrap = offer.as_ref()?.bubblewrap.as_ref().ok()?.path.clone();
+        let touches = ["src/0/**".to_owned()];
+        let approval =
+            Approval { revision: "r", commit: Some(&head), files: &[], touches: &touches, caches: &[] };
+        let ground = Ground::prepare(offer, seen.level, &estate, &approval).ok()?;
+        (seen.level == provost_core::verdict::Isolation::Clean).then_some(())?;
+        Some(Self { workspace, state, ground, bubblewrap })
+    }
+
+    fn compare(&self, table: &mut Table, what: &str, goal: f64) {
+        let mut number = 0;
+        // The first one pays for what is made once.
+        self.check(number);
+        let before = written();
+        let kept = kept_bytes(&self.state);
+        let [judged, bare, again] = interleaved(
+            ROUNDS,
+            [
+                &mut || {
+                    number += 1;
+                    self.check(number);
+                },
+                &mut || self.bare(),
+                &mut || self.bare(),
+            ],
+        );
+        let bytes = (written() - before) / ROUNDS as u64;
+        let kept = (kept_bytes(&self.state) - kept) / ROUNDS as u64;
+        table.guard("bare bubblewrap, against itself", again.cpu_over(&bare));
+        let ratio: Vec<f64> = judged.cpu.iter().zip(&bare.cpu).map(|(a, b)| a / b).collect();
+        table.row(Row {
+            what,
+            subject: time(median(&judged.cpu)),
+            floor: time(median(&bare.cpu)),
+            figure: median(&ratio),
+            unit: "×",
+            goal,
+            kind: Kind::Cpu,
+        });
+        let wall: Vec<f64> = judged.wall.iter().zip(&bare.wall).map(|(a, b)| a / b).collect();
+        table.row(Row {
+            what: "  the same, by the clock",
+            subject: time(median(&judged.wall)),
+            floor: time(median(&bare.wall)),
+            figure: median(&wall),
+            unit: "×",
+            goal,
+            kind: Kind::Wall,
+        });
+        table.note("  bytes written for each verdict", &format!("{bytes} B, kept {kept} B"));
+    }
+
+    /// One changed file, taken over, judged on its own tree, kept.
+    fn check(&self, number: usize) {
+        fs::write(self.workspace.join("src/0/0.txt"), format!("change {number}\n")).expect("a change");
+        let shell = Shell { command: "true".to_owned(), body: Span::default(), expectations: Vec::new() };
+        let case = Case {
+            shell: &shell,
+            timeout: Duration::from_secs(60),
+            tag: "judge/1/1",
+            stop: None,
+            tree: None,
+            with_work: true,
+            protect: &[],
+            network: false,
+        };
+        let Ok(verdict) = self.ground.judge(&case) else { unreachable!("nobody interrupts") };
+        assert!(verdict.held(), "{verdict:?}");
+    }
+
+    /// The same namespaces around nothing.
+    fn bare(&self) {
+        let words = "--unshare-user --disable-userns --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup \
+                     --unshare-net --die-with-parent --new-session --cap-drop ALL --ro-bind / / --proc /proc \
+                     --dev /dev --tmpfs /tmp -- /bin/true";
+        let status = Command::new(&self.bubblewrap)
+            .args(words.split_whitespace())
+            .stdin(Stdio::null())
+            .output()
+            .expect("bubblewrap");
+        assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    }
+}
+
+fn git(at: &Path, words: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "gc.auto=0"])
+        .args(words)
+        .current_dir(at)
+        .output()
+        .expect("git");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// What this process has written so far, files and pipes alike.
+fn written() -> u64 {
+    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("wchar: "));
+    line.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// The length of all files beneath a folder, each once.
+fn kept_bytes(folder: &Path) -> u64 {
+    let output = Command::new("du").args([OsStr::new("-sb"), folder.as_os_str()]).output().expect("du");
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
