@@ -14,6 +14,8 @@ use serde_json::Value;
 
 use crate::chain::Hash;
 
+pub mod ssh;
+
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 /// What kind of statement ours is.
@@ -99,8 +101,12 @@ pub enum Doubt {
     NotAStatement(#[source] serde_json::Error),
     #[error("the statement is of type `{found}`")]
     OtherStatement { found: String },
-    #[error("a public key is 64 hexadecimal digits of a point on the curve")]
+    #[error("a public key is 64 hexadecimal digits of a point on the curve, or a line `ssh-ed25519 …`")]
     NotAKey,
+    #[error("this is no Ed25519 key of OpenSSH")]
+    NotAnSshKey,
+    #[error("the key has a passphrase; provost signs without asking, so it needs one that has none")]
+    Locked,
 }
 
 /// The harness's own key, from 32 random bytes.
@@ -137,6 +143,9 @@ pub struct PublicKey(VerifyingKey);
 impl PublicKey {
     pub fn read(text: &str) -> Result<Self, Doubt> {
         let text = text.trim();
+        if text.starts_with("ssh-") {
+            return ssh::public(text);
+        }
         let byte =
             |at: usize| text.get(at * 2..at * 2 + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
         if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
