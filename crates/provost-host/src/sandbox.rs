@@ -11,7 +11,7 @@
 //!
 //! **Invariant:** a fence that cannot be had is an error that says how to get it, never a weaker fence.
 //! **Invariant:** nothing that is written inside a check reaches the base, the layer or the workspace;
-//! only the folders in [`CheckFence::keep`] remember.
+//! only the folders in [`CheckFence::keep`] may remember.
 //! **Invariant:** when the program inside ends, everything it started has ended: the fence's first
 //! process takes the process namespace with it.
 
@@ -26,10 +26,12 @@ use crate::process::{Ended, How};
 mod agent;
 mod attest;
 mod check;
+mod kept;
 mod offer;
 mod status;
 
 pub use attest::{Attestation, Probe, Vantage, self_test};
+pub use kept::{CACHES, Kept, UPPER, What, Writes};
 pub use offer::{Bubblewrap, Line, Missing, Offer, OverlayTools, State, survey};
 pub use status::{Status, read_status, signal_behind};
 
@@ -77,8 +79,8 @@ pub struct CheckFence<'a> {
     pub network: Network,
     /// Programs that live outside the system's folders; to be seen at their own places, read-only.
     pub toolchains: &'a [&'a Path],
-    /// Build caches: a folder of the harness's that only checks write, and where it is in the tree.
-    pub keep: &'a [(PathBuf, PathBuf)],
+    /// What was provisioned, and build caches.
+    pub keep: &'a [Kept<'a>],
     /// The state folder, sockets: covered wherever something else would let them be seen.
     pub hidden: &'a [&'a Path],
     /// A folder of the harness's that nothing inside any fence reaches, best in memory. It gets an empty

@@ -13,7 +13,9 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::process::{getegid, geteuid};
 
-use super::{Arguments, CheckFence, CheckTree, HOME, Network, Offer, TMP, Unavailable, Wrapped, status_in};
+use super::{
+    Arguments, CheckFence, CheckTree, HOME, Kept, Network, Offer, TMP, Unavailable, What, Wrapped, status_in,
+};
 
 const BUILD: &str = include_str!("check.sh");
 const ENTER: &str = include_str!("enter.sh");
@@ -48,6 +50,7 @@ pub fn wrap(
             let over = over.unwrap_or(Path::new(""));
             outer.add([lower, layer, over, &tools.mount, &tools.mkdir, &tools.rm].map(Path::as_os_str));
             outer.flags(&[&gone.len().to_string()]);
+            add_layered(&mut outer, fence, &room)?;
             outer.0.extend(gone.into_iter().map(OsString::from));
             unshare
         }
@@ -108,8 +111,13 @@ fn add_tree(inner: &mut Arguments, offer: &Offer, fence: &CheckFence<'_>, room: 
         CheckTree::Overlay { .. } => inner.mount("--bind", room.join("tree"), fence.at),
         CheckTree::Folder(folder) => inner.mount("--bind", folder, fence.at),
     }
-    for (folder, place) in fence.keep {
-        inner.mount("--bind", folder, fence.at.join(place));
+    for (number, kept) in fence.keep.iter().enumerate() {
+        let place = kept.inside(fence);
+        match kept.what {
+            What::ReadOnly(folder) => inner.mount("--ro-bind", folder, place),
+            What::Writable(folder) => inner.mount("--bind", folder, place),
+            What::Layered { .. } => inner.mount("--bind", room.join(format!("kept{number}")), place),
+        }
     }
     for hidden in fence.hidden {
         for (outside, inside) in sights_of(hidden, fence) {
@@ -126,9 +134,9 @@ fn sights_of(hidden: &Path, fence: &CheckFence<'_>) -> Vec<(PathBuf, PathBuf)> {
     if let Ok(within) = hidden.strip_prefix(fence.at) {
         sights.extend(trees(fence.tree).iter().map(|tree| (tree.join(within), hidden.to_path_buf())));
     }
-    for (folder, place) in fence.keep {
-        if let Ok(within) = hidden.strip_prefix(folder) {
-            sights.push((hidden.to_path_buf(), fence.at.join(place).join(within)));
+    for kept in fence.keep {
+        for within in kept.folders().into_iter().filter_map(|folder| hidden.strip_prefix(folder).ok()) {
+            sights.push((hidden.to_path_buf(), kept.inside(fence).join(within)));
         }
     }
     let own = ["/usr", "/etc"].map(Path::new);
@@ -147,6 +155,19 @@ fn trees(tree: CheckTree<'_>) -> Vec<&Path> {
         }
         CheckTree::Folder(folder) => vec![folder],
     }
+}
+
+/// For the script: how many, and of each its number, where it is laid out and the names of its lowers.
+fn add_layered(outer: &mut Arguments, fence: &CheckFence<'_>, room: &Path) -> Result<(), Unavailable> {
+    let mut layered = Arguments::default();
+    for (number, kept) in fence.keep.iter().enumerate() {
+        if let Some((folder, names)) = kept.laid_out(room, number)? {
+            layered.add([OsStr::new(&number.to_string()), folder.as_os_str(), OsStr::new(&names)]);
+        }
+    }
+    outer.flags(&[&(layered.0.len() / 3).to_string()]);
+    outer.0.append(&mut layered.0);
+    Ok(())
 }
 
 /// Where the script mounts its room, each in a namespace of its own: one place does for all.
@@ -173,7 +194,7 @@ fn find_gone(path: &Path, beneath: &[&Path], layer: &Path, gone: &mut Vec<PathBu
 }
 
 fn refuse_what_would_not_hold(fence: &CheckFence<'_>) -> Result<(), Unavailable> {
-    let caches = fence.keep.iter().map(|(folder, _)| folder.as_path());
+    let caches = fence.keep.iter().flat_map(Kept::folders);
     let trees = trees(fence.tree);
     let named = [fence.at, fence.scratch].into_iter().chain(caches).chain(trees.iter().copied());
     for path in named.chain(fence.toolchains.iter().copied()).chain(fence.hidden.iter().copied()) {
@@ -206,13 +227,22 @@ fn refuse_ways_out(fence: &CheckFence<'_>, trees: &[&Path]) -> Result<(), Unavai
         CheckTree::Overlay { deleted, .. } => deleted,
         CheckTree::Folder(_) => &[],
     };
-    for path in deleted.iter().chain(fence.keep.iter().map(|(_, place)| place)) {
+    for path in deleted {
         let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
         if path.as_os_str().is_empty() || !is_plain {
             return Err(Unavailable::refused(path, "it does not name something in the tree"));
         }
     }
-    let caches = fence.keep.iter().map(|(_, place)| place.as_path());
+    for kept in fence.keep {
+        if !kept.is_placed_well() {
+            return Err(Unavailable::refused(kept.at, "no folder can be kept there"));
+        }
+        let is_layered = matches!(kept.what, What::Layered { .. });
+        if is_layered && matches!(fence.tree, CheckTree::Folder(_)) {
+            return Err(Unavailable::refused(kept.at, "folders are put together only where a tree is"));
+        }
+    }
+    let caches = fence.keep.iter().filter(|kept| kept.is_in_the_tree()).map(|kept| kept.at);
     for path in deleted.iter().filter_map(|path| path.parent()).chain(caches) {
         let leads_away = |part: &Path| trees.iter().any(|tree| tree.join(part).is_symlink());
         if path.ancestors().filter(|part| *part != Path::new("")).any(leads_away) {

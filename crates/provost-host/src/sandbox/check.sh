@@ -7,8 +7,8 @@ set -eu
 umask 022
 room=$1 status=$2 size=$3 lower=$4 layer=$5 over=$6 mount=$7 mkdir=$8 rm=$9
 shift 9
-deleted=$1
-shift
+deleted=$1 layered=$2
+shift 2
 exec 3>"$status" 5<"$lower" 6<"$layer"
 beneath=/proc/self/fd/5
 if [ -n "$over" ]; then
@@ -21,6 +21,16 @@ unset OLDPWD
 "$mkdir" upper work tree tmp home run shm
 "$mount" -n -i -t overlay -o "lowerdir=/proc/self/fd/6:$beneath,upperdir=upper,workdir=work,userxattr" overlay tree
 exec 5<&- 6<&- 7<&-
+# Folders besides the tree that are put together of several: each is laid out with names of its own.
+while [ "$layered" -gt 0 ]; do
+    "$mkdir" "kept$1" "upper$1" "work$1"
+    cd -- "$2"
+    "$mount" -n -i -t overlay -o "lowerdir=$3,upperdir=upper,workdir=work,userxattr,volatile" overlay "$room/kept$1"
+    cd -- "$room"
+    unset OLDPWD
+    shift 3
+    layered=$((layered - 1))
+done
 # The paths that are to vanish come first, as many as was said; a shell can drop the first of its
 # parameters but not the last, so they go round to the end.
 delete() {

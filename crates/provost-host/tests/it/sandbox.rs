@@ -13,8 +13,8 @@ use std::time::Duration;
 use provost_core::verdict::Isolation;
 use provost_host::process::{self, Ended, How, Keep, Spawn};
 use provost_host::sandbox::{
-    self, AgentFence, CheckFence, CheckTree, HomePolicy, Missing, Network, Offer, Unavailable, Vantage,
-    Wrapped,
+    self, AgentFence, CheckFence, CheckTree, HomePolicy, Kept, Missing, Network, Offer, Unavailable, Vantage,
+    What, Wrapped, Writes,
 };
 use tempfile::TempDir;
 
@@ -104,6 +104,11 @@ impl Site {
     fn vantage<'a>(&'a self, socket: Option<&'a Path>) -> Vantage<'a> {
         Vantage { state: &self.state, harness_pid: std::process::id(), socket, workspace: &self.workspace }
     }
+}
+
+/// A cache that a check writes in place.
+fn kept<'a>(at: &'a str, folder: &'a Path) -> Kept<'a> {
+    Kept { at: Path::new(at), what: What::Writable(folder) }
 }
 
 /// Runs a line of bash in a check.
@@ -335,7 +340,7 @@ fn names_of_any_kind_are_only_names() {
     let Some(_) = offer() else { return };
     let site = Site::named("a 'b\" $(touch x)\n,:\\=;%");
     fs::write(site.base.join("-rf ,lowerdir=\n"), "odd").unwrap();
-    let keep = [(site.cache.clone(), PathBuf::from("my 'cache\"\n,:/deep"))];
+    let keep = [kept("my 'cache\"\n,:/deep", &site.cache)];
     check(
         CheckFence { keep: &keep, ..site.fence() },
         "cat where -- *lowerdir* && cd *cache*/deep && echo kept > made",
@@ -364,10 +369,50 @@ fn two_checks_at_once_do_not_meet() {
 fn only_a_kept_cache_remembers() {
     let Some(_) = offer() else { return };
     let site = Site::new();
-    let keep = [(site.cache.clone(), PathBuf::from("target/debug"))];
+    let keep = [kept("target/debug", &site.cache)];
     check(CheckFence { keep: &keep, ..site.fence() }, "echo built > target/debug/app").holds();
     check(CheckFence { keep: &keep, ..site.fence() }, "test -e target/debug/app && ls target").holds();
     check(site.fence(), "test ! -e target").holds();
+}
+
+#[test]
+fn layers_are_one_folder_and_only_what_is_to_be_remembered_is() {
+    let Some(_) = offer() else { return };
+    let site = Site::named("a 'b\",:");
+    let lowers = ["new", "old"].map(|name| {
+        let lower = site.root.path().join(name);
+        fs::create_dir(&lower).unwrap();
+        fs::write(lower.join(name), name).unwrap();
+        fs::write(lower.join("both"), name).unwrap();
+        lower
+    });
+    let lowers = lowers.each_ref().map(PathBuf::as_path);
+    let [remembered, forgotten] = ["remembered", "forgotten"].map(|name| {
+        let folder = site.root.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        folder
+    });
+    let layered = |folder, writes| What::Layered { lowers: &lowers, folder, writes };
+    let keep = [
+        Kept { at: Path::new("target"), what: layered(&remembered, Writes::Remembered) },
+        Kept { at: Path::new("/var/cache/check/x"), what: layered(&forgotten, Writes::Forgotten) },
+        Kept { at: Path::new("/var/cache/check/fixed"), what: What::ReadOnly(&site.cache) },
+        Kept {
+            at: Path::new("empty"),
+            what: What::Layered { lowers: &[], folder: &site.state, writes: Writes::Forgotten },
+        },
+    ];
+    check(
+        CheckFence { keep: &keep, ..site.fence() },
+        "for place in target /var/cache/check/x; do test $(cat $place/new $place/old $place/both) = newoldnew && \
+         echo more > $place/old && rm $place/both && mkdir $place/made && touch $place/made/x || exit 1; done; \
+         ! touch /var/cache/check/fixed/x && touch empty/x && test $(ls target | wc -l) = 3 && ! touch /var/cache/check/y",
+    )
+    .holds();
+    assert_eq!(fs::read_to_string(lowers[1].join("old")).unwrap(), "old");
+    assert_eq!(fs::read_to_string(remembered.join("upper/old")).unwrap(), "more\n");
+    assert!(remembered.join("upper/made/x").exists());
+    assert!(fs::read_link(forgotten.join("upper")).is_ok_and(|room| !room.exists()));
 }
 
 #[test]
@@ -407,7 +452,7 @@ fn what_is_hidden_is_covered_wherever_it_would_be_seen() {
     }
     let socket = tools.join("socket");
     let _listener = UnixListener::bind(&socket).unwrap();
-    let keep = [(site.cache.clone(), PathBuf::from("target"))];
+    let keep = [kept("target", &site.cache)];
     let [first, second, third] = hidden.each_ref().map(PathBuf::as_path);
     let fence = CheckFence {
         toolchains: &[&tools],
@@ -443,13 +488,15 @@ fn a_fence_that_would_not_hold_is_refused() {
     let out = [PathBuf::from("../x")];
     let absolute = [PathBuf::from("/etc/passwd")];
     let through = [PathBuf::from("link/passwd")];
-    let linked = [(site.cache.clone(), PathBuf::from("link/inner"))];
+    let linked = [kept("link/inner", &site.cache)];
+    let elsewhere = [kept("/etc/x", &site.cache)];
     let fence = site.fence();
     let refused = [
         CheckFence { tree: site.overlay(&out), ..fence },
         CheckFence { tree: site.overlay(&absolute), ..fence },
         CheckFence { tree: site.overlay(&through), ..fence },
         CheckFence { keep: &linked, ..fence },
+        CheckFence { keep: &elsewhere, ..fence },
         CheckFence { at: Path::new("/usr/x"), ..fence },
         CheckFence { at: Path::new("/"), ..fence },
         CheckFence { at: Path::new("relative"), ..fence },
