@@ -28,6 +28,9 @@ pub struct Verdict {
     /// Not run again: the same check held on the very same tree a moment ago.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
+    /// What was put in place for this check alone, because the step changed a lock file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provisioned: Vec<String>,
 }
 
 /// The base a person approved, or what the steps before left of it, and what the agent put on top.
@@ -65,6 +68,7 @@ impl Verdict {
             stderr: Excerpt::default(),
             tree: None,
             cached: false,
+            provisioned: Vec::new(),
         }
     }
 

@@ -23,7 +23,7 @@ use provost_core::redact::{self, Redactor};
 use provost_core::run::{Run, Stage, StepState};
 use provost_core::verdict::{Isolation, Verdict};
 use provost_host::config::{self, Config, Demand};
-use provost_host::ground::{self, Approval, Estate, Ground};
+use provost_host::ground::{self, Approval, Estate, Ground, Wanted};
 use provost_host::plan_file::{self, PlanPlace};
 use provost_host::sandbox::{self, Attestation, Offer};
 use provost_host::{judge, process};
@@ -433,6 +433,11 @@ impl Harness {
             files: &run.binding.files,
             touches: &touches,
             caches: &verify.caches,
+            wanted: Wanted {
+                provision: &verify.provision,
+                build_caches: verify.build_caches,
+                stop: Some(&self.site.stop),
+            },
         };
         Ok(Ground::prepare(offer, level, estate, &approval)?)
     }

@@ -6,6 +6,7 @@
 //! **Invariant:** no configuration approves every plan. A policy bounds where a plan may write, and
 //! something else besides.
 
+mod provision;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use provost_core::policy::{self, Policy};
 use provost_core::terms::Reach;
 use provost_core::verdict::Isolation;
 
+pub use provision::{KNOWN, Provision, Supply};
 pub use reading::Wrong;
 use reading::{Section, Text};
 
@@ -93,8 +95,11 @@ pub struct Verify {
     pub isolation: Demand,
     /// A contract has to fail before the work is done.
     pub require_red: bool,
-    /// Folders a check may keep between runs, relative to the workspace.
+    /// Untracked folders of the workspace that take part as they were before any agent, relative to it.
     pub caches: Vec<String>,
+    /// What builds leave is kept for the next check, by the harness.
+    pub build_caches: bool,
+    pub provision: Provision,
     pub contract_timeout: Duration,
 }
 
@@ -137,6 +142,8 @@ impl Default for Config {
                 require_red: false,
                 // Not `target`: it is made anew from the sources, and copying it would cost gigabytes.
                 caches: ["node_modules", ".venv"].map(str::to_owned).to_vec(),
+                build_caches: true,
+                provision: Provision::default(),
                 contract_timeout: Duration::from_secs(60),
             },
             run: RunLimits { step_timeout: Duration::from_secs(600), max_lost_attempts: 3 },
@@ -309,12 +316,14 @@ pub fn digest(policy: &Policy) -> Hash {
 
 fn verify(top: &Section<'_, '_>) -> Result<Verify, Wrong> {
     let default = Config::default().verify;
-    let keys = &["isolation", "require_red", "caches", "contract_timeout"];
+    let keys = &["isolation", "require_red", "caches", "build_caches", "provision", "contract_timeout"];
     let Some(section) = top.section("verify", keys)? else { return Ok(default) };
     Ok(Verify {
         isolation: isolation(&section)?,
         require_red: section.boolean("require_red")?.unwrap_or(default.require_red),
         caches: caches(&section)?.unwrap_or(default.caches),
+        build_caches: section.boolean("build_caches")?.unwrap_or(default.build_caches),
+        provision: provision::read(&section)?,
         contract_timeout: section.duration("contract_timeout", WEEK)?.unwrap_or(default.contract_timeout),
     })
 }

@@ -7,6 +7,7 @@
 //! **Invariant:** a level is attested here, by the self-test, before anything runs at it; one that is
 //! demanded and cannot be had is an error.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -18,12 +19,17 @@ use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
 
 use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Work};
-use crate::config::Demand;
+use crate::config::{self, Demand};
 use crate::judge::{self, Court};
+use crate::provision::{self, Means, Missing, View};
 use crate::sandbox::{
     self, AgentFence, Attestation, CheckFence, CheckTree, HomePolicy, Network, Offer, USUAL_SIZE, Vantage,
 };
 use crate::tree::{self, Base, Layer, Limits, Touches, Trees, Why};
+
+mod outfit;
+
+use outfit::Outfit;
 
 /// So many names of files go into a verdict; the tree's id covers all.
 const NAMES: usize = 40;
@@ -64,6 +70,16 @@ struct Approved {
     base: Base,
     touches: Touches,
     caches: Vec<String>,
+    outfit: Outfit,
+}
+
+/// What checks are to find besides their tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub provision: &'a config::Provision,
+    pub build_caches: bool,
+    /// Becomes true when the run is to end.
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// What a person approved, as far as files are concerned.
@@ -75,6 +91,7 @@ pub struct Approval<'a> {
     /// Globs; everything, where the plan does not say.
     pub touches: &'a [String],
     pub caches: &'a [String],
+    pub wanted: Wanted<'a>,
 }
 
 /// One check.
@@ -142,7 +159,7 @@ impl Ground {
             false => None,
             true => Some(Approved::make(estate, approval)?),
         };
-        Ok(Self {
+        let ground = Self {
             level,
             workspace: estate.workspace.to_owned(),
             state: estate.state.to_owned(),
@@ -151,7 +168,42 @@ impl Ground {
             tools: judge::toolchains(estate.workspace),
             offer,
             trees,
-        })
+        };
+        if let Some(approved) = &ground.trees {
+            ground.provide(approved, approval.wanted.stop)?;
+        }
+        Ok(ground)
+    }
+
+    /// Puts in place what the approved base asks for.
+    fn provide(&self, approved: &Approved, stop: Option<&AtomicBool>) -> Result<(), Error> {
+        let base = &approved.base;
+        let nothing: &[&str] = &[];
+        let none = Touches::new(nothing)?;
+        let layer = approved.trees.take_over(base, &none, &none, &Limits::default())?;
+        let deleted = gone(base, &layer);
+        let view = view(base, &layer, &deleted);
+        self.with_means(approved, base, &layer, stop, |means| approved.outfit.prepare(&view, means));
+        Ok(())
+    }
+
+    /// How commands are run that put something in place: as checks are.
+    fn with_means<T>(
+        &self,
+        approved: &Approved,
+        base: &Base,
+        layer: &Layer,
+        stop: Option<&AtomicBool>,
+        then: impl FnOnce(&Means<'_>) -> T,
+    ) -> T {
+        let write = || approved.trees.assemble(base, layer).map_err(|error| told(&error));
+        let ground = match &self.offer {
+            Some(offer) if self.level == Isolation::Clean => {
+                provision::Ground::Fenced { offer, state: &self.state, scratch: &self.scratch }
+            }
+            _ => provision::Ground::Folder(&write),
+        };
+        then(&Means { ground, stop })
     }
 
     /// Files of the base that are not in it after all, and why; for a word to the user.
@@ -221,8 +273,20 @@ impl Ground {
         base: &Base,
         layer: &Layer,
     ) -> Result<Verdict, Interrupted> {
-        let gone = base.gone.iter().map(PathBuf::as_path);
-        let deleted: Vec<PathBuf> = layer.deleted_paths().chain(gone).map(Path::to_owned).collect();
+        let Some(approved) = &self.trees else {
+            return Ok(Verdict::not_run(self.level, "there is no tree of the harness's own"));
+        };
+        let deleted = gone(base, layer);
+        let view = view(base, layer, &deleted);
+        let fitted = self.with_means(approved, base, layer, case.stop, |means| {
+            approved.outfit.fenced(offer, &self.scratch, (base, layer), &view, means, case.network)
+        });
+        let fitted = match fitted {
+            Ok(fitted) => fitted,
+            Err(Missing::Interrupted) => return Err(Interrupted),
+            Err(missing) => return Ok(Verdict::not_run(self.level, missing.to_string())),
+        };
+        let keep = fitted.kept();
         let fence = CheckFence {
             tree: CheckTree::Overlay {
                 lower: &base.path,
@@ -234,11 +298,13 @@ impl Ground {
             size: USUAL_SIZE,
             network: if case.network { Network::On } else { Network::Off },
             toolchains: &[],
-            keep: &[],
+            keep: &keep,
             hidden: &[&self.state],
             scratch: &self.scratch,
         };
-        self.in_court(case, judge::Ground::Fenced { offer, fence })
+        let verdict = self.in_court_with(case, judge::Ground::Fenced { offer, fence }, &fitted.env)?;
+        drop(keep);
+        Ok(approved.outfit.after(fitted, layer, verdict))
     }
 
     fn unfenced(
@@ -248,13 +314,38 @@ impl Ground {
         base: &Base,
         layer: &Layer,
     ) -> Result<Verdict, Interrupted> {
-        match approved.trees.assemble(base, layer) {
-            Ok(assembled) => self.in_court(case, judge::Ground::Folder(&assembled.path)),
-            Err(error) => Ok(Verdict::not_run(self.level, told(&error))),
+        let deleted = gone(base, layer);
+        let view = view(base, layer, &deleted);
+        // Before the tree is taken: a command may need it.
+        let given = self.with_means(approved, base, layer, case.stop, |means| {
+            approved.outfit.given(&view, base, layer, means)
+        });
+        let assembled = match approved.trees.assemble(base, layer) {
+            Ok(assembled) => assembled,
+            Err(error) => return Ok(Verdict::not_run(self.level, told(&error))),
+        };
+        let fitted = given.and_then(|given| approved.outfit.in_folder(&assembled.path, given, case.network));
+        match fitted {
+            Ok(fitted) => {
+                let ground = judge::Ground::Folder(&assembled.path);
+                let verdict = self.in_court_with(case, ground, &fitted.env)?;
+                Ok(approved.outfit.after(fitted, layer, verdict))
+            }
+            Err(Missing::Interrupted) => Err(Interrupted),
+            Err(missing) => Ok(Verdict::not_run(self.level, missing.to_string())),
         }
     }
 
     fn in_court(&self, case: &Case<'_>, ground: judge::Ground<'_>) -> Result<Verdict, Interrupted> {
+        self.in_court_with(case, ground, &[])
+    }
+
+    fn in_court_with(
+        &self,
+        case: &Case<'_>,
+        ground: judge::Ground<'_>,
+        env: &[(OsString, OsString)],
+    ) -> Result<Verdict, Interrupted> {
         judge::contract(
             case.shell,
             &Court {
@@ -263,6 +354,7 @@ impl Ground {
                 timeout: case.timeout,
                 tag: case.tag,
                 stop: case.stop,
+                env,
                 isolation: self.level,
             },
         )
@@ -293,7 +385,8 @@ impl Approved {
         let trees = Trees::open(&estate.state.join("trees").join(&key[..16]), estate.workspace)?;
         let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
         let touches = Touches::new(approval.touches)?;
-        Ok(Self { trees, base, touches, caches: approval.caches.to_vec() })
+        let outfit = Outfit::new(estate, &approval.wanted, &base, approval.commit.is_some());
+        Ok(Self { trees, base, touches, caches: approval.caches.to_vec(), outfit })
     }
 
     /// The base of this check, and what the agent has put on it.
@@ -313,6 +406,15 @@ impl Approved {
         };
         Ok((base, layer))
     }
+}
+
+/// What is to vanish from the files of the base.
+fn gone(base: &Base, layer: &Layer) -> Vec<PathBuf> {
+    layer.deleted_paths().chain(base.gone.iter().map(PathBuf::as_path)).map(Path::to_owned).collect()
+}
+
+fn view<'a>(base: &'a Base, layer: &'a Layer, deleted: &'a [PathBuf]) -> View<'a> {
+    View { base: &base.path, over: base.over.as_deref(), layer: &layer.path, deleted }
 }
 
 fn seen(base: &Base, layer: &Layer) -> Tree {

@@ -24,8 +24,8 @@ mod rooms;
 mod surroundings;
 
 pub use rooms::leave;
-pub use surroundings::toolchains;
-use surroundings::{Surroundings, bash};
+use surroundings::Surroundings;
+pub use surroundings::{bash, programs, toolchains};
 
 /// What expectations are looked for in; a text in the middle of more than this is not seen.
 const KEEP: Keep = Keep { head: 1024 * 1024, tail: 1024 * 1024 };
@@ -64,6 +64,8 @@ pub struct Court<'a> {
     pub timeout: Duration,
     pub tag: &'a str,
     pub stop: Option<&'a AtomicBool>,
+    /// Where what was provisioned is, for the tools of the check.
+    pub env: &'a [(OsString, OsString)],
     /// What the verdict is worth.
     pub isolation: Isolation,
 }
@@ -78,7 +80,7 @@ pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted
             Ok(expected) => expected,
             Err(error) => return Ok(not_run(court, format!("an expectation cannot be read: {error}"))),
         };
-    let surroundings = match Surroundings::make(court.workspace) {
+    let surroundings = match Surroundings::make(court.workspace, court.env) {
         Ok(surroundings) => surroundings,
         Err(error) => return Ok(not_run(court, format!("no temporary folder could be made: {error}"))),
     };
@@ -154,6 +156,7 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
         stderr: ended.stderr.excerpt(limit),
         tree: None,
         cached: false,
+        provisioned: Vec::new(),
     }
 }
 

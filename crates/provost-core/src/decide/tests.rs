@@ -48,14 +48,9 @@ test -f two
 
 fn verdict(outcome: Outcome) -> Verdict {
     Verdict {
-        outcome,
-        isolation: Isolation::InPlace,
         duration_ms: 5,
-        unmet: Vec::new(),
-        stdout: Excerpt::default(),
         stderr: Excerpt::whole("no such file"),
-        tree: None,
-        cached: false,
+        ..Verdict::bare(Isolation::InPlace, outcome)
     }
 }
 

@@ -81,14 +81,9 @@ impl SimWorld {
             (false, _) => Outcome::Broke { exit_code: 1 },
         };
         Verdict {
-            outcome,
-            isolation: Isolation::InPlace,
             duration_ms: 3,
-            unmet: Vec::new(),
-            stdout: Excerpt::default(),
             stderr: Excerpt::whole("evidence"),
-            tree: None,
-            cached: false,
+            ..Verdict::bare(Isolation::InPlace, outcome)
         }
     }
 }

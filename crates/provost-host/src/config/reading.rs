@@ -3,6 +3,7 @@
 //! By hand rather than derived, because a person who mistypes a key is to be shown the line, the place
 //! and the key that was meant.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -161,6 +162,34 @@ impl<'s, 't> Section<'s, 't> {
         let section = self.below(self.under(key), key, value)?;
         section.only(keys)?;
         Ok(Some(section))
+    }
+
+    /// The section below `key`, whose keys are looked at by the caller.
+    pub(super) fn open_section(&self, key: &str) -> Result<Option<Section<'s, 't>>, Wrong> {
+        self.value(key).map(|value| self.below(self.under(key), key, value)).transpose()
+    }
+
+    /// The sections in this one, which also has `keys` of its own.
+    pub(super) fn tables(&self, keys: &[&str]) -> Result<Vec<(String, Section<'s, 't>)>, Wrong> {
+        let is_table = |value: &Spanned<DeValue<'_>>| value.get_ref().as_table().is_some();
+        let sections: Vec<_> = self.table.iter().filter(|(_, value)| is_table(value)).collect();
+        let names =
+            sections.iter().map(|(name, _)| name.get_ref().as_ref()).filter(|name| !keys.contains(name));
+        self.only(&keys.iter().copied().chain(names).collect::<Vec<_>>())?;
+        let mut all = Vec::new();
+        for (name, value) in sections.into_iter().filter(|(name, _)| !keys.contains(&name.get_ref().as_ref()))
+        {
+            let name = name.get_ref().as_ref();
+            all.push((name.to_owned(), self.below(self.under(name), name, value)?));
+        }
+        Ok(all)
+    }
+
+    /// A table of texts: `{ NAME = "value" }`.
+    pub(super) fn texts(&self, key: &str) -> Result<BTreeMap<String, String>, Wrong> {
+        let Some(section) = self.open_section(key)? else { return Ok(BTreeMap::new()) };
+        let names = section.table.keys().map(|name| name.get_ref().as_ref());
+        names.map(|name| Ok((name.to_owned(), section.string(name)?.unwrap_or_default()))).collect()
     }
 
     /// The sections below `key`, by the names people gave them.

@@ -3,7 +3,7 @@
 //! Set: `PATH` (what the harness was started with, less relative entries and the workspace), `HOME` and
 //! `TMPDIR` (empty, and emptied afterwards), `LC_CTYPE=C.UTF-8`, `SHELL`, `TERM=dumb`, `CI=true` (tools ask
 //! nobody, open nothing and rewrite no snapshots), and where installed toolchains live, for tools on `PATH` that
-//! find themselves through `HOME`. Everything else is absent: no `LD_*`, `BASH_ENV`, `PYTHON*`, `GIT_*`.
+//! find themselves through `HOME`; also what the caller provisioned. Everything else is absent: no `LD_*`, `BASH_ENV`, `PYTHON*`, `GIT_*`.
 
 use std::collections::HashMap;
 use std::env;
@@ -36,11 +36,12 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    pub fn make(workspace: &Path) -> io::Result<Self> {
+    pub fn make(workspace: &Path, more: &[(OsString, OsString)]) -> io::Result<Self> {
         let room = Room::enter()?;
         let mut environment = fixed_part(workspace).as_ref().clone();
         environment.push(("HOME".into(), room.home().into()));
         environment.push(("TMPDIR".into(), room.tmp().into()));
+        environment.extend_from_slice(more);
         Ok(Self { environment, _room: room })
     }
 
@@ -60,6 +61,11 @@ impl Surroundings {
         }
         environment
     }
+}
+
+/// What finds programs: `PATH`, and where toolchains live.
+pub fn programs(workspace: &Path) -> Vec<(OsString, OsString)> {
+    fixed_part(workspace).as_ref().clone()
 }
 
 /// Where programs live that `PATH` names and the system's folders do not hold. Known from the first

@@ -27,8 +27,8 @@ pub enum What<'a> {
     Writable(&'a Path),
     /// These as one folder, the first on top.
     Layered {
-        lowers: &'a [&'a Path],
-        /// Empty, of the caller's, on the disk of the machine: it gets what holds the mount together.
+        lowers: &'a [PathBuf],
+        /// Empty, and of the caller's: it gets what holds the mount together.
         folder: &'a Path,
         writes: Writes,
     },
@@ -38,7 +38,7 @@ pub enum What<'a> {
 pub enum Writes {
     /// Into the room of the check, within its bound.
     Forgotten,
-    /// Into [`UPPER`] in the folder, as an overlay keeps it. No bound.
+    /// Into [`UPPER`] in the folder, as an overlay keeps it. Without a bound, and not on every file system.
     Remembered,
 }
 
@@ -49,7 +49,9 @@ impl<'a> Kept<'a> {
     pub(super) fn folders(&self) -> Vec<&'a Path> {
         match self.what {
             What::ReadOnly(folder) | What::Writable(folder) => vec![folder],
-            What::Layered { lowers, folder, .. } => lowers.iter().copied().chain([folder]).collect(),
+            What::Layered { lowers, folder, .. } => {
+                lowers.iter().map(PathBuf::as_path).chain([folder]).collect()
+            }
         }
     }
 

@@ -386,7 +386,6 @@ fn layers_are_one_folder_and_only_what_is_to_be_remembered_is() {
         fs::write(lower.join("both"), name).unwrap();
         lower
     });
-    let lowers = lowers.each_ref().map(PathBuf::as_path);
     let [remembered, forgotten] = ["remembered", "forgotten"].map(|name| {
         let folder = site.root.path().join(name);
         fs::create_dir(&folder).unwrap();

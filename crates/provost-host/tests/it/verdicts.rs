@@ -33,6 +33,7 @@ fn judge_in(workspace: &Path, shell: &Shell) -> Verdict {
             timeout,
             tag: &tag(),
             stop: None,
+            env: &[],
             isolation: Isolation::InPlace,
         },
     )
@@ -167,6 +168,7 @@ fn a_stronger_fence_than_there_is_is_refused() {
             timeout,
             tag: &tag(),
             stop: None,
+            env: &[],
             isolation,
         };
         let verdict = contract(&shell("true", &[]), &court).unwrap();
@@ -186,6 +188,7 @@ fn a_check_that_was_stopped_has_no_verdict() {
         timeout,
         tag: &tag,
         stop: Some(&stop),
+        env: &[],
         isolation,
     };
     assert_eq!(contract(&shell("sleep 60", &[]), &court), Err(Interrupted));

@@ -10,6 +10,7 @@ mod follow;
 mod gate;
 mod kill;
 mod proof;
+mod provision;
 mod redteam;
 mod run;
 mod terminal;

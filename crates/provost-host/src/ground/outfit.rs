@@ -1,0 +1,157 @@
+//! What a check finds besides its tree: what was provisioned from lock files, and build caches.
+//!
+//! At `guard+clean` there is no fence that could keep a check from writing either. What was provisioned is
+//! there all the same; build caches are not.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use provost_core::verdict::{Outcome, Verdict};
+use tempfile::TempDir;
+
+use crate::builds::{Builds, Loan, Origin};
+use crate::folder;
+use crate::provision::{Given, Means, Missing, Prepared, Supplies, View};
+use crate::sandbox::{Kept, Offer, What, Writes};
+use crate::tree::{Base, Layer};
+
+use super::Estate;
+
+pub struct Outfit {
+    supplies: Supplies,
+    prepared: OnceLock<Prepared>,
+    builds: Option<Builds>,
+    /// The approved base, and when it was written out, if all its files have the times of then.
+    approved: String,
+    written_out: Option<SystemTime>,
+    running: PathBuf,
+}
+
+/// What one check is given, and where that is for its tools.
+pub struct Fitted {
+    given: Given,
+    places: Vec<PathBuf>,
+    // Each holds together one folder of `given`.
+    folders: Vec<TempDir>,
+    loan: Option<Loan>,
+    pub env: Vec<(OsString, OsString)>,
+}
+
+impl Outfit {
+    pub fn new(estate: &Estate<'_>, wanted: &super::Wanted<'_>, base: &Base, has_commit: bool) -> Self {
+        let written_out = base.path.parent().and_then(|place| fs::metadata(place).ok()?.created().ok());
+        let builds = wanted.build_caches.then(|| Builds::open(estate.state, estate.workspace).ok());
+        Self {
+            supplies: Supplies::new(estate.state, estate.workspace, wanted.provision),
+            prepared: OnceLock::new(),
+            builds: builds.flatten(),
+            approved: base.id.clone(),
+            // Without a commit the files kept the times of the workspace.
+            written_out: written_out.filter(|_| has_commit),
+            running: estate.state.join("provision/running"),
+        }
+    }
+
+    /// Puts in place what the approved base asks for.
+    pub fn prepare(&self, approved: &View<'_>, means: &Means<'_>) {
+        self.prepared.get_or_init(|| self.supplies.prepare(approved, means));
+    }
+
+    /// What a check on this tree is given; made now where it is not there yet.
+    pub fn given(
+        &self,
+        view: &View<'_>,
+        base: &Base,
+        layer: &Layer,
+        means: &Means<'_>,
+    ) -> Result<Given, Missing> {
+        let Some(prepared) = self.prepared.get() else { return Ok(Given::default()) };
+        let has_lock = |path: &Path| self.supplies.locks().any(|lock| Path::new(lock) == path);
+        let is_changed = layer.changed_paths().chain(layer.deleted_paths()).any(has_lock);
+        // Once the step has passed, its tree is the base and has the same name.
+        let scope = if is_changed { &layer.id } else { &base.id };
+        self.supplies.given(prepared, view, scope, means)
+    }
+
+    /// For a check behind a fence.
+    pub fn fenced(
+        &self,
+        offer: &Offer,
+        scratch: &Path,
+        (base, layer): (&Base, &Layer),
+        view: &View<'_>,
+        means: &Means<'_>,
+        network: bool,
+    ) -> Result<Fitted, Missing> {
+        let given = self.given(view, base, layer, means)?;
+        let mut env = Vec::new();
+        let (mut places, mut folders) = (Vec::new(), Vec::new());
+        for ready in &given.ready {
+            let folder =
+                folder::make_private(&self.running).and_then(|()| tempfile::tempdir_in(&self.running));
+            folders.push(folder.map_err(|error| Missing::failed("folders", &error))?);
+            env.extend(ready.environment(&self.supplies.workspace().join(ready.at()), network));
+            places.push(ready.at());
+        }
+        let origin = if base.id == self.approved { Origin::Approved } else { Origin::Passed };
+        let builds =
+            self.builds.as_ref().filter(|builds| Builds::are_for(view) && builds.work(offer, scratch));
+        let loan = builds.and_then(|builds| builds.lend(view, &base.id, origin, self.written_out).ok());
+        env.extend(loan.iter().flat_map(Loan::environment));
+        Ok(Fitted { given, places, folders, loan, env })
+    }
+
+    /// For a check in a folder: what belongs in the tree is linked there.
+    pub fn in_folder(&self, tree: &Path, given: Given, network: bool) -> Result<Fitted, Missing> {
+        let mut env = Vec::new();
+        for ready in &given.ready {
+            let Some(into) = ready.in_tree() else {
+                env.extend(ready.environment(&ready.folder, network));
+                continue;
+            };
+            let place = tree.join(into);
+            let link = || -> io::Result<()> {
+                folder::remove(&place);
+                fs::create_dir_all(place.parent().unwrap_or(tree))?;
+                std::os::unix::fs::symlink(&ready.folder, &place)
+            };
+            link().map_err(|error| Missing::failed("folders", &error))?;
+            env.extend(ready.environment(&place, network));
+        }
+        Ok(Fitted { given, places: Vec::new(), folders: Vec::new(), loan: None, env })
+    }
+
+    /// Keeps the build caches of a check, if they may be kept, and says what else is to be said.
+    pub fn after(&self, fitted: Fitted, layer: &Layer, verdict: Verdict) -> Verdict {
+        let may_keep = match (layer.id == self.approved, &verdict.outcome) {
+            // Nothing but approved files: whether they hold does not matter.
+            (true, Outcome::Held | Outcome::Broke { .. }) => Some(Origin::Approved),
+            (false, Outcome::Held) => Some(Origin::Passed),
+            _ => None,
+        };
+        if let (Some(builds), Some(loan), Some(origin)) = (&self.builds, &fitted.loan, may_keep) {
+            // A cache that could not be kept costs time and nothing else.
+            let _ = builds.keep(loan, &layer.id, origin);
+        }
+        Verdict { provisioned: fitted.given.again, ..verdict }
+    }
+}
+
+impl Fitted {
+    pub fn kept(&self) -> Vec<Kept<'_>> {
+        let ready = self.given.ready.iter().zip(self.places.iter().zip(&self.folders));
+        let given = ready.map(|(ready, (at, folder))| Kept {
+            at,
+            what: What::Layered {
+                lowers: std::slice::from_ref(&ready.folder),
+                folder: folder.path(),
+                writes: Writes::Forgotten,
+            },
+        });
+        given.chain(self.loan.iter().flat_map(Loan::kept)).collect()
+    }
+}
