@@ -6,7 +6,7 @@ use provost_core::command::Refusal;
 use provost_core::proof::{Statement, Subject};
 use provost_core::run::{Run, Stage};
 use provost_host::git;
-use provost_host::ground::{self, Approval, Estate};
+use provost_host::ground::{self, Approval, Estate, Wanted as Means};
 use provost_host::tree::{Authored, Committed, Error as TreeError};
 use serde_json::json;
 
@@ -57,6 +57,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
         files: &run.binding.files,
         touches: &[],
         caches: &harness.config().verify.caches,
+        wanted: Means { provision: &harness.config().verify.provision, build_caches: false, stop: None },
     };
     let (trees, approved) = ground::trees(&estate, &approval)?;
     let kept = trees.kept(&tree, approval.caches).map_err(ground::Error::from)?;

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Build tools compare times. A tree's own cache was built from the very same files, so whatever their
-//! times say is true. Another tree's is offered only to a base that was written out after it was kept: all
-//! of that base's files are younger, and all that was not fetched is built anew.
+//! times say is true. Another tree's is offered only to a base whose files are all younger than it: what is
+//! built of them is built anew, and what was fetched is not.
 //!
 //! **Invariant:** a layer that is kept is never written again, and nothing of a check that did not hold is
 //! kept, unless it ran on approved files alone.
@@ -241,21 +241,12 @@ impl Builds {
         Cache::ALL.into_iter().any(|cache| cache.is_for(view))
     }
 
-    /// What a check that begins from tree `base` may use. `written_out` says when that tree was, if all
-    /// of its files have the times of then.
-    pub fn lend(
-        &self,
-        view: &View<'_>,
-        base: &str,
-        origin: Origin,
-        written_out: Option<SystemTime>,
-    ) -> io::Result<Loan> {
-        let entry = match origin {
-            Origin::Approved => {
-                self.entry(base, Origin::Approved).or_else(|| self.newest_before(written_out?))
-            }
-            Origin::Passed => self.entry(base, Origin::Approved).or_else(|| self.entry(base, Origin::Passed)),
-        };
+    /// What a check that begins from tree `base` may use.
+    pub fn lend(&self, view: &View<'_>, base: &str, origin: Origin) -> io::Result<Loan> {
+        let entry = self.entry(base, Origin::Approved).or_else(|| match origin {
+            Origin::Approved => self.older_than(view.base),
+            Origin::Passed => self.entry(base, Origin::Passed),
+        });
         let mut layers = entry.map(|entry| entry.layers).unwrap_or_default();
         let room = tempfile::tempdir_in(self.place.join("running"))?;
         let mut lent = Vec::new();
@@ -313,17 +304,38 @@ impl Builds {
     }
 
     /// The newest cache of an approved tree that is older than every file of a base.
-    fn newest_before(&self, written_out: SystemTime) -> Option<Entry> {
-        // A second, for clocks that file systems round.
-        let limit = milliseconds(written_out).saturating_sub(1000);
+    fn older_than(&self, base: &Path) -> Option<Entry> {
         let paths = fs::read_dir(self.place.join("trees")).ok()?.flatten().map(|entry| entry.path());
-        paths
+        let mut entries: Vec<Entry> = paths
             .filter(|path| path.extension().is_some_and(|word| word == Origin::Approved.word()))
             .filter_map(|path| read(&path))
-            .filter(|entry| entry.kept_at_ms < limit)
             .filter(|entry| entry.layers.values().all(|layers| layers.len() <= LAYERS_TAKEN_OVER))
-            .max_by_key(|entry| entry.kept_at_ms)
+            .collect();
+        if entries.is_empty() {
+            return None;
+        }
+        // A second, for clocks that file systems round.
+        let limit = milliseconds(oldest(base)?).saturating_sub(1000);
+        entries.retain(|entry| entry.kept_at_ms < limit);
+        entries.into_iter().max_by_key(|entry| entry.kept_at_ms)
     }
+}
+
+/// When the file was written that was written first. Looked at once for each approved tree.
+fn oldest(tree: &Path) -> Option<SystemTime> {
+    let mut oldest = SystemTime::now();
+    let mut folders = vec![tree.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).ok()? {
+            let entry = entry.ok()?;
+            let found = entry.metadata().ok()?;
+            match found.is_dir() {
+                true => folders.push(entry.path()),
+                false => oldest = oldest.min(found.modified().ok()?),
+            }
+        }
+    }
+    Some(oldest)
 }
 
 fn read(path: &Path) -> Option<Entry> {

@@ -385,7 +385,7 @@ impl Approved {
         let trees = Trees::open(&estate.state.join("trees").join(&key[..16]), estate.workspace)?;
         let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
         let touches = Touches::new(approval.touches)?;
-        let outfit = Outfit::new(estate, &approval.wanted, &base, approval.commit.is_some());
+        let outfit = Outfit::new(estate, &approval.wanted, &base);
         Ok(Self { trees, base, touches, caches: approval.caches.to_vec(), outfit })
     }
 

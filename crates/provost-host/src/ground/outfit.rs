@@ -8,7 +8,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
 use provost_core::verdict::{Outcome, Verdict};
 use tempfile::TempDir;
@@ -25,9 +24,8 @@ pub struct Outfit {
     supplies: Supplies,
     prepared: OnceLock<Prepared>,
     builds: Option<Builds>,
-    /// The approved base, and when it was written out, if all its files have the times of then.
+    /// The approved base.
     approved: String,
-    written_out: Option<SystemTime>,
     running: PathBuf,
 }
 
@@ -42,16 +40,13 @@ pub struct Fitted {
 }
 
 impl Outfit {
-    pub fn new(estate: &Estate<'_>, wanted: &super::Wanted<'_>, base: &Base, has_commit: bool) -> Self {
-        let written_out = base.path.parent().and_then(|place| fs::metadata(place).ok()?.created().ok());
+    pub fn new(estate: &Estate<'_>, wanted: &super::Wanted<'_>, base: &Base) -> Self {
         let builds = wanted.build_caches.then(|| Builds::open(estate.state, estate.workspace).ok());
         Self {
             supplies: Supplies::new(estate.state, estate.workspace, wanted.provision),
             prepared: OnceLock::new(),
             builds: builds.flatten(),
             approved: base.id.clone(),
-            // Without a commit the files kept the times of the workspace.
-            written_out: written_out.filter(|_| has_commit),
             running: estate.state.join("provision/running"),
         }
     }
@@ -100,7 +95,7 @@ impl Outfit {
         let origin = if base.id == self.approved { Origin::Approved } else { Origin::Passed };
         let builds =
             self.builds.as_ref().filter(|builds| Builds::are_for(view) && builds.work(offer, scratch));
-        let loan = builds.and_then(|builds| builds.lend(view, &base.id, origin, self.written_out).ok());
+        let loan = builds.and_then(|builds| builds.lend(view, &base.id, origin).ok());
         env.extend(loan.iter().flat_map(Loan::environment));
         Ok(Fitted { given, places, folders, loan, env })
     }

@@ -5,11 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::checkout::Checkout;
+use super::beneath;
+use super::checkout::{self, Checkout};
 use super::index::{Draft, Index, Kind, joined};
 use super::{Base, Error, Layer};
 
@@ -17,7 +19,7 @@ use super::{Base, Error, Layer};
 pub fn write(place: &Path, list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
     let mut files: BTreeMap<Vec<u8>, PathBuf> = BTreeMap::new();
     if let Some(over) = &base.over {
-        beneath(over, Path::new(""), &mut files).map_err(|error| Error::io("read", over, error))?;
+        find_files(over, Path::new(""), &mut files).map_err(|error| Error::io("read", over, error))?;
     }
     for path in layer.changed_paths() {
         files.insert(path.as_os_str().as_bytes().to_vec(), layer.path.join(path));
@@ -29,19 +31,26 @@ pub fn write(place: &Path, list: &Index, base: &Base, layer: &Layer) -> Result<(
         let Some(kind) = entry.map(|entry| entry.kind).filter(|kind| kind.is_file()) else { continue };
         match base.over.as_ref().is_some_and(|over| from.starts_with(over)) {
             true => checkout.share_file(&path, &from, kind)?,
-            false => drop(checkout.copy(&path, &from, kind)?),
+            false => {
+                let copy = checkout.copy(&path, &from, kind)?;
+                // As the check saw it, so that what it built is still younger.
+                let original = File::open(&from).map_err(|error| Error::io("open", &from, error))?;
+                beneath::stamp(&original)
+                    .and_then(|stamp| checkout::keep_time(&copy, stamp.modified))
+                    .map_err(|errno| Error::io("write", &from, errno))?;
+            }
         }
     }
     checkout.finish()?;
     Ok(())
 }
 
-fn beneath(folder: &Path, path: &Path, files: &mut BTreeMap<Vec<u8>, PathBuf>) -> io::Result<()> {
+fn find_files(folder: &Path, path: &Path, files: &mut BTreeMap<Vec<u8>, PathBuf>) -> io::Result<()> {
     for entry in folder.join(path).read_dir()? {
         let entry = entry?;
         let path = path.join(entry.file_name());
         match entry.file_type()?.is_dir() {
-            true => beneath(folder, &path, files)?,
+            true => find_files(folder, &path, files)?,
             false => drop(files.insert(path.as_os_str().as_bytes().to_vec(), entry.path())),
         }
     }

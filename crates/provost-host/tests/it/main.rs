@@ -3,6 +3,7 @@
 mod agents;
 mod children;
 mod escapes;
+mod provision;
 mod sandbox;
 mod tree;
 mod tree_hostile;
