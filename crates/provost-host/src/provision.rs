@@ -155,11 +155,14 @@ impl Missing {
     }
 }
 
+/// Nothing, where nothing was asked for.
+type Provided = Result<Option<Arc<Ready>>, Missing>;
+
 /// What the approved base was given.
 #[derive(Debug)]
 pub struct Prepared {
     /// In the order of the supplies.
-    each: Vec<(Hash, Result<Option<Arc<Ready>>, Missing>)>,
+    each: Vec<(Hash, Provided)>,
 }
 
 /// What one check is given.

@@ -183,3 +183,28 @@ pub fn what_to_do(name: &str) -> String {
         "{way}, or write `[verify.provision.{name}] command`, or turn it off: `[verify.provision] auto = false`"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    #[test]
+    fn a_lock_file_asks_for_something_or_for_nothing() {
+        for (kind, lock, asks) in [
+            (Kind::Cargo, "[[package]]\nname = \"own\"\n", false),
+            (Kind::Cargo, "[[package]]\nname = \"x\"\nsource = \"registry+x\"\n", true),
+            (Kind::Npm, r#"{"packages":{"":{"name":"own"}}}"#, false),
+            (Kind::Npm, r#"{"packages":{"":{},"node_modules/x":{}}}"#, true),
+            (Kind::Npm, r#"{"lockfileVersion":1,"dependencies":{"x":{}}}"#, true),
+            (Kind::Npm, "no json", true),
+            (Kind::Uv, "version = 1\n", false),
+            (Kind::Uv, "version = 1\n[[package]]\nname = \"x\"\n", true),
+            (Kind::Pip, "# nothing\n\n", false),
+            (Kind::Pip, "-r others.txt\n", true),
+            (Kind::Go, "", false),
+            (Kind::Go, "example.com/x v1.0.0 h1:x=\n", true),
+        ] {
+            assert_eq!(kind.asks(lock.as_bytes()), asks, "{kind:?} {lock}");
+        }
+    }
+}

@@ -24,6 +24,7 @@ pub fn decision(step: u32) -> [Event; 3] {
         stderr: Excerpt::default(),
         tree: None,
         cached: false,
+        provisioned: Vec::new(),
     };
     [
         Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict },

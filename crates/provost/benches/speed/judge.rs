@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use provost_core::plan::{Shell, Span};
-use provost_host::config::Demand;
-use provost_host::ground::{self, Approval, Case, Estate, Ground};
+use provost_host::config::{Config, Demand};
+use provost_host::ground::{self, Approval, Case, Estate, Ground, Wanted};
 
 use crate::Asked;
 use crate::measure::{folder, interleaved, median, time};
@@ -55,8 +55,16 @@ impl Bench {
         let (offer, seen) = ground::attest(Demand::Auto, &estate).ok()?;
         let bubblewrap = offer.as_ref()?.bubblewrap.as_ref().ok()?.path.clone();
         let touches = ["src/0/**".to_owned()];
-        let approval =
-            Approval { revision: "r", commit: Some(&head), files: &[], touches: &touches, caches: &[] };
+        let provision = Config::default().verify.provision;
+        let wanted = Wanted { provision: &provision, build_caches: false, stop: None };
+        let approval = Approval {
+            revision: "r",
+            commit: Some(&head),
+            files: &[],
+            touches: &touches,
+            caches: &[],
+            wanted,
+        };
         let ground = Ground::prepare(offer, seen.level, &estate, &approval).ok()?;
         (seen.level == provost_core::verdict::Isolation::Clean).then_some(())?;
         Some(Self { workspace, state, ground, bubblewrap })

@@ -81,6 +81,16 @@ fn said(verdict: &Value) -> String {
     format!("{}{}", verdict["stderr"], verdict["stdout"])
 }
 
+/// What the cache of whoever runs this has of a crate.
+fn cached(name: &str) -> Vec<PathBuf> {
+    let folders =
+        |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let registries = folders(own("CARGO_HOME", ".cargo").join("registry/cache"));
+    let is_one =
+        |path: &PathBuf| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name));
+    registries.flat_map(folders).filter(is_one).collect()
+}
+
 /// A crate with one dependency from a registry.
 fn cargo(touches: &str, agent: &str, contract: &str, on_fail: &str) -> Option<Env> {
     let ours =
@@ -95,11 +105,8 @@ fn cargo(touches: &str, agent: &str, contract: &str, on_fail: &str) -> Option<En
         "version = 4\n\n[[package]]\nname = \"calc\"\nversion = \"0.1.0\"\ndependencies = [\n \"{CRATE}\",\n]\n\n[[package]]\n{}\n",
         package.trim_end()
     );
-    let cache = own("CARGO_HOME", ".cargo").join("registry/cache");
     let name = format!("{CRATE}-{version}.crate");
-    let has_it =
-        std::fs::read_dir(cache).into_iter().flatten().flatten().any(|at| at.path().join(&name).exists());
-    if !has_it {
+    if !cached(CRATE).iter().any(|path| path.ends_with(&name)) {
         eprintln!("skipped: {name} is not in the cache of cargo");
         return None;
     }
@@ -136,7 +143,13 @@ fn a_check_whose_dependencies_cannot_be_had_is_not_run_and_says_why() {
     let Some(env) = cargo("[\"src/**\"]", REPAIRED, QUICK, "abort") else { return };
     let patience = "[verify.provision.cargo]\nenv = { CARGO_NET_RETRY = \"0\" }\n";
     env.write("provost.toml", format!("{}{patience}", env.read("provost.toml")));
-    let answer = run(&env, &env.folder().join("empty"));
+    // A file of the right name is not believed: agents can write the user's home.
+    let crates = env.folder().join("forged/registry/cache/any");
+    std::fs::create_dir_all(&crates).unwrap();
+    for entry in cached(CRATE) {
+        std::fs::write(crates.join(entry.file_name().unwrap()), "forged").unwrap();
+    }
+    let answer = run(&env, &env.folder().join("forged"));
     assert_ne!(answer.code, 0);
     let last = verdicts(&env).pop().unwrap();
     let reason = last["outcome"]["reason"].as_str().unwrap_or_default();
@@ -146,6 +159,14 @@ fn a_check_whose_dependencies_cannot_be_had_is_not_run_and_says_why() {
         reason.contains("cargo vendor") && reason.contains("[verify.provision] auto = false"),
         "{reason}"
     );
+}
+
+#[test]
+fn without_a_fence_the_crates_are_there_too() {
+    let Some(env) = cargo("[\"src/**\"]", REPAIRED, QUICK, "abort") else { return };
+    env.write("provost.toml", format!("{}isolation = \"guard+clean\"\n", env.read("provost.toml")));
+    run(&env, &own("CARGO_HOME", ".cargo")).exits(0);
+    assert_eq!(verdicts(&env).pop().unwrap()["isolation"], "guard+clean");
 }
 
 #[test]
