@@ -1,8 +1,9 @@
-//! Folders of the harness's own: made for nobody else, and removed whole, whatever a check did to them.
+//! Folders of the harness's own: made for nobody else, copied, and removed whole, whatever a check did to
+//! them.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -32,6 +33,31 @@ fn open_up(folder: &Path) {
             open_up(&entry.path());
         }
     }
+}
+
+/// A copy that shares nothing with the original: links as links, files with their modes and times.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (found, place) = (entry.metadata()?, to.join(entry.file_name()));
+        if found.is_dir() {
+            copy(&entry.path(), &place)?;
+        } else if found.is_symlink() {
+            symlink(fs::read_link(entry.path())?, &place)?;
+        } else if found.is_file() {
+            fs::copy(entry.path(), &place)?;
+            set_time(&place, &found)?;
+        }
+    }
+    Ok(())
+}
+
+/// By name, since a file may be read-only.
+fn set_time(path: &Path, found: &fs::Metadata) -> io::Result<()> {
+    let time = rustix::fs::Timespec { tv_sec: found.mtime(), tv_nsec: found.mtime_nsec() as _ };
+    let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+    Ok(rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
 /// Which boot of the machine this is: what was not synced is believed for no longer.

@@ -8,7 +8,8 @@
 //! ```text
 //! <key>/<name>/     what the command left
 //! <key>/used        last use (its time); locked by whoever uses it
-//! building/         under way
+//! building/         commands under way
+//! running/          checks under way
 //! ```
 //!
 //! **Invariant:** nothing an agent wrote takes part, but for lock files and trees inside `touches`, and
@@ -145,13 +146,15 @@ fn named(env: &[(String, String)], place: &Path) -> Vec<(OsString, OsString)> {
 pub enum Missing {
     #[error("provisioning {name} failed: {why}; {}", known::what_to_do(.name))]
     Failed { name: String, why: String },
+    #[error("what was provisioned could not be put in place: {why}")]
+    NotPlaced { why: String },
     #[error("provisioning was interrupted")]
     Interrupted,
 }
 
 impl Missing {
-    pub fn failed(name: &str, why: &dyn std::error::Error) -> Self {
-        Self::Failed { name: name.to_owned(), why: why.to_string() }
+    pub fn not_placed(error: io::Error) -> Self {
+        Self::NotPlaced { why: error.to_string() }
     }
 }
 
@@ -342,7 +345,8 @@ impl Supplies {
                 folder::remove(&entry.path());
             }
         }
-        for entry in fs::read_dir(self.place.join("building")).into_iter().flatten().flatten() {
+        let under_way = ["building", "running"].map(|name| fs::read_dir(self.place.join(name)));
+        for entry in under_way.into_iter().flatten().flatten().flatten() {
             if is_old(&entry.path(), Duration::from_secs(2 * 24 * 3600)) {
                 folder::remove(&entry.path());
             }

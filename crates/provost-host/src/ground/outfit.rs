@@ -1,7 +1,7 @@
 //! What a check finds besides its tree: what was provisioned from lock files, and build caches.
 //!
-//! At `guard+clean` there is no fence that could keep a check from writing either. What was provisioned is
-//! there all the same; build caches are not.
+//! At `guard+clean` there is no fence that could keep a check from writing either: what was provisioned is
+//! copied for each check, and there are no build caches.
 
 use std::ffi::OsString;
 use std::fs;
@@ -86,9 +86,7 @@ impl Outfit {
         let mut env = Vec::new();
         let (mut places, mut folders) = (Vec::new(), Vec::new());
         for ready in &given.ready {
-            let folder =
-                folder::make_private(&self.running).and_then(|()| tempfile::tempdir_in(&self.running));
-            folders.push(folder.map_err(|error| Missing::failed("folders", &error))?);
+            folders.push(self.room()?);
             env.extend(ready.environment(&self.supplies.workspace().join(ready.at()), network));
             places.push(ready.at());
         }
@@ -100,24 +98,32 @@ impl Outfit {
         Ok(Fitted { given, places, folders, loan, env })
     }
 
-    /// For a check in a folder: what belongs in the tree is linked there.
+    /// For a check in a folder: it gets a copy, since nothing keeps it from writing.
     pub fn in_folder(&self, tree: &Path, given: Given, network: bool) -> Result<Fitted, Missing> {
-        let mut env = Vec::new();
+        let (mut env, mut folders) = (Vec::new(), Vec::new());
         for ready in &given.ready {
-            let Some(into) = ready.in_tree() else {
-                env.extend(ready.environment(&ready.folder, network));
-                continue;
+            let place = match ready.in_tree() {
+                Some(into) => tree.join(into),
+                None => {
+                    folders.push(self.room()?);
+                    let room: &TempDir = &folders[folders.len() - 1];
+                    room.path().join(ready.folder.file_name().unwrap_or_default())
+                }
             };
-            let place = tree.join(into);
-            let link = || -> io::Result<()> {
+            let put = || -> io::Result<()> {
                 folder::remove(&place);
                 fs::create_dir_all(place.parent().unwrap_or(tree))?;
-                std::os::unix::fs::symlink(&ready.folder, &place)
+                folder::copy(&ready.folder, &place)
             };
-            link().map_err(|error| Missing::failed("folders", &error))?;
+            put().map_err(Missing::not_placed)?;
             env.extend(ready.environment(&place, network));
         }
-        Ok(Fitted { given, places: Vec::new(), folders: Vec::new(), loan: None, env })
+        Ok(Fitted { given, places: Vec::new(), folders, loan: None, env })
+    }
+
+    fn room(&self) -> Result<TempDir, Missing> {
+        let made = folder::make_private(&self.running).and_then(|()| tempfile::tempdir_in(&self.running));
+        made.map_err(Missing::not_placed)
     }
 
     /// Keeps the build caches of a check, if they may be kept, and says what else is to be said.
