@@ -245,6 +245,10 @@ pub enum AttemptEnd {
     NotStarted {
         reason: String,
     },
+    /// It took more of the machine than it may, and was ended.
+    OverBounds {
+        reason: String,
+    },
 }
 
 /// Why the harness did not see an attempt end.

@@ -27,6 +27,9 @@ impl Failure<'_> {
             Failure::Agent(AttemptEnd::NotStarted { reason }) => {
                 format!("the agent could not be started: {reason}")
             }
+            Failure::Agent(AttemptEnd::OverBounds { reason }) => {
+                format!("the agent took too much of the machine: {reason}")
+            }
             Failure::Agent(AttemptEnd::TimedOut) => "the agent ran out of time".to_owned(),
             Failure::Agent(AttemptEnd::Exited { exit_code }) => format!("the agent exited with {exit_code}"),
             Failure::Agent(AttemptEnd::Signalled { signal }) => {

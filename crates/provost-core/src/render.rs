@@ -288,6 +288,9 @@ fn ended(end: &AttemptEnd, report: &str) -> String {
         AttemptEnd::Signalled { signal } => format!("the agent was ended by signal {signal}"),
         AttemptEnd::TimedOut => "the agent ran out of time and was ended".to_owned(),
         AttemptEnd::NotStarted { reason } => format!("the agent could not be started: {reason}"),
+        AttemptEnd::OverBounds { reason } => {
+            format!("the agent took too much of the machine and was ended: {reason}")
+        }
     };
     if report.is_empty() { how } else { format!("{how}: {}", one_line(report)) }
 }

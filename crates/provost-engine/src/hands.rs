@@ -194,6 +194,8 @@ impl<'a> Hands<'a> {
             tag: &tag,
             stop: Some(&self.site.stop),
             fence: None,
+            environment: &self.site.environment,
+            bounds: Some(self.site.config.run.bounds()),
         };
         let Ok(done) = self.ground.attempt(&*agent, &work) else {
             return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
@@ -257,6 +259,7 @@ impl<'a> Hands<'a> {
             with_work: order.with_work,
             protect: &order.protect,
             network: order.network,
+            bounds: Some(self.site.config.run.bounds()),
         };
         let first = self.ground.judge(&case)?;
         for run in 2..=order.runs {

@@ -50,8 +50,8 @@ pub struct Settings {
     pub launcher: Vec<OsString>,
     /// Set when a person interrupts.
     pub stop: Arc<AtomicBool>,
-    /// The environment, to know which values must not be shown.
-    pub environment: Vec<(String, String)>,
+    /// What agents get, and where the values stand that must not be shown.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub struct Recheck {
 }
 
 /// The user's state folder, outside every workspace.
-pub fn state_folder(environment: &[(String, String)]) -> Result<PathBuf, Error> {
+pub fn state_folder(environment: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
     let value = |name: &str| {
         environment.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
     };
@@ -89,8 +89,9 @@ pub fn state_folder(environment: &[(String, String)]) -> Result<PathBuf, Error> 
     Ok(Path::new(home).join(".local/state/provost"))
 }
 
-fn redactor(environment: &[(String, String)]) -> Redactor {
-    Redactor::new(environment.iter().filter(|(name, _)| redact::looks_secret(name)).cloned())
+fn redactor(environment: &[(OsString, OsString)]) -> Redactor {
+    let text = environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    Redactor::new(text.filter(|(name, _)| redact::looks_secret(name)))
 }
 
 /// The log of all plans, to look at.
@@ -113,8 +114,9 @@ impl Harness {
             Access::Read => open_log(&state)?,
             Access::Write => Box::new(Sqlite::open(&state)?),
         };
-        let site =
-            Site::new(place, config, redactor(&settings.environment), settings.launcher, settings.stop);
+        let redactor = redactor(&settings.environment);
+        let Settings { launcher, environment, stop, .. } = settings;
+        let site = Site::new(place, config, redactor, launcher, environment, stop);
         Ok(Self { log, site, state })
     }
 

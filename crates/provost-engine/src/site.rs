@@ -20,6 +20,8 @@ pub struct Site {
     pub redactor: Redactor,
     /// How the scripted agent is started: this program with a hidden subcommand.
     pub launcher: Vec<OsString>,
+    /// What an agent gets, with the keys it needs.
+    pub environment: Vec<(OsString, OsString)>,
     pub stop: Arc<AtomicBool>,
     /// The plan file as it was when its law was last found to be this one.
     lawful: Mutex<Option<(Stamp, Hash)>>,
@@ -31,10 +33,11 @@ impl Site {
         config: Config,
         redactor: Redactor,
         launcher: Vec<OsString>,
+        environment: Vec<(OsString, OsString)>,
         stop: Arc<AtomicBool>,
     ) -> Self {
         let id = plan_file::id(&place);
-        Self { place, id, config, redactor, launcher, stop, lawful: Mutex::new(None) }
+        Self { place, id, config, redactor, launcher, environment, stop, lawful: Mutex::new(None) }
     }
 
     /// The plan file holds the run's law: no need to read it again until it moves.

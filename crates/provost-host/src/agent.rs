@@ -15,7 +15,7 @@ use provost_core::plan::StepNumber;
 use provost_core::verdict::Excerpt;
 
 use crate::Interrupted;
-use crate::process::{self, How, Keep, Spawn, Survivor};
+use crate::process::{self, Bounds, How, Keep, Spawn, Survivor};
 use crate::sandbox::{self, AgentFence, Offer};
 
 pub mod command;
@@ -46,6 +46,10 @@ pub struct Work<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// What it may reach; without one, everything its user may.
     pub fence: Option<(&'a Offer, AgentFence<'a>)>,
+    /// What the harness was given by the person who started it.
+    pub environment: &'a [(OsString, OsString)],
+    /// How much of the machine it may take.
+    pub bounds: Option<Bounds>,
 }
 
 /// How an attempt went. It is kept, shown, and never decides.
@@ -81,7 +85,8 @@ fn start(
     stdin: &[u8],
     work: &Work<'_>,
 ) -> Result<Attempt, Interrupted> {
-    let env: Vec<(OsString, OsString)> = std::env::vars_os().filter(|(name, _)| !is_ours(name)).collect();
+    let env: Vec<(OsString, OsString)> =
+        work.environment.iter().filter(|(name, _)| !is_ours(name)).cloned().collect();
     let wrapped = match work.fence.as_ref().map(|(offer, fence)| sandbox::agent(offer, fence, program, args))
     {
         None => None,
@@ -104,6 +109,8 @@ fn start(
         tag: work.tag,
         stop: work.stop,
         tee: None,
+        // Behind a fence the kernel ends what is left.
+        bounds: work.bounds.map(|bounds| Bounds { cgroup: wrapped.is_none(), ..bounds }),
     });
     let ended = match ended {
         Ok(ended) => ended,
@@ -118,6 +125,7 @@ fn start(
         How::Exited(exit_code) => AttemptEnd::Exited { exit_code },
         How::Signalled(signal) => AttemptEnd::Signalled { signal },
         How::TimedOut => AttemptEnd::TimedOut,
+        How::OverBounds(exceeded) => AttemptEnd::OverBounds { reason: exceeded.to_string() },
         How::Stopped => return Err(Interrupted),
     };
     Ok(Attempt {

@@ -25,10 +25,14 @@ pub use provision::{KNOWN, Provision, Supply};
 pub use reading::Wrong;
 use reading::{Section, Text};
 
+use crate::process::Bounds;
+
 pub const FILE_NAME: &str = "provost.toml";
 
 /// Nobody writes a configuration of a megabyte.
 const SIZE_MAX: u64 = 1 << 20;
+/// With less than this no agent gets anywhere.
+const LEAST: u64 = 1 << 20;
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -117,6 +121,18 @@ pub struct RunLimits {
     pub step_timeout: Duration,
     /// How often an attempt may be lost to a crash before a person is asked.
     pub max_lost_attempts: u32,
+    /// Bytes an attempt or a check may write.
+    pub disk: u64,
+    /// Bytes of memory; four fifths of the machine's, where nothing is said.
+    pub memory: Option<u64>,
+    pub processes: u64,
+}
+
+impl RunLimits {
+    pub fn bounds(&self) -> Bounds {
+        let memory = self.memory.unwrap_or_else(Bounds::usual_memory);
+        Bounds { disk: self.disk, memory, processes: self.processes, cgroup: false }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,7 +162,13 @@ impl Default for Config {
                 provision: Provision::default(),
                 contract_timeout: Duration::from_secs(60),
             },
-            run: RunLimits { step_timeout: Duration::from_secs(600), max_lost_attempts: 3 },
+            run: RunLimits {
+                step_timeout: Duration::from_secs(600),
+                max_lost_attempts: 3,
+                disk: 20 << 30,
+                memory: None,
+                processes: 4096,
+            },
             plans: Plans { folder: PathBuf::from(".harness") },
             recipes: toml::Table::new(),
             store: Store::Sqlite,
@@ -359,15 +381,17 @@ fn caches(section: &Section<'_, '_>) -> Result<Option<Vec<String>>, Wrong> {
 
 fn run(top: &Section<'_, '_>) -> Result<RunLimits, Wrong> {
     let default = Config::default().run;
-    let Some(section) = top.section("run", &["step_timeout", "max_lost_attempts"])? else {
-        return Ok(default);
-    };
+    let keys = &["step_timeout", "max_lost_attempts", "disk", "memory", "processes"];
+    let Some(section) = top.section("run", keys)? else { return Ok(default) };
     let lost = section.integer("max_lost_attempts", 1..=100)?;
     Ok(RunLimits {
         step_timeout: section.duration("step_timeout", WEEK)?.unwrap_or(default.step_timeout),
         max_lost_attempts: lost
             .and_then(|lost| u32::try_from(lost).ok())
             .unwrap_or(default.max_lost_attempts),
+        disk: section.bytes("disk", LEAST)?.unwrap_or(default.disk),
+        memory: section.bytes("memory", LEAST)?,
+        processes: section.integer("processes", 8..=4_194_304)?.unwrap_or(default.processes),
     })
 }
 

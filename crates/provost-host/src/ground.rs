@@ -22,6 +22,7 @@ use crate::agent::{Agent, Attempt, Work};
 use crate::config::{self, Demand};
 use crate::judge::{self, Court};
 use crate::provision::{self, Means, Missing, View};
+use crate::process::Bounds;
 use crate::sandbox::{
     self, AgentFence, Attestation, CheckFence, CheckTree, HomePolicy, Network, Offer, USUAL_SIZE, Vantage,
 };
@@ -106,6 +107,8 @@ pub struct Case<'a> {
     pub with_work: bool,
     pub protect: &'a [String],
     pub network: bool,
+    /// How much of the machine it may take.
+    pub bounds: Option<Bounds>,
 }
 
 /// Finds out what this machine holds, and what of it is used for `demand`.
@@ -356,6 +359,7 @@ impl Ground {
                 stop: case.stop,
                 env,
                 isolation: self.level,
+                bounds: case.bounds,
             },
         )
     }

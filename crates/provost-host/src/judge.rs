@@ -15,9 +15,10 @@ use std::time::Duration;
 use provost_core::plan::{Expectation, Shell, Stream};
 use provost_core::verdict::{Isolation, Outcome, Verdict};
 use regex::bytes::{Regex, RegexBuilder};
+use rustix::process::Signal;
 
 use crate::Interrupted;
-use crate::process::{self, Ended, How, Keep, NotStarted, Output, Spawn};
+use crate::process::{self, Bounds, Ended, How, Keep, NotStarted, Output, Spawn};
 use crate::sandbox::{self, CheckFence, Offer, Unavailable};
 
 mod rooms;
@@ -68,6 +69,8 @@ pub struct Court<'a> {
     pub env: &'a [(OsString, OsString)],
     /// What the verdict is worth.
     pub isolation: Isolation,
+    /// How much of the machine the check may take.
+    pub bounds: Option<Bounds>,
 }
 
 /// Runs the contract once.
@@ -100,6 +103,11 @@ enum NotJudged {
 
 fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<Ended, NotJudged> {
     let args = ["--noprofile", "--norc", "-c", &shell.command].map(OsString::from);
+    let bounds = match court.ground {
+        Ground::Workspace | Ground::Folder(_) => court.bounds,
+        // What it may write is bounded by its fence.
+        Ground::Fenced { .. } => court.bounds.map(|bounds| Bounds { disk: u64::MAX, ..bounds }),
+    };
     let spawn = |program: &OsStr, args: &[OsString], cwd: &Path, env: &[(OsString, OsString)]| {
         process::run(Spawn {
             program,
@@ -113,6 +121,7 @@ fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<
             tag: court.tag,
             stop: court.stop,
             tee: None,
+            bounds,
         })
         .map_err(NotJudged::Program)
     };
@@ -139,6 +148,10 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
     let outcome = match as_inside(court, expected, ended.how) {
         How::TimedOut | How::Stopped => Outcome::TimedOut { after_ms: milliseconds(court.timeout) },
         How::Signalled(signal) => Outcome::Killed { signal },
+        How::OverBounds(exceeded) => {
+            unmet.push(format!("the check stays within its bounds: {exceeded}"));
+            Outcome::Killed { signal: Signal::KILL.as_raw() }
+        }
         How::Exited(exit_code) => {
             unmet.extend(unmet_by(expected, exit_code, ended));
             let left = ended.survivors.iter();

@@ -19,16 +19,22 @@ use std::time::{Duration, Instant};
 
 use provost_core::plan::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open, prlimit};
 
+mod bounds;
+mod cgroup;
 mod escape;
 mod excerpt;
 mod output;
 mod proc_files;
 
+pub use bounds::{Bound, Bounds, Exceeded, size};
+pub use cgroup::offered as cgroups_offered;
 pub use escape::{become_subreaper, descends_from, end_leftovers, inside_attempt};
 pub use output::{Keep, Output};
 
+use bounds::Watch;
+use cgroup::Cgroup;
 use escape::UnderWay;
 use output::Capture;
 
@@ -37,6 +43,8 @@ pub const TAG: &str = "PROVOST_ATTEMPT";
 
 /// How soon a stop is seen.
 const STOP_LATENCY: Duration = Duration::from_millis(100);
+/// The grace of one that takes too much: every moment it takes more.
+const HASTE: Duration = Duration::from_millis(300);
 /// How long output may still come once everybody who could print should be dead.
 const DRAIN: Duration = Duration::from_millis(200);
 const USUAL_PIPE: usize = 64 * 1024;
@@ -65,6 +73,8 @@ pub struct Spawn<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// Sees every byte as it comes.
     pub tee: Tee<'a>,
+    /// How much of the machine it may take, in `cwd` and elsewhere.
+    pub bounds: Option<Bounds>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +93,8 @@ pub enum How {
     /// By a signal we did not send.
     Signalled(i32),
     TimedOut,
+    /// It took more of the machine than it may, and was ended for it.
+    OverBounds(Exceeded),
     Stopped,
 }
 
@@ -128,12 +140,14 @@ pub enum NotStarted {
 pub fn run(mut spawn: Spawn<'_>) -> Result<Ended, NotStarted> {
     let begun = Instant::now();
     let run = UnderWay::enter(spawn.tag);
-    let mut attended = Attended::start(&spawn)?;
+    let cgroup = spawn.bounds.filter(|bounds| bounds.cgroup).and_then(|_| Cgroup::make());
+    let mut attended = Attended::start(&spawn, cgroup.as_ref())?;
     run.leads(attended.group);
-    let ending = attended.attend(&mut spawn, begun);
+    let ending = attended.attend(&mut spawn, begun, &run);
     let status = attended.bury();
     run.buried();
-    let mut survivors = escape::sweep(&run, spawn.tag, attended.group);
+    let mut survivors = cgroup.as_ref().map(Cgroup::end).unwrap_or_default();
+    survivors.extend(escape::sweep(&run, spawn.tag, attended.group));
     attended.drain(&mut spawn.tee, DRAIN);
     if attended.is_still_read() {
         // Somebody who is not ours any more can still print. Look for them everywhere.
@@ -184,11 +198,16 @@ struct Reading {
 }
 
 impl Attended {
-    fn start(spawn: &Spawn<'_>) -> Result<Self, NotStarted> {
+    fn start(spawn: &Spawn<'_>, cgroup: Option<&Cgroup>) -> Result<Self, NotStarted> {
         let program = find_program(spawn)?;
+        let inside = cgroup.and_then(|cgroup| cgroup.around(&program, spawn.args, spawn.cwd));
+        let (first, args) = match &inside {
+            Some(args) => (Cgroup::leader(), args.as_slice()),
+            None => (program.as_path(), spawn.args),
+        };
         // A group, but no closure before exec: that would cost posix_spawn.
-        let started = Command::new(&program)
-            .args(spawn.args)
+        let started = Command::new(first)
+            .args(args)
             .current_dir(spawn.cwd)
             .env_clear()
             .envs(spawn.env.iter().map(|(name, value)| (name, value)))
@@ -203,6 +222,11 @@ impl Attended {
             .spawn();
         let mut child = started.map_err(|source| why_not(program.clone(), spawn.cwd, source))?;
         let pid = Pid::from_child(&child);
+        if let Some(bounds) = spawn.bounds.filter(|bounds| bounds.disk < u64::MAX) {
+            // At once, and yet after its start: what it could have forked by now is bounded by the looks.
+            let largest = Rlimit { current: Some(bounds.disk), maximum: Some(bounds.disk) };
+            let _ = prlimit(Some(pid), Resource::Fsize, largest);
+        }
         match pidfd_open(pid, PidfdFlags::empty()).and_then(|end| Self::attach(&mut child, end, spawn.keep)) {
             Ok((end, outputs)) => {
                 let buffer = vec![0; USUAL_PIPE];
@@ -229,7 +253,8 @@ impl Attended {
     }
 
     /// Reads, writes and waits until the leader is dead. `Some` when it was we who ended it.
-    fn attend(&mut self, spawn: &mut Spawn<'_>, begun: Instant) -> Option<How> {
+    fn attend(&mut self, spawn: &mut Spawn<'_>, begun: Instant, run: &UnderWay) -> Option<How> {
+        let mut watch = spawn.bounds.map(|bounds| Watch::begin(bounds, spawn.cwd));
         let mut ending = None;
         let mut next = begun.checked_add(spawn.deadline);
         loop {
@@ -246,10 +271,20 @@ impl Attended {
                     ending = Some(How::TimedOut);
                     next = self.ask_to_end(now, spawn.grace);
                 }
+            } else if let Some(watch) = watch.as_mut().filter(|watch| ending.is_none() && now >= watch.next())
+                && let Some(exceeded) =
+                    watch.look(&escape::members(run, spawn.tag, self.group, watch.enough()))
+            {
+                ending = Some(How::OverBounds(exceeded));
+                next = self.ask_to_end(now, spawn.grace.min(HASTE));
             }
             let mut patience = next.map(|next| next.saturating_duration_since(now));
             if spawn.stop.is_some() && ending.is_none() {
                 patience = Some(patience.map_or(STOP_LATENCY, |patience| patience.min(STOP_LATENCY)));
+            }
+            if let Some(watch) = watch.as_ref().filter(|_| ending.is_none()) {
+                let look = watch.next().saturating_duration_since(now);
+                patience = Some(patience.map_or(look, |patience| patience.min(look)));
             }
             if self.serve(&mut spawn.tee, patience) {
                 return ending;

@@ -70,6 +70,18 @@ enum Command {
     ScriptedAgent(scripted_agent::Args),
 }
 
+impl Cli {
+    /// Agents are looked at by the harness, so that nothing of them is overlooked.
+    pub fn is_an_agent(&self) -> bool {
+        matches!(self.command, Command::ScriptedAgent(_))
+    }
+
+    /// What runs under this command is not all a person's own.
+    pub fn starts_agents_or_checks(&self) -> bool {
+        matches!(self.command, Command::Run(_) | Command::Recheck(_) | Command::Demo(_))
+    }
+}
+
 pub fn obey(cli: Cli) -> Answer {
     let global = &cli.global;
     match cli.command {

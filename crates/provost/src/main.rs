@@ -6,6 +6,7 @@ mod diagnose;
 mod failure;
 mod outcome;
 mod place;
+mod private;
 mod terminal;
 
 use std::process::ExitCode;
@@ -21,5 +22,13 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { outcome::USAGE } else { 0 });
         }
     };
+    if !cli.is_an_agent() {
+        private::hide();
+    }
+    if cli.starts_agents_or_checks()
+        && let Err(failure) = private::shut()
+    {
+        return outcome::conclude(Err(failure));
+    }
     outcome::conclude(cmd::obey(cli))
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use provost_engine::harness::{self, Access, Harness, Settings};
 
 use crate::failure::Failure;
+use crate::private;
 
 /// The options every command has.
 #[derive(clap::Args, Clone, Debug)]
@@ -28,9 +29,7 @@ impl Global {
     }
 
     pub fn settings(&self, plan: Option<&str>) -> Result<Settings, Failure> {
-        let environment: Vec<(String, String)> = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
+        let environment = private::environment();
         let state = match &self.state {
             Some(folder) => folder.clone(),
             None => harness::state_folder(&environment)?,

@@ -14,6 +14,8 @@ use provost_core::redact::Redactor;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::process::size;
+
 /// Lists and strings of a configuration are short.
 const LIST_MAX: usize = 1000;
 const STRING_MAX: usize = 4096;
@@ -288,6 +290,25 @@ impl<'s, 't> Section<'s, 't> {
         match text.parse::<f64>() {
             Ok(usd) if (0.0..=USD_MAX).contains(&usd) => Ok(Some((usd * 1e6).round() as u64)),
             _ => Err(self.wrong(key, format!("`{key}` is between 0 and {USD_MAX} dollars"))),
+        }
+    }
+
+    /// `"20 GiB"`, `"512 MiB"`; at least `least`.
+    pub(super) fn bytes(&self, key: &str, least: u64) -> Result<Option<u64>, Wrong> {
+        const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
+        let Some(text) = self.string(key)? else { return Ok(None) };
+        let read = UNITS.iter().find_map(|(unit, shift)| {
+            let count: u64 = text.trim().strip_suffix(unit)?.trim_end().parse().ok()?;
+            count.checked_mul(1 << shift)
+        });
+        match read {
+            Some(bytes) if bytes >= least => Ok(Some(bytes)),
+            Some(_) => Err(self.wrong(key, format!("`{key}` is at least {}", size(least)))),
+            None => {
+                let message =
+                    format!("`{key}` is a size such as \"20 GiB\" or \"512 MiB\", a whole number of them");
+                Err(self.wrong(key, message))
+            }
         }
     }
 

@@ -60,6 +60,9 @@ contract_timeout = "90s"
 [run]
 step_timeout = "1h 30m"
 max_lost_attempts = 5
+disk = "64 MiB"
+memory = "2GiB"
+processes = 100
 [recipes.registry-timeout]
 class = "transient"
 detect = { stderr = "ECONNRESET|ETIMEDOUT" }
@@ -80,7 +83,14 @@ folder = "vault"
     assert_eq!(policy.max_wall, Some(Duration::from_secs(1200)));
     assert_eq!(config.verify.isolation, Demand::Exactly(Isolation::GuardClean));
     assert_eq!(config.verify.contract_timeout, Duration::from_secs(90));
-    assert_eq!(config.run, RunLimits { step_timeout: Duration::from_secs(5400), max_lost_attempts: 5 });
+    let run = RunLimits {
+        step_timeout: Duration::from_secs(5400),
+        max_lost_attempts: 5,
+        disk: 64 << 20,
+        memory: Some(2 << 30),
+        processes: 100,
+    };
+    assert_eq!(config.run, run);
     assert_eq!(config.recipes["registry-timeout"]["class"].as_str(), Some("transient"));
     assert_eq!(config.plans.folder, PathBuf::from("vault"));
 }
@@ -135,6 +145,8 @@ fn values_that_make_no_sense_are_refused() {
                              ^^^^^^
         "#]],
     );
+    refused("[run]\ndisk = \"20 GB\"\n", expect![[r#""#]]);
+    refused("[run]\nmemory = \"10 KiB\"\n", expect![[r#""#]]);
     refused(
         "[run]\nstep_timeout = \"900days\"\n",
         expect![[r#"

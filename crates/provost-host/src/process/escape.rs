@@ -7,7 +7,7 @@
 //! **Invariant:** never ends this process, its ancestors, or what belongs to another run that is under
 //! way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,18 +15,20 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, getpid, kill_process,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, getpgid, getpgrp, getpid, kill_process,
     kill_process_group, pidfd_open, pidfd_send_signal, set_child_subreaper, test_kill_process_group, waitid,
     waitpid,
 };
 
-use super::proc_files::{self, Stat};
+use super::proc_files;
 use super::{Survivor, TAG};
 
 /// How long the dead may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// After this, look whether what is left of a group is only corpses nobody buries.
 const CORPSES_AFTER: Duration = Duration::from_millis(20);
+/// The first of the pauses between looks.
+const PAUSE: Duration = Duration::from_micros(100);
 
 static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
 static UNDER_WAY: Mutex<BTreeMap<u64, Run>> = Mutex::new(BTreeMap::new());
@@ -81,60 +83,103 @@ fn runs() -> MutexGuard<'static, BTreeMap<u64, Run>> {
 /// what left the group. Returns what is still there.
 pub fn sweep(run: &UnderWay, tag: &str, group: Pid) -> Vec<Survivor> {
     let begun = Instant::now();
-    let mut pause = Duration::from_micros(100);
+    let mut pause = PAUSE;
     let mut condemned = Vec::new();
+    let mut looks_needed = 1;
+    let mut calm_looks = 0;
     loop {
-        let orphans = end_orphans(run, tag, group, &mut condemned);
+        // First the group: a member that dies in between may leave us a child, which is then found.
         let group_is_gone = test_kill_process_group(group).is_err();
-        if group_is_gone && orphans.is_empty() {
-            return Vec::new();
+        let pass = end_orphans(run, tag, group, &mut condemned);
+        if group_is_gone && pass.seen.is_empty() {
+            calm_looks += 1;
+            if calm_looks >= looks_needed {
+                return Vec::new();
+            }
+            continue;
+        }
+        calm_looks = 0;
+        if !pass.seen.is_empty() {
+            // Who dies may have forked a moment before, and the list of children is read while it changes.
+            looks_needed = 2;
         }
         let waited = begun.elapsed();
-        if waited > CORPSES_AFTER {
+        if waited > PATIENCE {
             let mut left = if group_is_gone { Vec::new() } else { living_members(group) };
-            left.extend(orphans);
-            if left.is_empty() || waited > PATIENCE {
-                return left.into_iter().map(Survivor::of).collect();
-            }
+            left.extend(if pass.left.is_empty() { pass.seen } else { pass.left });
+            return left.into_iter().map(Survivor::of).collect();
+        }
+        if pass.is_fresh {
+            // One that becomes another all the time is caught only by who does not sleep.
+            pause = PAUSE;
+            continue;
+        }
+        if waited > CORPSES_AFTER && pass.left.is_empty() && living_members(group).is_empty() {
+            return Vec::new();
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(5));
     }
 }
 
-/// Kills and reaps what was given to us as an orphan of this run. Returns those that are not gone yet.
-fn end_orphans(run: &UnderWay, tag: &str, group: Pid, condemned: &mut Vec<i32>) -> Vec<i32> {
-    if !IS_SUBREAPER.load(Ordering::Relaxed) {
-        return Vec::new();
-    }
-    let mut left = Vec::new();
-    for pid in proc_files::own_children() {
-        let Some(stat) = proc_files::stat(pid) else { continue };
-        if !condemned.contains(&pid) && !is_of_run(run, tag, group, pid, stat) {
-            continue;
-        }
-        condemned.push(pid);
-        let Some(typed) = proc_files::typed(pid) else { continue };
-        let _ = kill_process(typed, Signal::KILL);
-        // Exactly this pid: nobody else's child may be reaped here.
-        if matches!(waitpid(Some(typed), WaitOptions::NOHANG), Ok(None)) {
-            left.push(pid);
-        }
-    }
-    left
+/// What a look among our children found of a run.
+struct Pass {
+    /// All of them, the dead included.
+    seen: Vec<i32>,
+    /// Those that are not gone yet.
+    left: Vec<i32>,
+    /// Some of them were not there before.
+    is_fresh: bool,
 }
 
-fn is_of_run(run: &UnderWay, tag: &str, group: Pid, pid: i32, stat: Stat) -> bool {
-    if stat.group == group.as_raw_nonzero().get() {
-        return true;
+/// Kills and reaps what was given to us as an orphan of this run.
+fn end_orphans(run: &UnderWay, tag: &str, group: Pid, condemned: &mut Vec<i32>) -> Pass {
+    let mut pass = Pass { seen: Vec::new(), left: Vec::new(), is_fresh: false };
+    if !IS_SUBREAPER.load(Ordering::Relaxed) {
+        return pass;
+    }
+    for pid in proc_files::own_children() {
+        let is_known = condemned.contains(&pid);
+        if !is_known && !is_of_run(run, tag, group, pid) {
+            continue;
+        }
+        let Some(typed) = proc_files::typed(pid) else { continue };
+        let _ = kill_process(typed, Signal::KILL);
+        pass.seen.push(pid);
+        if !is_known {
+            pass.is_fresh = true;
+            condemned.push(pid);
+        }
+    }
+    // All of them are killed before the first is waited for.
+    for pid in pass.seen.iter().copied() {
+        // Exactly this pid: nobody else's child may be reaped here.
+        if matches!(waitpid(proc_files::typed(pid), WaitOptions::NOHANG), Ok(None)) {
+            pass.left.push(pid);
+        } else {
+            // From here on its number may be another's.
+            condemned.retain(|known| *known != pid);
+        }
+    }
+    pass
+}
+
+fn is_of_run(run: &UnderWay, tag: &str, group: Pid, pid: i32) -> bool {
+    let own_group = proc_files::typed(pid).and_then(|pid| getpgid(Some(pid)).ok());
+    if own_group.is_none() || own_group == Some(group) {
+        return own_group.is_some();
     }
     let runs = runs();
     if runs.values().any(|other| other.leader == Some(pid)) {
         return false;
     }
     // Our own group holds children that were not started here, such as a pager.
-    let is_stranger = stat.group == getpgrp().as_raw_nonzero().get();
-    if stat.is_dead() {
+    let is_stranger = own_group == Some(getpgrp());
+    if !is_stranger && runs.keys().all(|number| *number == run.0) {
+        // There is nobody else whose it could be; asked first, because some do not live long.
+        return true;
+    }
+    if proc_files::stat(pid).is_none_or(|stat| stat.is_dead()) {
         // The dead do not say whose they were. Burying an orphan harms nobody.
         return !is_stranger;
     }
@@ -142,9 +187,25 @@ fn is_of_run(run: &UnderWay, tag: &str, group: Pid, pid: i32, stat: Stat) -> boo
         Some(found) if found == tag => true,
         // Left over from a run that is over.
         Some(found) => !runs.values().any(|other| other.tag == found),
-        // It cleared its environment. With another run under way it might be that one's.
-        None => !is_stranger && runs.keys().all(|number| *number == run.0),
+        // It cleared its environment. It might be another run's.
+        None => false,
     }
+}
+
+/// The leader and what descends from it, orphans included; not many more than `enough`.
+pub fn members(run: &UnderWay, tag: &str, leader: Pid, enough: usize) -> Vec<i32> {
+    let mut found = vec![leader.as_raw_nonzero().get()];
+    let mut known: HashSet<i32> = found.iter().copied().collect();
+    if IS_SUBREAPER.load(Ordering::Relaxed) {
+        let orphans = proc_files::own_children().into_iter();
+        found.extend(orphans.filter(|pid| known.insert(*pid) && is_of_run(run, tag, leader, *pid)));
+    }
+    let mut next = 0;
+    while let Some(pid) = found.get(next).copied().filter(|_| found.len() <= enough) {
+        found.extend(proc_files::children(pid).into_iter().filter(|child| known.insert(*child)));
+        next += 1;
+    }
+    found
 }
 
 fn living_members(group: Pid) -> Vec<i32> {

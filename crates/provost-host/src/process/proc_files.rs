@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 
 use rustix::process::{Pid, geteuid, getpid};
 
@@ -49,11 +50,50 @@ pub fn name(pid: i32) -> String {
     }
 }
 
+/// When it was started, in the kernel's own count: with it, a number means one process only.
+pub fn started(pid: i32) -> Option<u64> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let after_name = text.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;
+    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
 /// The children of our first thread, to which the kernel gives orphans as well.
 pub fn own_children() -> Vec<i32> {
-    let me = getpid().as_raw_nonzero();
-    let listed = fs::read_to_string(format!("/proc/self/task/{me}/children")).unwrap_or_default();
+    let me = getpid().as_raw_nonzero().get();
+    children_of_thread(me, me)
+}
+
+/// The children of all its threads.
+pub fn children(pid: i32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let threads = threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    threads.flat_map(|thread| children_of_thread(pid, thread)).collect()
+}
+
+fn children_of_thread(pid: i32, thread: i32) -> Vec<i32> {
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default();
     listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Bytes it has in memory, shared ones included.
+pub fn resident(pid: i32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages.saturating_mul(rustix::param::page_size() as u64)
+}
+
+/// The same with its part of shared ones only. It takes as long as the process is large.
+pub fn proportional(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.saturating_mul(1024))
+}
+
+/// What it has open, as paths that lead there even if it has no name any more.
+pub fn open_files(pid: i32) -> Vec<PathBuf> {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.map(|entry| entry.path()).collect()
 }
 
 /// Every process of this user.
@@ -65,9 +105,21 @@ pub fn of_this_user() -> Vec<i32> {
         .filter_map(|entry| {
             let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
             // Root sees itself in everybody; it owns what it started under another name as well.
-            (me == 0 || entry.metadata().ok()?.uid() == me).then_some(pid)
+            let is_ours = me == 0
+                || match entry.metadata().ok()?.uid() {
+                    // Root's, or one that does not want to be looked into.
+                    0 => user(pid) == Some(me),
+                    owner => owner == me,
+                };
+            is_ours.then_some(pid)
         })
         .collect()
+}
+
+fn user(pid: i32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// This process and those it descends from, nearest first.

@@ -302,7 +302,9 @@ fn attempt(program: &Path, args: &[OsString]) -> Result<String, String> {
         How::Exited(0) => Ok(String::from_utf8_lossy(&ended.stdout.head).into_owned()),
         How::Exited(_) => Err(last_line(&ended.stderr.head)),
         How::Signalled(signal) => Err(format!("it was killed by signal {signal}")),
-        How::TimedOut | How::Stopped => Err(format!("it did not end within {} s", PATIENCE.as_secs())),
+        How::TimedOut | How::OverBounds(_) | How::Stopped => {
+            Err(format!("it did not end within {} s", PATIENCE.as_secs()))
+        }
     }
 }
 
@@ -321,6 +323,7 @@ pub(super) fn run(program: &Path, args: &[OsString], why: &str) -> Result<Ended,
         tag: &tag,
         stop: None,
         tee: None,
+        bounds: None,
     })
 }
 

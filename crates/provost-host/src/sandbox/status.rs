@@ -85,7 +85,7 @@ pub(super) fn ending(status: Status, ended: &Ended) -> Result<How, Unavailable> 
         (How::Exited(code), Some(reported)) if code == reported => Ok(ended.how),
         (How::Exited(_), _) => Err(Unavailable::NotEntered { said: last_line(&ended.stderr.head) }),
         // The fence was ended from outside, and everything in it with it.
-        (How::Signalled(_) | How::TimedOut | How::Stopped, _) => Ok(ended.how),
+        (How::Signalled(_) | How::TimedOut | How::OverBounds(_) | How::Stopped, _) => Ok(ended.how),
     }
 }
 

@@ -278,6 +278,7 @@ impl<'a> Mirror<'a> {
             tag: &tag,
             stop,
             tee: Some(&mut each),
+            bounds: None,
         })
         .map_err(|source| match source {
             NotStarted::NotFound { .. } => Error::NoGit { commit: self.commit.to_owned() },
@@ -290,7 +291,7 @@ impl<'a> Mirror<'a> {
         let complaint = &complaint[..complaint.len().min(COMPLAINT_MAX)];
         match ended.how {
             How::Exited(0) => Ok(()),
-            How::TimedOut => Err(self.said("git did not come to an end")),
+            How::TimedOut | How::OverBounds(_) => Err(self.said("git did not come to an end")),
             How::Exited(_) | How::Signalled(_) | How::Stopped => Err(self.said(lossy(complaint).trim())),
         }
     }

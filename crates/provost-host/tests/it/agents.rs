@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -27,7 +28,15 @@ fn work<'a>(workspace: &'a Path, tag: &'a str) -> Work<'a> {
         tag,
         stop: None,
         fence: None,
+        environment: environment(),
+        bounds: None,
     }
+}
+
+/// As the binary has it.
+fn environment() -> &'static [(OsString, OsString)] {
+    static ENVIRONMENT: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
+    ENVIRONMENT.get_or_init(|| std::env::vars_os().collect())
 }
 
 fn command(argv: &[&str], workspace: &Path) -> Attempt {

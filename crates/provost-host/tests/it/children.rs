@@ -41,6 +41,7 @@ impl Child<'_> {
             tag: &tag,
             stop: self.stop,
             tee: None,
+            bounds: None,
         })
         .unwrap()
     }
@@ -63,6 +64,7 @@ fn start(program: &str, args: &[OsString], cwd: &Path) -> Result<Ended, NotStart
         tag: &tag(),
         stop: None,
         tee: None,
+        bounds: None,
     })
 }
 
@@ -96,6 +98,7 @@ fn both_streams_are_kept_apart_and_watched() {
         tag: &tag(),
         stop: None,
         tee: Some(&mut tee),
+        bounds: None,
     })
     .unwrap();
     assert_eq!((ended.stdout.head.as_slice(), ended.stderr.head.as_slice()), (&b"out\n"[..], &b"err\n"[..]));

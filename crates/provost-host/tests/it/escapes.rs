@@ -25,6 +25,7 @@ fn sh(script: &str) -> Ended {
         tag: &tag,
         stop: None,
         tee: None,
+        bounds: None,
     })
     .unwrap()
 }
@@ -108,6 +109,7 @@ fn without_a_subreaper_a_daemon_that_prints_is_still_found() {
         tag: &tag,
         stop: None,
         tee: None,
+        bounds: None,
     })
     .unwrap();
     assert!(!lives(pids(&ended)[0]));

@@ -153,6 +153,7 @@ impl Fenced {
             tag: &tag(),
             stop: None,
             tee: None,
+            bounds: None,
         })
         .unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -35,6 +35,7 @@ fn judge_in(workspace: &Path, shell: &Shell) -> Verdict {
             stop: None,
             env: &[],
             isolation: Isolation::InPlace,
+            bounds: None,
         },
     )
     .unwrap()
@@ -170,6 +171,7 @@ fn a_stronger_fence_than_there_is_is_refused() {
             stop: None,
             env: &[],
             isolation,
+            bounds: None,
         };
         let verdict = contract(&shell("true", &[]), &court).unwrap();
         assert!(matches!(verdict.outcome, Outcome::NotRun { .. }), "{verdict:?}");
@@ -190,6 +192,7 @@ fn a_check_that_was_stopped_has_no_verdict() {
         stop: Some(&stop),
         env: &[],
         isolation,
+        bounds: None,
     };
     assert_eq!(contract(&shell("sleep 60", &[]), &court), Err(Interrupted));
 }

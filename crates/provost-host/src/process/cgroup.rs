@@ -1,0 +1,203 @@
+//! A cgroup for a child that no fence encloses: whatever it starts is in it, and ends by one write,
+//! however fast it forks and whatever it forgot of where it came from.
+//!
+//! It needs a cgroup of version 2 that this user may write: root's, or one that was delegated. Where
+//! there is none, nothing is different. A child of the same rights can leave it again: it is one more
+//! net, not the only one.
+//!
+//! **Invariant:** only folders that were made here are written to or removed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{Survivor, proc_files};
+
+/// How long the kernel may take; it takes a millisecond or three.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Enters the cgroup before it becomes the program, so that nothing of the program is ever outside.
+const ENTER: &str = r#"echo $$ > "$1" || :; shift; exec "$@""#;
+const SH: &str = "/bin/sh";
+
+/// One child's own. Gone with this.
+pub struct Cgroup {
+    path: PathBuf,
+}
+
+/// Where cgroups can be made here, or why they cannot.
+pub fn offered() -> Result<&'static Path, &'static str> {
+    static HOME: OnceLock<Result<PathBuf, &'static str>> = OnceLock::new();
+    HOME.get_or_init(|| {
+        let home = own_folder().ok_or("there is no cgroup of version 2")?;
+        remove_abandoned(&home);
+        let tried = Cgroup::make_in(&home).ok_or("this user may not make one")?;
+        if !tried.path.join("cgroup.kill").exists() {
+            return Err("the kernel cannot end one as a whole");
+        }
+        Ok(home)
+    })
+    .as_deref()
+    .map_err(|why| *why)
+}
+
+impl Cgroup {
+    pub fn make() -> Option<Self> {
+        Self::make_in(offered().ok()?)
+    }
+
+    fn make_in(home: &Path) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = home.join(format!("{}{number}", Owner::me()?));
+        fs::create_dir(&path).ok()?;
+        Some(Self { path })
+    }
+
+    /// The same program, inside. Nothing where a shell would tell a failure to start differently.
+    pub fn around(&self, program: &Path, args: &[OsString], cwd: &Path) -> Option<Vec<OsString>> {
+        if !can_be_started(&cwd.join(program)) {
+            return None;
+        }
+        let procs = self.path.join("cgroup.procs");
+        let mut words: Vec<OsString> =
+            vec!["-c".into(), ENTER.into(), "sh".into(), procs.into(), program.into()];
+        words.extend_from_slice(args);
+        Some(words)
+    }
+
+    pub fn leader() -> &'static Path {
+        Path::new(SH)
+    }
+
+    /// Ends everything inside. Returns what is there all the same.
+    pub fn end(&self) -> Vec<Survivor> {
+        let begun = Instant::now();
+        let mut pause = Duration::from_micros(100);
+        loop {
+            let _ = fs::write(self.path.join("cgroup.kill"), "1");
+            if !self.is_populated() {
+                return Vec::new();
+            }
+            if begun.elapsed() > PATIENCE {
+                return self.members().into_iter().map(Survivor::of).collect();
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(5));
+        }
+    }
+
+    fn is_populated(&self) -> bool {
+        let events = fs::read_to_string(self.path.join("cgroup.events")).unwrap_or_default();
+        events.lines().any(|line| line == "populated 1")
+    }
+
+    pub fn members(&self) -> Vec<i32> {
+        let listed = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        listed.lines().filter_map(|pid| pid.parse().ok()).collect()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        if fs::remove_dir(&self.path).is_err() {
+            self.end();
+            remove(&self.path);
+        }
+    }
+}
+
+/// It may have made some inside, which go first. The files in them are the kernel's.
+fn remove(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path());
+        }
+    }
+    let _ = fs::remove_dir(path);
+}
+
+/// The cgroup this process is in, as a folder.
+fn own_folder() -> Option<PathBuf> {
+    let ours = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let ours = Path::new(ours.lines().find_map(|line| line.strip_prefix("0::"))?);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut words = mount.split(' ').skip(3);
+        let (root, at) = (words.next()?, words.next()?);
+        // A place with a space in its name is written otherwise; nobody has that.
+        let within = ours.strip_prefix(root).ok().filter(|_| kind.starts_with("cgroup2 "))?;
+        Some(Path::new(at).join(within)).filter(|folder| folder.is_dir())
+    })
+}
+
+/// Whose a cgroup is, as its name says: which process, of those that had the number, and who counts.
+struct Owner {
+    namespace: u64,
+    pid: i32,
+    started: u64,
+}
+
+impl Owner {
+    fn me() -> Option<Self> {
+        let pid = std::process::id().cast_signed();
+        Some(Self { namespace: namespace()?, pid, started: proc_files::started(pid)? })
+    }
+
+    fn read(name: &OsStr) -> Option<Self> {
+        let mut words = name.to_str()?.strip_prefix("provost-")?.split('-');
+        Some(Self {
+            namespace: words.next()?.parse().ok()?,
+            pid: words.next()?.parse().ok()?,
+            started: words.next()?.parse().ok()?,
+        })
+    }
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "provost-{}-{}-{}-", self.namespace, self.pid, self.started)
+    }
+}
+
+fn namespace() -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
+}
+
+/// Ends and removes what a harness left that died.
+fn remove_abandoned(home: &Path) {
+    let Some(here) = namespace() else { return };
+    for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+        let Some(owner) = Owner::read(&entry.file_name()) else { continue };
+        if owner.namespace == here && proc_files::started(owner.pid) != Some(owner.started) {
+            drop(Cgroup { path: entry.path() });
+        }
+    }
+}
+
+/// A file that the kernel will start: a program, or a script whose interpreter is there.
+fn can_be_started(program: &Path) -> bool {
+    let is_executable =
+        |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
+    if !is_executable(program) {
+        return false;
+    }
+    let mut start = [0; 256];
+    let Ok(read) = fs::File::open(program).and_then(|mut file| file.read(&mut start)) else { return false };
+    let start = &start[..read];
+    if start.starts_with(b"\x7fELF") {
+        return true;
+    }
+    let Some(line) = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next())
+    else {
+        return false;
+    };
+    let interpreter = line.trim_ascii().split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    is_executable(Path::new(OsStr::from_bytes(interpreter)))
+}
