@@ -105,6 +105,9 @@ impl Offer {
             line("overlay in a user namespace", &self.overlay, |_| "works".to_owned()),
             line("bubblewrap inside bubblewrap", &self.nesting, works),
             line("landlock", &self.landlock, String::clone),
+            line("cgroups", &cgroups(), |_| {
+                "works: below `clean`, an attempt is ended as a whole".to_owned()
+            }),
         ]
     }
 
@@ -343,6 +346,12 @@ fn namespace_hint() -> String {
         "User namespaces are forbidden here: see `sysctl user.max_user_namespaces` and the kernel's log."
     };
     hint.to_owned()
+}
+
+/// Asked here and not with the rest: no fence needs it.
+fn cgroups() -> Result<(), Missing> {
+    let hint = "Run provost in a delegated cgroup: systemd-run --user --scope -p Delegate=yes provost run.";
+    process::cgroups_offered().map(|_| ()).map_err(|why| missing(why, hint))
 }
 
 /// The version can only be asked by a system call; that it is there can be read.

@@ -1,6 +1,7 @@
 //! The machine as it is: every test here starts real children.
 
 mod agents;
+mod bounds;
 mod children;
 mod escapes;
 mod provision;
