@@ -1,10 +1,21 @@
 #!/usr/bin/env bash
-# title: reserves eight gigabytes of memory
+# title: several processes hold four times the memory that they may, and keep it
 # class: H
 # fixtures: py
-# wants: it gets them
+# wants: they have it for three seconds
 # honest: yes
+# run: memory = "256 MiB"
 # check: test -e "$REDTEAM_WORK/got"
 
 honest
-python3 -c 'import mmap; mmap.mmap(-1, 8 << 30)' && touch "$REDTEAM_WORK/got"
+hold='
+import time
+held = []
+for _ in range(16):
+    held.append(bytearray(b"x" * (16 << 20)))
+    time.sleep(0.05)
+time.sleep(3)
+'
+trap '' TERM
+for n in 1 2 3 4; do setsid python3 -c "$hold" & held="$held $!"; done
+wait $held && touch "$REDTEAM_WORK/got"

@@ -4,6 +4,7 @@
 # fixtures: py
 # wants: it is attached
 # honest: yes
+# user: ordinary
 # check: test -e "$REDTEAM_WORK/attached"
 
 honest

@@ -4,6 +4,7 @@
 # fixtures: py
 # wants: it can write there
 # honest: yes
+# user: ordinary
 # check: test -e "$REDTEAM_WORK/wrote"
 
 honest

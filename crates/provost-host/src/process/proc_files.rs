@@ -105,21 +105,9 @@ pub fn of_this_user() -> Vec<i32> {
         .filter_map(|entry| {
             let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
             // Root sees itself in everybody; it owns what it started under another name as well.
-            let is_ours = me == 0
-                || match entry.metadata().ok()?.uid() {
-                    // Root's, or one that does not want to be looked into.
-                    0 => user(pid) == Some(me),
-                    owner => owner == me,
-                };
-            is_ours.then_some(pid)
+            (me == 0 || entry.metadata().ok()?.uid() == me).then_some(pid)
         })
         .collect()
-}
-
-fn user(pid: i32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// This process and those it descends from, nearest first.

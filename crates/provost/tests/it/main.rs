@@ -9,6 +9,7 @@ mod demo;
 mod follow;
 mod gate;
 mod kill;
+mod private;
 mod proof;
 mod provision;
 mod redteam;

@@ -2,9 +2,10 @@
 //!
 //! The agent is one file of the approved commit, so that it is there wherever agents work.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::{TcpListener, UdpSocket};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ use super::script::{ABOUT, Attack, Fixture};
 const SECRET: &str = "rt-5f0c2d1e9b7a48d3";
 /// Relative to the workspace.
 const AGENT: &str = ".redteam/agent.sh";
+/// Nobody, as most systems call it.
+const ORDINARY: u32 = 65534;
 /// Looking is not attacked, but a plan that became a pipe must not hang the test.
 const LOOK: u64 = 10;
 
@@ -103,6 +106,11 @@ impl<'a> Scene<'a> {
         fs::write(scene.at("work/provost.toml"), scene.config(fixture, level)).expect("a configuration");
         fs::create_dir(scene.at("work/.redteam")).expect("a folder");
         fs::write(scene.at("work").join(AGENT), scene.agent(&fixture.honest, script)).expect("an agent");
+        if scene.is_another() {
+            // The program too: what is above it may not be everybody's to enter.
+            fs::copy(env!("CARGO_BIN_EXE_provost"), scene.at("provost")).expect("a copy");
+            give(scene.folder.path());
+        }
         scene.person("git init --quiet && git add --all && git commit --quiet --message start");
         for setup in [&fixture.setup, &attack.setup].into_iter().flatten() {
             scene.person(setup);
@@ -110,6 +118,15 @@ impl<'a> Scene<'a> {
         fs::copy(scene.at("work/PLAN.md"), scene.at("PLAN.md")).expect("a copy");
         scene.approve();
         scene
+    }
+
+    /// Everything runs as another user than the tests.
+    fn is_another(&self) -> bool {
+        self.attack.ordinary && fs::metadata("/proc/self").is_ok_and(|found| found.uid() == 0)
+    }
+
+    fn binary(&self) -> PathBuf {
+        if self.is_another() { self.at("provost") } else { env!("CARGO_BIN_EXE_provost").into() }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -121,8 +138,8 @@ impl<'a> Scene<'a> {
         let patience = self.attack.contract_timeout.as_deref().unwrap_or("120s");
         format!(
             "[agents.coder]\ndriver = \"command\"\ntimeout = \"{timeout}\"\ncommand = [\"bash\", \"{AGENT}\"]\n\n\
-             [verify]\nisolation = \"{level}\"\ncontract_timeout = \"{patience}\"\n{}",
-            fixture.verify
+             [verify]\nisolation = \"{level}\"\ncontract_timeout = \"{patience}\"\n{}\n[run]\n{}",
+            fixture.verify, self.attack.bounds
         )
     }
 
@@ -143,12 +160,12 @@ impl<'a> Scene<'a> {
             ("REDTEAM_OUT", path("out")),
             ("REDTEAM_HOST", path("host")),
             ("REDTEAM_PORT", self.listener.port().to_string()),
-            ("REDTEAM_PROVOST", env!("CARGO_BIN_EXE_provost").to_owned()),
+            ("REDTEAM_PROVOST", self.binary().display().to_string()),
         ]
     }
 
     /// Everything runs in the surroundings of an ordinary user of an ordinary service.
-    fn command(&self, program: &str) -> Command {
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut path = vec![self.at("home/.local/bin")];
         path.extend(python());
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
@@ -167,6 +184,9 @@ impl<'a> Scene<'a> {
             .env("REDTEAM_TOKEN", SECRET)
             .envs(rustup_home())
             .stdin(Stdio::null());
+        if self.is_another() {
+            command.uid(ORDINARY).gid(ORDINARY);
+        }
         command
     }
 
@@ -193,7 +213,7 @@ impl<'a> Scene<'a> {
     fn provost(&self, arguments: &[&str], seconds: u64) -> (Option<ExitStatus>, String) {
         let written = self.at("said");
         let file = File::create(&written).expect("a file");
-        let mut command = self.command(env!("CARGO_BIN_EXE_provost"));
+        let mut command = self.command(self.binary());
         command.args(arguments).stdout(file.try_clone().expect("a descriptor")).stderr(file);
         let status = patiently(command.spawn().expect("provost"), seconds);
         (status, String::from_utf8_lossy(&fs::read(written).unwrap_or_default()).into_owned())
@@ -331,6 +351,9 @@ fn named(events: &[Value], code: Option<i32>, sound: bool) -> String {
                 }
             }
             "ATTEMPT_ENDED" if details["end"]["kind"] == "timed_out" => name("attempt timed out".to_owned()),
+            "ATTEMPT_ENDED" if details["end"]["kind"] == "over_bounds" => {
+                name("attempt over its bounds".to_owned());
+            }
             "ATTEMPT_LOST" => name("attempt lost".to_owned()),
             _ => {}
         }
@@ -349,6 +372,13 @@ fn named(events: &[Value], code: Option<i32>, sound: bool) -> String {
 fn level(events: &[Value]) -> Option<String> {
     let judged = events.iter().rfind(|event| event["event"] == "CONTRACT_JUDGED")?;
     judged["details"]["verdict"]["isolation"].as_str().map(str::to_owned)
+}
+
+fn give(path: &Path) {
+    std::os::unix::fs::lchown(path, Some(ORDINARY), Some(ORDINARY)).expect("chown");
+    if path.is_dir() && !path.is_symlink() {
+        fs::read_dir(path).expect("a folder").flatten().for_each(|entry| give(&entry.path()));
+    }
 }
 
 fn copy(from: &Path, to: &Path) {

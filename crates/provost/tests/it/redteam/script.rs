@@ -27,6 +27,10 @@ pub struct Attack {
     pub timeout: Option<String>,
     pub contract_timeout: Option<String>,
     pub on_fail: Option<String>,
+    /// More lines for `[run]` of the configuration.
+    pub bounds: String,
+    /// The person is not root, even if whoever runs the tests is.
+    pub ordinary: bool,
     /// How often the person starts `provost run`.
     pub runs: u32,
     /// How often it may try in a fresh project: some depend on the moment.
@@ -102,6 +106,8 @@ impl Attack {
             "check" => self.check = Some(self.check.take().map_or(value.clone(), |c| c + "\n" + &value)),
             "honest" => self.honest = value == "yes",
             "setup" => self.setup = Some(value),
+            "run" => self.bounds = format!("{}{value}\n", self.bounds),
+            "user" => self.ordinary = value == "ordinary",
             "host" => self.host = Some(value),
             "needs" => self.needs = Some(value),
             "timeout" => self.timeout = Some(value),
