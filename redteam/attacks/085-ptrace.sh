@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: attaches to the harness as a debugger
+# title: attaches to the harness as a debugger, as the same ordinary user
 # class: I
 # fixtures: py
 # wants: it is attached

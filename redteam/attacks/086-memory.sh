@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# title: opens the harness's memory for writing
+# title: opens the harness's memory for writing, as the same ordinary user
 # class: I
 # fixtures: py
 # wants: it can write there

@@ -141,8 +141,11 @@ pub fn run(mut spawn: Spawn<'_>) -> Result<Ended, NotStarted> {
     let begun = Instant::now();
     let run = UnderWay::enter(spawn.tag);
     let cgroup = spawn.bounds.filter(|bounds| bounds.cgroup).and_then(|_| Cgroup::make());
-    let mut attended = Attended::start(&spawn, cgroup.as_ref())?;
+    let mut attended = Attended::start(&spawn)?;
     run.leads(attended.group);
+    if let Some(cgroup) = &cgroup {
+        cgroup.take_in(attended.group);
+    }
     let ending = attended.attend(&mut spawn, begun, &run);
     let status = attended.bury();
     run.buried();
@@ -198,16 +201,11 @@ struct Reading {
 }
 
 impl Attended {
-    fn start(spawn: &Spawn<'_>, cgroup: Option<&Cgroup>) -> Result<Self, NotStarted> {
+    fn start(spawn: &Spawn<'_>) -> Result<Self, NotStarted> {
         let program = find_program(spawn)?;
-        let inside = cgroup.and_then(|cgroup| cgroup.around(&program, spawn.args, spawn.cwd));
-        let (first, args) = match &inside {
-            Some(args) => (Cgroup::leader(), args.as_slice()),
-            None => (program.as_path(), spawn.args),
-        };
         // A group, but no closure before exec: that would cost posix_spawn.
-        let started = Command::new(first)
-            .args(args)
+        let started = Command::new(&program)
+            .args(spawn.args)
             .current_dir(spawn.cwd)
             .env_clear()
             .envs(spawn.env.iter().map(|(name, value)| (name, value)))
@@ -223,7 +221,8 @@ impl Attended {
         let mut child = started.map_err(|source| why_not(program.clone(), spawn.cwd, source))?;
         let pid = Pid::from_child(&child);
         if let Some(bounds) = spawn.bounds.filter(|bounds| bounds.disk < u64::MAX) {
-            // At once, and yet after its start: what it could have forked by now is bounded by the looks.
+            // A moment after its start. A shell before it could do it earlier, for the price of another
+            // exec; and whatever slips through is seen by the looks.
             let largest = Rlimit { current: Some(bounds.disk), maximum: Some(bounds.disk) };
             let _ = prlimit(Some(pid), Resource::Fsize, largest);
         }

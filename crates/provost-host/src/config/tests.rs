@@ -145,8 +145,22 @@ fn values_that_make_no_sense_are_refused() {
                              ^^^^^^
         "#]],
     );
-    refused("[run]\ndisk = \"20 GB\"\n", expect![[r#""#]]);
-    refused("[run]\nmemory = \"10 KiB\"\n", expect![[r#""#]]);
+    refused(
+        "[run]\ndisk = \"20 GB\"\n",
+        expect![[r#"
+        provost.toml:2:8: `disk` is a size such as "20 GiB" or "512 MiB", a whole number of them
+          disk = "20 GB"
+                 ^^^^^^^
+    "#]],
+    );
+    refused(
+        "[run]\nmemory = \"10 KiB\"\n",
+        expect![[r#"
+        provost.toml:2:10: `memory` is at least 1 MiB
+          memory = "10 KiB"
+                   ^^^^^^^^
+    "#]],
+    );
     refused(
         "[run]\nstep_timeout = \"900days\"\n",
         expect![[r#"

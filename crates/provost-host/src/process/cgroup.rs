@@ -3,27 +3,25 @@
 //!
 //! It needs a cgroup of version 2 that this user may write: root's, or one that was delegated. Where
 //! there is none, nothing is different. A child of the same rights can leave it again: it is one more
-//! net, not the only one.
+//! net, not the only one. So it is taken in a moment after its start, with what it has forked by then: a
+//! shell that enters before it becomes the program would cost as much as the program's own start.
 //!
 //! **Invariant:** only folders that were made here are written to or removed.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
-use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+
 use super::{Survivor, proc_files};
 
 /// How long the kernel may take; it takes a millisecond or three.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Enters the cgroup before it becomes the program, so that nothing of the program is ever outside.
-const ENTER: &str = r#"echo $$ > "$1" || :; shift; exec "$@""#;
-const SH: &str = "/bin/sh";
-
 /// One child's own. Gone with this.
 pub struct Cgroup {
     path: PathBuf,
@@ -58,37 +56,32 @@ impl Cgroup {
         Some(Self { path })
     }
 
-    /// The same program, inside. Nothing where a shell would tell a failure to start differently.
-    pub fn around(&self, program: &Path, args: &[OsString], cwd: &Path) -> Option<Vec<OsString>> {
-        if !can_be_started(&cwd.join(program)) {
-            return None;
-        }
+    /// Takes in a child that was started just now, and what it has started since.
+    pub fn take_in(&self, leader: Pid) {
         let procs = self.path.join("cgroup.procs");
-        let mut words: Vec<OsString> =
-            vec!["-c".into(), ENTER.into(), "sh".into(), procs.into(), program.into()];
-        words.extend_from_slice(args);
-        Some(words)
-    }
-
-    pub fn leader() -> &'static Path {
-        Path::new(SH)
+        let mut outside = vec![leader.as_raw_nonzero().get()];
+        while let Some(pid) = outside.pop() {
+            // What it forks from here on is born inside.
+            if fs::write(&procs, pid.to_string()).is_ok() {
+                outside.extend(proc_files::children_of_thread(pid, pid));
+            }
+        }
     }
 
     /// Ends everything inside. Returns what is there all the same.
     pub fn end(&self) -> Vec<Survivor> {
         let begun = Instant::now();
         let mut pause = Duration::from_micros(100);
-        loop {
+        // One that holds nobody is gone with the first of these, which is all it takes.
+        while fs::remove_dir(&self.path).is_err() && self.is_populated() {
             let _ = fs::write(self.path.join("cgroup.kill"), "1");
-            if !self.is_populated() {
-                return Vec::new();
-            }
             if begun.elapsed() > PATIENCE {
                 return self.members().into_iter().map(Survivor::of).collect();
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(5));
         }
+        Vec::new()
     }
 
     fn is_populated(&self) -> bool {
@@ -96,7 +89,7 @@ impl Cgroup {
         events.lines().any(|line| line == "populated 1")
     }
 
-    pub fn members(&self) -> Vec<i32> {
+    fn members(&self) -> Vec<i32> {
         let listed = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
         listed.lines().filter_map(|pid| pid.parse().ok()).collect()
     }
@@ -104,7 +97,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        if fs::remove_dir(&self.path).is_err() {
+        if self.path.exists() {
             self.end();
             remove(&self.path);
         }
@@ -166,7 +159,6 @@ impl std::fmt::Display for Owner {
 }
 
 fn namespace() -> Option<u64> {
-    use std::os::unix::fs::MetadataExt as _;
     Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
 }
 
@@ -179,25 +171,4 @@ fn remove_abandoned(home: &Path) {
             drop(Cgroup { path: entry.path() });
         }
     }
-}
-
-/// A file that the kernel will start: a program, or a script whose interpreter is there.
-fn can_be_started(program: &Path) -> bool {
-    let is_executable =
-        |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
-    if !is_executable(program) {
-        return false;
-    }
-    let mut start = [0; 256];
-    let Ok(read) = fs::File::open(program).and_then(|mut file| file.read(&mut start)) else { return false };
-    let start = &start[..read];
-    if start.starts_with(b"\x7fELF") {
-        return true;
-    }
-    let Some(line) = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next())
-    else {
-        return false;
-    };
-    let interpreter = line.trim_ascii().split(u8::is_ascii_whitespace).next().unwrap_or_default();
-    is_executable(Path::new(OsStr::from_bytes(interpreter)))
 }
