@@ -140,16 +140,12 @@ pub enum NotStarted {
 pub fn run(mut spawn: Spawn<'_>) -> Result<Ended, NotStarted> {
     let begun = Instant::now();
     let run = UnderWay::enter(spawn.tag);
-    let cgroup = spawn.bounds.filter(|bounds| bounds.cgroup).and_then(|_| Cgroup::make());
     let mut attended = Attended::start(&spawn)?;
     run.leads(attended.group);
-    if let Some(cgroup) = &cgroup {
-        cgroup.take_in(attended.group);
-    }
     let ending = attended.attend(&mut spawn, begun, &run);
     let status = attended.bury();
     run.buried();
-    let mut survivors = cgroup.as_ref().map(Cgroup::end).unwrap_or_default();
+    let mut survivors = attended.cgroup.as_ref().map(Cgroup::end).unwrap_or_default();
     survivors.extend(escape::sweep(&run, spawn.tag, attended.group));
     attended.drain(&mut spawn.tee, DRAIN);
     if attended.is_still_read() {
@@ -191,6 +187,7 @@ struct Attended {
     end: OwnedFd,
     outputs: [Reading; 2],
     buffer: Vec<u8>,
+    cgroup: Option<Cgroup>,
 }
 
 struct Reading {
@@ -229,7 +226,7 @@ impl Attended {
         match pidfd_open(pid, PidfdFlags::empty()).and_then(|end| Self::attach(&mut child, end, spawn.keep)) {
             Ok((end, outputs)) => {
                 let buffer = vec![0; USUAL_PIPE];
-                Ok(Self { child, group: pid, end, outputs, buffer })
+                Ok(Self { child, group: pid, end, outputs, buffer, cgroup: None })
             }
             Err(source) => {
                 // Out of descriptors: a child that cannot be attended must not be.
@@ -254,6 +251,8 @@ impl Attended {
     /// Reads, writes and waits until the leader is dead. `Some` when it was we who ended it.
     fn attend(&mut self, spawn: &mut Spawn<'_>, begun: Instant, run: &UnderWay) -> Option<How> {
         let mut watch = spawn.bounds.map(|bounds| Watch::begin(bounds, spawn.cwd));
+        // One that is over at once and came alone is as well ended without: nothing else could be meant.
+        let mut enclose = spawn.bounds.filter(|bounds| bounds.cgroup).map(|_| begun + run.solitude());
         let mut ending = None;
         let mut next = begun.checked_add(spawn.deadline);
         loop {
@@ -271,24 +270,33 @@ impl Attended {
                     next = self.ask_to_end(now, spawn.grace);
                 }
             } else if let Some(watch) = watch.as_mut().filter(|watch| ending.is_none() && now >= watch.next())
-                && let Some(exceeded) =
-                    watch.look(&escape::members(run, spawn.tag, self.group, watch.enough()))
+                && let Some(exceeded) = watch.look(&self.members(run, spawn.tag, watch.enough()))
             {
                 ending = Some(How::OverBounds(exceeded));
                 next = self.ask_to_end(now, spawn.grace.min(HASTE));
             }
-            let mut patience = next.map(|next| next.saturating_duration_since(now));
-            if spawn.stop.is_some() && ending.is_none() {
-                patience = Some(patience.map_or(STOP_LATENCY, |patience| patience.min(STOP_LATENCY)));
+            if enclose.take_if(|at| now >= *at).is_some() {
+                self.cgroup = Cgroup::around(self.members(run, spawn.tag, usize::MAX));
             }
-            if let Some(watch) = watch.as_ref().filter(|_| ending.is_none()) {
-                let look = watch.next().saturating_duration_since(now);
-                patience = Some(patience.map_or(look, |patience| patience.min(look)));
-            }
+            let is_awaited = ending.is_none();
+            let stop = spawn.stop.filter(|_| is_awaited).map(|_| now + STOP_LATENCY);
+            let look = watch.as_ref().filter(|_| is_awaited).map(Watch::next);
+            let wake = [next, enclose, stop, look].into_iter().flatten().min();
+            let patience = wake.map(|wake| wake.saturating_duration_since(now));
             if self.serve(&mut spawn.tee, patience) {
                 return ending;
             }
         }
+    }
+
+    /// Everything of this child that lives; not many more than `enough`.
+    fn members(&self, run: &UnderWay, tag: &str, enough: usize) -> Vec<i32> {
+        let mut all = escape::members(run, tag, self.group, enough);
+        // Those in its cgroup need not be told from another's.
+        all.extend(self.cgroup.iter().flat_map(Cgroup::members));
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     fn ask_to_end(&self, now: Instant, grace: Duration) -> Option<Instant> {

@@ -73,7 +73,7 @@ pub fn size(bytes: u64) -> String {
     };
     let tenths = (bytes >> (10 * (unit - 1))).saturating_mul(10) / 1024;
     let name = UNITS[unit - 1];
-    if tenths % 10 == 0 {
+    if tenths.is_multiple_of(10) {
         format!("{} {name}", tenths / 10)
     } else {
         format!("{}.{} {name}", tenths / 10, tenths % 10)

@@ -3,8 +3,8 @@
 //!
 //! It needs a cgroup of version 2 that this user may write: root's, or one that was delegated. Where
 //! there is none, nothing is different. A child of the same rights can leave it again: it is one more
-//! net, not the only one. So it is taken in a moment after its start, with what it has forked by then: a
-//! shell that enters before it becomes the program would cost as much as the program's own start.
+//! net, not the only one. So it is taken in after its start, with what it has forked by then: a shell that
+//! enters before it becomes the program would cost as much as the program's own start.
 //!
 //! **Invariant:** only folders that were made here are written to or removed.
 
@@ -15,8 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-use rustix::process::Pid;
 
 use super::{Survivor, proc_files};
 
@@ -44,8 +42,24 @@ pub fn offered() -> Result<&'static Path, &'static str> {
 }
 
 impl Cgroup {
-    pub fn make() -> Option<Self> {
-        Self::make_in(offered().ok()?)
+    /// Takes in these processes, which are all of a child's, and what they have forked meanwhile.
+    pub fn around(mut outside: Vec<i32>) -> Option<Self> {
+        let cgroup = Self::make_in(offered().ok()?)?;
+        let procs = cgroup.path.join("cgroup.procs");
+        while let Some(pid) = outside.pop() {
+            // What it forks from here on is born inside.
+            if fs::write(&procs, pid.to_string()).is_ok() {
+                let own = proc_files::children(pid).into_iter();
+                outside.extend(own.filter(|child| !cgroup.has(*child)));
+            }
+        }
+        Some(cgroup)
+    }
+
+    fn has(&self, pid: i32) -> bool {
+        let found = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let name = self.path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        found.lines().any(|line| line.starts_with("0::") && line.ends_with(name))
     }
 
     fn make_in(home: &Path) -> Option<Self> {
@@ -54,18 +68,6 @@ impl Cgroup {
         let path = home.join(format!("{}{number}", Owner::me()?));
         fs::create_dir(&path).ok()?;
         Some(Self { path })
-    }
-
-    /// Takes in a child that was started just now, and what it has started since.
-    pub fn take_in(&self, leader: Pid) {
-        let procs = self.path.join("cgroup.procs");
-        let mut outside = vec![leader.as_raw_nonzero().get()];
-        while let Some(pid) = outside.pop() {
-            // What it forks from here on is born inside.
-            if fs::write(&procs, pid.to_string()).is_ok() {
-                outside.extend(proc_files::children_of_thread(pid, pid));
-            }
-        }
     }
 
     /// Ends everything inside. Returns what is there all the same.
@@ -89,7 +91,7 @@ impl Cgroup {
         events.lines().any(|line| line == "populated 1")
     }
 
-    fn members(&self) -> Vec<i32> {
+    pub fn members(&self) -> Vec<i32> {
         let listed = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
         listed.lines().filter_map(|pid| pid.parse().ok()).collect()
     }

@@ -27,10 +27,14 @@ use super::{Survivor, TAG};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// After this, look whether what is left of a group is only corpses nobody buries.
 const CORPSES_AFTER: Duration = Duration::from_millis(20);
+/// A child that has lived so long is there to work.
+const ALONE: Duration = Duration::from_millis(100);
 /// The first of the pauses between looks.
 const PAUSE: Duration = Duration::from_micros(100);
 
 static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
+/// There have been two runs at once.
+static IN_COMPANY: AtomicBool = AtomicBool::new(false);
 static UNDER_WAY: Mutex<BTreeMap<u64, Run>> = Mutex::new(BTreeMap::new());
 
 struct Run {
@@ -51,6 +55,9 @@ pub struct UnderWay(u64);
 impl UnderWay {
     pub fn enter(tag: &str) -> Self {
         let mut runs = runs();
+        if !runs.is_empty() {
+            IN_COMPANY.store(true, Ordering::Relaxed);
+        }
         let number = runs.last_key_value().map_or(0, |(last, _)| last + 1);
         runs.insert(number, Run { tag: tag.to_owned(), leader: None });
         Self(number)
@@ -60,6 +67,12 @@ impl UnderWay {
         if let Some(run) = runs().get_mut(&self.0) {
             run.leader = Some(leader.as_raw_nonzero().get());
         }
+    }
+
+    /// How long its child may be left without a cgroup: no moment, where runs are side by side and what
+    /// comes back to us could be of either.
+    pub fn solitude(&self) -> Duration {
+        if IN_COMPANY.load(Ordering::Relaxed) { Duration::ZERO } else { ALONE }
     }
 
     pub fn buried(&self) {

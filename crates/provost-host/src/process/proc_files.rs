@@ -71,8 +71,7 @@ pub fn children(pid: i32) -> Vec<i32> {
     threads.flat_map(|thread| children_of_thread(pid, thread)).collect()
 }
 
-/// The children of one of its threads.
-pub fn children_of_thread(pid: i32, thread: i32) -> Vec<i32> {
+fn children_of_thread(pid: i32, thread: i32) -> Vec<i32> {
     let listed = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default();
     listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
