@@ -7,7 +7,7 @@
 //!
 //! Not promised: a check's own processes are of one user and not fenced from each other, so that code
 //! which a contract runs can reach the contract itself, through `/proc` or a debugger's system calls.
-//! Neither is the number of processes bounded, nor what an agent writes.
+//! What an agent and a check may take of the machine is bounded by whoever runs them, not by the fence.
 //!
 //! **Invariant:** a fence that cannot be had is an error that says how to get it, never a weaker fence.
 //! **Invariant:** nothing that is written inside a check reaches the base, the layer or the workspace;

@@ -17,6 +17,8 @@ use super::proc_files;
 
 /// From one look to the next.
 const EVERY: Duration = Duration::from_millis(500);
+/// So many processes are looked at for files in memory; they have the same ones.
+const MANY: usize = 64;
 /// A tree that takes longer than this to add up is not added up to its end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -134,12 +136,36 @@ impl<'a> Watch<'a> {
 
 /// Memory of these processes. Pages that several of them have are counted once, if it matters.
 fn held(processes: &[i32], allowed: u64) -> u64 {
+    let files = in_memory(processes);
     let resident: u64 = processes.iter().map(|pid| proc_files::resident(*pid)).sum();
-    if resident <= allowed {
-        return resident;
+    if resident + files <= allowed {
+        return resident + files;
     }
     let own = |pid: &i32| proc_files::proportional(*pid).unwrap_or_else(|| proc_files::resident(*pid));
-    processes.iter().map(own).sum()
+    processes.iter().map(own).sum::<u64>() + files
+}
+
+/// Files in memory (on a tmpfs, by its magic number) that are these processes' own: behind a fence,
+/// temporary folders are.
+fn in_memory(processes: &[i32]) -> u64 {
+    const PLACES: [&str; 4] = ["/tmp", "/run", "/var/tmp", "/dev/shm"];
+    let device = |path: &str| fs::metadata(path).map(|found| found.dev()).ok();
+    // What the machine has is not theirs.
+    let mut known: HashSet<u64> = PLACES.into_iter().chain(["/", "/dev"]).filter_map(device).collect();
+    let mut bytes = 0;
+    for pid in processes.iter().take(MANY) {
+        for place in PLACES {
+            let path = format!("/proc/{pid}/root{place}");
+            if device(&path).is_some_and(|device| known.insert(device))
+                && let Ok(found) = rustix::fs::statfs(&path)
+                && found.f_type == 0x0102_1994
+            {
+                let blocks = found.f_blocks.saturating_sub(found.f_bfree);
+                bytes += blocks.saturating_mul(found.f_bsize.unsigned_abs());
+            }
+        }
+    }
+    bytes
 }
 
 fn room(folder: &Path) -> u64 {

@@ -3,6 +3,7 @@
 mod env;
 
 mod bad_input;
+mod bounds;
 mod cheating;
 mod commit;
 mod demo;

@@ -1,0 +1,62 @@
+//! Agents and checks that take more of the machine than `[run]` allows.
+
+use serde_json::Value;
+
+use crate::env::{Env, plan};
+
+fn with(env: Env, lines: &str) -> Env {
+    env.write("provost.toml", env.read("provost.toml") + "[run]\n" + lines);
+    env
+}
+
+#[track_caller]
+fn details(env: &Env, name: &str) -> Value {
+    let log = env.provost(&["log", "--json"]).exits(0).lines();
+    let found = log.iter().rfind(|event| event["event"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {log:#?}"))["details"].clone()
+}
+
+#[test]
+fn an_agent_that_takes_too_much_is_ended_and_the_log_says_why() {
+    let agent = "head -c 200M /dev/zero | tail -c 200M | sleep 30\n";
+    let env = with(
+        Env::new(&plan(&["test -f out/1"], "escalate")).agent(agent).isolation("in-place"),
+        "memory = \"64 MiB\"\n",
+    );
+    env.approve();
+    let said = env.provost(&["run"]).exits(4);
+    let end = details(&env, "ATTEMPT_ENDED")["end"].clone();
+    assert_eq!(end["kind"], "over_bounds");
+    let reason = end["reason"].as_str().expect("a reason");
+    assert!(reason.contains("`memory` allows 64 MiB") && said.out.contains(reason), "{reason}: {}", said.out);
+}
+
+/// Its temporary folders are files in memory.
+#[test]
+fn behind_a_fence_files_in_memory_count() {
+    let agent = "for n in 1 2 3 4 5 6 7 8 9; do head -c 20M /dev/zero > /tmp/$n; done; sleep 30\n";
+    let env = with(Env::new(&plan(&["test -f out/1"], "escalate")).agent(agent), "memory = \"96 MiB\"\n");
+    if !env.has_fences() {
+        return println!("SKIPPED: no fences here");
+    }
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    assert_eq!(details(&env, "ATTEMPT_ENDED")["end"]["kind"], "over_bounds");
+}
+
+#[test]
+fn a_check_that_takes_too_much_does_not_hold() {
+    let contract =
+        "test -f out/1 || exit 1; head -c 200M /dev/zero | tail -c 200M | (sleep 30; cat > /dev/null)";
+    for level in ["in-place", "auto"] {
+        let env = with(
+            Env::new(&plan(&[contract], "escalate")).agent("mkdir -p out; : > out/1\n").isolation(level),
+            "memory = \"64 MiB\"\n",
+        );
+        env.approve();
+        env.provost(&["run"]).exits(4);
+        let verdict = details(&env, "CONTRACT_JUDGED")["verdict"].clone();
+        assert_eq!(verdict["outcome"]["kind"], "killed", "{level}: {verdict}");
+        assert!(verdict["unmet"].to_string().contains("`memory` allows 64 MiB"), "{level}: {verdict}");
+    }
+}
