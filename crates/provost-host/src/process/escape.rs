@@ -20,8 +20,7 @@ use rustix::process::{
     waitpid,
 };
 
-use super::proc_files;
-use super::{Survivor, TAG};
+use super::{Survivor, TAG, cgroup, proc_files};
 
 /// How long the dead may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -239,6 +238,8 @@ pub fn holders(inodes: &[u64]) -> Vec<Survivor> {
 /// Ends every process of this user that was started for an attempt whose tag begins with `tag_prefix`,
 /// with its group, and waits until they are gone. A scan of the machine: for a resume, not for a run.
 pub fn end_leftovers(tag_prefix: &str) -> Vec<Survivor> {
+    // Cgroups of a harness that died are ended when they are first looked for.
+    let _ = cgroup::offered();
     let is_live = |tag: &str| runs().values().any(|run| run.tag == tag);
     end_tagged(|tag| tag.starts_with(tag_prefix) && !is_live(tag))
 }

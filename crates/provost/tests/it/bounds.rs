@@ -1,8 +1,11 @@
 //! Agents and checks that take more of the machine than `[run]` allows.
 
+use std::fs;
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
-use crate::env::{Env, plan};
+use crate::env::{Env, HONEST, plan};
 
 fn with(env: Env, lines: &str) -> Env {
     env.write("provost.toml", env.read("provost.toml") + "[run]\n" + lines);
@@ -59,4 +62,38 @@ fn a_check_that_takes_too_much_does_not_hold() {
         assert_eq!(verdict["outcome"]["kind"], "killed", "{level}: {verdict}");
         assert!(verdict["unmet"].to_string().contains("`memory` allows 64 MiB"), "{level}: {verdict}");
     }
+}
+
+/// It cleared its environment and has no parent: only its cgroup says whose it was.
+#[test]
+fn a_daemon_of_a_harness_that_died_is_ended_before_the_attempt_is_judged() {
+    let agent =
+        "exec 8> ../lock; flock 8; env -i /usr/bin/setsid --fork /bin/sleep 60 < /dev/null > /dev/null 2>&1
+        exec 8>&-; echo $$ > ../up; sleep 60\n";
+    let env = Env::new(&plan(&["test -f out/1"], "retry(1)")).agent(agent).isolation("in-place");
+    let doctor = env.provost(&["doctor", "--json"]).exits(0).json();
+    let has_cgroups = |offer: &Value| offer["name"] == "cgroups" && offer["here"] == true;
+    if !doctor["offers"].as_array().is_some_and(|offers| offers.iter().any(has_cgroups)) {
+        return println!("SKIPPED: no cgroups here: {doctor}");
+    }
+    env.approve();
+    let mut run = env.start(&["run"]);
+    let up = env.folder().join("up");
+    let is_in_its_cgroup = || {
+        let pid = fs::read_to_string(&up).unwrap_or_default();
+        fs::read_to_string(format!("/proc/{}/cgroup", pid.trim()))
+            .is_ok_and(|text| text.contains("/provost-"))
+    };
+    let begun = Instant::now();
+    while !is_in_its_cgroup() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it never was in a cgroup");
+        std::thread::yield_now();
+    }
+    run.kill().expect("the harness dies");
+    run.wait().expect("the harness is dead");
+    let lock = fs::File::open(env.folder().join("lock")).expect("a lock");
+    assert!(lock.try_lock().is_err(), "the daemon lives");
+    env.write("agent.sh", HONEST);
+    env.provost(&["run"]).exits(0);
+    assert!(lock.try_lock().is_ok(), "the daemon lives still");
 }
