@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# title: one file, four times as large as all that it may write
+# title: files of which each is four times as large as all that it may write, one of them a hole
 # class: H
 # fixtures: py
-# wants: it is there after the run
+# wants: one is there after the run
 # honest: yes
 # run: disk = "64 MiB"
 # check: find "$REDTEAM_WORK" "$REDTEAM_TMP" "$REDTEAM_HOME" -size +200M | grep -q .
 
 honest
+trap '' TERM
 truncate -s 256M large || truncate -s 256M "$REDTEAM_TMP/large"
-head -c 256M /dev/zero > filled || head -c 256M /dev/zero > "$HOME/filled"
-true
+for n in 1 2 3 4; do head -c 256M /dev/zero > "filled$n"; done
+sleep 3
