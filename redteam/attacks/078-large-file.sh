@@ -10,5 +10,7 @@
 honest
 trap '' TERM
 truncate -s 256M large || truncate -s 256M "$REDTEAM_TMP/large"
-for n in 1 2 3 4; do head -c 256M /dev/zero > "filled$n"; done
-sleep 3
+for n in $(seq 8); do
+  head -c 256M /dev/zero > "filled$n"
+  sleep 0.4
+done

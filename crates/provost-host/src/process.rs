@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use provost_core::plan::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open, prlimit};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 mod bounds;
 mod cgroup;
@@ -217,12 +217,6 @@ impl Attended {
             .spawn();
         let mut child = started.map_err(|source| why_not(program.clone(), spawn.cwd, source))?;
         let pid = Pid::from_child(&child);
-        if let Some(bounds) = spawn.bounds.filter(|bounds| bounds.disk < u64::MAX) {
-            // A moment after its start. A shell before it could do it earlier, for the price of another
-            // exec; and whatever slips through is seen by the looks.
-            let largest = Rlimit { current: Some(bounds.disk), maximum: Some(bounds.disk) };
-            let _ = prlimit(Some(pid), Resource::Fsize, largest);
-        }
         match pidfd_open(pid, PidfdFlags::empty()).and_then(|end| Self::attach(&mut child, end, spawn.keep)) {
             Ok((end, outputs)) => {
                 let buffer = vec![0; USUAL_PIPE];
@@ -250,7 +244,7 @@ impl Attended {
 
     /// Reads, writes and waits until the leader is dead. `Some` when it was we who ended it.
     fn attend(&mut self, spawn: &mut Spawn<'_>, begun: Instant, run: &UnderWay) -> Option<How> {
-        let mut watch = spawn.bounds.map(|bounds| Watch::begin(bounds, spawn.cwd));
+        let mut watch = spawn.bounds.map(|bounds| Watch::begin(bounds, spawn.cwd, self.group));
         // One that is over at once and came alone is as well ended without: nothing else could be meant.
         let mut enclose = spawn.bounds.filter(|bounds| bounds.cgroup).map(|_| begun + run.solitude());
         let mut ending = None;

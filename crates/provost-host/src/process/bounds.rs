@@ -13,6 +13,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
 use super::proc_files;
 
 /// From one look to the next.
@@ -88,18 +90,23 @@ pub struct Watch<'a> {
     folder: &'a Path,
     begun: SystemTime,
     next: Instant,
-    /// The files are added up once the file system has less room than this.
-    add_up_below: u64,
+    /// What the file system had left at the last look.
+    room: u64,
+    /// What it lost from look to look, whatever it won. The files are added up once this is too much.
+    lost: u64,
 }
 
 impl<'a> Watch<'a> {
-    pub fn begin(bounds: Bounds, folder: &'a Path) -> Self {
+    /// Of a child that was started this moment.
+    pub fn begin(bounds: Bounds, folder: &'a Path, leader: Pid) -> Self {
+        limit_files(bounds.disk, vec![leader.as_raw_nonzero().get()]);
         Self {
             bounds,
             folder,
             begun: SystemTime::now(),
             next: Instant::now() + EVERY,
-            add_up_below: room(folder).saturating_sub(bounds.disk),
+            room: room(folder),
+            lost: 0,
         }
     }
 
@@ -115,6 +122,7 @@ impl<'a> Watch<'a> {
     /// What is over its bound among these processes and in the folder.
     pub fn look(&mut self, processes: &[i32]) -> Option<Exceeded> {
         self.next = Instant::now() + EVERY;
+        limit_files(self.bounds.disk, processes.to_vec());
         let Bounds { memory, processes: count, .. } = self.bounds;
         let over = |bound, used, allowed| (used > allowed).then_some(Exceeded { bound, used, allowed });
         over(Bound::Processes, processes.len() as u64, count)
@@ -124,13 +132,38 @@ impl<'a> Watch<'a> {
 
     fn written(&mut self, processes: &[i32]) -> u64 {
         let room = room(self.folder);
-        if room >= self.add_up_below {
+        self.lost = self.lost.saturating_add(self.room.saturating_sub(room));
+        self.room = room;
+        if self.lost <= self.bounds.disk {
             return 0;
         }
         let found = Tally::since(self.begun, self.bounds.disk).of(self.folder, processes);
-        // Somebody else's, most of it. Half of what is left may go before it is worth another look.
-        self.add_up_below = room.saturating_sub(self.bounds.disk.saturating_sub(found) / 2);
+        // Somebody else's, most of it. Half of what is left may go before they are added up again.
+        self.lost = found.midpoint(self.bounds.disk);
         found
+    }
+}
+
+/// Lets no file of these processes grow past the bound, nor of what they have started. A shell before the
+/// program could do it earlier, for the price of another exec; this way a child may be a fork ahead, and
+/// is caught up with.
+fn limit_files(bytes: u64, mut free: Vec<i32>) {
+    if bytes == u64::MAX {
+        return;
+    }
+    // Never more than we have ourselves.
+    let bytes = getrlimit(Resource::Fsize).current.map_or(bytes, |own| own.min(bytes));
+    let largest = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    while let Some(pid) = free.pop() {
+        // Without a number it would be ourselves.
+        let Some(pid_typed) = proc_files::typed(pid) else { continue };
+        match prlimit(Some(pid_typed), Resource::Fsize, largest) {
+            // It has been limited before, and so has what it started.
+            Ok(before) if before == largest => {}
+            // What it starts from here on is limited from the start.
+            Ok(_) => free.extend(proc_files::children(pid)),
+            Err(_) => {}
+        }
     }
 }
 
@@ -175,7 +208,7 @@ fn room(folder: &Path) -> u64 {
 
 /// Adds up what was written since a moment.
 struct Tally {
-    since: i64,
+    since: (i64, i64),
     enough: u64,
     bytes: u64,
     /// Those with several names, or none.
@@ -185,9 +218,9 @@ struct Tally {
 
 impl Tally {
     fn since(begun: SystemTime, enough: u64) -> Self {
-        let since = begun.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let since = begun.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            since: since.cast_signed(),
+            since: (since.as_secs().cast_signed(), since.subsec_nanos().into()),
             enough,
             bytes: 0,
             known: HashSet::new(),
@@ -230,7 +263,7 @@ impl Tally {
 
     /// By the time of its last change, which nobody can set back.
     fn take(&mut self, found: &fs::Metadata) {
-        if found.is_file() && found.ctime() >= self.since {
+        if found.is_file() && (found.ctime(), found.ctime_nsec()) >= self.since {
             self.bytes += found.blocks() * 512;
         }
     }
