@@ -229,6 +229,7 @@ impl Builds {
             tag: &format!("builds/{}", std::process::id()),
             stop: None,
             tee: None,
+            bounds: None,
         });
         let works = ended.is_ok_and(|ended| matches!(wrapped.how(&ended), Ok(How::Exited(0))));
         let is_there = folder.join(UPPER).join("c").exists();

@@ -21,8 +21,8 @@ use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Work};
 use crate::config::{self, Demand};
 use crate::judge::{self, Court};
-use crate::provision::{self, Means, Missing, View};
 use crate::process::Bounds;
+use crate::provision::{self, Means, Missing, View};
 use crate::sandbox::{
     self, AgentFence, Attestation, CheckFence, CheckTree, HomePolicy, Network, Offer, USUAL_SIZE, Vantage,
 };

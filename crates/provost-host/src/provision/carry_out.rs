@@ -245,6 +245,7 @@ impl Run<'_> {
             tag: &tag,
             stop: self.means.stop,
             tee: None,
+            bounds: None,
         })
         .map_err(told)
     }
@@ -257,6 +258,7 @@ fn said(ended: &Ended) -> String {
         How::Exited(code) => format!("exit code {code}"),
         How::Signalled(signal) => format!("killed by signal {signal}"),
         How::TimedOut | How::Stopped => "it took too long".to_owned(),
+        How::OverBounds(exceeded) => exceeded.to_string(),
     };
     let both = [&ended.stderr, &ended.stdout];
     let text =

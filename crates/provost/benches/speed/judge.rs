@@ -126,6 +126,7 @@ impl Bench {
             with_work: true,
             protect: &[],
             network: false,
+            bounds: None,
         };
         let Ok(verdict) = self.ground.judge(&case) else { unreachable!("nobody interrupts") };
         assert!(verdict.held(), "{verdict:?}");
