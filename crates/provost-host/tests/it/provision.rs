@@ -114,6 +114,7 @@ fn judge(ground: &Ground, tree: Option<&str>, with_work: bool, command: &str) ->
             with_work,
             protect: &[],
             network: false,
+            bounds: None,
         })
         .unwrap()
 }
