@@ -416,7 +416,12 @@ fn confirmed(run: &Run, step: StepNumber, by: &str) -> Event {
 fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
     let guard = run.step(step).is_some_and(|step| step.held_before == Some(true));
     let worth = if guard { "; a guard: it held before the work too" } else { "" };
-    format!("contract held ({}, {} ms{worth})", verdict.isolation, verdict.duration_ms)
+    let tests = match verdict.tests {
+        None => String::new(),
+        Some(1) => ", 1 test".to_owned(),
+        Some(tests) => format!(", {tests} tests"),
+    };
+    format!("contract held ({}, {} ms{tests}{worth})", verdict.isolation, verdict.duration_ms)
 }
 
 fn with_verdict(

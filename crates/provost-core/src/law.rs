@@ -176,6 +176,10 @@ fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, changes: &mut 
         after.contract.as_ref().map(contract),
         changes,
     );
+    let writes = |step: &Step| step.writes_tests().then(|| "tests".to_owned());
+    field(&named("writes"), writes(before), writes(after), changes);
+    let hidden = |step: &Step| step.is_hidden().then(|| "yes".to_owned());
+    field(&named("hidden"), hidden(before), hidden(after), changes);
     let text = |step: &Step| step.on_fail.as_ref().map(|on_fail| on_fail.value.to_string());
     field(&named("on_fail"), text(before), text(after), changes);
     if changes.len() == at {

@@ -6,6 +6,8 @@ pub mod diagnostic;
 pub mod near;
 pub mod parse;
 pub mod shell;
+pub mod oracle;
+pub mod runner;
 pub mod facts;
 pub mod verify;
 pub mod verdict;

@@ -120,12 +120,31 @@ pub struct Step {
     pub protect: Vec<Spanned<String>>,
     pub network: Option<Spanned<bool>>,
     pub hidden: Option<Spanned<bool>>,
+    /// What of its own checks the step is there to write.
+    pub writes: Option<Spanned<Writes>>,
     pub verify_runs: Option<Spanned<u32>>,
     /// Whether the contract still holds when the plan is done; it does, where nothing is said.
     pub lasting: Option<Spanned<bool>>,
     /// The step is carried out by this other plan.
     pub plan: Option<Spanned<String>>,
     pub on_fail: Option<Spanned<OnFail>>,
+}
+
+impl Step {
+    /// The contract is kept from agents.
+    pub fn is_hidden(&self) -> bool {
+        self.hidden.as_ref().is_some_and(|hidden| hidden.value)
+    }
+
+    pub fn writes_tests(&self) -> bool {
+        self.writes.as_ref().is_some_and(|writes| writes.value == Writes::Tests)
+    }
+}
+
+/// What a step may write that its own contract rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    Tests,
 }
 
 /// Where a step's mark stands in its heading, or would stand.

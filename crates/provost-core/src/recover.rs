@@ -22,7 +22,7 @@ impl Failure<'_> {
         match self {
             Failure::Verdict(verdict) if verdict.unmet.is_empty() => format!("contract {}", verdict.outcome),
             Failure::Verdict(verdict) => {
-                format!("contract {} ({} not met)", verdict.outcome, verdict.unmet.join(", "))
+                format!("contract {} (not met: {})", verdict.outcome, verdict.unmet.join(", "))
             }
             Failure::Agent(AttemptEnd::NotStarted { reason }) => {
                 format!("the agent could not be started: {reason}")

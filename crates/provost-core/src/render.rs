@@ -49,6 +49,15 @@ pub fn plan(run: &Run) -> String {
                 contract(&mut out, name, check);
             }
         }
+        if step.is_hidden() {
+            out.push_str("   the contract is hidden from agents\n");
+        }
+        if step.writes_tests() {
+            out.push_str("   this step writes its own checks\n");
+        }
+        if let Some(teeth) = state.verdict.as_ref().and_then(|verdict| verdict.teeth.as_ref()) {
+            let _ = writeln!(out, "   {teeth}");
+        }
         let _ = writeln!(out, "   on_fail {}", run.on_fail(step.number));
         match &state.state {
             StepState::Blocked { reason } => {

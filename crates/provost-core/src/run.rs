@@ -95,6 +95,8 @@ pub struct StepRun {
     pub held_before: Option<bool>,
     /// How many passes there had been when the contract was last seen to hold at the end.
     finally: Option<u32>,
+    /// How many tests it ran then, where that is known.
+    pub tests_before: Option<u32>,
     digest: Hash,
 }
 
@@ -442,6 +444,7 @@ impl Run {
             Subject::Control(number) => {
                 if let Some(step) = self.step_mut(number) {
                     step.held_before = Some(verdict.held());
+                    step.tests_before = verdict.tests;
                 }
             }
             Subject::Contract(number) => {
@@ -570,6 +573,7 @@ impl StepRun {
             precondition_held: false,
             held_before: None,
             finally: None,
+            tests_before: None,
             digest,
         }
     }

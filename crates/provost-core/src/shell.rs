@@ -12,6 +12,7 @@ mod lex;
 mod names;
 
 pub use lex::read;
+pub(crate) use names::{Wrapped, wrapped};
 pub use names::{files, is_assignment, named_files, relative_path, tools};
 
 /// A script as a flat list of its simple commands.

@@ -31,6 +31,38 @@ pub struct Verdict {
     /// What was put in place for this check alone, because the step changed a lock file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provisioned: Vec<String>,
+    /// How many tests its runner said were run, where it starts one that says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<u32>,
+    /// Whether it would have noticed a failing test, where that was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teeth: Option<Box<Teeth>>,
+}
+
+/// A check that cannot fail is no check: what was tried to make it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Teeth {
+    /// Where a failing test was planted; nothing, if it could not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planted: Option<String>,
+    /// The planted test turned the check red.
+    pub bit: bool,
+    /// Why nothing could be planted.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// One line for people.
+impl fmt::Display for Teeth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.planted, self.bit) {
+            (Some(place), true) => write!(f, "a failing test planted in {place} turned it red"),
+            (Some(place), false) => {
+                write!(f, "a failing test was planted in {place} and it held all the same")
+            }
+            (None, _) => write!(f, "no failing test could be planted: {}", self.note),
+        }
+    }
 }
 
 /// The base a person approved, or what the steps before left of it, and what the agent put on top.
@@ -69,6 +101,8 @@ impl Verdict {
             tree: None,
             cached: false,
             provisioned: Vec::new(),
+            tests: None,
+            teeth: None,
         }
     }
 

@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::plan::{Expectation, Shell, Stream};
+use provost_core::runner;
 use provost_core::verdict::{Isolation, Outcome, Verdict};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::process::Signal;
@@ -89,7 +90,7 @@ pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted
     };
     match run(shell, court, &surroundings) {
         Ok(Ended { how: How::Stopped, .. }) => Err(Interrupted),
-        Ok(ended) => Ok(judged(court, &expected, &ended)),
+        Ok(ended) => Ok(Verdict { tests: tests(shell, &ended), ..judged(court, &expected, &ended) }),
         Err(NotJudged::Program(error)) => Ok(not_run(court, told(&error))),
         Err(NotJudged::Fence(error)) => Ok(not_run(court, told(&error))),
     }
@@ -170,7 +171,21 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
         tree: None,
         cached: false,
         provisioned: Vec::new(),
+        tests: None,
+        teeth: None,
     }
+}
+
+/// How many tests were run, by what the runner printed. An output with a hole in it says nothing: the
+/// closing lines of some of several binaries may be in there.
+fn tests(shell: &Shell, ended: &Ended) -> Option<u32> {
+    if !ended.stdout.is_whole() || !ended.stderr.is_whole() {
+        return None;
+    }
+    let text = |output: &Output| {
+        String::from_utf8_lossy(&[output.head.as_slice(), &output.tail].concat()).into_owned()
+    };
+    runner::tests_run(&shell.command, &[&text(&ended.stdout), &text(&ended.stderr)])
 }
 
 /// Behind a fence a signal comes out as its exit code. Unless that very code is expected, it counts as

@@ -12,7 +12,7 @@ use super::heading::{self, StepHeading};
 use super::values::{self, Misread};
 use super::{Sink, characters, visible_text};
 use crate::diagnostic::say;
-use crate::plan::{Check, Contract, Needs, Shell, Span, Spanned, Step, StepNumber, Subscription};
+use crate::plan::{Check, Contract, Needs, Shell, Span, Spanned, Step, StepNumber, Subscription, Writes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
@@ -27,6 +27,7 @@ pub enum Field {
     Protect,
     Network,
     Hidden,
+    Writes,
     VerifyRuns,
     Lasting,
     Plan,
@@ -34,7 +35,7 @@ pub enum Field {
 }
 
 impl Field {
-    pub const ALL: [Field; 15] = [
+    pub const ALL: [Field; 16] = [
         Field::Target,
         Field::Needs,
         Field::Subscriptions,
@@ -46,6 +47,7 @@ impl Field {
         Field::Protect,
         Field::Network,
         Field::Hidden,
+        Field::Writes,
         Field::VerifyRuns,
         Field::Lasting,
         Field::Plan,
@@ -65,6 +67,7 @@ impl Field {
             Field::Protect => "protect",
             Field::Network => "network",
             Field::Hidden => "hidden",
+            Field::Writes => "writes",
             Field::VerifyRuns => "verify_runs",
             Field::Lasting => "lasting",
             Field::Plan => "plan",
@@ -151,6 +154,7 @@ impl Draft {
             protect: Vec::new(),
             network: None,
             hidden: None,
+            writes: None,
             verify_runs: None,
             lasting: None,
             plan: None,
@@ -217,6 +221,7 @@ impl Draft {
             | Field::ContractTimeout
             | Field::Network
             | Field::Hidden
+            | Field::Writes
             | Field::VerifyRuns
             | Field::Lasting
             | Field::Plan
@@ -291,6 +296,9 @@ impl Draft {
             Field::Lasting => {
                 values::switch(value).map(|value| self.step.lasting = Some(Spanned::new(value, span)))
             }
+            Field::Writes => value
+                .eq_ignore_ascii_case("tests")
+                .then(|| self.step.writes = Some(Spanned::new(Writes::Tests, span))),
             Field::VerifyRuns => value
                 .parse::<u32>()
                 .ok()
@@ -575,6 +583,7 @@ fn form(field: Field) -> &'static str {
         Field::Timeout | Field::ContractTimeout => "Write a time such as `10 minutes`, `90s` or `1h 30m`.",
         Field::Network => "Write `on` or `off`.",
         Field::Hidden | Field::Lasting => "Write `yes` or `no`.",
+        Field::Writes => "Write `tests`, or leave it out.",
         Field::VerifyRuns => "Write how often the check is run, from 1 to 100.",
         Field::OnFail => "Write `retry(2), then escalate`; the words are retry(N), escalate, abort and skip.",
         Field::Subscriptions | Field::Task | Field::Precondition | Field::Contract | Field::Protect => {

@@ -73,14 +73,15 @@ fn shallow(source: &str, script: &Script) -> Vec<String> {
     names
 }
 
-enum Wrapped<'w> {
+/// What a command runs in turn.
+pub(crate) enum Wrapped<'w> {
     Nothing,
     Command(&'w [Word]),
     Script(&'w Word),
 }
 
 /// What a wrapper runs.
-fn wrapped<'w>(name: &str, text: &str, rest: &'w [Word]) -> Wrapped<'w> {
+pub(crate) fn wrapped<'w>(name: &str, text: &str, rest: &'w [Word]) -> Wrapped<'w> {
     let after = |with_value: &[&str], operands: usize| {
         let mut at = 0;
         let mut operands = operands;

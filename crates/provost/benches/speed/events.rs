@@ -25,6 +25,8 @@ pub fn decision(step: u32) -> [Event; 3] {
         tree: None,
         cached: false,
         provisioned: Vec::new(),
+        tests: None,
+        teeth: None,
     };
     [
         Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict },

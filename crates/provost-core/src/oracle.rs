@@ -1,0 +1,205 @@
+//! Which files a check rests on: tests, and the configuration of what runs them.
+//!
+//! One table, by name, for every ecosystem. Whoever may write such a file may write the answer, so a pass
+//! that these files alone bring about is not believed, and configuration that a wide glob lets in by
+//! accident is not taken over.
+//!
+//! **Invariant:** decided by the path alone, the same on every machine.
+
+/// Folders that hold tests, wherever they are.
+const TEST_FOLDERS: [&str; 8] =
+    ["test", "tests", "__tests__", "spec", "specs", "testing", "e2e", "__snapshots__"];
+
+/// Configuration that decides what a runner runs and how, and that nobody edits in passing.
+const RUNNER_FILES: [&str; 18] = [
+    "conftest.py",
+    "pytest.ini",
+    ".pytest.ini",
+    "tox.ini",
+    "noxfile.py",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "GNUmakefile",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnp.cjs",
+    ".mocharc.json",
+    ".mocharc.yml",
+    ".coveragerc",
+    "nextest.toml",
+    "CTestTestfile.cmake",
+    "CTestCustom.cmake",
+];
+
+/// The same, with any extension behind it.
+const RUNNER_STEMS: [&str; 7] = [
+    "jest.config.",
+    "vitest.config.",
+    "vitest.workspace.",
+    "vite.config.",
+    "babel.config.",
+    "playwright.config.",
+    "karma.conf.",
+];
+
+/// Configuration that runs checks too, and is edited in the course of honest work.
+const PROJECT_FILES: [&str; 14] = [
+    "setup.cfg",
+    "setup.py",
+    "pyproject.toml",
+    "Makefile",
+    "makefile",
+    "justfile",
+    "Justfile",
+    "package.json",
+    "Cargo.toml",
+    "build.rs",
+    "go.mod",
+    "CMakeLists.txt",
+    "tsconfig.json",
+    "Taskfile.yml",
+];
+
+/// A test by its name or by the folder it is in.
+pub fn is_test(path: &str) -> bool {
+    let (folders, name) = split(path);
+    folders.split('/').any(|folder| TEST_FOLDERS.contains(&folder)) || is_test_name(name)
+}
+
+fn is_test_name(name: &str) -> bool {
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    match extension {
+        "py" => stem.starts_with("test_") || stem.ends_with("_test") || matches!(stem, "test" | "tests"),
+        "go" => stem.ends_with("_test"),
+        "rs" => matches!(stem, "test" | "tests") || stem.ends_with("_test") || stem.ends_with("_tests"),
+        "js" | "cjs" | "mjs" | "jsx" | "ts" | "cts" | "mts" | "tsx" => {
+            stem == "test"
+                || [".test", ".spec", "-test", "_test"].iter().any(|end| stem.ends_with(end))
+                || stem.starts_with("test-")
+        }
+        "sh" | "bash" => matches!(stem, "test" | "tests") || stem.starts_with("test_"),
+        "bats" | "snap" => true,
+        "c" | "cc" | "cpp" | "java" | "kt" | "rb" | "php" => {
+            stem.starts_with("test_")
+                || ["_test", "_spec", "Test", "Tests"].iter().any(|end| stem.ends_with(end))
+        }
+        _ => false,
+    }
+}
+
+/// A runner's own configuration.
+pub fn is_runner_file(path: &str) -> bool {
+    let (folders, name) = split(path);
+    RUNNER_FILES.contains(&name)
+        || RUNNER_STEMS.iter().any(|stem| name.starts_with(stem))
+        || folders.split('/').any(|folder| matches!(folder, ".cargo" | ".config" | ".github"))
+}
+
+/// Anything a check may rest on.
+pub fn is_oracle(path: &str) -> bool {
+    is_test(path) || is_runner_file(path) || PROJECT_FILES.contains(&split(path).1)
+}
+
+/// The folder a glob hands over as one of tests, or as one of configuration: `tests/**`, `.cargo/**`.
+pub fn is_handed_over(folder: &str) -> bool {
+    let special = [".cargo", ".config", ".github"];
+    folder.split('/').any(|part| TEST_FOLDERS.contains(&part) || special.contains(&part))
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// Programs that look at a file and do not run it.
+const READERS: [&str; 18] = [
+    "test",
+    "[",
+    "[[",
+    "grep",
+    "egrep",
+    "fgrep",
+    "rg",
+    "cat",
+    "head",
+    "tail",
+    "wc",
+    "diff",
+    "cmp",
+    "jq",
+    "ls",
+    "stat",
+    "file",
+    "sha256sum",
+];
+
+/// The changed files a contract rests on. A file that the contract only looks at is what it is about:
+/// `grep -q timeout tests/README.md` rests on nothing but the work.
+pub fn of_contract<'p>(command: &str, changed: impl IntoIterator<Item = &'p str>) -> Vec<&'p str> {
+    let script = crate::shell::read(command);
+    let (mut read, mut run) = (Vec::new(), Vec::new());
+    for each in &script.commands {
+        let words = script.words_of(each);
+        let Some((first, rest)) = words.split_first() else { continue };
+        let is_reader = first.literal(command).is_some_and(|name| READERS.contains(&name.as_ref()));
+        let files = rest.iter().filter_map(|word| word.literal(command));
+        let files = files.map(|word| word.trim_start_matches("./").to_owned());
+        if is_reader { read.extend(files) } else { run.extend(files) }
+    }
+    let is_looked_at =
+        |path: &str| read.iter().any(|file| file == path) && !run.iter().any(|file| file == path);
+    changed.into_iter().filter(|path| is_oracle(path) && !is_looked_at(path)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_and_configuration_are_known_by_name() {
+        for path in [
+            "tests/test_calc.py",
+            "src/calc_test.go",
+            "web/a.test.tsx",
+            "crates/x/tests/it/main.rs",
+            "test.js",
+            "pkg/__tests__/a.js",
+            "check_test.py",
+            "a/b.spec.ts",
+        ] {
+            assert!(is_test(path) && is_oracle(path), "{path}");
+        }
+        for path in [
+            "src/conftest.py",
+            ".cargo/config.toml",
+            "jest.config.ts",
+            "GNUmakefile",
+            ".github/workflows/ci.yml",
+        ] {
+            assert!(is_runner_file(path) && is_oracle(path), "{path}");
+        }
+        for path in ["package.json", "crates/x/Cargo.toml", "Makefile", "pyproject.toml"] {
+            assert!(is_oracle(path) && !is_runner_file(path), "{path}");
+        }
+        for path in [
+            "src/calc.py",
+            "src/latest.rs",
+            "contest.py",
+            "src/attest.rs",
+            "out/1",
+            "docs/testing.md",
+            "lib/a.c",
+        ] {
+            assert!(!is_oracle(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_a_contract_only_looks_at_is_what_it_is_about() {
+        let changed = ["tests/run", "Makefile", "src/a.c"];
+        assert_eq!(of_contract("sh tests/run", changed), ["tests/run", "Makefile"]);
+        assert_eq!(of_contract("test -f tests/run && grep -q all Makefile", changed), Vec::<&str>::new());
+        assert_eq!(of_contract("test -f tests/run && sh tests/run", changed), ["tests/run", "Makefile"]);
+        assert_eq!(of_contract("make test", changed), ["tests/run", "Makefile"]);
+    }
+}

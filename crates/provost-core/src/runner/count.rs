@@ -1,0 +1,197 @@
+//! How many tests an output says were run, by each runner's own closing lines.
+//!
+//! Skipped, ignored, deselected and planned tests were not run. Several binaries, packages or calls are
+//! summed. Output without a closing line says nothing, which is not the same as zero.
+
+use super::{Runner, started};
+
+/// The tests that were run, if the contract starts runners that said so.
+pub fn tests_run(command: &str, outputs: &[&str]) -> Option<u32> {
+    let mut runners: Vec<Runner> = started(command).into_iter().map(|each| each.runner).collect();
+    if runners.iter().any(|runner| matches!(runner, Runner::Script | Runner::Other)) {
+        runners = ALL.to_vec();
+    }
+    runners.sort_by_key(|runner| *runner as u8);
+    runners.dedup();
+    let mut total = None;
+    for runner in runners {
+        for output in outputs {
+            if let Some(tests) = of(runner, output) {
+                total = Some(total.unwrap_or(0) + tests);
+            }
+        }
+    }
+    total
+}
+
+const ALL: [Runner; 9] = [
+    Runner::Cargo,
+    Runner::Nextest,
+    Runner::Pytest,
+    Runner::Unittest,
+    Runner::Node,
+    Runner::Jest,
+    Runner::Vitest,
+    Runner::Go,
+    Runner::Ctest,
+];
+
+fn of(runner: Runner, output: &str) -> Option<u32> {
+    let plain = without_colours(output);
+    let lines = || plain.lines().map(str::trim);
+    match runner {
+        Runner::Cargo => sum(lines().filter_map(libtest)),
+        Runner::Nextest => sum(lines().filter_map(nextest)),
+        Runner::Pytest => sum(lines().filter_map(pytest)),
+        Runner::Unittest => unittest(lines()),
+        Runner::Node => sum(lines().filter_map(node)),
+        Runner::Jest => sum(lines().filter_map(jest)),
+        Runner::Vitest => sum(lines().filter_map(vitest)),
+        Runner::Go => go(&plain),
+        Runner::Ctest => sum(lines().filter_map(ctest)),
+        Runner::NodeFile | Runner::Script | Runner::Other => None,
+    }
+}
+
+fn sum(numbers: impl Iterator<Item = u32>) -> Option<u32> {
+    numbers.fold(None, |total, number| Some(total.unwrap_or(0u32).saturating_add(number)))
+}
+
+/// `ESC [ … letter`.
+fn without_colours(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut parts = text.split("\u{1b}[");
+    plain.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part.find(|c: char| c.is_ascii_alphabetic());
+        plain.push_str(end.and_then(|at| part.get(at + 1..)).unwrap_or_default());
+    }
+    plain
+}
+
+/// `3 passed` and its like between separators, those of the given words summed; nothing if a part is
+/// something else.
+fn parts(text: &str, separator: &str, counted: &[&str], known: &[&str]) -> Option<u32> {
+    let mut total = 0;
+    for part in text.split(separator) {
+        let (number, word) = part.trim().split_once(' ')?;
+        let number: u32 = number.parse().ok()?;
+        if counted.contains(&word) {
+            total += number;
+        } else if !known.contains(&word) {
+            return None;
+        }
+    }
+    Some(total)
+}
+
+/// `test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`
+fn libtest(line: &str) -> Option<u32> {
+    let (_, rest) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    let rest = rest.split("; finished").next()?;
+    parts(rest, ";", &["passed", "failed", "measured"], &["ignored", "filtered out"])
+}
+
+/// `Summary [   0.012s] 2 tests run: 2 passed, 1 skipped`
+fn nextest(line: &str) -> Option<u32> {
+    let (_, rest) = line.strip_prefix("Summary [")?.split_once("] ")?;
+    let (count, _) = rest.split_once(" test")?;
+    // `1/3 tests run` when it was cut short.
+    count.split('/').next()?.trim().parse().ok()
+}
+
+/// `1 failed, 2 passed, 1 skipped in 0.04s`, with or without a rule around it.
+fn pytest(line: &str) -> Option<u32> {
+    let (what, time) = line.trim_matches(['=', ' ']).rsplit_once(" in ")?;
+    let seconds = time.split(' ').next()?.strip_suffix('s')?;
+    seconds.parse::<f64>().ok()?;
+    if what == "no tests ran" {
+        return Some(0);
+    }
+    let other = ["skipped", "deselected", "error", "errors", "warning", "warnings", "rerun", "reruns"];
+    parts(what, ",", &["passed", "failed", "xfailed", "xpassed"], &other)
+}
+
+/// `Ran 4 tests in 0.001s`, and on a later line what of them was skipped.
+fn unittest<'a>(lines: impl Iterator<Item = &'a str>) -> Option<u32> {
+    let mut total: Option<u32> = None;
+    for line in lines {
+        let ran = line.strip_prefix("Ran ").and_then(|rest| rest.split_once(" test"));
+        if let Some(count) = ran.and_then(|(count, _)| count.parse::<u32>().ok()) {
+            total = Some(total.unwrap_or(0) + count);
+        } else if line.starts_with("OK") || line.starts_with("FAILED") {
+            let skipped = line.split_once("skipped=").map_or("0", |(_, rest)| rest);
+            let digits = skipped.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+            total = total.map(|total| total.saturating_sub(digits.parse().unwrap_or(0)));
+        }
+    }
+    total
+}
+
+/// `# pass 3` or `ℹ pass 3`, and the same with `fail`.
+fn node(line: &str) -> Option<u32> {
+    let rest = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ "))?;
+    let count = rest.strip_prefix("pass ").or_else(|| rest.strip_prefix("fail "))?;
+    count.parse().ok()
+}
+
+/// `Tests:       1 failed, 1 skipped, 1 todo, 1 passed, 4 total`
+fn jest(line: &str) -> Option<u32> {
+    if line.starts_with("No tests found, exiting") {
+        return Some(0);
+    }
+    let rest = line.strip_prefix("Tests:")?;
+    parts(rest, ",", &["passed", "failed"], &["skipped", "todo", "total", "obsolete"])
+}
+
+/// `Tests  1 failed | 1 passed | 1 skipped (3)`
+fn vitest(line: &str) -> Option<u32> {
+    if line.starts_with("No test files found") {
+        return Some(0);
+    }
+    let rest = line.strip_prefix("Tests ")?.trim();
+    if rest == "no tests" {
+        return Some(0);
+    }
+    let rest = rest.rsplit_once(" (").map_or(rest, |(rest, _)| rest);
+    parts(rest, "|", &["passed", "failed"], &["skipped", "todo", "expected fail"])
+}
+
+/// Without `-v` go does not say how many; it does say where there was none.
+fn go(text: &str) -> Option<u32> {
+    let is_told = text.lines().any(|line| line.starts_with("=== RUN "));
+    if is_told {
+        let ended = |line: &&str| line.starts_with("--- PASS: ") || line.starts_with("--- FAIL: ");
+        return Some(text.lines().filter(ended).count() as u32);
+    }
+    let mut packages = text
+        .lines()
+        .filter(|line| line.starts_with("ok  \t") || line.starts_with("?   \t") || line.starts_with("FAIL\t"))
+        .peekable();
+    packages.peek()?;
+    let is_empty = |line: &str| line.ends_with("[no test files]") || line.ends_with("[no tests to run]");
+    packages.all(is_empty).then_some(0)
+}
+
+/// `50% tests passed, 1 tests failed out of 2`
+fn ctest(line: &str) -> Option<u32> {
+    if line == "No tests were found!!!" {
+        return Some(0);
+    }
+    let (before, count) = line.split_once(" failed out of ")?;
+    before.contains("% tests passed").then(|| count.trim().parse().ok())?
+}
+
+/// Why a contract that held with so many tests does not hold, in words.
+pub fn too_few(before: Option<u32>, now: Option<u32>) -> Option<String> {
+    match (before, now?) {
+        (Some(before), 0) if before > 0 => Some(format!("{} before, none now", were_run(before))),
+        (_, 0) => Some("no test was run".to_owned()),
+        (Some(before), now) if now < before => Some(format!("{} before, {now} now", were_run(before))),
+        _ => None,
+    }
+}
+
+fn were_run(count: u32) -> String {
+    if count == 1 { "1 test was run".to_owned() } else { format!("{count} tests were run") }
+}
