@@ -93,18 +93,21 @@ pub fn is_runner_file(path: &str) -> bool {
     let (folders, name) = split(path);
     RUNNER_FILES.contains(&name)
         || RUNNER_STEMS.iter().any(|stem| name.starts_with(stem))
-        || folders.split('/').any(|folder| matches!(folder, ".cargo" | ".config" | ".github"))
+        || folders.split('/').any(|folder| folder == ".cargo")
 }
 
 /// Anything a check may rest on.
 pub fn is_oracle(path: &str) -> bool {
-    is_test(path) || is_runner_file(path) || PROJECT_FILES.contains(&split(path).1)
+    let (folders, name) = split(path);
+    is_test(path)
+        || is_runner_file(path)
+        || PROJECT_FILES.contains(&name)
+        || folders.split('/').any(|folder| folder == ".github")
 }
 
 /// The folder a glob hands over as one of tests, or as one of configuration: `tests/**`, `.cargo/**`.
 pub fn is_handed_over(folder: &str) -> bool {
-    let special = [".cargo", ".config", ".github"];
-    folder.split('/').any(|part| TEST_FOLDERS.contains(&part) || special.contains(&part))
+    folder.split('/').any(|part| TEST_FOLDERS.contains(&part) || part == ".cargo")
 }
 
 fn split(path: &str) -> (&str, &str) {
@@ -169,16 +172,12 @@ mod tests {
         ] {
             assert!(is_test(path) && is_oracle(path), "{path}");
         }
-        for path in [
-            "src/conftest.py",
-            ".cargo/config.toml",
-            "jest.config.ts",
-            "GNUmakefile",
-            ".github/workflows/ci.yml",
-        ] {
+        for path in ["src/conftest.py", ".cargo/config.toml", "jest.config.ts", "GNUmakefile"] {
             assert!(is_runner_file(path) && is_oracle(path), "{path}");
         }
-        for path in ["package.json", "crates/x/Cargo.toml", "Makefile", "pyproject.toml"] {
+        for path in
+            ["package.json", ".github/workflows/ci.yml", "crates/x/Cargo.toml", "Makefile", "pyproject.toml"]
+        {
             assert!(is_oracle(path) && !is_runner_file(path), "{path}");
         }
         for path in [

@@ -80,6 +80,15 @@ pub fn is_meant_to_fail(shell: &Shell) -> bool {
     })
 }
 
+/// It may end before all its tests were run, once one has failed: then a count says nothing of the rest.
+pub fn stops_early(started: &Started) -> bool {
+    let flags =
+        ["-x", "--exitfirst", "--maxfail", "--bail", "-failfast", "--failfast", "-f", "--stop-on-failure"];
+    let is_flag = |arg: &String| flags.contains(&arg.split('=').next().unwrap_or(arg));
+    matches!(started.runner, Runner::Cargo | Runner::Nextest | Runner::NodeFile)
+        || started.args.iter().any(|arg| arg.as_ref().is_none_or(is_flag))
+}
+
 /// What a script of package.json starts.
 pub fn of_script(package: &str, by: &Started) -> Vec<Started> {
     let name = by.args.first().cloned().flatten().unwrap_or_default();

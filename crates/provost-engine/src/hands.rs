@@ -22,6 +22,7 @@ use provost_host::Interrupted;
 use provost_host::agent::Work;
 use provost_host::ground::{Case, Ground};
 use provost_host::process::Survivor;
+use provost_host::teeth::{Before, Doubts};
 use provost_host::{files, process, roster};
 
 use crate::site::{self, Site};
@@ -60,6 +61,7 @@ pub struct CheckOrder {
     protect: Vec<String>,
     network: bool,
     runs: u32,
+    doubts: Doubts,
 }
 
 impl CheckOrder {
@@ -144,6 +146,7 @@ impl<'a> Hands<'a> {
             protect: protect.collect(),
             network,
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
+            doubts: doubts(run, subject),
         }))
     }
 
@@ -260,6 +263,7 @@ impl<'a> Hands<'a> {
             protect: &order.protect,
             network: order.network,
             bounds: Some(self.site.config.run.bounds()),
+            doubts: order.doubts,
         };
         let first = self.ground.judge(&case)?;
         for run in 2..=order.runs {
@@ -267,7 +271,7 @@ impl<'a> Hands<'a> {
             if !first.held() {
                 break;
             }
-            let again = self.ground.judge(&case)?;
+            let again = self.ground.judge(&Case { doubts: Doubts { bite: false, ..case.doubts }, ..case })?;
             if !again.held() {
                 let reason = format!("run {run} of {} disagreed: {}", order.runs, again.outcome);
                 return Ok(Verdict { outcome: Outcome::Flaky { reason }, ..again });
@@ -284,6 +288,17 @@ impl<'a> Hands<'a> {
         };
         Verdict { stdout: clean(verdict.stdout), stderr: clean(verdict.stderr), ..verdict }
     }
+}
+
+/// What is known of a check from before the work, and whether it is to be tried with a failing test.
+fn doubts(run: &Run, subject: Subject) -> Doubts {
+    let bite = matches!(subject, Subject::Contract(_) | Subject::Postcondition(_));
+    let Subject::Contract(number) = subject else { return Doubts { bite, ..Doubts::default() } };
+    let before = run
+        .step(number)
+        .and_then(|step| step.held_before.map(|held| Before { held, tests: step.tests_before }));
+    let writes_tests = run.plan.step(number).is_some_and(Step::writes_tests);
+    Doubts { before, writes_tests, bite }
 }
 
 impl World for Hands<'_> {

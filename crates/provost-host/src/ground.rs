@@ -26,6 +26,7 @@ use crate::provision::{self, Means, Missing, View};
 use crate::sandbox::{
     self, AgentFence, Attestation, CheckFence, CheckTree, HomePolicy, Network, Offer, USUAL_SIZE, Vantage,
 };
+use crate::teeth::{self, Bench, Doubts};
 use crate::tree::{self, Base, Layer, Limits, Touches, Trees, Why};
 
 mod outfit;
@@ -109,6 +110,8 @@ pub struct Case<'a> {
     pub network: bool,
     /// How much of the machine it may take.
     pub bounds: Option<Bounds>,
+    /// How far the check itself is doubted.
+    pub doubts: Doubts,
 }
 
 /// Finds out what this machine holds, and what of it is used for `demand`.
@@ -240,7 +243,9 @@ impl Ground {
 
     /// Runs a check on the ground that belongs to the level.
     pub fn judge(&self, case: &Case<'_>) -> Result<Verdict, Interrupted> {
-        let Some(approved) = &self.trees else { return self.in_court(case, judge::Ground::Workspace) };
+        let Some(approved) = &self.trees else {
+            return Ok(teeth::counted(&case.doubts, self.in_court(case, judge::Ground::Workspace)?));
+        };
         let (base, layer) = match approved.look(case) {
             Ok(found) => found,
             Err(error) => return Ok(Verdict::not_run(self.level, told(&error))),
@@ -256,17 +261,40 @@ impl Ground {
             let reason = format!("not everything inside `touches` could be taken over: {cut}");
             return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
         }
-        let verdict = match &self.offer {
-            Some(offer) if self.level == Isolation::Clean => self.fenced(offer, case, &base, &layer)?,
-            _ => self.unfenced(case, approved, &base, &layer)?,
-        };
+        let verdict = self.on(approved, case, &base, &layer)?;
+        if !verdict.held() {
+            return Ok(Verdict { tree, ..verdict });
+        }
         // What held is kept: it is the next step's base.
-        if verdict.held()
-            && let Err(error) = approved.trees.advance(&base, &layer)
-        {
+        if let Err(error) = approved.trees.advance(&base, &layer) {
             return Ok(Verdict::not_run(self.level, told(&error)));
         }
+        let bench = Bench {
+            level: self.level,
+            shell: case.shell,
+            doubts: case.doubts,
+            trees: &approved.trees,
+            base: &base,
+            layer: &layer,
+            run: &|layer| self.on(approved, case, &base, layer),
+        };
+        let verdict = bench.doubt(verdict)?;
         Ok(Verdict { tree, ..verdict })
+    }
+
+    /// Runs the check once on base and layer.
+    fn on(
+        &self,
+        approved: &Approved,
+        case: &Case<'_>,
+        base: &Base,
+        layer: &Layer,
+    ) -> Result<Verdict, Interrupted> {
+        let verdict = match &self.offer {
+            Some(offer) if self.level == Isolation::Clean => self.fenced(offer, case, base, layer)?,
+            _ => self.unfenced(case, approved, base, layer)?,
+        };
+        Ok(teeth::counted(&case.doubts, verdict))
     }
 
     fn fenced(

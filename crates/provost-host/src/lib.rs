@@ -19,6 +19,7 @@ mod folder;
 pub mod git;
 pub mod provision;
 pub mod builds;
+pub mod teeth;
 pub mod ground;
 pub mod survey;
 pub mod roster;

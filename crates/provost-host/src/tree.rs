@@ -47,11 +47,13 @@ mod named;
 mod snapshot;
 mod takeover;
 mod touches;
+mod vary;
 
 pub use assemble::Assembled;
 pub use commit::{Authored, Committed};
 pub use keep::{Keep, sweep};
 pub use touches::Touches;
+pub use vary::Variation;
 
 use checkout::Checkout;
 use index::{Draft, Index, Leaf};
@@ -213,6 +215,8 @@ pub enum Why {
     Submodule,
     #[error("a name that no checkout can have")]
     Name,
+    #[error("a runner's configuration; name it in touches to let it in")]
+    RunnerFile,
 }
 
 impl std::fmt::Display for Refused {

@@ -6,7 +6,8 @@
 //! many names it has; one that differs is copied, and its digest is that of the bytes written.
 //!
 //! What cannot be taken over is named and the base's version stays: links, pipes, sockets, devices,
-//! files with a second name, files that are too large, and a folder in whose place something else is.
+//! files with a second name, files that are too large, a folder in whose place something else is, and
+//! configuration of test runners that no glob names.
 //! `.git` and the cache folders are not looked at. Empty folders are not carried over.
 
 use std::ffi::OsStr;
@@ -266,6 +267,7 @@ impl Walk<'_> {
                 self.outside(path);
                 Ok(())
             }
+            _ if self.touches.lets_in_unseen(path) => self.refuse(path, Why::RunnerFile),
             _ => {
                 self.checkout.draft.remove(path).map_err(|error| self.unlisted(error))?;
                 self.found.removed.push(path.to_vec());
@@ -295,6 +297,9 @@ impl Walk<'_> {
             }
             if rule.is_protected {
                 return self.protected(place.path);
+            }
+            if self.touches.lets_in_unseen(place.path) {
+                return self.refuse(place.path, Why::RunnerFile);
             }
             if let Some(why) = self.too_much(&stamp) {
                 self.is_over = why == Why::TooMany;
@@ -332,12 +337,14 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes away what the base has beneath a path that is a file now. False if some of it is
-    /// protected, and then all of it stays.
+    /// Takes away what the base has beneath a path that is a file now. False if some of it has to
+    /// stay, and then all of it stays.
     fn clears(&mut self, path: &[u8], base: Option<&Entry>, rule: Rule) -> Result<bool, Error> {
-        let (removed, protected) = (self.found.removed.len(), self.found.protected.len());
+        let removed = self.found.removed.len();
+        let stays = |found: &Found| found.protected.len() + found.refused.len();
+        let before = stays(&self.found);
         self.gone(path, base, rule)?;
-        if self.found.protected.len() == protected {
+        if stays(&self.found) == before {
             return Ok(true);
         }
         for path in self.found.removed.split_off(removed) {

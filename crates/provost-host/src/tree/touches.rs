@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use provost_core::oracle;
 
 use super::Error;
 
@@ -24,6 +25,7 @@ struct Reach {
     start: Vec<u8>,
     /// How many parts a path has that it matches; `None`: any number.
     depth: Option<usize>,
+    is_everything: bool,
 }
 
 impl Touches {
@@ -45,6 +47,20 @@ impl Touches {
             why: error.kind().to_string(),
         };
         Ok(Self { globs: reaches, set: set.build().map_err(refused)? })
+    }
+
+    /// Configuration of a test runner that a glob covers without showing it: `src/**` and
+    /// `src/conftest.py`. A glob that names the file, a folder of tests or everything shows it.
+    pub fn lets_in_unseen(&self, path: &[u8]) -> bool {
+        let Ok(text) = std::str::from_utf8(path) else { return false };
+        oracle::is_runner_file(text)
+            && !self.globs.iter().any(|reach| {
+                let start = String::from_utf8_lossy(&reach.start);
+                // Without a wildcard the start is the whole glob.
+                reach.start == path
+                    || is_at_or_beneath(path, &reach.start) && oracle::is_handed_over(&start)
+                    || reach.is_everything
+            })
     }
 
     /// Does a glob match this very path? What is in a folder that is matched is covered as well.
@@ -103,7 +119,11 @@ fn reach(glob: &str) -> Reach {
     let start: Vec<&str> = parts.iter().take_while(is_plain).copied().collect();
     // Alternatives may hold slashes of their own.
     let open = glob.contains("**") || glob.contains('{');
-    Reach { start: start.join("/").into_bytes(), depth: (!open).then_some(parts.len()) }
+    Reach {
+        start: start.join("/").into_bytes(),
+        depth: (!open).then_some(parts.len()),
+        is_everything: matches!(glob, "**" | "**/*" | "*"),
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +160,25 @@ mod tests {
         }
         assert!(touches(&["src/**"]).covers(b"src/\xff\xfe"), "names need not be text");
         assert!(!touches(&[]).covers(b"a"));
+    }
+
+    #[test]
+    fn configuration_of_a_runner_is_let_in_by_name() {
+        for (glob, path, unseen) in [
+            ("src/**", "src/conftest.py", true),
+            ("src", "src/a/conftest.py", true),
+            ("**/*.py", "conftest.py", true),
+            ("*.toml", "nextest.toml", true),
+            ("src/conftest.py", "src/conftest.py", false),
+            ("tests/**", "tests/conftest.py", false),
+            ("pkg/tests", "pkg/tests/conftest.py", false),
+            (".cargo/**", ".cargo/config.toml", false),
+            ("**", "conftest.py", false),
+            ("src/**", "src/package.json", false),
+            ("src/**", "src/calc.py", false),
+        ] {
+            assert_eq!(touches(&[glob]).lets_in_unseen(path.as_bytes()), unseen, "{glob} {path}");
+        }
     }
 
     #[test]

@@ -1,0 +1,73 @@
+//! A layer that differs from another: with a file more, or with some of its files only.
+//!
+//! The layer it is made of stays as it is; files are shared with it, which nobody writes either.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use provost_core::chain::Hash;
+
+use super::checkout::{Checkout, lossy};
+use super::index::{Draft, Kind, Leaf};
+use super::{Base, Error, Layer, Trees};
+
+/// How a layer is to differ.
+pub enum Variation<'a> {
+    /// With this file, whatever was in its place.
+    Also { path: &'a Path, content: &'a [u8] },
+    /// Without what is not wanted, deletions included.
+    Only(&'a dyn Fn(&Path) -> bool),
+}
+
+impl Trees {
+    /// Another layer for the same base. It has nothing refused and nothing protected: those are findings
+    /// about the workspace, and this one was never there.
+    pub fn varied(&self, base: &Base, layer: &Layer, how: &Variation<'_>) -> Result<Layer, Error> {
+        layer.must_fit(base)?;
+        let layers = self.folder.join("layers");
+        let folder =
+            tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
+        let path = folder.path().join("files");
+        let listed = |error| Error::io("read", &base.path, error);
+        let mut checkout = Checkout::begin(path.clone(), Draft::on(&base.index).map_err(listed)?)?;
+        let is_kept = |path: &[u8]| {
+            let path = Path::new(std::ffi::OsStr::from_bytes(path));
+            match how {
+                Variation::Also { path: own, .. } => path != *own,
+                Variation::Only(is_wanted) => is_wanted(path),
+            }
+        };
+        let removed: Vec<Vec<u8>> = layer.removed.iter().filter(|path| is_kept(path)).cloned().collect();
+        for path in &removed {
+            checkout.draft.remove(path).map_err(listed)?;
+        }
+        let mut taken: Vec<(Vec<u8>, Leaf)> =
+            layer.taken.iter().filter(|(path, _)| is_kept(path)).cloned().collect();
+        for (path, leaf) in &taken {
+            checkout.share(path, &layer.path, leaf.kind)?;
+            checkout.holds(path, *leaf)?;
+        }
+        if let Variation::Also { path, content } = how {
+            let path = path.as_os_str().as_bytes();
+            let before = layer.taken.iter().find(|(own, _)| own == path).map(|(_, leaf)| leaf.kind);
+            let in_base = || base.index.find(path).ok().flatten().map(|entry| entry.kind);
+            let kind = before.or_else(in_base).filter(|kind| kind.is_file()).unwrap_or(Kind::File);
+            checkout.write(path, kind, content)?;
+            taken.push((path.to_vec(), Leaf { kind, digest: Hash::of(content), size: content.len() as u64 }));
+        }
+        let draft = checkout.finish()?;
+        Ok(Layer {
+            changed: taken.iter().map(|(path, _)| lossy(path)).collect(),
+            deleted: removed.iter().map(|path| lossy(path)).collect(),
+            refused: Vec::new(),
+            protected_changed: Vec::new(),
+            outside: Vec::new(),
+            id: draft.id(),
+            taken,
+            removed,
+            base: base.id.clone(),
+            path,
+            _folder: folder,
+        })
+    }
+}
