@@ -6,13 +6,14 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use crate::plan::{Check, Contract, Plan, Subscription};
+use crate::plan::{Check, Contract, Plan, Step, Subscription};
+use crate::runner::{self, Started};
 use crate::shell;
 
 /// What the survey is to find out, each thing once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Questions {
-    /// Paths relative to the workspace: do they exist?
+    /// Paths relative to the workspace, subscriptions and the test files contracts name: do they exist?
     pub files: BTreeSet<String>,
     /// Program names: are they on PATH?
     pub tools: BTreeSet<String>,
@@ -41,6 +42,8 @@ pub struct Facts {
     pub broken_scripts: BTreeMap<String, String>,
     /// There is no bash here, so no script was looked at.
     pub no_bash: bool,
+    /// Why a hidden contract can be seen here all the same.
+    pub in_sight: Option<String>,
     pub topics: BTreeSet<String>,
     /// Every plan that was found on the way, with the slugs it depends on.
     pub plans: BTreeMap<String, Vec<String>>,
@@ -65,13 +68,29 @@ pub fn questions(plan: &Plan) -> Questions {
     for contract in plan.postconditions.iter().filter_map(|postcondition| postcondition.contract.as_ref()) {
         ask_about(contract, &mut seen);
     }
+    let mut files = owned(seen.files);
+    files.extend(plan.steps.iter().flat_map(test_files));
     Questions {
-        files: owned(seen.files),
+        files,
         tools: seen.tools.into_iter().map(Cow::into_owned).collect(),
         scripts: owned(seen.scripts),
         topics: owned(seen.topics),
         plans: owned(seen.plans),
     }
+}
+
+/// The test files a step's contract names for its runner.
+pub fn test_files(step: &Step) -> Vec<String> {
+    let Some(Check::Shell(shell)) = step.contract.as_ref().map(|contract| &contract.check) else {
+        return Vec::new();
+    };
+    let places = runner::started(&shell.command)
+        .into_iter()
+        // A contract that is meant to fail names its files all the same.
+        .map(|started| Started { negated: false, ..started })
+        .filter_map(|started| runner::plant::selection(&started).ok())
+        .flat_map(|chosen| chosen.places);
+    places.filter(|path| path.rsplit('/').next().is_some_and(|name| name.contains('.'))).collect()
 }
 
 /// Most things are asked for many times; only the distinct ones are copied, at the end.

@@ -6,13 +6,16 @@
 
 use std::fmt::Write as _;
 
-use crate::plan::{Check, Step, StepNumber, Stream};
+use crate::plan::{Check, Plan, Span, Step, StepNumber, Stream};
 use crate::run::Run;
-use crate::verdict::{Excerpt, Verdict};
+use crate::verdict::{Excerpt, Outcome, Verdict};
 
 const STEP: &str = include_str!("prompt/step.md");
 const CONTEXT: &str = include_str!("prompt/context.md");
 const RETRY: &str = include_str!("prompt/retry.md");
+/// What stands in place of a hidden contract.
+const VEIL: &str = "**contract:** (hidden)";
+const REFUSED_MAX: usize = 10;
 
 /// A subscription as it was found.
 pub struct Context {
@@ -52,19 +55,53 @@ fn subscriptions(context: &[Context]) -> String {
 }
 
 fn retry(step: &Step, verdict: &Verdict, attempts: u32) -> String {
-    let hidden = step.hidden.as_ref().is_some_and(|hidden| hidden.value);
     let attempts = if attempts == 1 { "The first attempt".to_owned() } else { format!("Attempt {attempts}") };
-    let (check, output) =
-        if hidden { (String::new(), String::new()) } else { (the_check(step, verdict), outputs(verdict)) };
-    fill(
-        RETRY,
-        &[
-            ("attempts", &attempts),
-            ("outcome", &verdict.outcome.to_string()),
-            ("check", &check),
-            ("output", &output),
-        ],
-    )
+    let (outcome, check, mut output) = match step.is_hidden() {
+        true => (bare(verdict), String::new(), String::new()),
+        false => (verdict.outcome.to_string(), the_check(step, verdict), outputs(verdict)),
+    };
+    // Its own files: whatever the check is, these it never saw.
+    let refused = verdict.tree.iter().flat_map(|tree| &tree.refused).take(REFUSED_MAX);
+    for (index, path) in refused.enumerate() {
+        let heading = if index == 0 { "\nNot taken over from your work:\n" } else { "" };
+        let _ = writeln!(output, "{heading}- {path}");
+    }
+    fill(RETRY, &[("attempts", &attempts), ("outcome", &outcome), ("check", &check), ("output", &output)])
+}
+
+/// What a hidden contract lets be known: how it ended, and nothing it printed or wanted.
+fn bare(verdict: &Verdict) -> String {
+    let end = match &verdict.outcome {
+        outcome @ (Outcome::Broke { .. } | Outcome::TimedOut { .. } | Outcome::Killed { .. }) => {
+            outcome.to_string()
+        }
+        outcome => outcome.word().replace('_', " "),
+    };
+    match verdict.tests {
+        Some(1) => format!("{end}, 1 test was run"),
+        Some(tests) => format!("{end}, {tests} tests were run"),
+        None => end,
+    }
+}
+
+/// The text of a plan as agents may see it: hidden contracts are blanked. Nothing, if none is hidden.
+pub fn veiled(text: &str, plan: &Plan) -> Option<String> {
+    let hidden = plan.steps.iter().filter(|step| step.is_hidden());
+    let mut spans: Vec<Span> =
+        hidden.filter_map(|step| step.contract.as_ref()).map(|contract| contract.span).collect();
+    if spans.is_empty() {
+        return None;
+    }
+    spans.sort_unstable();
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for span in spans {
+        out.push_str(text.get(from..span.start).unwrap_or_default());
+        out.push_str(VEIL);
+        from = span.end;
+    }
+    out.push_str(text.get(from..).unwrap_or_default());
+    Some(out)
 }
 
 fn the_check(step: &Step, verdict: &Verdict) -> String {

@@ -6,7 +6,7 @@
 //! **Invariant:** retries are counted in the log, never in memory.
 
 use crate::event::{AttemptEnd, Event, FailureClass, RunOutcome};
-use crate::plan::{StepNumber, Then};
+use crate::plan::{Step, StepNumber, Then};
 use crate::run::Run;
 use crate::verdict::{Outcome, Verdict};
 
@@ -62,7 +62,13 @@ pub fn classify(failure: &Failure<'_>) -> (FailureClass, &'static str) {
 /// What follows from a failed attempt, by the step's `on_fail`.
 pub fn after(run: &Run, step: StepNumber, attempt: u32, failure: &Failure<'_>) -> Vec<Event> {
     let (failure_type, rule) = classify(failure);
-    let message = failure.message();
+    let message = match failure {
+        // What a hidden contract wanted goes into the verdict, and into nothing that agents can read.
+        Failure::Verdict(verdict) if run.plan.step(step).is_some_and(Step::is_hidden) => {
+            format!("contract {}", verdict.outcome)
+        }
+        failure => failure.message(),
+    };
     let mut events = vec![
         Event::FailureDetected { step, attempt, error_message: message.clone() },
         Event::FailureClassified { step, failure_type, rule: rule.to_owned() },

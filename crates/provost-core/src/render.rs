@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::event::{AttemptEnd, Choice, Event, Probe, RunOutcome, Subject};
-use crate::plan::{Check, Contract, Needs};
+use crate::plan::{Check, Contract, Needs, Step};
 use crate::run::{PostState, Run, StepState};
 use crate::verdict::{Isolation, Outcome};
 
@@ -121,7 +121,13 @@ fn contract(out: &mut String, name: &str, contract: &Contract) {
 
 /// What one event means, in a line.
 pub fn event(run: &Run, event: &Event) -> Line {
-    let (symbol, words) = meaning(event);
+    let (symbol, mut words) = meaning(event);
+    if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
+        && run.plan.step(*number).is_some_and(Step::is_hidden)
+    {
+        // The progress file lies where agents can read it.
+        words = format!("checked: contract {}", verdict.outcome);
+    }
     let total = run.plan.steps.len() as u32;
     let step = event.step().map(|number| (number.0, run.title(number).unwrap_or_default().to_owned()));
     Line { symbol, step, total, words, told_elsewhere: told_elsewhere(event) }
@@ -204,7 +210,9 @@ fn meaning(event: &Event) -> (Symbol, String) {
                 Subject::Postcondition(number) => format!("postcondition {number}"),
             };
             let symbol = if verdict.held() { Symbol::Good } else { Symbol::Bad };
-            (symbol, format!("checked: {what} {}{}", verdict.outcome, because(verdict)))
+            let tried = verdict.teeth.iter().filter(|_| verdict.held()).map(|teeth| format!("; {teeth}"));
+            let tried: String = tried.collect();
+            (symbol, format!("checked: {what} {}{}{tried}", verdict.outcome, because(verdict)))
         }
         Event::StepPassed { result, .. } => (Symbol::Passed, result.clone()),
         Event::StepFailed { error, .. } => (Symbol::Failed, error.clone()),
@@ -319,6 +327,10 @@ fn answered(choice: Choice, by: &str, note: &str) -> String {
 fn because(verdict: &crate::verdict::Verdict) -> String {
     if verdict.held() {
         return String::new();
+    }
+    // Nothing in an output says what the harness found by itself.
+    if matches!(verdict.outcome, Outcome::Broke { exit_code: 0 }) && !verdict.unmet.is_empty() {
+        return format!(" — {}", one_line(&verdict.unmet.join(", ")));
     }
     let text = [&verdict.stderr, &verdict.stdout]
         .into_iter()

@@ -19,6 +19,7 @@ mod size;
 mod strength;
 mod targets;
 mod touches;
+mod writes;
 
 /// Everything that can be said of a plan without running it, in the order of its text.
 pub fn plan(text: &str, plan: &Plan, facts: &Facts) -> Vec<Diagnostic> {
@@ -31,6 +32,7 @@ pub fn plan(text: &str, plan: &Plan, facts: &Facts) -> Vec<Diagnostic> {
     order::check(plan, &mut sink);
     context::check(plan, facts, &mut sink);
     strength::check(plan, &mut sink);
+    writes::check(text, plan, facts, &mut sink);
     contracts::check(text, plan, facts, &mut sink);
     sink.finish()
 }

@@ -33,6 +33,8 @@ pub struct Place {
     /// The roles that resolve to an agent.
     pub targets: BTreeSet<String>,
     pub git: bool,
+    /// Why a hidden contract can be seen here all the same.
+    pub in_sight: Option<String>,
 }
 
 /// Answers every question.
@@ -46,6 +48,7 @@ pub fn answer(questions: &Questions, place: &Place) -> Facts {
         missing_tools: missing(&questions.tools),
         broken_scripts,
         no_bash,
+        in_sight: place.in_sight.clone(),
         topics: topics(&questions.topics, &place.plan_dir),
         plans: plans(&questions.plans, &place.plan_dir),
     }

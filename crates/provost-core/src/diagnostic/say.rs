@@ -316,6 +316,12 @@ pub fn timeout_zero(span: Span, name: &str) -> D {
         .hint("Write a time such as `10 minutes`, or leave the field out.")
 }
 
+pub fn hidden_in_sight(span: Span, why: &str) -> D {
+    new(Code::HiddenInSight, span, format!("the contract cannot be hidden: {why}")).hint(
+        "Run at isolation `clean`, with a plan file that is not in the repository, or leave `hidden` out.",
+    )
+}
+
 // Contracts as shell.
 
 pub fn shell_syntax(span: Span, why: &str) -> D {
@@ -455,6 +461,11 @@ pub fn touches_everything(span: Span) -> D {
 pub fn glob_invalid(span: Span, glob: &str, why: &str) -> D {
     new(Code::GlobInvalid, span, format!("the glob {} is not valid: {why}", clip(glob)))
         .hint("Write a path relative to the workspace, such as `src/**/*.rs`.")
+}
+
+pub fn writes_tests(span: Span, why: &str) -> D {
+    new(Code::WritesTests, span, format!("this step seems to write its own checks: {why}"))
+        .hint("Add `**writes:** tests`, or its pass will be withheld as bought by the tests alone.")
 }
 
 // Money, size and taste.
