@@ -88,7 +88,7 @@ pub fn test_files(step: &Step) -> Vec<String> {
         .into_iter()
         // A contract that is meant to fail names its files all the same.
         .map(|started| Started { negated: false, ..started })
-        .filter_map(|started| runner::plant::selection(&started).ok())
+        .filter_map(|started| runner::selection(&started).ok())
         .flat_map(|chosen| chosen.places);
     places.filter(|path| path.rsplit('/').next().is_some_and(|name| name.contains('.'))).collect()
 }

@@ -11,8 +11,10 @@ use crate::shell::{self, Script, Word, Wrapped};
 
 mod count;
 pub mod plant;
+mod select;
 
 pub use count::{tests_run, too_few};
+pub use select::{Selection, selection};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Runner {

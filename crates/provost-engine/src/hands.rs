@@ -18,9 +18,10 @@ use provost_core::prompt::{self, Context};
 use provost_core::run::Run;
 use provost_core::schedule::Action;
 use provost_core::verdict::{Excerpt, Outcome, Verdict};
+use provost_core::{law, parse};
 use provost_host::Interrupted;
 use provost_host::agent::Work;
-use provost_host::ground::{Case, Ground};
+use provost_host::ground::{Case, Ground, Veil};
 use provost_host::process::Survivor;
 use provost_host::teeth::{Before, Doubts};
 use provost_host::{files, process, roster};
@@ -40,9 +41,19 @@ pub struct Hands<'a> {
 
 /// A deed to be done.
 pub enum Order {
-    Attempt { step: StepNumber, attempt: u32, target: String, prompt: String, timeout: Duration },
+    Attempt(Box<AttemptOrder>),
     Check(Box<CheckOrder>),
     Nothing,
+}
+
+pub struct AttemptOrder {
+    step: StepNumber,
+    attempt: u32,
+    target: String,
+    prompt: String,
+    timeout: Duration,
+    /// The plan file as the agent may see it, where some of it is hidden.
+    veiled: Option<String>,
 }
 
 pub struct CheckOrder {
@@ -92,19 +103,20 @@ impl<'a> Hands<'a> {
     fn attempt_order(&self, run: &Run, number: StepNumber) -> Order {
         let Some(step) = run.plan.step(number) else { return Order::Nothing };
         let context: Vec<Context> =
-            step.subscriptions.iter().map(|subscription| self.context(&subscription.value)).collect();
+            step.subscriptions.iter().map(|subscription| self.context(run, &subscription.value)).collect();
         let prompt = prompt::step(run, number, &context);
         let target = step.target.as_ref().map(|target| target.value.clone()).unwrap_or_default();
         let config = &self.site.config;
         let role = config.agents.get(&target).and_then(|role| role.timeout);
         let timeout = step.timeout.as_ref().map(|timeout| timeout.value).or(role);
-        Order::Attempt {
+        Order::Attempt(Box::new(AttemptOrder {
             step: number,
             attempt: run.step(number).map_or(1, |step| step.attempts),
             target,
             prompt: self.site.redactor.text(&prompt).into_owned(),
             timeout: timeout.unwrap_or(config.run.step_timeout),
-        }
+            veiled: veiled(run),
+        }))
     }
 
     fn check_order(&self, run: &Run, subject: Subject, lost: bool) -> Order {
@@ -160,7 +172,7 @@ impl<'a> Hands<'a> {
         self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
     }
 
-    fn context(&self, subscription: &Subscription) -> Context {
+    fn context(&self, run: &Run, subscription: &Subscription) -> Context {
         let place = &self.site.place;
         let (name, path) = match subscription {
             Subscription::File(path) => (format!("file:{path}"), place.workspace.join(path)),
@@ -169,17 +181,18 @@ impl<'a> Hands<'a> {
             }
         };
         let content = files::beginning(&path, CONTEXT_BYTES).map_err(|error| error.to_string());
-        Context { name, content }
+        // The plan file, by whatever name: what is hidden in it stays hidden.
+        let is_plan =
+            path.canonicalize().is_ok_and(|path| place.path.canonicalize().is_ok_and(|own| own == path));
+        match veiled(run).filter(|_| is_plan && content.is_ok()) {
+            Some(text) => Context { name, content: Ok(text.chars().take(CONTEXT_BYTES).collect()) },
+            None => Context { name, content },
+        }
     }
 
-    fn attempt(
-        &self,
-        step: StepNumber,
-        attempt: u32,
-        target: &str,
-        prompt: &str,
-        timeout: Duration,
-    ) -> Vec<Said> {
+    fn attempt(&self, order: &AttemptOrder) -> Vec<Said> {
+        let AttemptOrder { step, attempt, timeout, .. } = *order;
+        let (target, prompt) = (&order.target, &order.prompt);
         let tag = self.tag(step, attempt);
         let ended = |end, duration_ms, report| {
             Said::Harness(HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report })
@@ -200,7 +213,8 @@ impl<'a> Hands<'a> {
             environment: &self.site.environment,
             bounds: Some(self.site.config.run.bounds()),
         };
-        let Ok(done) = self.ground.attempt(&*agent, &work) else {
+        let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
+        let Ok(done) = self.ground.attempt(&*agent, &work, veil) else {
             return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
         };
         if !done.survivors.is_empty() {
@@ -290,15 +304,20 @@ impl<'a> Hands<'a> {
     }
 }
 
+/// The plan as agents may see it, if some of it is hidden from them.
+fn veiled(run: &Run) -> Option<String> {
+    let marked = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+    prompt::veiled(&marked, &parse::plan(&marked).plan)
+}
+
 /// What is known of a check from before the work, and whether it is to be tried with a failing test.
 fn doubts(run: &Run, subject: Subject) -> Doubts {
-    let bite = matches!(subject, Subject::Contract(_) | Subject::Postcondition(_));
-    let Subject::Contract(number) = subject else { return Doubts { bite, ..Doubts::default() } };
+    let Subject::Contract(number) = subject else { return Doubts::default() };
     let before = run
         .step(number)
         .and_then(|step| step.held_before.map(|held| Before { held, tests: step.tests_before }));
     let writes_tests = run.plan.step(number).is_some_and(Step::writes_tests);
-    Doubts { before, writes_tests, bite }
+    Doubts { before, writes_tests, bite: true }
 }
 
 impl World for Hands<'_> {
@@ -327,9 +346,7 @@ impl World for Hands<'_> {
 
     fn perform(&self, order: Order) -> Vec<Said> {
         match order {
-            Order::Attempt { step, attempt, target, prompt, timeout } => {
-                self.attempt(step, attempt, &target, &prompt, timeout)
-            }
+            Order::Attempt(order) => self.attempt(&order),
             Order::Check(order) => self.check(&order),
             Order::Nothing => Vec::new(),
         }

@@ -11,8 +11,9 @@ use provost_core::chain::Sealed;
 use provost_core::event::Event;
 use provost_core::law;
 use provost_core::parse;
+use provost_core::plan::Step;
 use provost_core::render;
-use provost_core::run::Run;
+use provost_core::run::{Run, StepState};
 use provost_host::{plan_file, progress};
 
 use crate::site::Site;
@@ -67,11 +68,20 @@ impl<'a> Projector<'a> {
                 Err(error) => complaints.push(error.to_string()),
             }
         }
-        complaints.extend(marks(self.site, run).err());
+        if !veiled_attempt(run) {
+            complaints.extend(marks(self.site, run).err());
+        }
         let spent = begun.elapsed();
         self.next_marks = Instant::now() + (spent * COST_SHARE).max(SHORTEST_PAUSE);
         complaints
     }
+}
+
+/// Somebody works with a plan file that hides something. To replace the file under his fence would show
+/// him the new one, and for a moment a second one beside it; the marks can wait.
+fn veiled_attempt(run: &Run) -> bool {
+    let is_running = |state: &StepState| matches!(state, StepState::Running { .. });
+    run.plan.steps.iter().any(Step::is_hidden) && run.steps().any(|(_, step)| is_running(&step.state))
 }
 
 /// Makes the plan file show where the run stands.

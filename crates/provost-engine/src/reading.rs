@@ -8,12 +8,16 @@ use provost_core::event::Revision;
 use provost_core::facts;
 use provost_core::law::{self, Binding, Law};
 use provost_core::parse;
-use provost_core::plan::{Check, Plan};
+use provost_core::plan::{Check, Plan, Step};
 use provost_core::run::Run;
 use provost_core::terms::Terms;
 use provost_core::{shell, verify};
 use provost_host::config::Demand;
 use provost_host::{files, git, survey};
+use provost_core::verdict::Isolation;
+use provost_core::{shell, verify};
+use provost_host::config::Demand;
+use provost_host::{files, git, sandbox, survey};
 
 use crate::site::Site;
 
@@ -64,6 +68,8 @@ impl Reading {
             slug: site.place.slug.clone(),
             targets: site.config.agents.keys().cloned().collect(),
             git: self.binding.base.is_some() || site.place.workspace.join(".git").exists(),
+            git: self.base.is_some() || site.place.workspace.join(".git").exists(),
+            in_sight: in_sight(site, &self.plan),
         };
         let facts = survey::answer(&facts::questions(&self.plan), &place);
         self.diagnostics.extend(verify::plan(&self.text, &self.plan, &facts));
@@ -100,6 +106,25 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
         Demand::Exactly(level) => Some(level),
     };
     Terms { isolation, require_red: verify.require_red, roles: roles.collect() }
+}
+
+/// Why an agent could read a contract that is hidden from it. Looked into only where one is.
+fn in_sight(site: &Site, plan: &Plan) -> Option<String> {
+    if !plan.steps.iter().any(Step::is_hidden) {
+        return None;
+    }
+    let level = match site.config.verify.isolation {
+        Demand::Exactly(Isolation::Clean) => None,
+        Demand::Exactly(level) => Some(format!("at isolation `{level}` the agent can read the plan file")),
+        Demand::Auto => sandbox::survey(&site.place.workspace)
+            .lacks()
+            .map(|missing| format!("without `clean` the agent can read the plan file; {missing}")),
+    };
+    let tracked = || {
+        git::tracks(&site.place.workspace, &site.place.path)
+            .then(|| "the plan file is in the repository, where the agent can read it".to_owned())
+    };
+    level.or_else(tracked)
 }
 
 /// Every file a contract of the plan names, each once.

@@ -63,7 +63,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    fn not_started(error: &dyn std::error::Error) -> Self {
+    pub(crate) fn not_started(error: &dyn std::error::Error) -> Self {
         let reason = match error.source() {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),

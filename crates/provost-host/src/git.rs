@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 /// A ref is one line; a `.git` file too.
 const LINE_MAX: u64 = 4096;
 const PACKED_MAX: u64 = 64 << 20;
+const INDEX_MAX: u64 = 64 << 20;
 /// How often a ref may name another one.
 const HOPS: usize = 5;
 
@@ -83,6 +84,34 @@ fn shared_folder(own: &Path) -> PathBuf {
         Some(relative) => own.join(relative.trim()),
         None => own.to_owned(),
     }
+}
+
+/// Whether the index of the checkout at `workspace` names the file. An index of a form that is not read
+/// here names every file of that name: this answers a warning, not a rule.
+pub fn tracks(workspace: &Path, file: &Path) -> bool {
+    let top = top(workspace);
+    let found = top.as_ref().and_then(|top| {
+        let (top, file) = (top.canonicalize().ok()?, file.canonicalize().ok()?);
+        let name = file.strip_prefix(&top).ok()?.to_str()?.to_owned();
+        let mut bytes = Vec::new();
+        File::open(git_folder(&top)?.join("index")).ok()?.take(INDEX_MAX).read_to_end(&mut bytes).ok()?;
+        Some(names(&bytes, name.as_bytes()))
+    });
+    found.unwrap_or(false)
+}
+
+fn names(index: &[u8], name: &[u8]) -> bool {
+    // Every entry ends with its name and a zero.
+    let ended = [name, b"\0"].concat();
+    let is_plain = index.get(4..8).is_some_and(|version| version == [0, 0, 0, 2] || version == [0, 0, 0, 3]);
+    index.windows(ended.len()).enumerate().any(|(at, window)| {
+        // In front of a name stand its flags: twelve bits of them are its length.
+        let length = at
+            .checked_sub(2)
+            .and_then(|from| index.get(from..at))
+            .map(|flags| (usize::from(flags[0] & 0x0f) << 8) | usize::from(flags[1]));
+        window == ended && (!is_plain || length == Some(name.len()))
+    })
 }
 
 fn line(path: &Path) -> Option<String> {
@@ -164,6 +193,14 @@ mod tests {
         write(&root.path().join("wt/.git"), "gitdir: ../repo/.git/worktrees/wt\n");
         assert_eq!(head(&root.path().join("wt")).as_deref(), Some(ONE));
         assert_eq!(top(&root.path().join("wt/a/b")), Some(root.path().join("wt")));
+    }
+
+    #[test]
+    fn what_the_index_names_is_tracked() {
+        let entry = |name: &str| [&[0; 60][..], &[0, name.len() as u8], name.as_bytes(), &[0, 0]].concat();
+        let index = [b"DIRC\0\0\0\x02\0\0\0\x02".to_vec(), entry("docs/PLAN.md"), entry("a.md")].concat();
+        assert!(names(&index, b"docs/PLAN.md") && names(&index, b"a.md"));
+        assert!(!names(&index, b"PLAN.md") && !names(&index, b"docs") && !names(b"", b"a.md"));
     }
 
     #[test]

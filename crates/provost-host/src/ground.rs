@@ -96,6 +96,22 @@ pub struct Approval<'a> {
     pub wanted: Wanted<'a>,
 }
 
+/// A file that agents see with another text, where there is a fence to show it.
+#[derive(Clone, Copy, Debug)]
+pub struct Veil<'a> {
+    pub path: &'a Path,
+    pub text: &'a str,
+}
+
+impl Veil<'_> {
+    fn written(&self, scratch: &Path) -> Result<tempfile::NamedTempFile, tree::Error> {
+        let failed = |source| tree::Error::Io { attempt: "write in", path: scratch.to_owned(), source };
+        let mut file = tempfile::Builder::new().prefix("fence-").tempfile_in(scratch).map_err(failed)?;
+        std::io::Write::write_all(&mut file, self.text.as_bytes()).map_err(failed)?;
+        Ok(file)
+    }
+}
+
 /// One check.
 pub struct Case<'a> {
     pub shell: &'a Shell,
@@ -218,8 +234,14 @@ impl Ground {
         left_out.map(ToString::to_string).collect()
     }
 
-    /// Gives the work to an agent, behind the fence that belongs to the level.
-    pub fn attempt(&self, agent: &dyn Agent, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+    /// Gives the work to an agent, behind the fence that belongs to the level. Behind one, a veiled file
+    /// shows another text.
+    pub fn attempt(
+        &self,
+        agent: &dyn Agent,
+        work: &Work<'_>,
+        veil: Option<Veil<'_>>,
+    ) -> Result<Attempt, Interrupted> {
         let Some(offer) = self.offer.as_ref().filter(|_| self.level == Isolation::Clean) else {
             return agent.attempt(work);
         };
@@ -230,9 +252,17 @@ impl Ground {
             self.tools.iter().filter(|tool| tool.starts_with(&home) || tool.starts_with(&self.workspace));
         let read_only: Vec<&Path> =
             self.read_only.iter().chain(tools).map(PathBuf::as_path).filter(|path| path.exists()).collect();
+        // Outside of every fence, and gone with this attempt.
+        let veil = match veil.map(|veil| veil.written(&self.scratch).map(|shown| (veil.path, shown))) {
+            None => None,
+            Some(Ok(veil)) => Some(veil),
+            Some(Err(error)) => return Ok(Attempt::not_started(&error)),
+        };
+        let instead: Vec<(&Path, &Path)> = veil.iter().map(|(path, shown)| (*path, shown.path())).collect();
         let fence = AgentFence {
             workspace: &self.workspace,
             read_only: &read_only,
+            instead: &instead,
             hidden: &[&self.state],
             network: Network::On,
             home: HomePolicy::Users(&home),

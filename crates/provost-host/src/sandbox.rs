@@ -107,6 +107,8 @@ pub enum HomePolicy<'a> {
 pub struct AgentFence<'a> {
     pub workspace: &'a Path,
     pub read_only: &'a [&'a Path],
+    /// Files that show something else inside: the path, and the file that is seen there, read-only.
+    pub instead: &'a [(&'a Path, &'a Path)],
     pub hidden: &'a [&'a Path],
     pub network: Network,
     pub home: HomePolicy<'a>,

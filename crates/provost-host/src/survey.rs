@@ -260,6 +260,7 @@ mod tests {
             plan_dir: at.to_path_buf(),
             slug: "a".into(),
             targets: set(&["coder"]),
+            in_sight: None,
             git: false,
         };
         let facts = answer(&questions, &place);

@@ -14,8 +14,8 @@ use std::path::Path;
 
 use provost_core::oracle;
 use provost_core::plan::Shell;
-use provost_core::runner::plant::{self, Plant, Selection};
-use provost_core::runner::{self, Runner, Started};
+use provost_core::runner::plant::{self, Plant};
+use provost_core::runner::{self, Runner, Selection, Started};
 use provost_core::verdict::{Isolation, Outcome, Teeth, Verdict};
 
 use crate::Interrupted;
@@ -29,6 +29,8 @@ const TEXT_MAX: u64 = 1 << 20;
 /// A contract that starts more runners than this is tried with the first of them.
 const RUNNERS_MAX: usize = 3;
 const NAMES_MAX: usize = 3;
+/// So many files of tests are tried before it is believed that there is no place.
+const PLACES_MAX: usize = 3;
 
 /// How far a check is doubted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,7 +173,7 @@ impl Bench<'_> {
     }
 
     fn plant(&self, started: &Started, files: &BTreeSet<String>) -> Result<Teeth, Interrupted> {
-        let chosen = match plant::selection(started) {
+        let chosen = match runner::selection(started) {
             Ok(chosen) => chosen,
             Err(why) => return Ok(unplanted(&why)),
         };
@@ -183,12 +185,14 @@ impl Bench<'_> {
             match self.bite(started, &chosen, &place, &planted, &random)? {
                 Ok(Bite::Red) => return Ok(red),
                 Ok(Bite::Held) => return Ok(Teeth { bit: false, ..red }),
-                Ok(Bite::Unreached) => unreached = Some(planted.path),
+                Ok(Bite::Unreached) => unreached = Some(place),
                 Err(why) => return Ok(unplanted(&why)),
             }
         }
         Ok(match unreached {
-            Some(path) => unplanted(&format!("{} does not run the tests in {path}", started.runner.word())),
+            Some(Place::Into(at)) | Some(Place::Beside { folder: at, .. }) => {
+                unplanted(&format!("{} does not run what is put in {at}", started.runner.word()))
+            }
             None => unplanted("no file of tests was found that it runs"),
         })
     }
@@ -234,16 +238,52 @@ impl Bench<'_> {
 
     /// Options from a file can end a run at its first failure too.
     fn configured_to_stop(&self) -> bool {
-        ["pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini", "package.json"].iter().any(|name| {
+        let names = ["pytest.ini", ".pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini", "package.json"];
+        names.iter().any(|name| {
             let text = self.text_of_base(name).unwrap_or_default();
-            ["addopts", "bail", "maxfail"].iter().any(|word| text.contains(word))
+            [" -x", "\"-x", "'-x", "exitfirst", "maxfail", "bail"].iter().any(|word| text.contains(word))
         })
+    }
+
+    /// Whether cargo, started there, tests the package this file is in: its own, or a member of the
+    /// workspace where it is asked for all of them.
+    fn is_tested_by_cargo(&self, started: &Started, path: &str) -> bool {
+        let at = |name: &str| match started.folder.as_str() {
+            "" => name.to_owned(),
+            folder => format!("{folder}/{name}"),
+        };
+        let manifest = self.text(&at("Cargo.toml")).and_then(|text| text.parse::<toml::Table>().ok());
+        let Some(manifest) = manifest else { return false };
+        let package = package_of(path);
+        if package == started.folder {
+            return manifest.contains_key("package");
+        }
+        let is_for_all = |arg: &Option<String>| {
+            matches!(arg.as_deref(), Some("--workspace" | "--all" | "-p" | "--package"))
+        };
+        let own = package.strip_prefix(at("").as_str()).unwrap_or(package);
+        let matches = |list: &str| {
+            let globs = manifest
+                .get("workspace")
+                .and_then(|found| found.get(list))
+                .and_then(|found| found.as_array());
+            let globs =
+                globs.into_iter().flatten().filter_map(|glob| globset::Glob::new(glob.as_str()?).ok());
+            globs.into_iter().any(|glob| glob.compile_matcher().is_match(own))
+        };
+        let is_whole = !manifest.contains_key("package") || started.args.iter().any(is_for_all);
+        is_whole && matches("members") && !matches("exclude")
     }
 
     /// Where a test could be planted, the best first: a file of tests that the base has too and that
     /// mentions what was changed, another file of tests, a file beside one.
     fn places(&self, started: &Started, chosen: &Selection, files: &BTreeSet<String>) -> Vec<Place> {
-        let mut reached: Vec<&String> = files.iter().filter(|path| chosen.reaches(started, path)).collect();
+        let is_cargo = matches!(started.runner, Runner::Cargo | Runner::Nextest);
+        let mut reached: Vec<&String> = files
+            .iter()
+            .filter(|path| chosen.reaches(started, path))
+            .filter(|path| !is_cargo || self.is_tested_by_cargo(started, path))
+            .collect();
         let turn = random() as usize % reached.len().max(1);
         reached.rotate_left(turn);
         let subjects = self.subjects();
@@ -253,17 +293,18 @@ impl Bench<'_> {
             (is_new, !subjects.iter().any(|subject| text.contains(subject.as_str())))
         });
         let like = reached.first().map(|path| path.to_string());
-        let into = reached.into_iter().find(|path| {
+        let is_fit = |path: &&String| {
             let text = self.text(path).unwrap_or_default();
             plant::into_file(started, chosen, path, &text, "x").is_ok()
-        });
+        };
+        let into = reached.into_iter().filter(is_fit).take(PLACES_MAX);
         let folder = match (&like, chosen.places.first()) {
             (Some(path), _) => folder_of(path).to_owned(),
             (None, Some(place)) => place.clone(),
             (None, None) => started.folder.clone(),
         };
         let beside = self.home_of_new(started, &folder).map(|folder| Place::Beside { folder, like });
-        into.map(|path| Place::Into(path.clone())).into_iter().chain(beside).collect()
+        into.map(|path| Place::Into(path.clone())).chain(beside).collect()
     }
 
     /// The folder for a new file of tests; cargo has one of its own for each package.
@@ -271,9 +312,8 @@ impl Bench<'_> {
         if !matches!(started.runner, Runner::Cargo | Runner::Nextest) {
             return Some(folder.to_owned());
         }
-        let package = match folder.rsplit_once('/') {
-            Some((package, "src" | "tests")) => package,
-            None if matches!(folder, "src" | "tests") => "",
+        let package = match folder.rsplit('/').next() {
+            Some("src" | "tests") => folder_of(folder),
             _ => folder,
         };
         let within =
@@ -373,6 +413,11 @@ fn listed(files: &[&str]) -> String {
 
 fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The folder of the package a test or a source file of it is in.
+fn package_of(path: &str) -> &str {
+    folder_of(folder_of(path))
 }
 
 fn random() -> u64 {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use expect_test::expect;
 
-use super::plant::{beside, into_file, selection};
+use super::plant::{beside, into_file};
 use super::*;
 
 fn words(command: &str) -> String {

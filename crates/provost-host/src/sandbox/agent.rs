@@ -53,6 +53,9 @@ pub fn wrap(
     arguments.flags(&["--uid", &geteuid().as_raw().to_string(), "--gid", &getegid().as_raw().to_string()]);
     arguments.flags(&["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
     add_places(&mut arguments, &places);
+    for (path, shown) in fence.instead {
+        arguments.mount("--ro-bind", real(shown)?, real(path)?);
+    }
     if let (Network::On, Some(names)) = (fence.network, offer.resolver()) {
         arguments.mount("--ro-bind", names, names);
     }
@@ -75,7 +78,7 @@ fn places(fence: &AgentFence<'_>) -> Result<Places, Unavailable> {
     places.insert(not_root(real(home)?)?, role);
     let workspace = not_root(real(fence.workspace)?)?;
     places.insert(workspace.clone(), Role::Writable);
-    for path in fence.read_only {
+    for path in fence.read_only.iter().chain(fence.instead.iter().map(|(path, _)| path)) {
         places.insert(real(path)?, Role::ReadOnly);
     }
     // A scratch holds what the fence reports: as good as hidden, wherever it is.

@@ -173,6 +173,7 @@ impl<'a> Site<'a> {
         let hidden = self.hidden();
         let fence = AgentFence {
             workspace: self.vantage.workspace,
+            instead: &[],
             read_only: &[],
             hidden: &hidden,
             network: Network::Off,

@@ -111,6 +111,13 @@ impl Offer {
         ]
     }
 
+    /// What keeps this machine from having the fences of `clean`, as far as that shows without the
+    /// self-test.
+    pub fn lacks(&self) -> Option<String> {
+        let fence = self.bubblewrap().map(|_| ()).and_then(|()| self.unshare().map(|_| ()));
+        fence.and_then(|()| self.overlay().map(|_| ())).err().map(|error| error.to_string())
+    }
+
     pub(super) fn bubblewrap(&self) -> Result<&Bubblewrap, Unavailable> {
         has("bubblewrap", &self.bubblewrap)
     }

@@ -6,6 +6,7 @@ mod children;
 mod escapes;
 mod provision;
 mod sandbox;
+mod teeth;
 mod tree;
 mod tree_hostile;
 mod verdicts;

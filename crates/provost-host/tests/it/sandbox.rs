@@ -93,6 +93,7 @@ impl Site {
     fn agent_fence(&self) -> AgentFence<'_> {
         AgentFence {
             workspace: &self.workspace,
+            instead: &[],
             read_only: &[],
             hidden: &[],
             network: Network::Off,

@@ -15,5 +15,6 @@ mod proof;
 mod provision;
 mod redteam;
 mod run;
+mod teeth;
 mod terminal;
 mod tidy;

@@ -1,0 +1,439 @@
+//! Real runners, honest work and work that only looks like it: does the contract bite?
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use provost_core::plan::{Shell, Span};
+use provost_core::verdict::{Isolation, Verdict};
+use provost_host::ground::{Approval, Case, Estate, Ground};
+use provost_host::teeth::{Before, Doubts};
+use tempfile::TempDir;
+
+use crate::tag;
+
+/// A workspace, the contract on it, and the ground it is judged on.
+struct Project {
+    folder: TempDir,
+    ground: Ground,
+    shell: Shell,
+    before: Option<Before>,
+}
+
+type Files<'a> = &'a [(&'a str, &'a str)];
+
+impl Project {
+    /// What a person approved, and what the contract says of it before the work.
+    fn new(contract: &str, touches: &[&str], files: Files<'_>) -> (Self, Verdict) {
+        let folder = TempDir::new().unwrap();
+        let (work, state) = (folder.path().join("work"), folder.path().join("state"));
+        std::fs::create_dir(&work).unwrap();
+        std::fs::create_dir(&state).unwrap();
+        write(&work, files);
+        let estate = Estate { workspace: &work, state: &state, read_only: &[] };
+        let touches: Vec<String> = touches.iter().map(|glob| glob.to_string()).collect();
+        let approval = Approval { revision: "r", commit: None, files: &[], touches: &touches, caches: &[] };
+        let ground = Ground::prepare(None, Isolation::GuardClean, &estate, &approval).unwrap();
+        let shell = Shell { command: contract.to_owned(), body: Span::default(), expectations: Vec::new() };
+        let mut project = Self { folder, ground, shell, before: None };
+        let control = project.judged(false, Doubts::default());
+        project.before = Some(Before { held: control.held(), tests: control.tests });
+        (project, control)
+    }
+
+    fn judged(&self, with_work: bool, doubts: Doubts) -> Verdict {
+        let case = Case {
+            shell: &self.shell,
+            timeout: Duration::from_secs(120),
+            tag: &tag(),
+            stop: None,
+            tree: None,
+            with_work,
+            protect: &[],
+            network: false,
+            doubts,
+        };
+        self.ground.judge(&case).unwrap()
+    }
+
+    /// The verdict on some work, with every doubt.
+    fn work(&self, files: Files<'_>) -> Verdict {
+        write(&self.folder.path().join("work"), files);
+        self.judged(true, Doubts { before: self.before, writes_tests: false, bite: true })
+    }
+}
+
+fn write(folder: &Path, files: Files<'_>) {
+    for (path, text) in files {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+}
+
+/// One line about a verdict; random names and times are not in it.
+fn told(verdict: &Verdict) -> String {
+    let mut line = verdict.outcome.to_string();
+    for unmet in &verdict.unmet {
+        let _ = write!(line, " | {unmet}");
+    }
+    if let Some(tests) = verdict.tests {
+        let _ = write!(line, " | tests: {tests}");
+    }
+    if let Some(teeth) = verdict.teeth.as_ref().filter(|_| verdict.held()) {
+        let _ = write!(line, " | {teeth}");
+    }
+    line
+}
+
+/// The contract before the work, after honest work, and after each cheat.
+fn check(contract: &str, touches: &[&str], base: Files<'_>, works: &[(&str, Files<'_>)], expected: Expect) {
+    let mut table = String::new();
+    for (index, (name, files)) in works.iter().enumerate() {
+        let (project, control) = Project::new(contract, touches, base);
+        if index == 0 {
+            let _ = writeln!(table, "before: {}", told(&control));
+        }
+        let _ = writeln!(table, "{name}: {}", told(&project.work(files)));
+    }
+    expected.assert_eq(&table);
+}
+
+fn works(program: &str, arguments: &[&str]) -> bool {
+    let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let works = status.is_ok_and(|status| status.success());
+    if !works {
+        eprintln!("`{program} {}` does not work here; skipped", arguments.join(" "));
+    }
+    works
+}
+
+/// A python with pytest, wherever it is.
+fn python() -> Option<&'static str> {
+    ["python3", "/usr/bin/python3"].into_iter().find(|python| works(python, &["-m", "pytest", "--version"]))
+}
+
+const PY: Files<'_> = &[
+    ("calc.py", "def add(a, b):\n    return a - b\n"),
+    ("tests/__init__.py", ""),
+    (
+        "tests/test_calc.py",
+        "import calc\n\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n\n\ndef test_zero():\n    assert calc.add(0, 0) == 0\n",
+    ),
+];
+
+#[test]
+fn pytest_is_counted_and_tried() {
+    let Some(python) = python() else { return };
+    check(
+        &format!("{python} -m pytest -q -p no:cacheprovider tests"),
+        &["calc.py", "tests/**"],
+        PY,
+        &[
+            ("honest", &[("calc.py", "def add(a, b):\n    return a + b\n")]),
+            ("exits at once", &[("calc.py", "import os\nos._exit(0)\n")]),
+            (
+                "patches the runner",
+                &[(
+                    "calc.py",
+                    "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\ndef add(a, b):\n    return 0\n",
+                )],
+            ),
+            (
+                "with a test more",
+                &[
+                    ("calc.py", "def add(a, b):\n    return a + b\n"),
+                    (
+                        "tests/test_more.py",
+                        "import calc\n\n\ndef test_more():\n    assert calc.add(1, 1) == 2\n",
+                    ),
+                ],
+            ),
+            (
+                "only the test",
+                &[("tests/test_calc.py", "def test_add():\n    pass\n\n\ndef test_zero():\n    pass\n")],
+            ),
+            (
+                "the test and a line elsewhere",
+                &[
+                    ("tests/test_calc.py", "def test_add():\n    pass\n\n\ndef test_zero():\n    pass\n"),
+                    ("calc.py", "# better\ndef add(a, b):\n    return a - b\n"),
+                ],
+            ),
+            (
+                "skips what fails",
+                &[
+                    (
+                        "tests/test_calc.py",
+                        "import calc, pytest\n\n\n@pytest.mark.skip\ndef test_add():\n    assert calc.add(2, 3) == 5\n\n\ndef test_zero():\n    assert calc.add(0, 0) == 0\n",
+                    ),
+                    ("calc.py", "# better\ndef add(a, b):\n    return a - b\n"),
+                ],
+            ),
+        ],
+        expect![[r#"
+            before: broke: exit code 1 | exit_code == 0 | tests: 2
+            honest: held | tests: 2 | a failing test planted in tests/test_calc.py turned it red
+            exits at once: vacuous: a failing test was planted in tests/test_calc.py and it held all the same
+            patches the runner: vacuous: a failing test was planted in tests/test_calc.py and it held all the same | tests: 2
+            with a test more: held | tests: 3 | a failing test planted in tests/test_calc.py turned it red
+            only the test: vacuous: it holds with only tests/test_calc.py changed | tests: 2
+            the test and a line elsewhere: vacuous: it holds with only tests/test_calc.py changed | tests: 2
+            skips what fails: broke: exit code 0 | 2 tests were run before, 1 now | tests: 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_place_the_runner_does_not_look_at_says_nothing() {
+    let Some(python) = python() else { return };
+    let mut base = PY.to_vec();
+    // The only file of tests is found by a hook of its own, and by no name that is usual.
+    base.push(("pytest.ini", "[pytest]\npython_files = check_*.py\n"));
+    base.push(("tests/check_calc.py", "import calc\n\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n"));
+    check(
+        &format!("{python} -m pytest -q -p no:cacheprovider tests"),
+        &["calc.py"],
+        &base,
+        &[("honest", &[("calc.py", "def add(a, b):\n    return a + b\n")])],
+        expect![[r#"
+            before: broke: exit code 1 | exit_code == 0 | tests: 1
+            honest: held | tests: 1 | no failing test could be planted: pytest does not run what is put in tests
+        "#]],
+    );
+}
+
+#[test]
+fn unittest_is_counted_and_tried() {
+    if !works("python3", &["-m", "unittest", "--help"]) {
+        return;
+    }
+    let test = "import unittest\nimport calc\n\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n";
+    check(
+        "python3 -m unittest -q",
+        &["calc.py"],
+        &[("calc.py", "def add(a, b):\n    return a - b\n"), ("test_calc.py", test)],
+        &[
+            ("honest", &[("calc.py", "def add(a, b):\n    return a + b\n")]),
+            (
+                "always well",
+                &[(
+                    "calc.py",
+                    "import unittest\nunittest.TestResult.wasSuccessful = lambda self: True\ndef add(a, b):\n    return 0\n",
+                )],
+            ),
+        ],
+        expect![[r#"
+            before: broke: exit code 1 | exit_code == 0 | tests: 1
+            honest: held | tests: 1 | a failing test planted in test_calc.py turned it red
+            always well: vacuous: a failing test was planted in test_calc.py and it held all the same | tests: 1
+        "#]],
+    );
+}
+
+#[test]
+fn node_is_counted_and_tried() {
+    if !works("node", &["--version"]) {
+        return;
+    }
+    let test = "const test = require('node:test');\nconst assert = require('assert');\nconst { add } = require('./calc.js');\ntest('adds', () => assert.strictEqual(add(2, 3), 5));\n";
+    check(
+        "node --test",
+        &["calc.js"],
+        &[("calc.js", "exports.add = (a, b) => a - b;\n"), ("calc.test.js", test)],
+        &[
+            ("honest", &[("calc.js", "exports.add = (a, b) => a + b;\n")]),
+            ("ends the process", &[("calc.js", "process.exit(0);\n")]),
+        ],
+        expect![[r#"
+            before: broke: exit code 1 | exit_code == 0 | tests: 1
+            honest: held | tests: 1 | a failing test planted in calc.test.js turned it red
+            ends the process: vacuous: a failing test was planted in calc.test.js and it held all the same | tests: 1
+        "#]],
+    );
+}
+
+const MANIFEST: &str = "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
+const LOCK: &str = "version = 3\n\n[[package]]\nname = \"calc\"\nversion = \"0.1.0\"\n";
+const RUST: Files<'_> = &[
+    ("Cargo.toml", MANIFEST),
+    ("Cargo.lock", LOCK),
+    ("src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 {\n    a - b\n}\n"),
+    ("tests/calc.rs", "#[test]\nfn it_adds() {\n    assert_eq!(calc::add(2, 3), 5);\n}\n"),
+];
+const RUST_WORKS: &[(&str, Files<'_>)] = &[
+    ("honest", &[("src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n")]),
+    (
+        "ends the process",
+        &[("src/lib.rs", "pub fn add(_: i32, _: i32) -> i32 {\n    std::process::exit(0)\n}\n")],
+    ),
+];
+
+/// A package that the workspace leaves out has tests too, and nobody runs them.
+#[test]
+fn cargo_tests_the_members_of_its_workspace() {
+    let base: Files<'_> = &[
+        (
+            "Cargo.toml",
+            "[workspace]\nresolver = \"2\"\nmembers = [\"crates/*\"]\nexclude = [\"crates/fixture\"]\n",
+        ),
+        ("Cargo.lock", LOCK),
+        ("crates/calc/Cargo.toml", "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
+        ("crates/calc/src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 {\n    a - b\n}\n"),
+        ("crates/calc/tests/calc.rs", "#[test]\nfn it_adds() {\n    assert_eq!(calc::add(2, 3), 5);\n}\n"),
+        ("crates/fixture/Cargo.toml", "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\n"),
+        ("crates/fixture/tests/calc.rs", "#[test]\nfn calc() {}\n"),
+    ];
+    check(
+        "cargo test --offline --quiet",
+        &["crates/calc/src/**"],
+        base,
+        &[("honest", &[("crates/calc/src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 {\n    a + b\n}\n")])],
+        expect![[r#"
+            before: broke: exit code 101 | exit_code == 0 | tests: 1
+            honest: held | tests: 1 | a failing test planted in crates/calc/tests/calc.rs turned it red
+        "#]],
+    );
+}
+
+#[test]
+fn cargo_is_counted_and_tried() {
+    check(
+        "cargo test --offline --quiet",
+        &["src/**"],
+        RUST,
+        RUST_WORKS,
+        expect![[r#"
+        before: broke: exit code 101 | exit_code == 0 | tests: 1
+        honest: held | tests: 1 | a failing test planted in tests/calc.rs turned it red
+        ends the process: broke: exit code 0 | 1 test was run before, none now | tests: 0
+    "#]],
+    );
+}
+
+#[test]
+fn nextest_is_counted_and_tried() {
+    if !works("cargo", &["nextest", "--version"]) {
+        return;
+    }
+    check(
+        "cargo nextest run --offline",
+        &["src/**"],
+        RUST,
+        &RUST_WORKS[..1],
+        expect![[r#"
+        before: broke: exit code 100 | exit_code == 0 | tests: 1
+        honest: held | tests: 1 | a failing test planted in tests/calc.rs turned it red
+    "#]],
+    );
+}
+
+#[test]
+fn configuration_that_a_wide_glob_lets_in_is_not_taken_over() {
+    let (project, _) = Project::new("sh src/check", &["src/**"], &[("src/check", "test -f src/done\n")]);
+    let verdict = project.work(&[("src/done", ""), ("src/conftest.py", "import os\nos._exit(0)\n")]);
+    let tree = verdict.tree.as_ref().unwrap();
+    assert_eq!(tree.refused, ["src/conftest.py: a runner's configuration; name it in touches to let it in"]);
+    assert_eq!(tree.files, ["src/done"]);
+    assert!(verdict.held());
+}
+
+/// Where `./test --full` put jest and vitest; nothing in an ordinary run.
+fn fetched(name: &str) -> Option<PathBuf> {
+    if std::env::var_os("PROVOST_RUNNERS").is_none() {
+        eprintln!("PROVOST_RUNNERS is not set; skipped");
+        return None;
+    }
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/runners/node_modules/.bin").join(name);
+    path.canonicalize().ok().map(|_| path)
+}
+
+#[test]
+fn jest_is_counted_and_tried() {
+    let Some(jest) = fetched("jest") else { return };
+    let test = "const { add } = require('./calc.js');\ntest('adds', () => expect(add(2, 3)).toBe(5));\n";
+    check(
+        &jest.display().to_string(),
+        &["calc.js"],
+        &[("package.json", "{}"), ("calc.js", "exports.add = (a, b) => a - b;\n"), ("calc.test.js", test)],
+        &[
+            ("honest", &[("calc.js", "exports.add = (a, b) => a + b;\n")]),
+            ("ends the process", &[("calc.js", "process.exit(0);\n")]),
+        ],
+        expect![[r#"
+            before: broke: exit code 1 | exit_code == 0 | tests: 1
+            honest: held | tests: 1 | a failing test planted in calc.test.js turned it red
+            ends the process: vacuous: a failing test was planted in calc.test.js and it held all the same
+        "#]],
+    );
+}
+
+#[test]
+fn vitest_is_counted_and_tried() {
+    let Some(vitest) = fetched("vitest") else { return };
+    let test = "import { test, expect } from 'vitest';\nimport { add } from './calc.mjs';\ntest('adds', () => expect(add(2, 3)).toBe(5));\n";
+    check(
+        &format!("{} run", vitest.display()),
+        &["calc.mjs"],
+        &[
+            ("package.json", "{}"),
+            ("calc.mjs", "export const add = (a, b) => a - b;\n"),
+            ("calc.test.mjs", test),
+        ],
+        &[("honest", &[("calc.mjs", "export const add = (a, b) => a + b;\n")])],
+        expect![[r#"
+            before: broke: exit code 1 | exit_code == 0 | tests: 1
+            honest: held | tests: 1 | a failing test planted in calc.test.mjs turned it red
+        "#]],
+    );
+}
+
+#[test]
+fn go_is_tried_and_ctest_is_counted() {
+    if std::env::var_os("PROVOST_RUNNERS").is_none() {
+        return eprintln!("PROVOST_RUNNERS is not set; skipped");
+    }
+    if works("go", &["version"]) {
+        let test = "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fatal(\"no\")\n\t}\n}\n";
+        check(
+            "go test ./...",
+            &["calc.go"],
+            &[
+                ("go.mod", "module example.com/calc\n\ngo 1.19\n"),
+                ("calc.go", "package calc\n\nfunc Add(a, b int) int { return a - b }\n"),
+                ("calc_test.go", test),
+            ],
+            &[
+                ("honest", &[("calc.go", "package calc\n\nfunc Add(a, b int) int { return a + b }\n")]),
+                (
+                    "ends the process",
+                    &[(
+                        "calc.go",
+                        "package calc\n\nimport \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return 0 }\n",
+                    )],
+                ),
+            ],
+            expect![[r#"
+                before: broke: exit code 1 | exit_code == 0
+                honest: held | a failing test planted in calc_test.go turned it red
+                ends the process: vacuous: a failing test was planted in calc_test.go and it held all the same
+            "#]],
+        );
+    }
+    if works("ctest", &["--version"]) {
+        let lists = "cmake_minimum_required(VERSION 3.10)\nproject(x NONE)\nenable_testing()\nadd_test(NAME ok COMMAND test -f ${CMAKE_SOURCE_DIR}/done)\n";
+        check(
+            "cmake -S . -B build > configured && ctest --test-dir build",
+            &["done"],
+            &[("CMakeLists.txt", lists)],
+            &[("honest", &[("done", "")])],
+            expect![[r#"
+                before: broke: exit code 8 | exit_code == 0 | tests: 1
+                honest: held | tests: 1 | no failing test could be planted: the tests of ctest are programs of the build
+            "#]],
+        );
+    }
+}
