@@ -7,7 +7,7 @@
 //! **Invariant:** it never guesses: what is not literal in the contract is not known, and is said to be so.
 
 use crate::plan::{Expectation, Shell};
-use crate::shell::{self, Script, Word, Wrapped};
+use crate::shell::{self, Word, Wrapped};
 
 mod count;
 pub mod plant;
@@ -123,7 +123,7 @@ fn read(command: &str, folder: String, depth: u32, found: &mut Vec<Started>) {
         }
         let Some(here) = &folder else { continue };
         let before = found.len();
-        look_through(command, &script, words, here, depth, found);
+        look_through(command, words, here, depth, found);
         for new in &mut found[before..] {
             new.negated ^= each.negated;
         }
@@ -155,21 +155,14 @@ fn joined(from: &str, to: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-fn look_through(
-    text: &str,
-    script: &Script,
-    words: &[Word],
-    folder: &str,
-    depth: u32,
-    found: &mut Vec<Started>,
-) {
+fn look_through(text: &str, words: &[Word], folder: &str, depth: u32, found: &mut Vec<Started>) {
     let Some((first, rest)) = words.split_first() else { return };
     if shell::is_assignment(first.raw(text)) {
-        return look_through(text, script, rest, folder, depth, found);
+        return look_through(text, rest, folder, depth, found);
     }
     let Some(name) = first.literal(text) else { return };
     match shell::wrapped(&name, text, rest) {
-        Wrapped::Command(inner) => return look_through(text, script, inner, folder, depth, found),
+        Wrapped::Command(inner) => return look_through(text, inner, folder, depth, found),
         Wrapped::Script(inner) => {
             if let Some(source) = inner.literal(text).filter(|_| depth < DEEPEST) {
                 read(&source, folder.to_owned(), depth + 1, found);
@@ -251,7 +244,7 @@ fn of_cargo(args: Args<'_>) -> Option<(Runner, Args<'_>)> {
 }
 
 fn of_python(args: Args<'_>) -> Option<(Runner, Args<'_>)> {
-    let at = args.iter().position(|arg| !arg.as_deref().is_some_and(|arg| is_python_option(arg)))?;
+    let at = args.iter().position(|arg| !arg.as_deref().is_some_and(is_python_option))?;
     // `-W x` and `-X x` take a word.
     let at = if at > 0 && matches!(args[at - 1].as_deref(), Some("-W" | "-X")) { at + 1 } else { at };
     match (args.get(at)?.as_deref()?, args.get(at + 1)?.as_deref()?) {
