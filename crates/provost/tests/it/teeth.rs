@@ -129,6 +129,9 @@ fn a_hidden_contract_is_nowhere_to_be_found() {
     let Some((env, said)) = sought("yes") else { return };
     assert_eq!(env.read("out/found"), "");
     assert!(!said.contains("kept-secret-4711"), "{said}");
+    // Written when the run has time for it, which may be after the last attempt.
+    let progress = env.read("progress.md");
+    assert!(progress.contains("contract broke") && !progress.contains("kept-secret-4711"), "{progress}");
     let plan = env.read("out/plan");
     assert!(plan.contains("(hidden)") && plan.contains("test -f out/2"), "{plan}");
     // The judge knew it all the while, and the file is as it was.
@@ -141,9 +144,10 @@ fn a_hidden_contract_is_nowhere_to_be_found() {
 fn a_contract_that_is_not_hidden_is_found() {
     let Some((env, _)) = sought("no") else { return };
     let found = env.read("out/found");
-    for place in ["./PLAN.md", "./progress.md", "./out/prompt-"] {
+    for place in ["./PLAN.md", "./out/prompt-"] {
         assert!(found.contains(place), "{place}: {found}");
     }
+    assert!(env.read("progress.md").contains("kept-secret-4711"));
 }
 
 #[test]
