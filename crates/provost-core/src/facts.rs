@@ -79,12 +79,16 @@ pub fn questions(plan: &Plan) -> Questions {
     }
 }
 
-/// The test files a step's contract names for its runner.
-pub fn test_files(step: &Step) -> Vec<String> {
-    let Some(Check::Shell(shell)) = step.contract.as_ref().map(|contract| &contract.check) else {
-        return Vec::new();
-    };
-    let places = runner::started(&shell.command)
+fn test_files(step: &Step) -> Vec<String> {
+    match step.contract.as_ref().map(|contract| &contract.check) {
+        Some(Check::Shell(shell)) => files_of(runner::started(&shell.command)),
+        _ => Vec::new(),
+    }
+}
+
+/// The test files that runners are given by name.
+pub fn files_of(started: Vec<Started>) -> Vec<String> {
+    let places = started
         .into_iter()
         // A contract that is meant to fail names its files all the same.
         .map(|started| Started { negated: false, ..started })

@@ -155,3 +155,42 @@ fn fill(template: &str, values: &[(&str, &str)]) -> String {
     out.push_str(rest);
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::verdict::Isolation;
+
+    const PLAN: &str = "---\nstatus: draft\n---\n# P\n## Steps\n### 1. A\n**target:** c\n**task:** Do it.\n**hidden:** yes\n**contract:**\n```shell\ntest 4711 = \"$(cat a)\"\n```\nexit_code == 0\nstdout contains \"4711\"\n**on_fail:** abort\n### 2. B\n**target:** c\n**task:** Do that.\n**contract:**\n```shell\ntest -f b\n```\n";
+
+    #[test]
+    fn a_veil_covers_hidden_contracts_and_nothing_else() {
+        let plan = parse::plan(PLAN).plan;
+        let veiled = veiled(PLAN, &plan).unwrap();
+        assert!(!veiled.contains("4711"), "{veiled}");
+        assert!(
+            veiled.contains("**hidden:** yes\n**contract:** (hidden)\n**on_fail:** abort\n### 2. B"),
+            "{veiled}"
+        );
+        assert!(veiled.ends_with("test -f b\n```\n"), "{veiled}");
+        let open = PLAN.replace("**hidden:** yes\n", "");
+        assert_eq!(super::veiled(&open, &parse::plan(&open).plan), None);
+    }
+
+    #[test]
+    fn of_a_hidden_contract_a_retry_says_how_it_ended() {
+        let plan = parse::plan(PLAN).plan;
+        let verdict = Verdict {
+            unmet: vec!["stdout contains \"4711\"".to_owned()],
+            stderr: Excerpt::whole("wanted 4711"),
+            tests: Some(3),
+            ..Verdict::bare(Isolation::Clean, Outcome::Broke { exit_code: 1 })
+        };
+        let said = retry(&plan.steps[0], &verdict, 1);
+        assert!(said.contains("broke: exit code 1, 3 tests were run") && !said.contains("4711"), "{said}");
+        let reason = "4711 is not there".to_owned();
+        let said = retry(&plan.steps[0], &Verdict { outcome: Outcome::NotRun { reason }, ..verdict }, 1);
+        assert!(said.contains("not run") && !said.contains("4711"), "{said}");
+    }
+}

@@ -69,6 +69,11 @@ pub struct Started {
 /// Every runner a contract starts by name, in the order of the text.
 pub fn started(command: &str) -> Vec<Started> {
     let mut found = Vec::new();
+    // Most checks start none, and verification asks this of every one of them.
+    let words = ["test", "jest", "cargo", "run", "make", "just", "tox", "nox", "task"];
+    if !words.iter().any(|word| command.contains(word)) {
+        return found;
+    }
     read(command, String::new(), 0, &mut found);
     found
 }

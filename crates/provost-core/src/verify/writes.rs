@@ -31,7 +31,7 @@ fn its_own(text: &str, step: &Step, before: &[Step], facts: &Facts) -> Option<St
     if let Some(first) = started.first().filter(|_| is_to_fail) {
         return Some(format!("{} is meant to fail", first.runner.word()));
     }
-    let files = facts::test_files(step);
+    let files = facts::files_of(started);
     let is_made_here = |path: &String| {
         oracle::is_test(path)
             && !facts.files.contains(path)

@@ -49,6 +49,8 @@ fn as_json(plan: &str, run: &Run) -> Value {
                 "needs": needs(&step.needs),
                 "state": run.state_word(step.number),
                 "contract": step.contract.as_ref().map(contract),
+                "hidden": step.is_hidden(),
+                "writes": step.writes_tests().then_some("tests"),
             })
         })
         .collect();
