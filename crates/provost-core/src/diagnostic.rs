@@ -155,7 +155,6 @@ codes! {
     NotCarriedOut = "P047" Error "not carried out by this version",
     TimeoutZero = "P048" Error "a time-out of nothing",
     Passing = "P049" Warning "a contract that may not hold for long",
-    HiddenInSight = "P049" Warning "a hidden contract that can be seen",
 
     // Contracts as shell.
     ShellSyntax = "P050" Error "bash does not accept the contract",
@@ -185,6 +184,7 @@ codes! {
     TouchesOpen = "P070" Warning "the agent could edit its own checks",
     GlobInvalid = "P071" Error "an invalid glob",
     WritesTests = "P072" Advice "a step that writes its own checks",
+    HiddenInSight = "P073" Warning "a hidden contract that can be seen",
 
     // Money, size and taste.
     NoBudget = "P080" Advice "no budget",

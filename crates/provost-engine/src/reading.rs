@@ -11,9 +11,6 @@ use provost_core::parse;
 use provost_core::plan::{Check, Plan, Step};
 use provost_core::run::Run;
 use provost_core::terms::Terms;
-use provost_core::{shell, verify};
-use provost_host::config::Demand;
-use provost_host::{files, git, survey};
 use provost_core::verdict::Isolation;
 use provost_core::{shell, verify};
 use provost_host::config::Demand;
@@ -68,7 +65,6 @@ impl Reading {
             slug: site.place.slug.clone(),
             targets: site.config.agents.keys().cloned().collect(),
             git: self.binding.base.is_some() || site.place.workspace.join(".git").exists(),
-            git: self.base.is_some() || site.place.workspace.join(".git").exists(),
             in_sight: in_sight(site, &self.plan),
         };
         let facts = survey::answer(&facts::questions(&self.plan), &place);

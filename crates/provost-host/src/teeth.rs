@@ -358,9 +358,14 @@ impl Bench<'_> {
 
     /// The files of base and work together.
     fn files(&self) -> BTreeSet<String> {
-        let mut files = BTreeSet::new();
-        gather(&self.layer.path, "", &mut files);
-        gather(&self.base.path, "", &mut files);
+        let of_layer = self.layer.changed_paths().map(Path::to_owned);
+        let of_base = self.base.files().unwrap_or_default();
+        let passed_by = |path: &Path| {
+            path.components().any(|part| PASSED_BY.iter().any(|name| part.as_os_str() == *name))
+        };
+        let named = of_layer.chain(of_base).filter(|path| !passed_by(path));
+        let mut files: BTreeSet<String> =
+            named.filter_map(|path| path.into_os_string().into_string().ok()).take(FILES_MAX).collect();
         for path in self.layer.deleted_paths().filter(|path| !self.layer.path.join(path).exists()) {
             files.remove(&*path.to_string_lossy());
         }
@@ -372,7 +377,7 @@ impl Bench<'_> {
     }
 
     fn text_of_base(&self, path: &str) -> Option<String> {
-        read(&self.base.path.join(path))
+        read(&self.base.file(path)).filter(|_| self.base.has(path))
     }
 }
 
@@ -423,20 +428,6 @@ fn package_of(path: &str) -> &str {
 fn random() -> u64 {
     // Keyed by the system's random numbers, anew for each of them.
     RandomState::new().build_hasher().finish()
-}
-
-/// Regular files beneath a folder of the harness's own; no link is followed.
-fn gather(folder: &Path, within: &str, files: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let Ok(kind) = entry.file_type() else { continue };
-        let path = if within.is_empty() { name.clone() } else { format!("{within}/{name}") };
-        if kind.is_dir() && !PASSED_BY.contains(&name.as_str()) {
-            gather(&entry.path(), &path, files);
-        } else if kind.is_file() && files.len() < FILES_MAX {
-            files.insert(path);
-        }
-    }
 }
 
 fn read(path: &Path) -> Option<String> {

@@ -98,6 +98,12 @@ impl Base {
         }
     }
 
+    /// Whether there is something at a path of the tree.
+    pub fn has(&self, path: impl AsRef<Path>) -> bool {
+        let found = self.index.find(path.as_ref().as_os_str().as_bytes());
+        found.is_ok_and(|entry| entry.is_some())
+    }
+
     /// Every file and link, relative to the tree.
     pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
         let mut files = Vec::new();

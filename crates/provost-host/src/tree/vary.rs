@@ -2,6 +2,7 @@
 //!
 //! The layer it is made of stays as it is; files are shared with it, which nobody writes either.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -31,7 +32,7 @@ impl Trees {
         let listed = |error| Error::io("read", &base.path, error);
         let mut checkout = Checkout::begin(path.clone(), Draft::on(&base.index).map_err(listed)?)?;
         let is_kept = |path: &[u8]| {
-            let path = Path::new(std::ffi::OsStr::from_bytes(path));
+            let path = Path::new(OsStr::from_bytes(path));
             match how {
                 Variation::Also { path: own, .. } => path != *own,
                 Variation::Only(is_wanted) => is_wanted(path),
@@ -44,7 +45,8 @@ impl Trees {
         let mut taken: Vec<(Vec<u8>, Leaf)> =
             layer.taken.iter().filter(|(path, _)| is_kept(path)).cloned().collect();
         for (path, leaf) in &taken {
-            checkout.share(path, &layer.path, leaf.kind)?;
+            let source = layer.path.join(OsStr::from_bytes(path));
+            checkout.share_file(path, &source, leaf.kind)?;
             checkout.holds(path, *leaf)?;
         }
         if let Variation::Also { path, content } = how {

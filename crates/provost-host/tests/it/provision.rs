@@ -115,6 +115,7 @@ fn judge(ground: &Ground, tree: Option<&str>, with_work: bool, command: &str) ->
             protect: &[],
             network: false,
             bounds: None,
+            doubts: Default::default(),
         })
         .unwrap()
 }

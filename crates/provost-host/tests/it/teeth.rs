@@ -8,7 +8,8 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use provost_core::plan::{Shell, Span};
 use provost_core::verdict::{Isolation, Verdict};
-use provost_host::ground::{Approval, Case, Estate, Ground};
+use provost_host::config::Config;
+use provost_host::ground::{Approval, Case, Estate, Ground, Wanted};
 use provost_host::teeth::{Before, Doubts};
 use tempfile::TempDir;
 
@@ -34,7 +35,10 @@ impl Project {
         write(&work, files);
         let estate = Estate { workspace: &work, state: &state, read_only: &[] };
         let touches: Vec<String> = touches.iter().map(|glob| glob.to_string()).collect();
-        let approval = Approval { revision: "r", commit: None, files: &[], touches: &touches, caches: &[] };
+        let provision = Config::default().verify.provision;
+        let wanted = Wanted { provision: &provision, build_caches: false, stop: None };
+        let approval =
+            Approval { revision: "r", commit: None, files: &[], touches: &touches, caches: &[], wanted };
         let ground = Ground::prepare(None, Isolation::GuardClean, &estate, &approval).unwrap();
         let shell = Shell { command: contract.to_owned(), body: Span::default(), expectations: Vec::new() };
         let mut project = Self { folder, ground, shell, before: None };
@@ -54,6 +58,7 @@ impl Project {
             protect: &[],
             network: false,
             doubts,
+            bounds: None,
         };
         self.ground.judge(&case).unwrap()
     }

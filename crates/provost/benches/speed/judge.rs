@@ -10,6 +10,7 @@ use std::time::Duration;
 use provost_core::plan::{Shell, Span};
 use provost_host::config::{Config, Demand};
 use provost_host::ground::{self, Approval, Case, Estate, Ground, Wanted};
+use provost_host::teeth::Doubts;
 
 use crate::Asked;
 use crate::measure::{folder, interleaved, median, time};
@@ -127,6 +128,7 @@ impl Bench {
             protect: &[],
             network: false,
             bounds: None,
+            doubts: Doubts::default(),
         };
         let Ok(verdict) = self.ground.judge(&case) else { unreachable!("nobody interrupts") };
         assert!(verdict.held(), "{verdict:?}");

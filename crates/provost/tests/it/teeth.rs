@@ -118,7 +118,7 @@ fn sought(hidden: &str) -> Option<(Env, String)> {
     env.git(&["commit", "--quiet", "--message", "no plan"]);
     env.write("PLAN.md", &secretive);
     let said = env.provost(&["verify"]).exits(0);
-    assert!(!format!("{}{}", said.out, said.err).contains("P049"), "{said:?}");
+    assert!(!format!("{}{}", said.out, said.err).contains("P073"), "{said:?}");
     env.approve();
     let run = env.provost(&["run"]).exits(4);
     Some((env, run.out))
@@ -157,5 +157,5 @@ fn verification_says_where_nothing_can_be_hidden() {
     let env = Env::new(&hidden).isolation("in-place");
     let said = env.provost(&["verify"]).exits(0);
     let words = format!("{}{}", said.out, said.err);
-    assert!(words.contains("P049") && words.contains("at isolation `in-place`"), "{words}");
+    assert!(words.contains("P073") && words.contains("at isolation `in-place`"), "{words}");
 }
