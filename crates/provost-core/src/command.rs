@@ -115,6 +115,11 @@ pub enum HarnessCommand {
         step: Option<StepNumber>,
         what: String,
     },
+    /// Somebody else wrote to the log, from this event on.
+    Forged {
+        from_seq: u64,
+        what: String,
+    },
     /// Nothing is left to do.
     End,
 }
@@ -160,4 +165,6 @@ pub enum Refusal {
     NotDue { what: String },
     #[error("steps or postconditions are still open")]
     StillOpen,
+    #[error("the log was written by somebody else from event {from_seq} on: nothing is decided on it")]
+    Forged { from_seq: u64 },
 }

@@ -17,10 +17,14 @@ use crate::recover::{self, Failure};
 use crate::run::{PostState, Run, Stage, StepState};
 use crate::verdict::{Outcome, Verdict};
 
+/// How the escalation begins that an agent asked for.
+pub(crate) const BLOCKED: &str = "the agent is blocked: ";
+
 type Decision = Result<Vec<Event>, Refusal>;
 
 /// An agent may claim, may be stuck and may want to stop. All three are words; none ends a step.
 pub fn agent(run: &Run, command: AgentCommand) -> Decision {
+    genuine(run)?;
     match command {
         AgentCommand::Claim { step, evidence } => {
             under_way(run, step)?;
@@ -32,7 +36,7 @@ pub fn agent(run: &Run, command: AgentCommand) -> Decision {
         AgentCommand::Block { step, reason } => {
             under_way(run, step)?;
             let reason = said(reason, "why the step is blocked")?;
-            Ok(vec![Event::Escalated { step: Some(step), reason: format!("the agent is blocked: {reason}") }])
+            Ok(vec![Event::Escalated { step: Some(step), reason: format!("{BLOCKED}{reason}") }])
         }
         AgentCommand::Finish => finish(run),
     }
@@ -60,6 +64,7 @@ fn under_way(run: &Run, step: StepNumber) -> Result<(), Refusal> {
 
 /// A person decides, and only about the text they read.
 pub fn human(run: &Run, command: HumanCommand) -> Decision {
+    genuine(run)?;
     if !run.exists() {
         return Err(Refusal::NoPlan);
     }
@@ -156,6 +161,9 @@ fn answer_for_plan(run: &Run, choice: Choice, note: String, by: String) -> Decis
 
 /// The harness says what it saw; what follows from it is decided here.
 pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
+    if !matches!(command, HarnessCommand::Tampered { .. } | HarnessCommand::Forged { .. }) {
+        genuine(run)?;
+    }
     match command {
         HarnessCommand::Record { text, binding } => Ok(record(run, text, binding)),
         HarnessCommand::Verified { revision, warnings } => {
@@ -194,8 +202,21 @@ pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
             judged_lost(run, step, verdict, max_losses)
         }
         HarnessCommand::LawChanged { changes } => Ok(vec![Event::LawChanged { changes }]),
-        HarnessCommand::Tampered { step, what } => Ok(vec![Event::TamperDetected { step, what }]),
+        HarnessCommand::Tampered { step, what } => {
+            Ok(vec![Event::TamperDetected { step, what, from_seq: None }])
+        }
+        HarnessCommand::Forged { from_seq, what } => {
+            Ok(vec![Event::TamperDetected { step: None, what, from_seq: Some(from_seq) }])
+        }
         HarnessCommand::End => end(run),
+    }
+}
+
+/// Nothing rests on a log that somebody else wrote.
+fn genuine(run: &Run) -> Result<(), Refusal> {
+    match run.forged_from {
+        Some(from_seq) => Err(Refusal::Forged { from_seq }),
+        None => Ok(()),
     }
 }
 

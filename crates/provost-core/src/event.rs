@@ -162,6 +162,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<StepNumber>,
         what: String,
+        /// The log itself was written by somebody else: nothing from this event on is believed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from_seq: Option<u64>,
     },
 
     #[serde(rename = "EXECUTION_COMPLETE")]
@@ -436,7 +439,10 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     ("RECOVERY_ESCALATION", "Policy is at its end: a person decides. Waits for as long as it takes."),
     ("HUMAN_ANSWERED", "A person decided: retry, skip, abort, revise or confirm."),
     ("LAW_CHANGED", "The plan file no longer says what was approved. The run stopped before the next step."),
-    ("TAMPER_DETECTED", "Somebody reached for what is not theirs."),
+    (
+        "TAMPER_DETECTED",
+        "Somebody reached for what is not theirs: a person's door, a file of the harness, the key, the log. With `from_seq` the log itself was written by somebody else from that event on: nothing after it is believed, and nothing is run on it.",
+    ),
     (
         "EXECUTION_COMPLETE",
         "The plan is done or has failed, with how many steps were completed, failed and skipped.",

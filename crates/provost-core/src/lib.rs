@@ -19,6 +19,7 @@ pub mod proof;
 pub mod command;
 pub mod run;
 pub mod decide;
+pub mod doors;
 pub mod recover;
 pub mod schedule;
 pub mod gate;

@@ -71,6 +71,8 @@ pub struct Run {
     final_from: usize,
     /// The checks that held on `tree`, by their digest.
     held_on_tree: Vec<Hash>,
+    /// The first event that somebody else than the harness wrote into the log, once that was found.
+    pub forged_from: Option<u64>,
     steps: Vec<StepRun>,
     postconditions: Vec<PostState>,
     ready: Ready,
@@ -391,8 +393,16 @@ impl Run {
             Event::FailureClassified { .. }
             | Event::Escalated { step: None, .. }
             | Event::LawChanged { .. }
-            | Event::TamperDetected { .. } => {}
+            | Event::TamperDetected { from_seq: None, .. } => {}
+            Event::TamperDetected { from_seq: Some(from), .. } => {
+                self.forged_from = Some(self.forged_from.map_or(*from, |known| known.min(*from)));
+            }
         }
+    }
+
+    /// An event that is not believed: it has its place in the log and no effect.
+    pub fn pass_over(&mut self) {
+        self.seq += 1;
     }
 
     fn withdraw(&mut self) {

@@ -71,7 +71,7 @@ impl InHand {
 
 /// The actions to begin now, at most as many as `jobs` leaves room for.
 pub fn next(run: &Run, in_hand: &InHand, jobs: usize) -> Vec<Action> {
-    if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+    if !matches!(run.stage, Stage::Approved | Stage::InProgress) || run.forged_from.is_some() {
         return Vec::new();
     }
     let room = jobs.saturating_sub(in_hand.len());

@@ -217,6 +217,14 @@ impl Isolation {
             Isolation::InPlace | Isolation::None => false,
         }
     }
+
+    /// The kernel keeps the agent from the log, the key and the doors of people.
+    pub fn has_fence(self) -> bool {
+        match self {
+            Isolation::Clean | Isolation::Landlock | Isolation::Uid => true,
+            Isolation::GuardClean | Isolation::InPlace | Isolation::None => false,
+        }
+    }
 }
 
 impl fmt::Display for Isolation {

@@ -19,6 +19,8 @@ pub struct Audit {
     pub broken: Option<Break>,
     /// Steps whose passing does not rest on a verdict that held, or on a person's word.
     pub unfounded: Vec<String>,
+    /// Where a run found that somebody else had written to the log.
+    pub forged: Vec<String>,
     /// Proofs that are not good, or do not fit the log.
     pub disproved: Vec<String>,
     /// The file of the proofs and the key to check them with, if there are any.
@@ -27,7 +29,10 @@ pub struct Audit {
 
 impl Audit {
     pub fn sound(&self) -> bool {
-        self.broken.is_none() && self.unfounded.is_empty() && self.disproved.is_empty()
+        self.broken.is_none()
+            && self.unfounded.is_empty()
+            && self.forged.is_empty()
+            && self.disproved.is_empty()
     }
 }
 
@@ -51,6 +56,7 @@ pub fn plan(log: &dyn Log, plan: &PlanId, prover: &Prover) -> Result<Audit, Erro
         head: auditor.head(),
         broken,
         unfounded: grounds.unfounded,
+        forged: grounds.forged,
         disproved: prover.check(log, plan)?,
         proofs: key.map(|key| (prover.file().to_owned(), key.to_string())),
     })
@@ -62,6 +68,7 @@ struct Grounds {
     run: Run,
     held: Vec<StepNumber>,
     unfounded: Vec<String>,
+    forged: Vec<String>,
 }
 
 impl Grounds {
@@ -90,6 +97,9 @@ impl Grounds {
                     );
                     self.unfounded.push(what);
                 }
+            }
+            Event::TamperDetected { what, from_seq: Some(from), .. } => {
+                self.forged.push(format!("event {seq}: nothing from event {from} on is believed: {what}"));
             }
             _ => {}
         }

@@ -4,15 +4,18 @@
 //! done on this thread; with more, each has a thread and the loop waits for whichever ends first.
 //!
 //! **Invariant:** nothing is performed before every event it rests on is durable.
+//! **Invariant:** what others wrote meanwhile is believed only where a door can have made it; else the
+//! run stops, and the log says from where on it is not to be believed.
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
 use std::thread::Scope;
 
-use provost_core::chain::{Auditor, PlanId, Sealed};
+use provost_core::chain::{Auditor, Head, PlanId, Sealed};
 use provost_core::command::HarnessCommand;
 use provost_core::decide;
+use provost_core::doors;
 use provost_core::event::Event;
 use provost_core::run::Run;
 use provost_core::schedule::{self, Action, InHand};
@@ -20,6 +23,9 @@ use provost_store::{Append, Entry, Fence, Log, Query};
 
 use crate::Error;
 use crate::world::{Said, World};
+
+/// How often somebody may be faster when we write that the log is not to be believed.
+const RACES: usize = 16;
 
 /// What a plan is driven with.
 pub struct Drive<'a, W: World> {
@@ -44,15 +50,16 @@ pub enum Rest {
 
 impl<W: World> Drive<'_, W> {
     pub fn run(self) -> Result<(Run, Rest), Error> {
-        let run = read(self.log, self.plan)?;
-        self.go_on(run)
+        let (run, head) = retell(self.log, self.plan, &mut |_, _, _| {})?;
+        self.go_on(run, head)
     }
 
-    /// From `run`, which was read from the log while the lease was held.
-    pub fn go_on(self, run: Run) -> Result<(Run, Rest), Error> {
+    /// From `run`, which was read from the log up to `head` while the lease was held.
+    pub fn go_on(self, run: Run, head: Head) -> Result<(Run, Rest), Error> {
         let mut state = Loop {
             drive: self,
             run,
+            head,
             in_hand: InHand::default(),
             results: Vec::new(),
             events: Vec::new(),
@@ -67,6 +74,9 @@ impl<W: World> Drive<'_, W> {
                     continue;
                 }
                 if orders.is_empty() && state.in_hand.is_empty() {
+                    if state.moved()? && state.rest.is_none() {
+                        continue;
+                    }
                     let rest = state.rest.take().unwrap_or(Rest::Nothing);
                     return Ok((state.run, rest));
                 }
@@ -81,7 +91,7 @@ impl<W: World> Drive<'_, W> {
 
 /// Reads a plan's whole log, and goes no further than it verifies.
 pub fn read(log: &dyn Log, plan: &PlanId) -> Result<Run, Error> {
-    retell(log, plan, &mut |_, _, _| {})
+    retell(log, plan, &mut |_, _, _| {}).map(|(run, _)| run)
 }
 
 /// The same, and tells every event as a drive would.
@@ -89,8 +99,31 @@ pub fn retell(
     log: &dyn Log,
     plan: &PlanId,
     watch: &mut dyn FnMut(&Run, &Sealed, &Event),
-) -> Result<Run, Error> {
+) -> Result<(Run, Head), Error> {
     let mut run = Run::default();
+    let head = verified(log, plan, &mut |sealed, event| {
+        run.apply(&event);
+        watch(&run, sealed, &event);
+    })?;
+    match run.forged_from {
+        None => Ok((run, head)),
+        Some(from) => disbelieved(log, plan, from),
+    }
+}
+
+/// The fold once more, without what somebody else wrote. What was found out about it counts.
+fn disbelieved(log: &dyn Log, plan: &PlanId, from: u64) -> Result<(Run, Head), Error> {
+    let mut run = Run::default();
+    let head = verified(log, plan, &mut |sealed, event| match event {
+        Event::TamperDetected { .. } => run.apply(&event),
+        _ if sealed.seq >= from => run.pass_over(),
+        _ => run.apply(&event),
+    })?;
+    Ok((run, head))
+}
+
+/// Every event of a plan, as long as the chain verifies.
+fn verified(log: &dyn Log, plan: &PlanId, each: &mut dyn FnMut(&Sealed, Event)) -> Result<Head, Error> {
     let mut auditor = Auditor::default();
     let mut bad = Ok(());
     log.read(&Query::plan(plan), &mut |sealed| {
@@ -98,18 +131,17 @@ pub fn retell(
             .next(&sealed)
             .map_err(|found| Error::Broken { plan: plan.clone(), found })
             .and_then(|()| Ok(sealed.event()?))
-            .map(|event| {
-                run.apply(&event);
-                watch(&run, &sealed, &event);
-            });
+            .map(|event| each(&sealed, event));
         if bad.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    bad.map(|()| run)
+    bad.map(|()| auditor.head())
 }
 
 struct Loop<'a, W: World> {
     drive: Drive<'a, W>,
     run: Run,
+    /// The last event that is known to be durable.
+    head: Head,
     in_hand: InHand,
     /// What was said by the last deed, until it is durable: after a conflict it is decided again.
     results: Vec<Said>,
@@ -187,8 +219,8 @@ impl<'a, W: World> Loop<'a, W> {
                 Ok(()) => self.results.clear(),
                 Err(provost_store::Error::Conflict { .. }) => {
                     clean = false;
-                    self.run = read(self.drive.log, self.drive.plan)?;
                     self.events.clear();
+                    self.catch_up()?;
                     self.decide_results();
                 }
                 Err(error) => return Err(error.into()),
@@ -214,9 +246,76 @@ impl<'a, W: World> Loop<'a, W> {
             effects: &[],
         })?;
         for (sealed, event) in sealed.iter().zip(std::mem::take(&mut self.events)) {
+            self.head = Head { seq: sealed.seq, hash: sealed.hash };
             (self.drive.watch)(&self.run, sealed, &event);
         }
         Ok(())
+    }
+
+    /// Whether the log has moved since we last wrote or read; what is new is taken in.
+    fn moved(&mut self) -> Result<bool, Error> {
+        let moved = self.drive.log.head(self.drive.plan)? != self.head;
+        if moved {
+            self.catch_up()?;
+        }
+        Ok(moved)
+    }
+
+    /// Somebody else wrote. What we knew must still be there, and the rest must have come in by a door.
+    fn catch_up(&mut self) -> Result<(), Error> {
+        let known = self.head;
+        let mut run = Run::default();
+        let mut there = known.seq == 0;
+        let mut news: Vec<(Sealed, Event)> = Vec::new();
+        verified(self.drive.log, self.drive.plan, &mut |sealed, event| {
+            if sealed.seq <= known.seq {
+                there |= (sealed.seq, sealed.hash) == (known.seq, known.hash);
+                run.apply(&event);
+            } else {
+                news.push((sealed.clone(), event));
+            }
+        })?;
+        if !there {
+            let what = "the log is another than the one that was written".to_owned();
+            return Err(self.disbelieve(1, what));
+        }
+        let events: Vec<Event> = news.iter().map(|(_, event)| event.clone()).collect();
+        if let Err(place) = doors::made(&run, &events) {
+            let (sealed, event) = &news[place];
+            let what = format!("{} was written by somebody else than the harness", event.name());
+            return Err(self.disbelieve(sealed.seq, what));
+        }
+        for (sealed, event) in news {
+            run.apply(&event);
+            self.head = Head { seq: sealed.seq, hash: sealed.hash };
+            (self.drive.watch)(&run, &sealed, &event);
+        }
+        self.run = run;
+        Ok(())
+    }
+
+    /// Makes it durable that nothing from this event on is to be believed. Where even that fails, the
+    /// proofs of what we knew are left to tell.
+    fn disbelieve(&self, from_seq: u64, what: String) -> Error {
+        let Drive { log, plan, world, .. } = &self.drive;
+        let event = Event::TamperDetected { step: None, what: what.clone(), from_seq: Some(from_seq) };
+        let entries = [Entry { event: &event, task_name: None }];
+        for _ in 0..RACES {
+            let Ok(head) = log.head(plan) else { break };
+            let written = log.append(Append {
+                plan,
+                expected_seq: head.seq,
+                at: world.now(),
+                // Whoever wrote to the log may have written to the leases in it.
+                fence: None,
+                events: &entries,
+                effects: &[],
+            });
+            if !matches!(written, Err(provost_store::Error::Conflict { .. })) {
+                break;
+            }
+        }
+        Error::Forged { plan: (*plan).clone(), from_seq, what }
     }
 
     fn drop_orders(&mut self, orders: Vec<(Action, W::Order)>) {

@@ -10,8 +10,13 @@ pub enum Error {
     /// The command is not allowed.
     #[error("{0}")]
     Refused(#[from] Refusal),
-    #[error("this is a person's door, and the command came from inside attempt {tag}: refused and recorded")]
-    InsideAttempt { tag: String },
+    #[error("this is a person's door, and the command came {why}: refused and recorded")]
+    NotAPerson { why: String },
+    #[error(
+        "this decision lets something through, and where agents run without a fence it takes a terminal \
+         that no agent can have opened; {why}: refused and recorded"
+    )]
+    NoTerminal { why: String },
     #[error(transparent)]
     Ground(#[from] provost_host::ground::Error),
     #[error("policy `{name}` is not in the configuration")]
@@ -40,6 +45,13 @@ pub enum Error {
     Broken { plan: provost_core::chain::PlanId, found: provost_core::chain::Break },
     #[error("the log of plan {plan} is not the one that was proved: {finding}")]
     Disproved { plan: provost_core::chain::PlanId, finding: String },
+    #[error(
+        "somebody else than the harness wrote to the log of plan {plan}, from event {from_seq} on: {what}; \
+         nothing after that is believed, and nothing is run on it"
+    )]
+    Forged { plan: provost_core::chain::PlanId, from_seq: u64, what: String },
+    #[error("the key in {} is not the one the harness has signed with so far: {why}", .folder.display())]
+    OtherKey { folder: PathBuf, why: &'static str },
     #[error(transparent)]
     Unreadable(#[from] provost_core::chain::Unreadable),
     #[error("cannot {what} {}", .path.display())]

@@ -1,7 +1,8 @@
 //! Which policies may speak for a person.
 //!
 //! A policy is text in a workspace an agent can write, so it speaks only once a person has trusted its
-//! exact words (`provost approve --policy NAME`). The list of trusted digests lies in the state folder.
+//! exact words (`provost approve --policy NAME`). The list of trusted digests lies in the state folder,
+//! each signed with the harness's key: one that was put there by hand says nothing.
 //!
 //! **Invariant:** a policy whose text changed is silent until a person has read it again.
 
@@ -12,8 +13,13 @@ use std::path::{Path, PathBuf};
 use provost_core::event::Approver;
 use provost_core::plan::Plan;
 use provost_core::policy::{self, Policy};
+use provost_core::proof::{Envelope, Key, PublicKey, Statement, Subject};
+use serde_json::json;
 
 use crate::Error;
+
+/// What a signed line of the list is about.
+const POLICY: &str = "policy";
 
 /// What the policies of the configuration say about a plan.
 #[derive(Debug, Default)]
@@ -23,13 +29,20 @@ pub struct Hearing {
     pub silent: Vec<String>,
 }
 
-pub fn hear(state: &Path, policies: &[(Policy, String)], plan: &Plan) -> Result<Hearing, Error> {
-    let trusted = read(&list(state))?;
+pub fn hear(
+    state: &Path,
+    key: Option<&PublicKey>,
+    policies: &[(Policy, String)],
+    plan: &Plan,
+) -> Result<Hearing, Error> {
+    let text = read(&list(state))?;
+    let digests: Vec<String> =
+        key.into_iter().flat_map(|key| text.lines().filter_map(|line| trusted(line, key))).collect();
     let mut hearing = Hearing::default();
     for (policy, digest) in policies {
         if let Err(why) = policy::covers(policy, plan) {
             hearing.silent.push(format!("policy {} does not cover this plan: {why}", policy.name));
-        } else if !trusted.lines().any(|line| line == digest) {
+        } else if !digests.contains(digest) {
             hearing.silent.push(format!(
                 "policy {} would cover this plan, but nobody has trusted its text yet: \
                  read it, then run `provost approve --policy {}`",
@@ -43,18 +56,26 @@ pub fn hear(state: &Path, policies: &[(Policy, String)], plan: &Plan) -> Result<
 }
 
 /// A person has read this text.
-pub fn trust(state: &Path, digest: &str) -> Result<(), Error> {
+pub fn trust(state: &Path, key: &Key, digest: &str) -> Result<(), Error> {
     let path = list(state);
+    let statement = Statement::new(vec![Subject::new(POLICY, digest)], json!({ POLICY: digest }));
+    let line = serde_json::to_value(key.seal(&statement)).unwrap_or_default();
     let io = |what| {
         let path = path.clone();
         move |source| Error::Io { what, path, source }
     };
     let mut file = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(io("open"))?;
-    writeln!(file, "{digest}").map_err(io("write"))?;
+    writeln!(file, "{line}").map_err(io("write"))?;
     file.sync_all().map_err(io("write"))
 }
 
-fn list(state: &Path) -> PathBuf {
+/// The digest a line of the list trusts, if this key signed it.
+pub fn trusted(line: &str, key: &PublicKey) -> Option<String> {
+    let statement = key.open(&Envelope::read(line).ok()?).ok()?;
+    statement.predicate[POLICY].as_str().map(str::to_owned)
+}
+
+pub fn list(state: &Path) -> PathBuf {
     state.join("trusted-policies")
 }
 

@@ -27,6 +27,7 @@ use provost_host::teeth::{Before, Doubts};
 use provost_host::{files, process, roster};
 
 use crate::site::{self, Site};
+use crate::watch_over::Watch;
 use crate::world::{Said, World};
 
 /// At most this much of a subscribed file reaches a prompt.
@@ -35,6 +36,8 @@ const CONTEXT_BYTES: usize = 64 * 1024;
 pub struct Hands<'a> {
     site: &'a Site,
     ground: Ground,
+    /// Over the harness's own files, where agents are given work.
+    watch: Option<&'a Watch>,
     /// Steps whose attempt left something running that could not be ended.
     haunted: Mutex<BTreeMap<StepNumber, Vec<Survivor>>>,
 }
@@ -89,7 +92,12 @@ impl CheckOrder {
 
 impl<'a> Hands<'a> {
     pub fn new(site: &'a Site, ground: Ground) -> Self {
-        Self { site, ground, haunted: Mutex::default() }
+        Self { site, ground, watch: None, haunted: Mutex::default() }
+    }
+
+    pub fn watched(self, watch: &'a Watch) -> Self {
+        watch.behind_a_fence(self.ground.level.has_fence());
+        Self { watch: Some(watch), ..self }
     }
 
     fn haunted(&self) -> MutexGuard<'_, BTreeMap<StepNumber, Vec<Survivor>>> {
@@ -346,7 +354,14 @@ impl World for Hands<'_> {
 
     fn perform(&self, order: Order) -> Vec<Said> {
         match order {
-            Order::Attempt(order) => self.attempt(&order),
+            Order::Attempt(order) => {
+                self.watch.inspect(|watch| watch.enter());
+                let mut said = self.attempt(&order);
+                let found = self.watch.map(Watch::leave).unwrap_or_default();
+                let tampered = |what| HarnessCommand::Tampered { step: Some(order.step), what };
+                said.extend(found.into_iter().map(|what| Said::Harness(tampered(what))));
+                said
+            }
             Order::Check(order) => self.check(&order),
             Order::Nothing => Vec::new(),
         }

@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** a person's door does not open from inside an attempt.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::chain::{Hash, PlanId, Sealed};
+use provost_core::chain::{Hash, Head, PlanId, Sealed, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use provost_core::decide;
 use provost_core::event::{Event, Probe, Revision};
@@ -34,10 +35,12 @@ use crate::audit::{self, Audit};
 use crate::drive::{self, Drive, Rest};
 use crate::gate::{self, Hearing};
 use crate::hands::Hands;
+use crate::people;
 use crate::project::{self, Projector};
 use crate::prove::Prover;
 use crate::reading::{self, Reading};
 use crate::site::{self, Site};
+use crate::watch_over::Watch;
 
 /// Where and for whom the harness works.
 #[derive(Clone, Debug)]
@@ -65,6 +68,8 @@ pub struct Harness {
     log: Box<dyn Log>,
     site: Site,
     state: PathBuf,
+    /// When this process was begun, or not much later.
+    begun: Timestamp,
 }
 
 /// A verdict and the same check again.
@@ -104,6 +109,7 @@ pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
 
 impl Harness {
     pub fn open(settings: Settings, access: Access) -> Result<Self, Error> {
+        let begun = site::now();
         let place = plan_file::resolve(settings.plan.as_deref(), &settings.cwd)?;
         let config = config::find(&place.workspace)?;
         let state = std::path::absolute(&settings.state).unwrap_or(settings.state);
@@ -117,7 +123,7 @@ impl Harness {
         let redactor = redactor(&settings.environment);
         let Settings { launcher, environment, stop, .. } = settings;
         let site = Site::new(place, config, redactor, launcher, environment, stop);
-        Ok(Self { log, site, state })
+        Ok(Self { log, site, state, begun })
     }
 
     pub fn id(&self) -> &PlanId {
@@ -187,7 +193,7 @@ impl Harness {
     /// Reads, verifies and records the plan file, or says what is wrong with it. What was read comes
     /// along when it was new to the log.
     pub fn bring_up(&self) -> Result<(Run, Option<Reading>), Error> {
-        let run = self.run()?;
+        let run = self.genuine()?;
         if run.stage != Stage::Draft && self.stands(&run)? {
             return Ok((run, None));
         }
@@ -203,6 +209,19 @@ impl Harness {
         let run = self.record(&reading)?;
         self.project(&run);
         Ok((run, Some(reading)))
+    }
+
+    /// The plan as the log knows it, if nobody else wrote to the log.
+    fn genuine(&self) -> Result<Run, Error> {
+        let run = self.run()?;
+        match run.forged_from {
+            None => Ok(run),
+            Some(from_seq) => Err(self.forged(from_seq)),
+        }
+    }
+
+    fn forged(&self, from_seq: u64) -> Error {
+        Error::Forged { plan: self.id().clone(), from_seq, what: "an earlier run found it".to_owned() }
     }
 
     /// The file is, byte for byte, what the log would write, and its surroundings are as they were: no
@@ -236,7 +255,8 @@ impl Harness {
 
     /// Lets the policies of the configuration speak.
     pub fn ask_policies(&self, run: &Run) -> Result<(Run, Hearing), Error> {
-        let hearing = gate::hear(&self.state, &self.policies(), &run.plan)?;
+        let key = self.prover().secret_if_any()?.map(|secret| secret.key().public());
+        let hearing = gate::hear(&self.state, key.as_ref(), &self.policies(), &run.plan)?;
         let Some(by) = hearing.approver.clone() else { return Ok((run.clone(), hearing)) };
         let revision = run.revision.clone();
         let approved =
@@ -259,12 +279,13 @@ impl Harness {
     /// A person has read a policy's text and lets it speak.
     pub fn trust_policy(&self, name: &str) -> Result<(), Error> {
         self.only_people()?;
+        self.only_at_a_terminal()?;
         let policies = self.policies();
         let (_, digest) = policies
             .iter()
             .find(|(policy, _)| policy.name == name)
             .ok_or_else(|| Error::NoSuchPolicy { name: name.to_owned() })?;
-        gate::trust(&self.state, digest)
+        gate::trust(&self.state, &self.prover().secret()?.key(), digest)
     }
 
     /// A person approves the revision they read; what was changed on the way is kept with it.
@@ -276,23 +297,28 @@ impl Harness {
     /// The door for people.
     pub fn human(&self, command: HumanCommand) -> Result<Run, Error> {
         self.only_people()?;
+        if people::lets_through(&command) {
+            self.only_at_a_terminal()?;
+        }
         let run = self.say(|run| decide::human(run, command.clone()))?;
         self.project(&run);
         Ok(run)
     }
 
-    /// Refuses and records whoever comes from inside an attempt.
+    /// Refuses and records whoever comes from inside an attempt, or may.
     pub fn only_people(&self) -> Result<(), Error> {
-        let Some(tag) = process::inside_attempt().or_else(|| self.under_a_run()) else { return Ok(()) };
-        let what = format!("a person's command was tried from inside attempt {tag}");
+        let Some(why) = people::intruder(&*self.log, &self.workspace_lease())? else { return Ok(()) };
+        let what = format!("a person's command was tried {why}");
         self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
-        Err(Error::InsideAttempt { tag })
+        Err(Error::NotAPerson { why })
     }
 
-    /// The run this process descends from, whatever it did to its environment.
-    fn under_a_run(&self) -> Option<String> {
-        let holder = self.log.holder(&self.workspace_lease()).ok()??;
-        process::descends_from(holder.pid).then(|| format!("of {} (process {})", holder.what, holder.pid))
+    /// Where agents have run without a fence, some decisions take a terminal none of them can have.
+    fn only_at_a_terminal(&self) -> Result<(), Error> {
+        let Some(why) = people::no_terminal(&*self.log, self.id(), self.begun)? else { return Ok(()) };
+        let what = format!("a person's decision was tried, and {why}");
+        self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
+        Err(Error::NoTerminal { why })
     }
 
     fn workspace_lease(&self) -> String {
@@ -344,9 +370,12 @@ impl Harness {
         })
     }
 
-    /// Shows the run in the files people look at; trouble there is told, not failed on.
+    /// Shows the run in the files people look at; trouble there is told, not failed on. A run that is
+    /// under way does it itself, and would not know who else wrote to them.
     fn project(&self, run: &Run) {
-        let _ = project::marks(&self.site, run);
+        if matches!(self.log.holder(&self.workspace_lease()), Ok(None)) {
+            let _ = project::marks(&self.site, run);
+        }
     }
 
     /// Every role of the plan has an agent.
@@ -375,20 +404,27 @@ impl Harness {
         let _workspace = self.log.lease(&self.workspace_lease(), &holder)?;
         let lease = self.log.lease(&format!("plan {}", self.id()), &holder)?;
         self.still_proved()?;
-        let mut projector = Projector::new(&self.site, self.log.head(self.id())?.seq);
-        let mut proving = self.prover().begin()?;
+        let secret = self.prover().secret()?;
+        let mut proving = self.prover().begin(&secret)?;
+        let watched = Watch::new(&self.site, &self.state, self.prover().file(), secret);
+        let mut projector = Projector::new(&self.site, &watched, self.log.head(self.id())?.seq);
         // Lines that a crash kept from the progress file are told again.
-        let mut run = drive::retell(&*self.log, self.id(), &mut |run, sealed, event| {
+        let (mut run, head) = drive::retell(&*self.log, self.id(), &mut |run, sealed, event| {
             projector.event(run, sealed, event);
             proving.hear(run, sealed, event);
         })?;
+        if let Some(from_seq) = run.forged_from {
+            return Err(self.forged(from_seq));
+        }
+        let head = Cell::new(head);
         let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
+            head.set(Head { seq: sealed.seq, hash: sealed.hash });
             projector.event(run, sealed, event);
             projector.catch_up(run);
             proving.hear(run, sealed, event);
             watch(run, sealed, event);
         };
-        let hands = Hands::new(&self.site, self.ground(&mut run, &mut both)?);
+        let hands = Hands::new(&self.site, self.ground(&mut run, &mut both)?).watched(&watched);
         let drive = Drive {
             log: &*self.log,
             plan: self.id(),
@@ -397,17 +433,48 @@ impl Harness {
             jobs: jobs.max(1),
             watch: &mut both,
         };
-        let (run, rest) = drive.go_on(run)?;
+        let driven = drive.go_on(run, head.get());
+        let planted = watched.at_the_end();
+        let (mut run, rest) = match driven {
+            Ok(driven) => driven,
+            Err(error) => {
+                // Whoever wrote to the log does not write what we knew of it.
+                let _ = proving.stop();
+                return Err(error);
+            }
+        };
+        for what in planted {
+            let events = decide::harness(&run, HarnessCommand::Tampered { step: None, what })?;
+            self.tell(&mut run, &events, &mut both)?;
+        }
         projector.write(&run);
         proving.finish(&run)?;
         judge::leave();
         Ok((run, rest))
     }
 
+    /// Makes the events durable and tells them.
+    fn tell(
+        &self,
+        run: &mut Run,
+        events: &[Event],
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<(), Error> {
+        let sealed = self.append(run, events)?;
+        for (sealed, event) in sealed.iter().zip(events) {
+            watch(run, sealed, event);
+        }
+        Ok(())
+    }
+
     /// Attests what this machine holds, records it, and makes the ground ready before any agent runs.
     fn ground(&self, run: &mut Run, watch: &mut dyn FnMut(&Run, &Sealed, &Event)) -> Result<Ground, Error> {
-        let read_only: Vec<PathBuf> =
-            [Some(self.place().path.clone()), self.config().path.clone()].into_iter().flatten().collect();
+        let place = self.place();
+        let marker = plan_file::marker(&place.workspace);
+        let read_only: Vec<PathBuf> = [place.path.clone(), place.progress.clone(), marker]
+            .into_iter()
+            .chain(self.config().path.clone())
+            .collect();
         let estate = Estate { workspace: &self.place().workspace, state: &self.state, read_only: &read_only };
         let verify = &self.config().verify;
         let (offer, seen) = ground::attest(verify.isolation, &estate)?;
@@ -475,11 +542,7 @@ impl Harness {
             bubblewrap: seen.bubblewrap,
         };
         let events = decide::harness(run, command)?;
-        let sealed = self.append(run, &events)?;
-        for (sealed, event) in sealed.iter().zip(&events) {
-            watch(run, sealed, event);
-        }
-        Ok(())
+        self.tell(run, &events, watch)
     }
 
     pub fn each(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
@@ -493,7 +556,7 @@ impl Harness {
     /// The plan as it would be if the file were recorded now, and whether that changes anything.
     pub fn preview(&self) -> Result<(Run, bool), Error> {
         let mut run = self.run()?;
-        if run.exists() && self.stands(&run)? {
+        if run.forged_from.is_some() || run.exists() && self.stands(&run)? {
             return Ok((run, false));
         }
         let reading = self.read()?;

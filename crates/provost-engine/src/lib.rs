@@ -7,6 +7,8 @@ pub mod site;
 pub mod hands;
 pub mod project;
 pub mod gate;
+pub mod people;
+pub mod watch_over;
 pub mod reading;
 pub mod prove;
 pub mod audit;

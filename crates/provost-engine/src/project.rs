@@ -17,6 +17,7 @@ use provost_core::run::{Run, StepState};
 use provost_host::{plan_file, progress};
 
 use crate::site::Site;
+use crate::watch_over::Watch;
 
 /// A rewrite may cost at most this share of the time: a large plan is marked less often.
 const COST_SHARE: u32 = 20;
@@ -24,6 +25,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 
 pub struct Projector<'a> {
     site: &'a Site,
+    watch: &'a Watch,
     next_marks: Instant,
     /// The last event that stands in the progress file.
     written: u64,
@@ -33,9 +35,9 @@ pub struct Projector<'a> {
 impl<'a> Projector<'a> {
     /// `head` is the last event of the log: an agent can write the progress file, so it is believed
     /// no further than that.
-    pub fn new(site: &'a Site, head: u64) -> Self {
+    pub fn new(site: &'a Site, watch: &'a Watch, head: u64) -> Self {
         let written = progress::last_seq(&site.place.progress).unwrap_or(0).min(head);
-        Self { site, next_marks: Instant::now(), written, lines: Vec::new() }
+        Self { site, watch, next_marks: Instant::now(), written, lines: Vec::new() }
     }
 
     /// An event that may be new to the files.
@@ -62,15 +64,18 @@ impl<'a> Projector<'a> {
     pub fn write(&mut self, run: &Run) -> Vec<String> {
         let begun = Instant::now();
         let mut complaints = Vec::new();
-        if !self.lines.is_empty() {
-            match progress::append(&self.site.place.progress, &self.lines) {
-                Ok(()) => self.lines.clear(),
-                Err(error) => complaints.push(error.to_string()),
+        let watch = self.watch;
+        watch.own_write(|| {
+            if !self.lines.is_empty() {
+                match progress::append(&self.site.place.progress, &self.lines) {
+                    Ok(()) => self.lines.clear(),
+                    Err(error) => complaints.push(error.to_string()),
+                }
             }
-        }
-        if !veiled_attempt(run) {
-            complaints.extend(marks(self.site, run).err());
-        }
+            if !veiled_attempt(run) {
+                complaints.extend(marks(self.site, run).err());
+            }
+        });
         let spent = begun.elapsed();
         self.next_marks = Instant::now() + (spent * COST_SHARE).max(SHORTEST_PAUSE);
         complaints

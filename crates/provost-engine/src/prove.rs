@@ -8,7 +8,7 @@
 //! by another about the same event.
 
 use std::fs;
-use std::io::{BufWriter, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -89,53 +89,130 @@ impl Prover {
     }
 
     /// Proves what it hears of, from the first event on.
-    pub fn begin(&self) -> Result<Proving, Error> {
-        let key = self.key()?;
+    pub fn begin(&self, secret: &Secret) -> Result<Proving, Error> {
         let folder = self.folder.join("proofs");
         let next = self.file.with_extension("next");
         let io = |source| Error::Io { what: "write the proofs", path: next.clone(), source };
         fs::create_dir_all(&folder).map_err(io)?;
         let file = BufWriter::new(fs::File::create(&next).map_err(io)?);
-        Ok(Proving { key, file, next, place: self.file.clone(), witness: Witness::default(), failed: None })
+        let (key, place) = (secret.key(), self.file.clone());
+        Ok(Proving { key, file, next, place, witness: Witness::default(), failed: None })
     }
 
     /// Signs a statement that is kept elsewhere.
     pub fn seal(&self, statement: &Statement) -> Result<String, Error> {
-        Ok(line(&self.key()?.seal(statement)))
+        Ok(line(&self.secret()?.key().seal(statement)))
     }
 
-    /// The harness's key, made on first use.
-    fn key(&self) -> Result<Key, Error> {
-        let path = self.folder.join("key");
-        let io = |source| Error::Io { what: "read or make the key", path: path.clone(), source };
-        let mut seed = [0; 32];
-        match fs::File::open(&path) {
-            Ok(mut file) => file.read_exact(&mut seed).map_err(io)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                fs::File::open("/dev/urandom")
-                    .and_then(|mut random| random.read_exact(&mut seed))
-                    .map_err(io)?;
-                let mut file = fs::OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .mode(0o600)
-                    .open(&path)
-                    .map_err(io)?;
-                file.write_all(&seed).and_then(|()| file.sync_all()).map_err(io)?;
-            }
-            Err(error) => return Err(io(error)),
+    /// The harness's key, made on first use. One that does not fit what it is said to have signed was
+    /// put there by somebody else.
+    pub fn secret(&self) -> Result<Secret, Error> {
+        let other = |why| Error::OtherKey { folder: self.folder.clone(), why };
+        let public = self.public_key();
+        let secret = match self.secret_if_any()? {
+            Some(secret) => secret,
+            None if public.is_some() => return Err(other("it is gone, and its public half is there")),
+            None if self.a_proof().is_some() => return Err(other("it is gone, and what it signed is there")),
+            None => Secret::make(&self.folder.join("key"))?,
+        };
+        let own = secret.key().public();
+        match public {
+            Some(public) if public != own => return Err(other("its public half is that of another")),
+            Some(_) => {}
+            None => secret.publish(&self.folder)?,
         }
-        let key = Key::new(&seed);
-        let public = self.folder.join("key.pub");
-        if self.public_key().as_ref() != Some(&key.public()) {
-            fs::write(&public, format!("{}\n", key.public())).map_err(|source| Error::Io {
-                what: "write the public key",
-                path: public,
-                source,
-            })?;
+        let fits = |line: &str| Envelope::read(line).and_then(|envelope| own.open(&envelope)).is_ok();
+        match self.a_proof() {
+            Some(line) if !fits(&line) => Err(other("the proofs beside it were signed with another")),
+            _ => Ok(secret),
         }
-        Ok(key)
     }
+
+    pub fn secret_if_any(&self) -> Result<Option<Secret>, Error> {
+        let path = self.folder.join("key");
+        let mut seed = [0; 32];
+        match fs::File::open(&path).and_then(|mut file| file.read_exact(&mut seed)) {
+            Ok(()) => Ok(Some(Secret(seed))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Io { what: "read the key", path, source }),
+        }
+    }
+
+    /// The first line of some plan's proofs: this one's, else another's.
+    fn a_proof(&self) -> Option<String> {
+        let first = |path: &Path| {
+            let mut line = String::new();
+            BufReader::new(fs::File::open(path).ok()?).read_line(&mut line).ok()?;
+            (!line.trim().is_empty()).then_some(line)
+        };
+        let others = || {
+            let entries = fs::read_dir(self.folder.join("proofs")).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).find_map(|path| {
+                if path.extension().is_some_and(|kind| kind == "jsonl") { first(&path) } else { None }
+            })
+        };
+        first(&self.file).or_else(others)
+    }
+}
+
+/// What a key is made of. It stays with the run that began with it, whatever happens to its file.
+#[derive(Clone)]
+pub struct Secret([u8; 32]);
+
+impl Secret {
+    fn make(path: &Path) -> Result<Self, Error> {
+        let io = |source| Error::Io { what: "make the key", path: path.to_owned(), source };
+        let mut seed = [0; 32];
+        fs::File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut seed)).map_err(io)?;
+        // Whole from the first moment, should this process be killed, and never in another's place.
+        let fresh = path.with_extension(std::process::id().to_string());
+        private(&fresh, &seed).and_then(|()| fs::hard_link(&fresh, path)).map_err(io)?;
+        let _ = fs::remove_file(&fresh);
+        Ok(Self(seed))
+    }
+
+    pub fn key(&self) -> Key {
+        Key::new(&self.0)
+    }
+
+    fn public_text(&self) -> String {
+        format!("{}\n", self.key().public())
+    }
+
+    fn publish(&self, folder: &Path) -> Result<(), Error> {
+        let path = folder.join("key.pub");
+        let written = fs::write(&path, self.public_text());
+        written.map_err(|source| Error::Io { what: "write the public key", path, source })
+    }
+}
+
+/// A new file that nobody else may read.
+fn private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let _ = fs::remove_file(path);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes).and_then(|()| file.sync_all())
+}
+
+/// Whether both halves of the key lie in the folder as they did.
+pub fn is_kept(folder: &Path, secret: &Secret) -> bool {
+    let same = |name, bytes: &[u8]| {
+        let found = fs::File::open(folder.join(name)).and_then(|file| {
+            let mut found = Vec::new();
+            file.take(bytes.len() as u64 + 1).read_to_end(&mut found).map(|_| found)
+        });
+        found.is_ok_and(|found| found == bytes)
+    };
+    same("key", &secret.0) && same("key.pub", secret.public_text().as_bytes())
+}
+
+/// Puts both halves back. What is in their place is not written into: it may be a link.
+pub fn put_back(folder: &Path, secret: &Secret) -> std::io::Result<()> {
+    for (name, bytes) in [("key", &secret.0[..]), ("key.pub", secret.public_text().as_bytes())] {
+        let fresh = folder.join(format!("{name}.next"));
+        private(&fresh, bytes)?;
+        fs::rename(&fresh, folder.join(name))?;
+    }
+    Ok(())
 }
 
 /// Proofs in the making: one line for every step that passes, and the plan's own at the end.
@@ -166,6 +243,18 @@ impl Proving {
         if let Some(statement) = self.witness.plan(run) {
             self.write(&statement);
         }
+        self.put_in_place()
+    }
+
+    /// The run was stopped: what it knew to be in the log is proved, and nothing after it.
+    pub fn stop(mut self) -> Result<(), Error> {
+        if let Some(statement) = self.witness.stopped() {
+            self.write(&statement);
+        }
+        self.put_in_place()
+    }
+
+    fn put_in_place(mut self) -> Result<(), Error> {
         let written = self.failed.take().map_or_else(|| self.file.flush(), Err);
         written.and_then(|()| fs::rename(&self.next, &self.place)).map_err(|source| Error::Io {
             what: "write the proofs",
@@ -236,6 +325,15 @@ impl Witness {
         predicate["stage"] = json!(run.stage.word());
         predicate["summary"] = json!(run.summary());
         Some(Statement::new(subjects(&head.hash.to_string(), run.tree.as_deref()), predicate))
+    }
+
+    /// The head of the log, and no more.
+    fn stopped(&self) -> Option<Statement> {
+        let head = self.head.as_ref()?;
+        let log = json!({ "seq": head.seq, "hash": head.hash.to_string() });
+        let predicate =
+            json!({ "plan": head.plan, "stage": "stopped", "isolation": self.attested, "log": log });
+        Some(Statement::new(subjects(&head.hash.to_string(), None), predicate))
     }
 
     fn about(&self, run: &Run, at: &Sealed) -> Value {

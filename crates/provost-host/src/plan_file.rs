@@ -118,6 +118,11 @@ impl Error {
     }
 }
 
+/// Where the marker of this worktree is, if there is one.
+pub fn marker(workspace: &Path) -> PathBuf {
+    workspace.join(FOLDER).join(MARKER)
+}
+
 /// The plan that `argument` means in `cwd`, with plans in [`FOLDER`].
 pub fn resolve(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
     resolve_in(argument, cwd, Path::new(FOLDER))
@@ -203,7 +208,7 @@ impl Search {
     /// `None` only where there is no marker at all.
     fn marker(&self) -> Result<Option<PlanPlace>, Error> {
         // Of this worktree, also where the plans are in a folder that others share.
-        let path = self.workspace.join(FOLDER).join(MARKER);
+        let path = marker(&self.workspace);
         if path.symlink_metadata().is_err() {
             return Ok(None);
         }

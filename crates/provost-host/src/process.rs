@@ -25,12 +25,14 @@ mod bounds;
 mod cgroup;
 mod escape;
 mod excerpt;
+mod lineage;
 mod output;
 mod proc_files;
 
 pub use bounds::{Bound, Bounds, Exceeded, size};
 pub use cgroup::offered as cgroups_offered;
-pub use escape::{become_subreaper, descends_from, end_leftovers, inside_attempt};
+pub use escape::{become_subreaper, end_leftovers, inside_attempt};
+pub use lineage::{Blind, Lineage, Seat};
 pub use output::{Keep, Output};
 
 use bounds::Watch;

@@ -64,6 +64,17 @@ pub fn last_seq(path: &Path) -> Result<u64, Error> {
     }
 }
 
+/// What stands in the file from `start` on; nothing where there is no file, or none that is ours.
+pub fn since(path: &Path, start: u64) -> Option<Vec<u8>> {
+    let mut file = open(path, OpenOptions::new().read(true)).ok()?;
+    from(&mut file, start).ok()
+}
+
+/// Whether a line among these bytes poses as one of ours.
+pub fn has_our_lines(bytes: &[u8]) -> bool {
+    bytes.split(|byte| *byte == b'\n').any(|line| seq_of(line).is_some())
+}
+
 /// Adds `lines` in one write, and the heading where the file is new.
 pub fn append(path: &Path, lines: &[Line]) -> Result<(), Error> {
     let failed = |source| Error { path: path.to_owned(), attempted: "append to", source };

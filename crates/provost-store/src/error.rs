@@ -26,6 +26,8 @@ pub enum Error {
         /// Nothing when the holder has not written down yet who it is.
         holder: Option<Holder>,
     },
+    #[error("`{name}` is held, and {} does not say by whom: somebody changed it", .path.display())]
+    LeaseUnreadable { name: String, path: PathBuf },
     #[error("no space left for the log {}: make room and run the same command again", .path.display())]
     Full { path: PathBuf },
     #[error("the log {} cannot be written: its folder is read-only or belongs to somebody else", .path.display())]

@@ -55,7 +55,8 @@ pub trait Log: Send + Sync {
     /// Takes `name` for this process, or says who has it. Never waits for the holder.
     fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error>;
 
-    /// Who holds it now, for people to see. Nobody decides by this; the fence does.
+    /// Who holds it now, for people to see. Who may write is decided by the fence, not by this. A
+    /// lease that is held and does not say by whom is an error: every holder writes it down first.
     fn holder(&self, name: &str) -> Result<Option<Holder>, Error>;
 }
 
@@ -126,13 +127,18 @@ pub struct Holder {
     pub what: String,
     #[serde(with = "milliseconds")]
     pub since: Timestamp,
+    /// In which `pid` is to be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_namespace: Option<u64>,
 }
 
 impl Holder {
     /// This process on this machine.
     pub fn here(what: impl Into<String>, since: Timestamp) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Self { pid: std::process::id(), host, what: what.into(), since }
+        let namespace = std::fs::metadata("/proc/self/ns/pid").ok();
+        let pid_namespace = namespace.map(|found| std::os::unix::fs::MetadataExt::ino(&found));
+        Self { pid: std::process::id(), host, what: what.into(), since, pid_namespace }
     }
 }
 

@@ -416,7 +416,13 @@ pub fn plan(name: &str) -> PlanId {
 }
 
 pub fn someone() -> Holder {
-    Holder { pid: 7, host: "here".to_owned(), what: "a test".to_owned(), since: Timestamp(5) }
+    Holder {
+        pid: 7,
+        host: "here".to_owned(),
+        what: "a test".to_owned(),
+        since: Timestamp(5),
+        pid_namespace: None,
+    }
 }
 
 pub fn started(step: u32) -> Event {

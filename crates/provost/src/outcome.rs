@@ -57,7 +57,8 @@ fn code(failure: &Failure) -> u8 {
         Failure::Io { .. } => BROKEN,
         Failure::Engine(error) => match error {
             Error::Refused(_)
-            | Error::InsideAttempt { .. }
+            | Error::NotAPerson { .. }
+            | Error::NoTerminal { .. }
             | Error::Ground(GroundError::Unattested { .. } | GroundError::Trees(TreeError::Moved { .. })) => {
                 REFUSED
             }
@@ -78,6 +79,8 @@ fn code(failure: &Failure) -> u8 {
             | Error::Unreadable(_)
             | Error::Broken { .. }
             | Error::Disproved { .. }
+            | Error::Forged { .. }
+            | Error::OtherKey { .. }
             | Error::Io { .. } => BROKEN,
         },
     }
@@ -97,7 +100,15 @@ fn hint(failure: &Failure) -> Option<String> {
                 "`provost status` lists what waits for a person."
             }
             Error::Refused(_) => return None,
-            Error::InsideAttempt { .. } => "Only a person outside of any attempt may decide this.",
+            Error::NotAPerson { .. } => {
+                "Only a person outside of any attempt may decide this, from where the run can be seen."
+            }
+            Error::NoTerminal { .. } => {
+                "Decide at a terminal that was open before the plan's first attempt, or install bubblewrap, so that agents run behind a fence (`provost doctor`); docs/trust.md says why."
+            }
+            Error::OtherKey { .. } => {
+                "Put the key back from a copy. If it is lost, move `key`, `key.pub` and `proofs` out of the state folder: what they proved must then be proved again."
+            }
             Error::Ground(GroundError::Unattested { .. }) => {
                 "`provost doctor` says what is missing and how to get it; `isolation = \"auto\"` takes what there is."
             }
@@ -117,6 +128,9 @@ fn hint(failure: &Failure) -> Option<String> {
             Error::NoStateFolder => "Set PROVOST_STATE to a folder for the log.",
             Error::Broken { .. } | Error::Disproved { .. } => {
                 "`provost audit` shows where; nothing is run on a log that does not verify."
+            }
+            Error::Forged { .. } => {
+                "`provost audit` shows where. Keep the state folder for whoever looks into it, restore the log from a copy or take another state folder, and see docs/trust.md."
             }
             Error::Store(_)
             | Error::PlanFile(_)

@@ -234,6 +234,9 @@ pub fn audit(audit: &Audit) -> String {
     if audit.broken.is_none() && audit.unfounded.is_empty() {
         text.push_str("verdicts: every passed step rests on a verdict that held or a person's word\n");
     }
+    for finding in &audit.forged {
+        text.push_str(&format!("log: FORGED: {finding}\n"));
+    }
     for finding in &audit.disproved {
         text.push_str(&format!("proofs: {finding}\n"));
     }

@@ -308,12 +308,6 @@ fn gone(handle: &OwnedFd, deadline: Instant) -> bool {
     ended.is_ok_and(|ready| ready > 0)
 }
 
-/// Whether `pid` is this process or one of its ancestors. A daemon that cleared its environment and
-/// lost its parents was given to the harness by the kernel, so it has the harness above it still.
-pub fn descends_from(pid: u32) -> bool {
-    proc_files::lineage().into_iter().any(|ancestor| u32::try_from(ancestor) == Ok(pid))
-}
-
 /// The tag of the attempt this process runs in: its own, or an ancestor's, for a child may clear its
 /// environment but not its parents'.
 pub fn inside_attempt() -> Option<String> {

@@ -57,7 +57,10 @@ pub fn holder(log: &Sqlite, name: &str) -> Result<Option<Holder>, Error> {
     // Asking takes the lock for a moment; in turn with those who mean it, so that none is refused.
     let _turn = log.turn()?;
     match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => Ok(written(&mut file)),
+        Err(TryLockError::WouldBlock) => match written(&mut file) {
+            Some(holder) => Ok(Some(holder)),
+            None => Err(Error::LeaseUnreadable { name: name.to_owned(), path }),
+        },
         // Free: what is written there is of a holder that died.
         _ => Ok(None),
     }

@@ -43,6 +43,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             "head": audit.head.hash.to_string(),
             "broken": audit.broken.as_ref().map(ToString::to_string),
             "unfounded": audit.unfounded,
+            "forged": audit.forged,
             "disproved": audit.disproved,
             "proofs": audit.proofs.as_ref().map(|(file, _)| file),
             "key": audit.proofs.as_ref().map(|(_, key)| key),

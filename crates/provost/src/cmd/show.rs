@@ -33,6 +33,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if global.json {
         terminal::print(&format!("{}\n", as_json(harness.id().0.as_str(), &run)))?;
     } else {
+        if let Some(from) = run.forged_from {
+            terminal::talk(&format!(
+                "the log was written by somebody else from event {from} on: see `provost audit`"
+            ));
+        }
         terminal::print(&render::plan(&run))?;
     }
     Ok(Outcome::Done)

@@ -26,6 +26,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
     let (done, total) = run.progress();
     let mut text = format!("{}: {} · {done}/{total} steps\n", run.plan.title, run.stage.word());
+    if let Some(from) = run.forged_from {
+        text.push_str(&format!(
+            "the log was written by somebody else from event {from} on: what follows is only what was known before; `provost audit` says more\n"
+        ));
+    }
     if changed {
         text.push_str("the plan file has changed since the log last saw it\n");
     }
@@ -72,6 +77,7 @@ fn as_json(plan: &str, run: &Run, changed: bool) -> Value {
         "stage": run.stage.word(),
         "revision": run.revision,
         "changed": changed,
+        "forged_from": run.forged_from,
         "done": done,
         "total": total,
         "steps": steps,

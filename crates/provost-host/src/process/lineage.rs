@@ -1,0 +1,194 @@
+//! Where this process comes from: its parents up to the first, and the terminal it was started at.
+//!
+//! A process can clear its environment, but not change its parents; what it can do is to look at them
+//! through a `/proc` of its own making. So the kernel's own is insisted on, and nothing may be mounted
+//! over what is read there.
+//!
+//! **Invariant:** a lineage is whole or it is an error; a part of one says nothing.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
+
+use rustix::fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags};
+use rustix::io::Errno;
+use rustix::process::{getpid, getppid, getsid};
+
+/// The root of every `/proc` has this number.
+const PROC_ROOT_INODE: u64 = 1;
+/// A parent may end while it is looked at; this often in a row it is not chance.
+const LOOKS: usize = 100;
+
+/// Why nothing can be said about where this process comes from.
+#[derive(Debug, thiserror::Error)]
+pub enum Blind {
+    #[error("/proc is not the kernel's own")]
+    NotProc,
+    #[error("/proc shows another process in the place of this one")]
+    NotUs,
+    #[error("process {pid} among its parents cannot be looked at")]
+    Cut { pid: i32 },
+}
+
+/// This process and those it descends from, nearest first.
+#[derive(Debug)]
+pub struct Lineage {
+    ancestors: Vec<Ancestor>,
+    /// In which the numbers above are to be read.
+    pub pid_namespace: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ancestor {
+    pid: i32,
+    parent: i32,
+    /// In ticks since the machine was started.
+    started: u64,
+}
+
+/// The terminal a person sits at, by its session.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat {
+    /// So long before this process the session was begun.
+    pub begun_before: Duration,
+    /// So long before this process the machine was started.
+    pub booted_before: Duration,
+}
+
+impl Lineage {
+    pub fn trace() -> Result<Self, Blind> {
+        let proc = Proc::open()?;
+        let parent = || getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
+        let before = parent();
+        let mut pid = getpid().as_raw_nonzero().get();
+        let mut ancestors: Vec<Ancestor> = Vec::new();
+        let mut looks = 0;
+        loop {
+            match proc.stat(pid) {
+                Some(seen) => {
+                    ancestors.push(seen);
+                    if seen.parent <= 0 {
+                        break;
+                    }
+                    pid = seen.parent;
+                }
+                // It ended, and its child has another parent now.
+                None if looks < LOOKS => {
+                    looks += 1;
+                    match ancestors.pop() {
+                        Some(child) => pid = child.pid,
+                        None => return Err(Blind::Cut { pid }),
+                    }
+                }
+                None => return Err(Blind::Cut { pid }),
+            }
+        }
+        // The kernel says it without /proc as well; it may have changed on the way.
+        if ancestors.first().is_none_or(|own| own.parent != before && own.parent != parent()) {
+            return Err(Blind::NotUs);
+        }
+        Ok(Self { ancestors, pid_namespace: pid_namespace() })
+    }
+
+    /// Whether that process is this one or above it.
+    pub fn has(&self, pid: u32) -> bool {
+        self.ancestors.iter().any(|ancestor| u32::try_from(ancestor.pid) == Ok(pid))
+    }
+
+    /// The terminal this process was started at, or why there is none that tells anything: whoever
+    /// began its session must be among our parents, for anybody can open a terminal and write into it.
+    pub fn seat(&self) -> Result<Seat, &'static str> {
+        let stdin = std::io::stdin();
+        if !rustix::termios::isatty(&stdin) {
+            return Err("its standard input is no terminal");
+        }
+        let session = getsid(None).ok().filter(|own| rustix::termios::tcgetsid(&stdin) == Ok(*own));
+        let Some(session) = session else { return Err("its terminal belongs to another session") };
+        let leader = self.ancestors.iter().find(|each| each.pid == session.as_raw_nonzero().get());
+        let (Some(leader), Some(own)) = (leader, self.ancestors.first()) else {
+            return Err("whoever opened its terminal is not among its parents");
+        };
+        let ticks = |count: u64| {
+            Duration::from_millis(count.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1))
+        };
+        Ok(Seat {
+            // A tick less: both are rounded down.
+            begun_before: ticks(own.started.saturating_sub(leader.started).saturating_sub(1)),
+            booted_before: ticks(own.started),
+        })
+    }
+}
+
+fn pid_namespace() -> Option<u64> {
+    std::fs::metadata("/proc/self/ns/pid").ok().map(|found| found.ino())
+}
+
+/// The kernel's own `/proc`, as this process is numbered in it.
+struct Proc(OwnedFd);
+
+impl Proc {
+    fn open() -> Result<Self, Blind> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(CWD, "/proc", flags, Mode::empty()).map_err(|_| Blind::NotProc)?;
+        let is_proc = rustix::fs::fstatfs(&folder).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC);
+        let is_root = rustix::fs::fstat(&folder).is_ok_and(|found| found.st_ino == PROC_ROOT_INODE);
+        if !is_proc || !is_root {
+            return Err(Blind::NotProc);
+        }
+        let own = rustix::fs::readlinkat(&folder, "self", Vec::new()).ok();
+        let own = own.and_then(|link| link.to_str().ok()?.parse::<i32>().ok());
+        if own != Some(getpid().as_raw_nonzero().get()) {
+            return Err(Blind::NotUs);
+        }
+        Ok(Self(folder))
+    }
+
+    fn stat(&self, pid: i32) -> Option<Ancestor> {
+        let mut text = Vec::new();
+        File::from(self.file(&format!("{pid}/stat")).ok()?).read_to_end(&mut text).ok()?;
+        parsed(pid, &text)
+    }
+
+    /// Not through anything that was mounted over it.
+    fn file(&self, path: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+        match rustix::fs::openat2(self.0.as_fd(), path, flags, Mode::empty(), resolve) {
+            // A kernel that is too old for the question, or a container that does not let it be asked.
+            Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(self.0.as_fd(), path, flags, Mode::empty()),
+            other => other,
+        }
+    }
+}
+
+/// The name may hold anything, brackets and spaces included; it ends at the last bracket.
+fn parsed(pid: i32, text: &[u8]) -> Option<Ancestor> {
+    let after_name = text.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+    Some(Ancestor { pid, parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ancestor, Lineage, parsed};
+
+    #[test]
+    fn a_name_cannot_pose_as_the_fields_after_it() {
+        let rest = "S 7 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4242 1 1";
+        let text = format!("12 (x) S 1 1 1) {rest}\n");
+        assert_eq!(parsed(12, text.as_bytes()), Some(Ancestor { pid: 12, parent: 7, started: 4242 }));
+        assert_eq!(parsed(12, b"12 (x) S 7"), None);
+    }
+
+    #[test]
+    fn our_own_lineage_reaches_the_first_process() {
+        let lineage = Lineage::trace().expect("a lineage");
+        assert!(lineage.has(std::process::id()));
+        assert!(lineage.has(std::os::unix::process::parent_id()));
+        assert_eq!(lineage.ancestors.last().map(|first| first.parent), Some(0));
+        assert!(!lineage.has(0));
+    }
+}
