@@ -165,6 +165,11 @@ pub enum Refusal {
     NotDue { what: String },
     #[error("steps or postconditions are still open")]
     StillOpen,
+    #[error(
+        "an agent is at work without a fence, and a decision taken now could be its own: wait until its attempt \
+         has been judged"
+    )]
+    AgentAtWork,
     #[error("the log was written by somebody else from event {from_seq} on: nothing is decided on it")]
     Forged { from_seq: u64 },
 }

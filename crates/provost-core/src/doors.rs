@@ -6,12 +6,54 @@
 //!
 //! **Invariant:** what only a run can say (an attempt, a verdict, a pass that rests on one, the end) is
 //! never taken from anybody else.
+//! **Invariant:** nothing is let through from outside while an agent works without a fence.
 
-use crate::command::{AgentCommand, HarnessCommand, HumanCommand};
+use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use crate::decide;
-use crate::event::{Approver, Event};
+use crate::event::{Approver, Choice, Event, Revision};
 use crate::law::Binding;
-use crate::run::Run;
+use crate::run::{Run, StepState};
+use crate::verdict::Isolation;
+
+/// An agent, or code of its that a check runs, is at work with nothing between it and the log: a
+/// decision that is found there now can be the agent's own.
+pub fn exposed(run: &Run) -> bool {
+    let fenced = run.isolation.is_some_and(Isolation::has_fence);
+    // A step that waits for a person's word has nobody at work on it.
+    let waits = |number| {
+        let state = run.step(number).map(|step| &step.state);
+        run.confirmed_by_person(number) && matches!(state, Some(StepState::Ended { .. }))
+    };
+    !fenced && (!run.at_work.is_empty() || run.under_way().any(|number| !waits(number)))
+}
+
+/// Decisions that let something through which did not get through by itself.
+pub fn lets_through(command: &HumanCommand) -> bool {
+    match command {
+        HumanCommand::Approve { .. } => true,
+        HumanCommand::Answer { choice, .. } => match choice {
+            Choice::Skip | Choice::Confirm => true,
+            Choice::Retry | Choice::Abort | Choice::Revise => false,
+        },
+        HumanCommand::Reject { .. } | HumanCommand::Ask { .. } => false,
+    }
+}
+
+/// What a person says while a run is under way.
+pub fn human(run: &Run, command: HumanCommand) -> Result<Vec<Event>, Refusal> {
+    if lets_through(&command) && exposed(run) {
+        return Err(Refusal::AgentAtWork);
+    }
+    decide::human(run, command)
+}
+
+/// What a policy says while a run is under way.
+pub fn policy(run: &Run, revision: Revision, by: Approver) -> Result<Vec<Event>, Refusal> {
+    if exposed(run) {
+        return Err(Refusal::AgentAtWork);
+    }
+    decide::harness(run, HarnessCommand::ApproveByPolicy { revision, by })
+}
 
 /// Holds `events`, which follow on `run`, against the doors. `Err` is the place of the first that no
 /// door can have made.
@@ -25,7 +67,7 @@ pub fn made(run: &Run, events: &[Event]) -> Result<(), usize> {
         }
         for event in decision {
             if events.get(place) != Some(&event) {
-                return Err(place);
+                return Err(place.min(events.len() - 1));
             }
             run.apply(&event);
             place += 1;
@@ -50,15 +92,13 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
             decide::harness(run, HarnessCommand::RequestApproval { plan_id })
         }
         Event::Approved { revision, by: Approver::Person(by), modifications } => {
-            decide::human(run, HumanCommand::Approve { revision, by, modifications })
+            human(run, HumanCommand::Approve { revision, by, modifications })
         }
-        Event::Approved { revision, by: by @ Approver::Policy { .. }, .. } => {
-            decide::harness(run, HarnessCommand::ApproveByPolicy { revision, by })
-        }
-        Event::Rejected { reason, by, .. } => decide::human(run, HumanCommand::Reject { reason, by }),
-        Event::QuestionAsked { question, by, .. } => decide::human(run, HumanCommand::Ask { question, by }),
+        Event::Approved { revision, by: by @ Approver::Policy { .. }, .. } => policy(run, revision, by),
+        Event::Rejected { reason, by, .. } => human(run, HumanCommand::Reject { reason, by }),
+        Event::QuestionAsked { question, by, .. } => human(run, HumanCommand::Ask { question, by }),
         Event::Answered { step, choice, by, note } => {
-            decide::human(run, HumanCommand::Answer { step, choice, note, by })
+            human(run, HumanCommand::Answer { step, choice, note, by })
         }
         Event::StepClaimed { step, evidence } => decide::agent(run, AgentCommand::Claim { step, evidence }),
         Event::Escalated { step: Some(step), reason } => {

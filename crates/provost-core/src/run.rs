@@ -71,6 +71,8 @@ pub struct Run {
     final_from: usize,
     /// The checks that held on `tree`, by their digest.
     held_on_tree: Vec<Hash>,
+    /// Steps an agent was given and whose attempt has not ended in the log, whatever became of the law.
+    pub at_work: BTreeSet<StepNumber>,
     /// The first event that somebody else than the harness wrote into the log, once that was found.
     pub forged_from: Option<u64>,
     steps: Vec<StepRun>,
@@ -330,9 +332,12 @@ impl Run {
                 }
                 self.isolation = Some(*level);
                 self.require_red = *require_red;
+                // A new run: what an earlier one had begun is over, or is judged first.
+                self.at_work.clear();
             }
             Event::StepStarted { step, attempt, .. } => {
                 self.stage = Stage::InProgress;
+                self.at_work.insert(*step);
                 self.set_state(*step, StepState::Running { attempt: *attempt });
                 if let Some(step) = self.step_mut(*step) {
                     step.attempts = *attempt;
@@ -345,12 +350,14 @@ impl Run {
                 }
             }
             Event::AttemptEnded { step, attempt, .. } => {
+                self.at_work.remove(step);
                 if let Some(step) = self.step_mut(*step) {
                     step.losses = 0;
                 }
                 self.set_state(*step, StepState::Ended { attempt: *attempt });
             }
             Event::AttemptLost { step, cause, .. } => {
+                self.at_work.remove(step);
                 if let (Some(step), crate::event::LossCause::Crash) = (self.step_mut(*step), cause) {
                     step.losses += 1;
                 }
@@ -358,6 +365,7 @@ impl Run {
             }
             Event::Judged { subject, verdict, .. } => self.judged(*subject, verdict),
             Event::StepPassed { step, tree, .. } => {
+                self.at_work.remove(step);
                 self.set_state(*step, StepState::Passed);
                 self.passes += 1;
                 self.final_from = 0;

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
 use std::thread::Scope;
 
-use provost_core::chain::{Auditor, Head, PlanId, Sealed};
+use provost_core::chain::{Auditor, Hash, Head, PlanId, Sealed};
 use provost_core::command::HarnessCommand;
 use provost_core::decide;
 use provost_core::doors;
@@ -26,6 +26,7 @@ use crate::world::{Said, World};
 
 /// How often somebody may be faster when we write that the log is not to be believed.
 const RACES: usize = 16;
+const REPLACED: &str = "the log is another than the one that was written";
 
 /// What a plan is driven with.
 pub struct Drive<'a, W: World> {
@@ -215,8 +216,11 @@ impl<'a, W: World> Loop<'a, W> {
     fn flush(&mut self) -> Result<bool, Error> {
         let mut clean = true;
         while !self.events.is_empty() {
+            let known = self.head.hash;
             match self.append() {
-                Ok(()) => self.results.clear(),
+                // As long as the one we knew, and another.
+                Ok(before) if before != known => return Err(self.disbelieve(1, REPLACED.to_owned())),
+                Ok(_) => self.results.clear(),
                 Err(provost_store::Error::Conflict { .. }) => {
                     clean = false;
                     self.events.clear();
@@ -230,7 +234,8 @@ impl<'a, W: World> Loop<'a, W> {
         Ok(clean)
     }
 
-    fn append(&mut self) -> Result<(), provost_store::Error> {
+    /// Returns the event that ours were put after.
+    fn append(&mut self) -> Result<Hash, provost_store::Error> {
         let run = &self.run;
         let entries: Vec<Entry<'_>> = self
             .events
@@ -245,11 +250,15 @@ impl<'a, W: World> Loop<'a, W> {
             events: &entries,
             effects: &[],
         })?;
+        let before = sealed.first().map_or(self.head.hash, |first| first.prev);
+        if before != self.head.hash {
+            return Ok(before);
+        }
         for (sealed, event) in sealed.iter().zip(std::mem::take(&mut self.events)) {
             self.head = Head { seq: sealed.seq, hash: sealed.hash };
             (self.drive.watch)(&self.run, sealed, &event);
         }
-        Ok(())
+        Ok(before)
     }
 
     /// Whether the log has moved since we last wrote or read; what is new is taken in.
@@ -276,8 +285,7 @@ impl<'a, W: World> Loop<'a, W> {
             }
         })?;
         if !there {
-            let what = "the log is another than the one that was written".to_owned();
-            return Err(self.disbelieve(1, what));
+            return Err(self.disbelieve(1, REPLACED.to_owned()));
         }
         let events: Vec<Event> = news.iter().map(|(_, event)| event.clone()).collect();
         if let Err(place) = doors::made(&run, &events) {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use provost_core::chain::{Hash, Head, PlanId, Sealed, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use provost_core::decide;
+use provost_core::doors;
 use provost_core::event::{Event, Probe, Revision};
 use provost_core::law::{self, Law};
 use provost_core::plan::{Step, StepNumber};
@@ -259,8 +260,11 @@ impl Harness {
         let hearing = gate::hear(&self.state, key.as_ref(), &self.policies(), &run.plan)?;
         let Some(by) = hearing.approver.clone() else { return Ok((run.clone(), hearing)) };
         let revision = run.revision.clone();
-        let approved =
-            self.harness(|_| HarnessCommand::ApproveByPolicy { revision: revision.clone(), by: by.clone() });
+        let command = HarnessCommand::ApproveByPolicy { revision: revision.clone(), by: by.clone() };
+        let approved = self.say(|run| match self.is_under_way() {
+            true => doors::policy(run, revision.clone(), by.clone()),
+            false => decide::harness(run, command.clone()),
+        });
         match approved {
             Ok(run) => Ok((run, hearing)),
             Err(Error::Refused(refusal)) => {
@@ -297,10 +301,13 @@ impl Harness {
     /// The door for people.
     pub fn human(&self, command: HumanCommand) -> Result<Run, Error> {
         self.only_people()?;
-        if people::lets_through(&command) {
+        if doors::lets_through(&command) {
             self.only_at_a_terminal()?;
         }
-        let run = self.say(|run| decide::human(run, command.clone()))?;
+        let run = self.say(|run| match self.is_under_way() {
+            true => doors::human(run, command.clone()),
+            false => decide::human(run, command.clone()),
+        })?;
         self.project(&run);
         Ok(run)
     }
@@ -319,6 +326,11 @@ impl Harness {
         let what = format!("a person's decision was tried, and {why}");
         self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
         Err(Error::NoTerminal { why })
+    }
+
+    /// Somebody has the lease; in doubt, too.
+    fn is_under_way(&self) -> bool {
+        !matches!(self.log.holder(&self.workspace_lease()), Ok(None))
     }
 
     fn workspace_lease(&self) -> String {
@@ -373,7 +385,7 @@ impl Harness {
     /// Shows the run in the files people look at; trouble there is told, not failed on. A run that is
     /// under way does it itself, and would not know who else wrote to them.
     fn project(&self, run: &Run) {
-        if matches!(self.log.holder(&self.workspace_lease()), Ok(None)) {
+        if !self.is_under_way() {
             let _ = project::marks(&self.site, run);
         }
     }

@@ -10,8 +10,7 @@
 use std::ops::ControlFlow;
 
 use provost_core::chain::{PlanId, Timestamp};
-use provost_core::command::HumanCommand;
-use provost_core::event::{Choice, Event};
+use provost_core::event::Event;
 use provost_core::verdict::Isolation;
 use provost_host::process::{self, Lineage};
 use provost_store::{Error as StoreError, Log, Query};
@@ -43,19 +42,7 @@ pub fn intruder(log: &dyn Log, lease: &str) -> Result<Option<String>, Error> {
     Ok(inside.then(|| format!("from inside attempt of {} (process {})", holder.what, holder.pid)))
 }
 
-/// Decisions that let something through which did not get through by itself.
-pub fn lets_through(command: &HumanCommand) -> bool {
-    match command {
-        HumanCommand::Approve { .. } => true,
-        HumanCommand::Answer { choice, .. } => match choice {
-            Choice::Skip | Choice::Confirm => true,
-            Choice::Retry | Choice::Abort | Choice::Revise => false,
-        },
-        HumanCommand::Reject { .. } | HumanCommand::Ask { .. } => false,
-    }
-}
-
-/// Why such a decision cannot be taken here, if an agent of the plan ever worked without a fence and
+/// Why a decision that lets something through cannot be taken here, if an agent of the plan ever worked without a fence and
 /// may have begun the session this process is in. `begun` is when this process was.
 pub fn no_terminal(log: &dyn Log, plan: &PlanId, begun: Timestamp) -> Result<Option<String>, Error> {
     if unfenced_since(log, plan, Timestamp(0))?.is_none() {

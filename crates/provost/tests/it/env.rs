@@ -1,7 +1,8 @@
 //! A workspace, a state folder and an empty HOME of its own for each test.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -128,6 +129,11 @@ impl Env {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("provost")
     }
 
+    /// Somebody who sits down at a terminal now, before anything that comes later.
+    pub fn person(&self) -> Person<'_> {
+        Person { env: self, seat: Seat::take(self) }
+    }
+
     /// Whether this machine attests the level `clean`.
     pub fn has_fences(&self) -> bool {
         let doctor = self.provost(&["doctor", "--json"]).exits(0).json();
@@ -164,6 +170,85 @@ impl Env {
     pub fn events(&self) -> Vec<String> {
         let log = self.provost(&["log", "--json"]).exits(0);
         log.lines().iter().map(|event| event["event"].as_str().unwrap_or("?").to_owned()).collect()
+    }
+}
+
+/// A person at a terminal of their own: where agents run without a fence, some decisions take one.
+pub struct Person<'a> {
+    env: &'a Env,
+    /// Nothing where there is no `script`; then what needs no terminal can still be tried.
+    seat: Option<Seat>,
+}
+
+impl Person<'_> {
+    /// Types the command. What was said on both streams is in `out`.
+    #[track_caller]
+    pub fn provost(&mut self, arguments: &[&str]) -> Answer {
+        match &mut self.seat {
+            Some(seat) => seat.provost(arguments),
+            None => self.env.provost(arguments),
+        }
+    }
+
+    #[track_caller]
+    pub fn approve(&mut self) {
+        self.provost(&["approve", "--revision", &self.env.revision()]).exits(0);
+    }
+}
+
+/// A shell on a pseudo-terminal, given by `script`.
+struct Seat {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Seat {
+    fn take(env: &Env) -> Option<Self> {
+        let shell = "bash -c 'while read -r line; do eval \"$line\"; echo \"=code=$?\"; done'";
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command", shell, "/dev/null"]);
+        script.env_clear().current_dir(env.work()).env("TERM", "dumb");
+        for (name, value) in env.command(&[]).get_envs() {
+            script.env(name, value.unwrap_or_default());
+        }
+        let started = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let Ok(mut child) = started else {
+            eprintln!("no `script` here");
+            return None;
+        };
+        let said = BufReader::new(child.stdout.take()?);
+        let mut seat = Self { child, said };
+        seat.types("true");
+        Some(seat)
+    }
+
+    fn provost(&mut self, arguments: &[&str]) -> Answer {
+        let program = env!("CARGO_BIN_EXE_provost");
+        let words = std::iter::once(&program).chain(arguments).map(|word| format!("'{word}'"));
+        self.types(&words.collect::<Vec<_>>().join(" "))
+    }
+
+    fn types(&mut self, line: &str) -> Answer {
+        let stdin = self.child.stdin.as_mut().expect("a terminal");
+        writeln!(stdin, "{line}").and_then(|()| stdin.flush()).expect("typed");
+        let mut out = String::new();
+        loop {
+            let mut said = String::new();
+            assert!(self.said.read_line(&mut said).expect("said") > 0, "the terminal is gone: {out}");
+            match said.trim().strip_prefix("=code=") {
+                Some(code) => return Answer { code: code.parse().expect("a code"), out, err: String::new() },
+                None => out.push_str(&said),
+            }
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // Without its keyboard the shell ends, and so does `script`.
+        drop(self.child.stdin.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -45,6 +45,7 @@ fn the_base_commit_and_the_files_a_contract_names_are_part_of_it() {
 #[test]
 fn reject_ask_and_amend_lead_back_to_the_gate() {
     let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "escalate")).agent(HONEST);
+    let mut person = env.person();
     env.provost(&["ask", "--question", "what is part 2?"]).exits(0);
     let status = env.provost(&["status"]).exits(0);
     assert!(status.out.contains("what is part 2?"), "{}", status.out);
@@ -72,7 +73,7 @@ fn reject_ask_and_amend_lead_back_to_the_gate() {
     crate::env::answer(amended).exits(4);
     // What has passed stays passed.
     assert_eq!(env.states(), "1 passed, 2 passed");
-    env.approve();
+    person.approve();
     env.provost(&["run"]).exits(0);
 }
 

@@ -7,6 +7,7 @@ mod bounds;
 mod cheating;
 mod commit;
 mod demo;
+mod doors;
 mod follow;
 mod gate;
 mod kill;

@@ -77,12 +77,13 @@ fn on_fail_is_carried_out_as_written() {
 #[test]
 fn a_person_answers_an_escalation() {
     let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "escalate")).agent("echo done\n");
+    let mut person = env.person();
     env.approve();
     env.provost(&["run"]).exits(4);
     env.provost(&["answer", "2", "retry"]).exits(5);
     env.provost(&["answer", "9", "retry"]).exits(5);
     env.provost(&["answer", "1", "confirm"]).exits(5);
-    env.provost(&["answer", "PLAN.md:1", "skip", "--note", "done by hand"]).exits(0);
+    person.provost(&["answer", "PLAN.md:1", "skip", "--note", "done by hand"]).exits(0);
     env.provost(&["run"]).exits(4);
     env.provost(&["answer", "2", "abort"]).exits(0);
     env.provost(&["run"]).exits(1);
@@ -99,10 +100,11 @@ fn a_human_contract_waits_for_a_person_and_shows_as_claimed() {
     let text = plan(&["x"], "escalate")
         .replace("**contract:**\n```shell\nx\n```\nexit_code == 0\n", "**contract:** human\n");
     let env = Env::new(&text).agent("echo looks good to me\n");
+    let mut person = env.person();
     env.approve();
     env.provost(&["run"]).exits(4);
     assert_eq!(env.states(), "1 claimed");
-    env.provost(&["answer", "1", "confirm", "--by", "grace"]).exits(0);
+    person.provost(&["answer", "1", "confirm", "--by", "grace"]).exits(0);
     env.provost(&["run"]).exits(0);
     let log = env.provost(&["log", "--event", "TASK_COMPLETED"]).exits(0);
     assert!(log.out.contains("confirmed by grace"), "{}", log.out);
@@ -303,13 +305,14 @@ fn a_verdict_can_be_reproduced() {
 fn after_an_amendment_the_work_of_passed_steps_is_still_there() {
     let text = plan(&["test -f out/1", "test -f out/1 && test -f out/never"], "escalate");
     let env = Env::new(&text).agent(HONEST);
+    let mut person = env.person();
     env.approve();
     env.provost(&["run"]).exits(4);
     // Somebody commits meanwhile, and the second contract was wrong.
     env.git(&["commit", "--quiet", "--allow-empty", "--message", "meanwhile"]);
     env.write("PLAN.md", env.read("PLAN.md").replace("test -f out/never", "test -f out/2"));
     env.provost(&["run"]).exits(4);
-    env.approve();
+    person.approve();
     env.provost(&["run"]).exits(0);
     assert_eq!(env.states(), "1 passed, 2 passed");
     env.provost(&["audit"]).exits(0);
