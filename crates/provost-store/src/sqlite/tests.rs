@@ -30,6 +30,21 @@ fn error(result: Result<impl Sized, Error>) -> Error {
     result.err().expect("an error")
 }
 
+/// Every holder writes down who it is before anybody can ask, so silence is somebody else's doing.
+#[test]
+fn a_lease_that_is_held_and_does_not_say_by_whom_is_no_free_one() {
+    let folder = TempDir::new().unwrap();
+    let log = Sqlite::open(folder.path()).unwrap();
+    let lease = log.lease("a", &suite::someone()).unwrap();
+    let file = fs::read_dir(folder.path().join("leases")).unwrap().flatten().next().unwrap().path();
+    for emptied in ["", "{", "null"] {
+        fs::write(&file, emptied).unwrap();
+        assert!(matches!(error(log.holder("a")), Error::LeaseUnreadable { .. }), "{emptied:?}");
+    }
+    drop(lease);
+    assert_eq!(log.holder("a").unwrap(), None);
+}
+
 #[test]
 fn the_folder_and_its_files_are_private() {
     let folder = TempDir::new().unwrap();
