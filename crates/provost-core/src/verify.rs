@@ -32,7 +32,7 @@ pub fn plan(text: &str, plan: &Plan, facts: &Facts) -> Vec<Diagnostic> {
     order::check(plan, &mut sink);
     context::check(plan, facts, &mut sink);
     strength::check(plan, &mut sink);
-    writes::check(text, plan, facts, &mut sink);
+    writes::check(plan, facts, &mut sink);
     contracts::check(text, plan, facts, &mut sink);
     sink.finish()
 }

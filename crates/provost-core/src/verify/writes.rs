@@ -1,42 +1,44 @@
 //! Steps that write their own checks, and contracts that are hidden where nothing can be.
 
+use std::collections::HashSet;
+
 use crate::diagnostic::say;
 use crate::facts::{self, Facts};
 use crate::oracle;
 use crate::parse::Sink;
-use crate::plan::{Check, Plan, Step};
+use crate::plan::{Check, Plan};
 use crate::runner;
 
-pub fn check(text: &str, plan: &Plan, facts: &Facts, sink: &mut Sink) {
-    for (index, step) in plan.steps.iter().enumerate() {
+pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+    // What an earlier step may have written is not this step's own.
+    let mut earlier: HashSet<String> = HashSet::new();
+    let mut are_written = false;
+    for step in &plan.steps {
         if let (Some(why), Some(hidden)) =
-            (&facts.in_sight, step.hidden.as_ref().filter(|_| step.is_hidden()))
+            (&facts.in_sight, step.hidden.as_ref().filter(|hidden| hidden.value))
         {
             sink.push(say::hidden_in_sight(hidden.span, why));
         }
-        let Some(contract) = step.contract.as_ref().filter(|_| !step.writes_tests()) else { continue };
-        let before = &plan.steps[..index];
-        if let Some(why) = its_own(text, step, before, facts) {
+        are_written |= step.writes_tests();
+        let Some(contract) = &step.contract else { continue };
+        let Check::Shell(shell) = &contract.check else { continue };
+        let started = runner::started(&shell.command);
+        let is_to_fail = runner::is_meant_to_fail(shell) || started.iter().any(|each| each.negated);
+        let first = started.first().map(|each| each.runner.word()).filter(|_| is_to_fail);
+        let files = facts::files_of(started);
+        let is_new =
+            |path: &String| oracle::is_test(path) && !facts.files.contains(path) && !earlier.contains(path);
+        let why = match (first, files.first()) {
+            _ if step.writes_tests() => None,
+            (Some(runner), _) => Some(format!("{runner} is meant to fail")),
+            (None, Some(file)) if !are_written && files.iter().all(is_new) => {
+                Some(format!("{file} does not exist yet"))
+            }
+            (None, _) => None,
+        };
+        if let Some(why) = why {
             sink.push(say::writes_tests(contract.span, &why));
         }
+        earlier.extend(files);
     }
-}
-
-fn its_own(text: &str, step: &Step, before: &[Step], facts: &Facts) -> Option<String> {
-    let Some(Check::Shell(shell)) = step.contract.as_ref().map(|contract| &contract.check) else {
-        return None;
-    };
-    let started = runner::started(&shell.command);
-    let is_to_fail = runner::is_meant_to_fail(shell) || started.iter().any(|each| each.negated);
-    if let Some(first) = started.first().filter(|_| is_to_fail) {
-        return Some(format!("{} is meant to fail", first.runner.word()));
-    }
-    let files = facts::files_of(started);
-    let is_made_here = |path: &String| {
-        oracle::is_test(path)
-            && !facts.files.contains(path)
-            && !before.iter().any(|step| step.section.of(text).contains(path.as_str()))
-    };
-    let first = files.first().filter(|_| files.iter().all(is_made_here))?;
-    Some(format!("{first} does not exist yet"))
 }
