@@ -73,7 +73,9 @@ fn own(variable: &str, usual: &str) -> PathBuf {
 
 fn verdicts(env: &Env) -> Vec<Value> {
     let log = env.provost(&["log", "--json"]).exits(0).lines();
-    let judged = log.into_iter().filter(|event| event["event"] == "CONTRACT_JUDGED");
+    let judged = log.into_iter().filter(|event| {
+        event["event"] == "CONTRACT_JUDGED" && event["details"]["subject"]["final"].is_null()
+    });
     judged.map(|event| event["details"]["verdict"].clone()).collect()
 }
 

@@ -42,10 +42,11 @@ fn a_pass_that_only_the_tests_bought_goes_to_a_person() {
 #[test]
 fn a_person_may_say_that_it_is_well() {
     let env = tested("").isolation("guard+clean").agent("echo true > tests/run");
+    let mut person = env.person();
     env.approve();
     env.provost(&["run"]).exits(4);
-    env.provost(&["answer", "1", "confirm"]).exits(5);
-    env.provost(&["answer", "1", "confirm", "--note", "the test was wrong"]).exits(0);
+    person.provost(&["answer", "1", "confirm"]).exits(5);
+    person.provost(&["answer", "1", "confirm", "--note", "the test was wrong"]).exits(0);
     env.provost(&["run"]).exits(0);
     assert_eq!(env.states(), "1 passed");
 }
