@@ -90,6 +90,7 @@ pub enum HarnessCommand {
         end: AttemptEnd,
         duration_ms: u64,
         report: String,
+        notes: Vec<String>,
     },
     /// A person interrupted the harness while the attempt ran.
     AttemptInterrupted {

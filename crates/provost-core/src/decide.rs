@@ -184,12 +184,12 @@ pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
             Ok(vec![Event::IsolationAttested { level, require_red, probes, kernel, bubblewrap }])
         }
         HarnessCommand::Start { step } => start(run, step),
-        HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report } => {
+        HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes } => {
             still_running(run, step, attempt)?;
             let failed = matches!(end, AttemptEnd::NotStarted { .. });
             let follows =
                 if failed { recover::after(run, step, attempt, &Failure::Agent(&end)) } else { Vec::new() };
-            let mut events = vec![Event::AttemptEnded { step, attempt, end, duration_ms, report }];
+            let mut events = vec![Event::AttemptEnded { step, attempt, end, duration_ms, report, notes }];
             events.extend(follows);
             Ok(events)
         }

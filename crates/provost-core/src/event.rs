@@ -102,6 +102,9 @@ pub enum Event {
         /// The agent's last words where they are no claim: it failed, or ran out of time.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         report: String,
+        /// What the agent's fence had to say: what was refused, what was not as usual.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
     },
     /// The harness stopped while the attempt ran. It uses up no retry.
     #[serde(rename = "ATTEMPT_LOST")]

@@ -180,6 +180,10 @@ fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, changes: &mut 
     field(&named("writes"), writes(before), writes(after), changes);
     let hidden = |step: &Step| step.is_hidden().then(|| "yes".to_owned());
     field(&named("hidden"), hidden(before), hidden(after), changes);
+    let network = |step: &Step| step.agent_network.as_ref().map(|network| network.value.word().to_owned());
+    field(&named("agent_network"), network(before), network(after), changes);
+    let git = |step: &Step| step.git.as_ref().map(|git| git.value.word().to_owned());
+    field(&named("git"), git(before), git(after), changes);
     let text = |step: &Step| step.on_fail.as_ref().map(|on_fail| on_fail.value.to_string());
     field(&named("on_fail"), text(before), text(after), changes);
     if changes.len() == at {

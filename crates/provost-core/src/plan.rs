@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::terms::{AgentNetwork, GitPolicy};
+
 /// The keys a plan's frontmatter knows.
 pub const FRONTMATTER_KEYS: [&str; 5] = ["type", "status", "owner", "depends_on", "touches"];
 /// The words `status` may be; the harness writes it.
@@ -119,6 +121,9 @@ pub struct Step {
     pub contract_timeout: Option<Spanned<Duration>>,
     pub protect: Vec<Spanned<String>>,
     pub network: Option<Spanned<bool>>,
+    /// What the agent of this step may reach, where the step says otherwise than its role.
+    pub agent_network: Option<Spanned<AgentNetwork>>,
+    pub git: Option<Spanned<GitPolicy>>,
     pub hidden: Option<Spanned<bool>>,
     /// What of its own checks the step is there to write.
     pub writes: Option<Spanned<Writes>>,

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use crate::plan::{Budget, Plan};
+use crate::terms::{AgentNetwork, GitPolicy};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -29,6 +30,7 @@ pub fn covers(policy: &Policy, plan: &Plan) -> Result<(), String> {
     covers_touches(policy, plan)?;
     covers_owner(policy, plan)?;
     covers_targets(policy, plan)?;
+    covers_reach(plan)?;
     covers_budget(policy, plan)
 }
 
@@ -70,6 +72,22 @@ fn covers_targets(policy: &Policy, plan: &Plan) -> Result<(), String> {
                 ));
             }
             None => return Err(format!("step {} names no target", step.number)),
+        }
+    }
+    Ok(())
+}
+
+/// A role's reach was written by a person, a step's by whoever wrote the plan: it may take less, not more.
+fn covers_reach(plan: &Plan) -> Result<(), String> {
+    for step in &plan.steps {
+        let on = step.agent_network.as_ref().is_some_and(|network| network.value == AgentNetwork::On);
+        let shared = step.git.as_ref().is_some_and(|git| git.value == GitPolicy::Shared);
+        if on || shared {
+            let what = if on { "the network" } else { "the repository" };
+            return Err(format!(
+                "step {} asks for {what} for its agent, which no policy grants",
+                step.number
+            ));
         }
     }
     Ok(())
@@ -178,6 +196,22 @@ mod tests {
         ] {
             assert_eq!(covers(&docs(), &touching(globs)), Ok(()), "{globs:?}");
         }
+    }
+
+    #[test]
+    fn a_step_that_reaches_for_more_waits_for_a_person() {
+        let with = |field: &str| {
+            let step = format!("### 1. A\n**target:** coder\n{field}\n");
+            let text = format!("---\nstatus: draft\ntouches: [\"docs/**\"]\n---\n# T\n## Steps\n{step}");
+            covers(&docs(), &crate::parse::plan(&text).plan)
+        };
+        for less in
+            ["", "**agent_network:** off", "**agent_network:** model", "**git:** clone", "**git:** none"]
+        {
+            assert_eq!(with(less), Ok(()), "{less}");
+        }
+        assert!(with("**agent_network:** on").is_err_and(|why| why.contains("the network")));
+        assert!(with("**git:** shared").is_err_and(|why| why.contains("the repository")));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use crate::event::{AttemptEnd, Choice, Event, Probe, RunOutcome, Subject};
 use crate::plan::{Check, Contract, Needs, Step};
 use crate::run::{PostState, Run, StepState};
+use crate::terms::Reach;
 use crate::verdict::{Isolation, Outcome};
 
 /// The plan as it stands, for reading.
@@ -33,12 +34,16 @@ pub fn plan(run: &Run) -> String {
             let _ = writeln!(out, "touches: {}", globs.join(", "));
         }
     }
-    let _ = writeln!(out, "terms: {}", run.binding.terms.lines().join("; "));
+    let terms = &run.binding.terms;
+    let _ = writeln!(out, "terms: {}", terms.lines().join("; "));
+    if let Some(caveat) = terms.caveat().filter(|_| !terms.roles.is_empty()) {
+        let _ = writeln!(out, "       {caveat}");
+    }
     for (step, state) in run.steps() {
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
         let _ = writeln!(out, "\n{mark} {}. {}", step.number, step.title);
         let target = step.target.as_ref().map_or("-", |target| target.value.as_str());
-        let _ = writeln!(out, "   target {target}{}", needs(&step.needs));
+        let _ = writeln!(out, "   target {target}{}{}", needs(&step.needs), reach(&terms.for_step(step)));
         if let Some(task) = &step.task {
             for line in task.value.trim().lines() {
                 let _ = writeln!(out, "   {line}");
@@ -98,6 +103,11 @@ fn needs(needs: &Needs) -> String {
     }
 }
 
+/// What is unusual about the agent's fence.
+fn reach(reach: &Reach) -> String {
+    reach.unusual().into_iter().map(|words| format!(" · {words}")).collect()
+}
+
 fn contract(out: &mut String, name: &str, contract: &Contract) {
     match &contract.check {
         Check::Shell(shell) => {
@@ -140,9 +150,12 @@ fn isolation(level: Isolation, probes: &[Probe]) -> String {
             "checks run behind a fence, on the approved base and the files the plan may touch"
         }
         Isolation::Landlock | Isolation::Uid | Isolation::GuardClean => {
-            "checks run on the approved base and the files the plan may touch, without a fence"
+            "checks run on the approved base and the files the plan may touch, without a fence; \
+             the agent's network, git and home are not fenced"
         }
-        Isolation::InPlace | Isolation::None => "checks run in the workspace as the agent left it",
+        Isolation::InPlace | Isolation::None => {
+            "checks run in the workspace as the agent left it; the agent's network, git and home are not fenced"
+        }
     };
     let missing: Vec<&str> =
         probes.iter().filter(|probe| !probe.held).map(|probe| probe.detail.as_str()).collect();
@@ -166,7 +179,9 @@ fn control(verdict: &crate::verdict::Verdict) -> String {
 fn told_elsewhere(event: &Event) -> bool {
     match event {
         Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
-        Event::AttemptEnded { end, .. } => *end == AttemptEnd::Exited { exit_code: 0 },
+        Event::AttemptEnded { end, notes, .. } => {
+            *end == AttemptEnd::Exited { exit_code: 0 } && notes.is_empty()
+        }
         Event::Judged { subject: Subject::Control(_), verdict, .. } => !verdict.held(),
         Event::Judged { subject: Subject::Final(_), verdict, .. } => verdict.held() && verdict.cached,
         Event::FailureDetected { .. } => true,
@@ -196,7 +211,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::StepClaimed { evidence, .. } => {
             (Symbol::Claim, format!("the agent claims “{}”", one_line(evidence)))
         }
-        Event::AttemptEnded { end, report, .. } => (Symbol::Note, ended(end, report)),
+        Event::AttemptEnded { end, report, notes, .. } => (Symbol::Note, ended(end, report, notes)),
         Event::AttemptLost { attempt, .. } => {
             (Symbol::Bad, format!("attempt {attempt} was lost with the harness; it uses up no retry"))
         }
@@ -299,7 +314,7 @@ impl std::fmt::Display for Line {
     }
 }
 
-fn ended(end: &AttemptEnd, report: &str) -> String {
+fn ended(end: &AttemptEnd, report: &str, notes: &[String]) -> String {
     let how = match end {
         AttemptEnd::Exited { exit_code } => format!("the agent exited with {exit_code}"),
         AttemptEnd::Signalled { signal } => format!("the agent was ended by signal {signal}"),
@@ -309,7 +324,8 @@ fn ended(end: &AttemptEnd, report: &str) -> String {
             format!("the agent took too much of the machine and was ended: {reason}")
         }
     };
-    if report.is_empty() { how } else { format!("{how}: {}", one_line(report)) }
+    let said = if report.is_empty() { how } else { format!("{how}: {}", one_line(report)) };
+    if notes.is_empty() { said } else { format!("{said} ({})", one_line(&notes.join("; "))) }
 }
 
 fn answered(choice: Choice, by: &str, note: &str) -> String {

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::Step;
 use crate::verdict::Isolation;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub struct Terms {
     /// The roles of the plan and what their agents may reach.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, Reach>,
+    /// Addresses (`host:port`) that count as the model's beside the well-known ones, by role.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub api: BTreeMap<String, Vec<String>>,
 }
 
 impl Terms {
@@ -33,6 +37,25 @@ impl Terms {
         self.roles.get(role).copied().unwrap_or_default()
     }
 
+    /// What the agent of a step may reach: as its role says, where the step does not say otherwise.
+    pub fn for_step(&self, step: &Step) -> Reach {
+        let role = step.target.as_ref().map_or_else(Reach::default, |target| self.reach(&target.value));
+        Reach {
+            network: step.agent_network.as_ref().map_or(role.network, |network| network.value),
+            git: step.git.as_ref().map_or(role.git, |git| git.value),
+            home: role.home,
+        }
+    }
+
+    /// What the terms cannot hold, where that is known or possible: only a fence keeps an agent in.
+    pub fn caveat(&self) -> Option<String> {
+        match self.isolation {
+            Some(Isolation::Clean) => None,
+            Some(level) => Some(format!("network, git and home are not fenced at {level}")),
+            None => Some("network, git and home are fenced at `clean` only".to_owned()),
+        }
+    }
+
     /// A line each, for the gate and for the digest.
     pub fn lines(&self) -> Vec<String> {
         let level = self.isolation.map_or("auto".to_owned(), |level| level.to_string());
@@ -41,6 +64,9 @@ impl Terms {
             lines.push("contracts must fail before the work".to_owned());
         }
         lines.extend(self.roles.iter().map(|(role, reach)| format!("{role}: {reach}")));
+        let api = self.api.iter().filter(|(_, hosts)| !hosts.is_empty());
+        lines
+            .extend(api.map(|(role, hosts)| format!("{role}: the model's API is also {}", hosts.join(", "))));
         lines
     }
 
@@ -59,6 +85,24 @@ pub struct Reach {
     pub network: AgentNetwork,
     pub git: GitPolicy,
     pub home: Home,
+}
+
+impl Reach {
+    /// What is otherwise than by default, in a few words; empty for the usual.
+    pub fn unusual(&self) -> Vec<String> {
+        let usual = Reach::default();
+        let mut words = Vec::new();
+        if self.network != usual.network {
+            words.push(format!("network {}", self.network.word()));
+        }
+        if self.git != usual.git {
+            words.push(format!("git {}", self.git.word()));
+        }
+        if self.home != usual.home {
+            words.push(format!("home {}", self.home.word()));
+        }
+        words
+    }
 }
 
 impl fmt::Display for Reach {
@@ -88,6 +132,10 @@ impl AgentNetwork {
             AgentNetwork::Off => "off",
         }
     }
+
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.word().eq_ignore_ascii_case(word))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +159,10 @@ impl GitPolicy {
             GitPolicy::Shared => "shared",
         }
     }
+
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.word().eq_ignore_ascii_case(word))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,5 +183,35 @@ impl Home {
             Home::Private => "private",
             Home::Shared => "shared",
         }
+    }
+
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.word().eq_ignore_ascii_case(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AgentNetwork, GitPolicy, Home, Reach, Terms};
+    use crate::parse;
+
+    #[test]
+    fn a_step_has_the_last_word_on_network_and_git() {
+        let text = "---\nstatus: draft\n---\n# T\n## Steps\n### 1. A\n**target:** coder\n**agent_network:** off\n\
+                    ### 2. B\n**target:** coder\n**git:** clone\n### 3. C\n**target:** other\n";
+        let plan = parse::plan(text).plan;
+        let on = Reach { network: AgentNetwork::On, git: GitPolicy::None, home: Home::Shared };
+        let terms = Terms { roles: [("coder".to_owned(), on)].into(), ..Terms::default() };
+        let reach: Vec<String> = plan.steps.iter().map(|step| terms.for_step(step).to_string()).collect();
+        assert_eq!(
+            reach,
+            [
+                "network off, git none, home shared",
+                "network on, git clone, home shared",
+                "network model, git shared, home private"
+            ]
+        );
+        assert_eq!(terms.for_step(&plan.steps[0]).unusual(), ["network off", "git none", "home shared"]);
+        assert!(terms.for_step(&plan.steps[2]).unusual().is_empty());
     }
 }

@@ -17,15 +17,18 @@ use provost_core::plan::{Check, Contract, Shell, Step, StepNumber, Subscription}
 use provost_core::prompt::{self, Context};
 use provost_core::run::Run;
 use provost_core::schedule::Action;
+use provost_core::terms::Reach;
 use provost_core::verdict::{Excerpt, Outcome, Verdict};
 use provost_core::{law, parse};
 use provost_host::Interrupted;
 use provost_host::agent::Work;
 use provost_host::ground::{Case, Ground, Veil};
 use provost_host::process::Survivor;
+use provost_host::reach::Grant;
 use provost_host::teeth::{Before, Doubts};
 use provost_host::{files, process, roster};
 
+use crate::portal;
 use crate::site::{self, Site};
 use crate::watch_over::Watch;
 use crate::world::{Said, World};
@@ -57,6 +60,9 @@ pub struct AttemptOrder {
     timeout: Duration,
     /// The plan file as the agent may see it, where some of it is hidden.
     veiled: Option<String>,
+    reach: Reach,
+    /// Addresses that count as the model's, as they were approved.
+    api: Vec<String>,
 }
 
 pub struct CheckOrder {
@@ -117,9 +123,12 @@ impl<'a> Hands<'a> {
         let config = &self.site.config;
         let role = config.agents.get(&target).and_then(|role| role.timeout);
         let timeout = step.timeout.as_ref().map(|timeout| timeout.value).or(role);
+        let terms = &run.binding.terms;
         Order::Attempt(Box::new(AttemptOrder {
             step: number,
             attempt: run.step(number).map_or(1, |step| step.attempts),
+            reach: terms.for_step(step),
+            api: terms.api.get(&target).cloned().unwrap_or_default(),
             target,
             prompt: self.site.redactor.text(&prompt).into_owned(),
             timeout: timeout.unwrap_or(config.run.step_timeout),
@@ -200,17 +209,21 @@ impl<'a> Hands<'a> {
 
     fn attempt(&self, order: &AttemptOrder) -> Vec<Said> {
         let AttemptOrder { step, attempt, timeout, .. } = *order;
-        let (target, prompt) = (&order.target, &order.prompt);
         let tag = self.tag(step, attempt);
-        let ended = |end, duration_ms, report| {
-            Said::Harness(HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report })
+        let ended = |end, duration_ms, report, notes| {
+            Said::Harness(HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes })
         };
-        let agent = match roster::agent(&self.site.config, target, &self.site.launcher) {
+        let agent = match roster::agent(&self.site.config, &order.target, &self.site.launcher) {
             Ok(agent) => agent,
-            Err(reason) => return vec![ended(AttemptEnd::NotStarted { reason }, 0, String::new())],
+            Err(reason) => {
+                return vec![ended(AttemptEnd::NotStarted { reason }, 0, String::new(), Vec::new())];
+            }
         };
+        let portal = portal::launcher(&self.site.launcher);
+        let grant =
+            Grant { role: &order.target, reach: order.reach, api: &order.api, launcher: portal.as_slice() };
         let work = Work {
-            prompt,
+            prompt: &order.prompt,
             workspace: &self.site.place.workspace,
             step,
             attempt,
@@ -222,7 +235,7 @@ impl<'a> Hands<'a> {
             bounds: Some(self.site.config.run.bounds()),
         };
         let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
-        let Ok(done) = self.ground.attempt(&*agent, &work, veil) else {
+        let Ok(done) = self.ground.attempt(&*agent, &work, veil, &grant) else {
             return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
         };
         if !done.survivors.is_empty() {
@@ -230,14 +243,15 @@ impl<'a> Hands<'a> {
         }
         let clean = |text: &str| self.site.redactor.text(text.trim()).into_owned();
         let words = clean(&done.report);
+        let notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
         let duration_ms = done.duration.as_millis() as u64;
         // The last words of an agent that ended well are its claim; of any other, its report.
         if done.end == (AttemptEnd::Exited { exit_code: 0 }) && !words.is_empty() {
             let claim = Said::Agent(AgentCommand::Claim { step, evidence: words });
-            return vec![ended(done.end, duration_ms, String::new()), claim];
+            return vec![ended(done.end, duration_ms, String::new(), notes), claim];
         }
         let report = if words.is_empty() { clean(&done.stderr.to_string()) } else { words };
-        vec![ended(done.end, duration_ms, report)]
+        vec![ended(done.end, duration_ms, report, notes)]
     }
 
     fn check(&self, order: &CheckOrder) -> Vec<Said> {

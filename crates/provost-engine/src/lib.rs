@@ -15,6 +15,7 @@ pub mod audit;
 pub mod harness;
 pub mod commit;
 pub mod doctor;
+pub mod portal;
 pub mod scripted;
 mod error;
 

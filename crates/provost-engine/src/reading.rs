@@ -96,12 +96,14 @@ fn binding(site: &Site, plan: &Plan) -> Binding {
 pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let verify = &site.config.verify;
     let named = plan.steps.iter().filter_map(|step| step.target.as_ref()).map(|target| &target.value);
-    let roles = named.filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.reach)));
+    let roles = named.clone().filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.reach)));
     let isolation = match verify.isolation {
         Demand::Auto => None,
         Demand::Exactly(level) => Some(level),
     };
-    Terms { isolation, require_red: verify.require_red, roles: roles.collect() }
+    let api = named.filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.api.clone())));
+    let api = api.filter(|(_, hosts)| !hosts.is_empty()).collect();
+    Terms { isolation, require_red: verify.require_red, roles: roles.collect(), api }
 }
 
 /// Why an agent could read a contract that is hidden from it. Looked into only where one is.

@@ -15,8 +15,8 @@ use provost_core::plan::StepNumber;
 use provost_core::verdict::Excerpt;
 
 use crate::Interrupted;
-use crate::process::{self, Bounds, How, Keep, Spawn, Survivor};
-use crate::sandbox::{self, AgentFence, Offer};
+use crate::process::{self, Bounds, How, Keep, NotStarted, Spawn, Survivor};
+use crate::sandbox::{self, AgentFence, HomeSeen, Offer, Outlet};
 
 pub mod command;
 pub mod scripted;
@@ -60,6 +60,8 @@ pub struct Attempt {
     pub stderr: Excerpt,
     pub duration: Duration,
     pub survivors: Vec<Survivor>,
+    /// What its fence had to say, for people.
+    pub notes: Vec<String>,
 }
 
 impl Attempt {
@@ -74,6 +76,7 @@ impl Attempt {
             stderr: Excerpt::default(),
             duration: Duration::ZERO,
             survivors: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }
@@ -85,8 +88,12 @@ fn start(
     stdin: &[u8],
     work: &Work<'_>,
 ) -> Result<Attempt, Interrupted> {
-    let env: Vec<(OsString, OsString)> =
-        work.environment.iter().filter(|(name, _)| !is_ours(name)).cloned().collect();
+    let env = environment(work);
+    // Behind a portal nobody else would find out.
+    let is_behind_portal = work.fence.is_some_and(|(_, fence)| matches!(fence.network, Outlet::Portal(_)));
+    if is_behind_portal && !is_there(program, work.workspace, &env) {
+        return Ok(Attempt::not_started(&NotStarted::NotFound { program: program.into() }));
+    }
     let wrapped = match work.fence.as_ref().map(|(offer, fence)| sandbox::agent(offer, fence, program, args))
     {
         None => None,
@@ -121,6 +128,8 @@ fn start(
         Some(Ok(how)) => how,
         Some(Err(error)) => return Ok(Attempt::not_started(&error)),
     };
+    let home = wrapped.map(|wrapped| sandbox::read_status(&wrapped.status).home).unwrap_or_default();
+    let notes = Vec::from_iter(about(home).map(str::to_owned));
     let end = match how {
         How::Exited(exit_code) => AttemptEnd::Exited { exit_code },
         How::Signalled(signal) => AttemptEnd::Signalled { signal },
@@ -134,7 +143,34 @@ fn start(
         stderr: ended.stderr.excerpt(STDERR),
         duration: ended.duration,
         survivors: ended.survivors,
+        notes,
     })
+}
+
+fn about(home: HomeSeen) -> Option<&'static str> {
+    match home {
+        HomeSeen::AsAsked => None,
+        HomeSeen::Forgotten => {
+            Some("what the agent wrote to its home is gone: no layer can be kept in the state folder")
+        }
+        HomeSeen::Empty => Some(
+            "the agent's home was empty: your home cannot have a layer over it (home = \"shared\" gives it as it is)",
+        ),
+    }
+}
+
+/// The user's, less what is the harness's own.
+pub(crate) fn environment(work: &Work<'_>) -> Vec<(OsString, OsString)> {
+    work.environment.iter().filter(|(name, _)| !is_ours(name)).cloned().collect()
+}
+
+/// Whether there is such a program, as far as can be seen from outside.
+fn is_there(program: &OsString, workspace: &Path, env: &[(OsString, OsString)]) -> bool {
+    if Path::new(program).components().count() > 1 {
+        return workspace.join(program).exists();
+    }
+    let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| std::env::split_paths(path));
+    path.into_iter().flatten().any(|folder| folder.join(program).exists())
 }
 
 /// What configures the harness is not the agent's business.

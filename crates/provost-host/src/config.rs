@@ -18,11 +18,13 @@ use std::time::Duration;
 
 use provost_core::chain::Hash;
 use provost_core::policy::{self, Policy};
-use provost_core::terms::Reach;
+use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
 use provost_core::verdict::Isolation;
 
 pub use provision::{KNOWN, Provision, Supply};
 pub use reading::Wrong;
+
+use crate::proxy::Address;
 use reading::{Section, Text};
 
 use crate::process::Bounds;
@@ -57,6 +59,8 @@ pub struct Role {
     pub timeout: Option<Duration>,
     /// What its agents may reach beside the workspace.
     pub reach: Reach,
+    /// Addresses (`host:port`) that count as the model's, beside the well-known ones.
+    pub api: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,7 +244,8 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
     })
 }
 
-const ROLE_KEYS: &[&str] = &["driver", "command", "script", "model", "timeout"];
+const ROLE_KEYS: &[&str] =
+    &["driver", "command", "script", "model", "timeout", "network", "git", "home", "api"];
 
 fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
     section.only(ROLE_KEYS)?;
@@ -261,7 +266,42 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
             return Err(section.wrong(key, format!("driver `{word}` has no `{key}`")));
         }
     }
-    Ok(Role { driver, timeout: section.duration("timeout", WEEK)?, reach: Reach::default() })
+    let timeout = section.duration("timeout", WEEK)?;
+    Ok(Role { driver, timeout, reach: reach(section)?, api: api(section)? })
+}
+
+fn reach(section: &Section<'_, '_>) -> Result<Reach, Wrong> {
+    Ok(Reach {
+        network: word(section, "network", &AgentNetwork::ALL, AgentNetwork::word)?,
+        git: word(section, "git", &GitPolicy::ALL, GitPolicy::word)?,
+        home: word(section, "home", &Home::ALL, Home::word)?,
+    })
+}
+
+/// One of a few words, or the default.
+fn word<T: Copy + Default>(
+    section: &Section<'_, '_>,
+    key: &str,
+    all: &[T],
+    spelled: fn(T) -> &'static str,
+) -> Result<T, Wrong> {
+    let Some(given) = section.string(key)? else { return Ok(T::default()) };
+    all.iter().copied().find(|each| spelled(*each) == given).ok_or_else(|| {
+        let known: Vec<&str> = all.iter().map(|each| spelled(*each)).collect();
+        section.wrong_value(key, &format!("`{key}` cannot be `{given}`"), &known)
+    })
+}
+
+fn api(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
+    let hosts = section.strings("api")?.unwrap_or_default();
+    match hosts.iter().find(|host| Address::parse(host).is_none()) {
+        Some(host) => {
+            let message =
+                format!("`{host}` is no address such as \"llm.example.org:443\" or \"127.0.0.1:8080\"");
+            Err(section.wrong("api", message))
+        }
+        None => Ok(hosts),
+    }
 }
 
 fn command(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {

@@ -69,7 +69,7 @@ pub fn top(from: &Path) -> Option<PathBuf> {
 }
 
 /// `.git` is a folder, or a file that names one: a worktree or a submodule.
-fn git_folder(workspace: &Path) -> Option<PathBuf> {
+pub(crate) fn git_folder(workspace: &Path) -> Option<PathBuf> {
     let path = workspace.join(".git");
     if path.is_dir() {
         return Some(path);
@@ -79,7 +79,7 @@ fn git_folder(workspace: &Path) -> Option<PathBuf> {
 }
 
 /// Where a worktree shares its refs with the others.
-fn shared_folder(own: &Path) -> PathBuf {
+pub(crate) fn shared_folder(own: &Path) -> PathBuf {
     match line(&own.join("commondir")) {
         Some(relative) => own.join(relative.trim()),
         None => own.to_owned(),

@@ -10,19 +10,23 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use provost_core::chain::Hash;
 use provost_core::event::NamedFile;
 use provost_core::plan::Shell;
+use provost_core::terms::GitPolicy;
 use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
+use tempfile::TempDir;
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Work};
+use crate::agent::{self, Agent, Attempt, Work};
 use crate::config::{self, Demand};
 use crate::judge::{self, Court};
 use crate::process::Bounds;
 use crate::provision::{self, Means, Missing, View};
+use crate::reach::{self, Grant, Place, Ready, Repository};
 use crate::sandbox::{
     self, AgentFence, Attestation, CheckFence, CheckTree, HomePolicy, Network, Offer, USUAL_SIZE, Vantage,
 };
@@ -64,6 +68,10 @@ pub struct Ground {
     /// What fences are made with; none is needed below `clean`.
     offer: Option<Offer>,
     trees: Option<Approved>,
+    /// As it was before any agent ran.
+    repository: Repository,
+    /// The repository of agents that have one of their own; it goes with the run.
+    clone: Mutex<Option<TempDir>>,
 }
 
 /// The harness's trees, and the one that was approved.
@@ -72,6 +80,7 @@ struct Approved {
     base: Base,
     touches: Touches,
     caches: Vec<String>,
+    commit: Option<String>,
     outfit: Outfit,
 }
 
@@ -190,6 +199,8 @@ impl Ground {
             tools: judge::toolchains(estate.workspace),
             offer,
             trees,
+            repository: Repository::of(estate.workspace),
+            clone: Mutex::default(),
         };
         if let Some(approved) = &ground.trees {
             ground.provide(approved, approval.wanted.stop)?;
@@ -241,31 +252,100 @@ impl Ground {
         agent: &dyn Agent,
         work: &Work<'_>,
         veil: Option<Veil<'_>>,
+        grant: &Grant<'_>,
     ) -> Result<Attempt, Interrupted> {
         let Some(offer) = self.offer.as_ref().filter(|_| self.level == Isolation::Clean) else {
             return agent.attempt(work);
         };
+        let ready = match self.ready(offer, work, grant) {
+            Ok(ready) => ready,
+            Err(error) => return Ok(Attempt::not_started(&error)),
+        };
+        let attempt = self.fenced_attempt(agent, work, offer, &ready, veil);
+        let notes = ready.close();
+        attempt.map(|mut attempt| {
+            attempt.notes.extend(notes);
+            attempt
+        })
+    }
+
+    fn ready<'g>(
+        &self,
+        offer: &Offer,
+        work: &Work<'_>,
+        grant: &Grant<'g>,
+    ) -> Result<Ready<'g>, reach::Error> {
+        let clone = match grant.reach.git {
+            GitPolicy::Clone => self.clone().map_err(|source| reach::Error::Clone { source })?,
+            GitPolicy::None | GitPolicy::Shared => None,
+        };
+        let place = Place {
+            workspace: &self.workspace,
+            state: &self.state,
+            scratch: &self.scratch,
+            repository: &self.repository,
+            clone: clone.as_deref(),
+        };
+        Ready::make(offer, grant, &place, &agent::environment(work))
+    }
+
+    /// The repository of this run's agents, made when the first one asks.
+    fn clone(&self) -> Result<Option<PathBuf>, tree::Error> {
+        let Some(approved) = &self.trees else { return Ok(None) };
+        let Some(commit) = &approved.commit else { return Ok(None) };
+        let mut clone = self.clone.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = clone.as_ref() {
+            return Ok(Some(made.path().to_owned()));
+        }
+        let folder = tempfile::Builder::new().prefix("clone-").tempdir_in(&self.scratch);
+        let folder = folder.map_err(|source| tree::Error::Io {
+            attempt: "make a folder in",
+            path: self.scratch.clone(),
+            source,
+        })?;
+        approved.trees.clone_of(commit, folder.path())?;
+        Ok(Some(clone.insert(folder).path().to_owned()))
+    }
+
+    fn fenced_attempt(
+        &self,
+        agent: &dyn Agent,
+        work: &Work<'_>,
+        offer: &Offer,
+        ready: &Ready<'_>,
+        veil: Option<Veil<'_>>,
+    ) -> Result<Attempt, Interrupted> {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         let home = home.unwrap_or_else(|| self.scratch.clone());
         // What checks are run with is not the agent's to write, wherever it lives.
         let tools =
             self.tools.iter().filter(|tool| tool.starts_with(&home) || tool.starts_with(&self.workspace));
-        let read_only: Vec<&Path> =
-            self.read_only.iter().chain(tools).map(PathBuf::as_path).filter(|path| path.exists()).collect();
+        let sight = &ready.sight;
+        let read_only = self.read_only.iter().chain(tools).chain(&sight.read_only).map(PathBuf::as_path);
+        let read_only: Vec<&Path> = read_only.filter(|path| path.exists()).collect();
+        let hidden: Vec<&Path> =
+            [self.state.as_path()].into_iter().chain(sight.hidden.iter().map(PathBuf::as_path)).collect();
+        let instead: Vec<_> =
+            sight.instead.iter().map(|(place, source)| (place.as_path(), source.as_path())).collect();
         // Outside of every fence, and gone with this attempt.
         let veil = match veil.map(|veil| veil.written(&self.scratch).map(|shown| (veil.path, shown))) {
             None => None,
             Some(Ok(veil)) => Some(veil),
             Some(Err(error)) => return Ok(Attempt::not_started(&error)),
         };
-        let instead: Vec<(&Path, &Path)> = veil.iter().map(|(path, shown)| (*path, shown.path())).collect();
+        let veiled: Vec<(&Path, &Path)> = veil.iter().map(|(path, shown)| (*path, shown.path())).collect();
         let fence = AgentFence {
             workspace: &self.workspace,
+            writable: &sight.writable.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
             read_only: &read_only,
+            veiled: &veiled,
+            hidden: &hidden,
             instead: &instead,
-            hidden: &[&self.state],
-            network: Network::On,
-            home: HomePolicy::Users(&home),
+            network: ready.outlet(),
+            home: match &ready.layer {
+                Some(layer) => HomePolicy::Layered { home: &home, kept: &layer.folder },
+                None => HomePolicy::Users(&home),
+            },
             scratch: &self.scratch,
         };
         agent.attempt(&Work { fence: Some((offer, fence)), ..*work })
@@ -429,8 +509,12 @@ fn sweep(scratch: &Path) {
         let is_old = entry.metadata().and_then(|found| found.modified()).is_ok_and(|modified| {
             modified.elapsed().is_ok_and(|age| age > Duration::from_secs(24 * 60 * 60))
         });
-        if is_old && entry.file_name().to_string_lossy().starts_with("fence-") {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_ours = |prefixes: &[&str]| is_old && prefixes.iter().any(|prefix| name.starts_with(prefix));
+        if is_ours(&["fence-", "gitdir-"]) {
             let _ = std::fs::remove_file(entry.path());
+        } else if is_ours(&["clone-", "proxy-"]) {
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -448,7 +532,8 @@ impl Approved {
         let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
         let touches = Touches::new(approval.touches)?;
         let outfit = Outfit::new(estate, &approval.wanted, &base);
-        Ok(Self { trees, base, touches, caches: approval.caches.to_vec(), outfit })
+        let commit = approval.commit.map(str::to_owned);
+        Ok(Self { trees, base, touches, caches: approval.caches.to_vec(), commit, outfit })
     }
 
     /// The base of this check, and what the agent has put on it.

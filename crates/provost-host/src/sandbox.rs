@@ -33,7 +33,7 @@ mod status;
 pub use attest::{Attestation, Probe, Vantage, self_test};
 pub use kept::{CACHES, Kept, UPPER, What, Writes};
 pub use offer::{Bubblewrap, Line, Missing, Offer, OverlayTools, State, survey};
-pub use status::{Status, read_status, signal_behind};
+pub use status::{HomeSeen, Status, read_status, signal_behind};
 
 /// Where `HOME` is inside a check: private, empty, and the same for each, so that caches keep their names.
 pub const HOME: &str = "/home/check";
@@ -95,22 +95,56 @@ pub enum HomePolicy<'a> {
     Users(&'a Path),
     /// Empty, at the same place, gone afterwards.
     Private(&'a Path),
+    /// The user's own to be read, at the same place; what is written goes into a layer over it. Where this
+    /// machine has no overlays it cannot be written at all.
+    Layered {
+        home: &'a Path,
+        /// A folder that keeps the layer, with `upper` and `work` in it. Nobody else may use it meanwhile.
+        kept: &'a Path,
+    },
 }
+
+/// What of the network an agent reaches.
+#[derive(Clone, Copy, Debug)]
+pub enum Outlet<'a> {
+    /// The machine's own: its loopback and its abstract sockets too.
+    On,
+    Off,
+    /// A network of its own, and a portal to whoever listens outside.
+    Portal(Portal<'a>),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Portal<'a> {
+    /// Starts the portal: a program, and its first arguments. What follows is said in [`agent`].
+    pub launcher: &'a [OsString],
+    /// Outside: where the socket lies, and nothing else.
+    pub folder: &'a Path,
+    /// Addresses of the machine's loopback that the portal stands for.
+    pub direct: &'a [String],
+}
+
+/// Where the portal finds its socket.
+const PORTAL: &str = "/run/provost";
 
 /// How an agent is fenced: the machine read-only, its workspace writable, `/tmp` and `/run` its own.
 ///
 /// A file in `read_only` becomes a mount point: it cannot be written, renamed, replaced or removed from
 /// inside, and neither can the folders that lead to it. Not covered: what does not exist yet when the
 /// fence goes up (refused, so that nobody relies on it), a symlink that leads to a covered file (the
-/// file is covered, the link can be replaced), a second hard link to it, and the rest of the user's home.
+/// file is covered, the link can be replaced), and a second hard link to it.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentFence<'a> {
     pub workspace: &'a Path,
+    /// To be written too, beside workspace and home.
+    pub writable: &'a [&'a Path],
     pub read_only: &'a [&'a Path],
     /// Files that show something else inside: the path, and the file that is seen there, read-only.
-    pub instead: &'a [(&'a Path, &'a Path)],
+    pub veiled: &'a [(&'a Path, &'a Path)],
     pub hidden: &'a [&'a Path],
-    pub network: Network,
+    /// Places, and what is seen there instead, to read and write.
+    pub instead: &'a [(&'a Path, &'a Path)],
+    pub network: Outlet<'a>,
     pub home: HomePolicy<'a>,
     /// As in [`CheckFence::scratch`].
     pub scratch: &'a Path,
@@ -184,7 +218,8 @@ pub fn check(
     check::wrap(offer, fence, program, args)
 }
 
-/// Puts an agent behind its fence.
+/// Puts an agent behind its fence. With a portal the program that is started is
+/// `<launcher…> <socket> [--direct <host:port>]… -- <program> <args…>`.
 pub fn agent(
     offer: &Offer,
     fence: &AgentFence<'_>,
@@ -237,4 +272,14 @@ impl Arguments {
 fn status_in(scratch: &Path) -> Result<TempPath, Unavailable> {
     let made = tempfile::Builder::new().prefix("fence-").tempfile_in(scratch);
     Ok(made.map_err(|source| Unavailable::scratch(scratch, source))?.into_temp_path())
+}
+
+/// Where the script mounts its room, each in a namespace of its own: one place does for all.
+fn make_room(room: &Path) -> Result<(), Unavailable> {
+    match std::fs::create_dir(room) {
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Unavailable::scratch(room, source))
+        }
+        _ => Ok(()),
+    }
 }

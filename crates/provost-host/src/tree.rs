@@ -39,6 +39,7 @@ mod advance;
 mod assemble;
 mod beneath;
 mod checkout;
+mod clone;
 mod commit;
 mod index;
 mod keep;

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::outcome::Answer;
 use crate::place::Global;
 
+mod agent_portal;
 mod amend;
 mod answer;
 mod approve;
@@ -67,13 +68,15 @@ enum Command {
     Commit(commit::Args),
     Doctor(doctor::Args),
     #[command(hide = true)]
+    AgentPortal(agent_portal::Args),
+    #[command(hide = true)]
     ScriptedAgent(scripted_agent::Args),
 }
 
 impl Cli {
     /// Agents are looked at by the harness, so that nothing of them is overlooked.
     pub fn is_an_agent(&self) -> bool {
-        matches!(self.command, Command::ScriptedAgent(_))
+        matches!(self.command, Command::ScriptedAgent(_) | Command::AgentPortal(_))
     }
 
     /// What runs under this command is not all a person's own.
@@ -102,6 +105,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Audit(args) => audit::obey(global, args),
         Command::Recheck(args) => recheck::obey(global, args),
         Command::Doctor(args) => doctor::obey(global, args),
+        Command::AgentPortal(args) => agent_portal::obey(args),
         Command::ScriptedAgent(args) => scripted_agent::obey(args),
     }
 }

@@ -83,6 +83,7 @@ fn read(run: &Run, word: &str) -> Said {
         end,
         duration_ms: 1,
         report: String::new(),
+        notes: Vec::new(),
     };
     match verb {
         "claim" => Said::Agent(AgentCommand::Claim {

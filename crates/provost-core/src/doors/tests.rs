@@ -47,7 +47,14 @@ fn started() -> Event {
 
 fn ended() -> Event {
     let end = AttemptEnd::Exited { exit_code: 0 };
-    Event::AttemptEnded { step: ONE, attempt: 1, end, duration_ms: 1, report: String::new() }
+    Event::AttemptEnded {
+        step: ONE,
+        attempt: 1,
+        end,
+        duration_ms: 1,
+        report: String::new(),
+        notes: Vec::new(),
+    }
 }
 
 fn passed(result: &str) -> Event {

@@ -13,6 +13,7 @@ use super::values::{self, Misread};
 use super::{Sink, characters, visible_text};
 use crate::diagnostic::say;
 use crate::plan::{Check, Contract, Needs, Shell, Span, Spanned, Step, StepNumber, Subscription, Writes};
+use crate::terms::{AgentNetwork, GitPolicy};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
@@ -26,6 +27,8 @@ pub enum Field {
     ContractTimeout,
     Protect,
     Network,
+    AgentNetwork,
+    Git,
     Hidden,
     Writes,
     VerifyRuns,
@@ -35,7 +38,7 @@ pub enum Field {
 }
 
 impl Field {
-    pub const ALL: [Field; 16] = [
+    pub const ALL: [Field; 18] = [
         Field::Target,
         Field::Needs,
         Field::Subscriptions,
@@ -46,6 +49,8 @@ impl Field {
         Field::ContractTimeout,
         Field::Protect,
         Field::Network,
+        Field::AgentNetwork,
+        Field::Git,
         Field::Hidden,
         Field::Writes,
         Field::VerifyRuns,
@@ -66,6 +71,8 @@ impl Field {
             Field::ContractTimeout => "contract_timeout",
             Field::Protect => "protect",
             Field::Network => "network",
+            Field::AgentNetwork => "agent_network",
+            Field::Git => "git",
             Field::Hidden => "hidden",
             Field::Writes => "writes",
             Field::VerifyRuns => "verify_runs",
@@ -153,6 +160,8 @@ impl Draft {
             contract_timeout: None,
             protect: Vec::new(),
             network: None,
+            agent_network: None,
+            git: None,
             hidden: None,
             writes: None,
             verify_runs: None,
@@ -220,6 +229,8 @@ impl Draft {
             | Field::Timeout
             | Field::ContractTimeout
             | Field::Network
+            | Field::AgentNetwork
+            | Field::Git
             | Field::Hidden
             | Field::Writes
             | Field::VerifyRuns
@@ -289,6 +300,11 @@ impl Draft {
                 .map(|value| self.step.contract_timeout = Some(Spanned::new(value, span))),
             Field::Network => {
                 values::switch(value).map(|value| self.step.network = Some(Spanned::new(value, span)))
+            }
+            Field::AgentNetwork => AgentNetwork::named(value)
+                .map(|value| self.step.agent_network = Some(Spanned::new(value, span))),
+            Field::Git => {
+                GitPolicy::named(value).map(|value| self.step.git = Some(Spanned::new(value, span)))
             }
             Field::Hidden => {
                 values::switch(value).map(|value| self.step.hidden = Some(Spanned::new(value, span)))
@@ -584,6 +600,8 @@ fn form(field: Field) -> &'static str {
         Field::Network => "Write `on` or `off`.",
         Field::Hidden | Field::Lasting => "Write `yes` or `no`.",
         Field::Writes => "Write `tests`, or leave it out.",
+        Field::AgentNetwork => "Write `model`, `on` or `off`.",
+        Field::Git => "Write `clone`, `none` or `shared`.",
         Field::VerifyRuns => "Write how often the check is run, from 1 to 100.",
         Field::OnFail => "Write `retry(2), then escalate`; the words are retry(N), escalate, abort and skip.",
         Field::Subscriptions | Field::Task | Field::Precondition | Field::Contract | Field::Protect => {

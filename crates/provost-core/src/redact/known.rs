@@ -8,6 +8,8 @@ use super::Found;
 
 /// A shorter value would take ordinary words with it.
 const VALUE_MIN: usize = 8;
+/// From here on a value is also looked for in forms that only somebody who hides it would print.
+const DISGUISED_MIN: usize = 12;
 /// A line of a secret of many lines, such as a key file.
 const LINE_MIN: usize = 16;
 /// How long a name in a mark may be.
@@ -81,6 +83,11 @@ fn forms(value: &str) -> BTreeSet<String> {
             forms.insert(base64_inside(value.as_bytes(), shift, alphabet));
         }
     }
+    if value.chars().count() >= DISGUISED_MIN {
+        forms.insert(value.chars().rev().collect());
+        forms.insert(hex(value).to_ascii_uppercase());
+        forms.extend([false, true].map(|lowercase| percent_encoded(value, lowercase)));
+    }
     if value.contains('\n') {
         forms.extend(value.lines().map(str::trim).filter(|line| line.len() >= LINE_MIN).map(str::to_owned));
     }
@@ -105,6 +112,14 @@ fn url_encoded(value: &str, lowercase: bool) -> String {
         }
     }
     out
+}
+
+/// Every byte of it, also those that need none.
+fn percent_encoded(value: &str, lowercase: bool) -> String {
+    let hex = hex(value);
+    let hex = if lowercase { hex } else { hex.to_ascii_uppercase() };
+    let pairs = hex.as_bytes().chunks(2).map(|pair| format!("%{}", String::from_utf8_lossy(pair)));
+    pairs.collect()
 }
 
 fn hex(value: &str) -> String {
@@ -143,6 +158,22 @@ mod tests {
         assert_eq!(base64_inside(b"hunter2!", 1, STANDARD), "h1bnRlcjIh");
         // "xy" before it: eHlodW50ZXIyIQ==
         assert_eq!(base64_inside(b"hunter2!", 2, STANDARD), "odW50ZXIyI");
+    }
+
+    #[test]
+    fn a_value_in_disguise_is_known() {
+        let forms = forms("rt-5f0c2d1e9b7a48d3");
+        for disguise in [
+            "3d84a7b9e1d2c0f5-tr",
+            "72742D35663063326431653962376134386433",
+            "72742d35663063326431653962376134386433",
+            "cnQtNWYwYzJkMWU5YjdhNDhkM",
+            "%72%74%2D%35%66%30%63%32%64%31%65%39%62%37%61%34%38%64%33",
+            "%72%74%2d%35%66%30%63%32%64%31%65%39%62%37%61%34%38%64%33",
+        ] {
+            assert!(forms.contains(disguise), "{disguise}");
+        }
+        assert!(!super::forms("hunter2!").contains("!2retnuh"), "too short to be sure");
     }
 
     #[test]

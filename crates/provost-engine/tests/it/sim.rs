@@ -172,8 +172,8 @@ impl SimWorld {
         if dies && self.deadly {
             die();
         }
-        let ended =
-            HarnessCommand::AttemptEnded { step, attempt, end, duration_ms: 9, report: String::new() };
+        let (report, notes) = (String::new(), Vec::new());
+        let ended = HarnessCommand::AttemptEnded { step, attempt, end, duration_ms: 9, report, notes };
         let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {
             // Words for somebody else's step, an end of the whole plan: all refused or ignored.

@@ -366,3 +366,29 @@ fn a_mistake_in_provisioning_is_shown() {
         "#]],
     );
 }
+
+#[test]
+fn a_role_says_what_its_agents_may_reach() {
+    let role = |lines: &str| parsed(&format!("[agents.a]\ndriver = \"human\"\n{lines}")).agents["a"].clone();
+    assert_eq!(role("").reach, Reach::default());
+    let role =
+        role("network = \"off\"\ngit = \"clone\"\nhome = \"shared\"\napi = [\"[::1]:80\", \"llm.lan:1\"]\n");
+    assert_eq!(role.reach.to_string(), "network off, git clone, home shared");
+    assert_eq!(role.api, ["[::1]:80", "llm.lan:1"]);
+    refused(
+        "[agents.a]\ndriver = \"human\"\ngit = \"cloned\"\n",
+        expect![[r#"
+            provost.toml:3:7: `git` cannot be `cloned`; did you mean `clone`?
+              git = "cloned"
+                    ^^^^^^^^
+        "#]],
+    );
+    refused(
+        "[agents.a]\ndriver = \"human\"\napi = [\"https://llm.lan/\"]\n",
+        expect![[r#"
+            provost.toml:3:7: `https://llm.lan/` is no address such as "llm.example.org:443" or "127.0.0.1:8080"
+              api = ["https://llm.lan/"]
+                    ^^^^^^^^^^^^^^^^^^^^
+        "#]],
+    );
+}

@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::verdict::Isolation;
@@ -19,7 +20,8 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use super::{
-    AgentFence, CheckFence, CheckTree, HOME, HomePolicy, Network, Offer, TMP, Unavailable, Wrapped, offer,
+    AgentFence, CheckFence, CheckTree, HOME, HomePolicy, Network, Offer, Outlet, TMP, Unavailable, Wrapped,
+    offer,
 };
 use crate::process::{Ended, How};
 
@@ -133,6 +135,9 @@ impl<'a> Site<'a> {
         };
         let ended = offer::run(Path::new(&wrapped.program), &wrapped.args, "self-test")
             .map_err(|error| Unavailable::NotEntered { said: error.to_string() })?;
+        // Else nobody but root could remove it: what an overlay leaves there is closed to all.
+        let closed = kept_of(self.folder.path()).join("work").join("work");
+        let _ = fs::set_permissions(closed, fs::Permissions::from_mode(0o700));
         let how = wrapped.how(&ended)?;
         // Before anything else: what is still alive now has outlived its fence.
         let has_daemon = is_alive(&self.mark);
@@ -168,19 +173,30 @@ impl<'a> Site<'a> {
     }
 
     fn behind_agent(&self, offer: &Offer, args: &[OsString]) -> Result<Wrapped, Unavailable> {
-        let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
-        let home = home.as_deref().map_or(HomePolicy::Private(Path::new(TMP)), HomePolicy::Users);
+        let kept = kept_of(self.folder.path());
+        for name in ["upper", "work"] {
+            fs::create_dir_all(kept.join(name)).map_err(|source| Unavailable::scratch(&kept, source))?;
+        }
+        let home = home();
+        let layered = |home| HomePolicy::Layered { home, kept: &kept };
         let hidden = self.hidden();
         let fence = AgentFence {
             workspace: self.vantage.workspace,
-            instead: &[],
+            writable: &[],
+            veiled: &[],
             read_only: &[],
             hidden: &hidden,
-            network: Network::Off,
-            home,
+            instead: &[],
+            network: Outlet::Off,
+            home: home.as_deref().map_or(HomePolicy::Private(Path::new(TMP)), layered),
             scratch: self.folder.path(),
         };
         super::agent(offer, &fence, "bash".as_ref(), args)
+    }
+
+    /// The user's home, where it is not the workspace's to write anyhow.
+    fn home(&self) -> Option<PathBuf> {
+        home().filter(|home| !home.starts_with(self.vantage.workspace))
     }
 
     fn hidden(&self) -> Vec<&Path> {
@@ -197,8 +213,9 @@ impl<'a> Site<'a> {
         args.extend([self.vantage.socket.map(OsString::from).unwrap_or_default()]);
         args.extend([self.vantage.harness_pid.to_string().into(), self.port.to_string().into()]);
         args.extend([self.mark.clone().into(), unshare, fence.name().into()]);
-        if fence == Fence::Check {
-            args.extend(in_homes(self.vantage.workspace).into_iter().map(OsString::from));
+        match fence {
+            Fence::Check => args.extend(in_homes(self.vantage.workspace).into_iter().map(OsString::from)),
+            Fence::Agent => args.extend(self.home().map(OsString::from)),
         }
         args
     }
@@ -222,6 +239,15 @@ impl<'a> Site<'a> {
             fs::symlink_metadata(self.vantage.state.join(format!("{}.written", self.mark))).is_ok();
         if was_written {
             probes.push(fence.probe("state-write", false, "a file arrived in the state folder"));
+        }
+        if let Some(home) = self.home().filter(|_| fence == Fence::Agent) {
+            let has_arrived = fs::symlink_metadata(home.join(&self.mark)).is_ok();
+            let (held, detail) = match (said.get("home-write").copied(), has_arrived) {
+                (Some(detail), false) => (true, detail),
+                (Some(_), true) => (false, "a file arrived in your home"),
+                (None, _) => (false, "nothing was reported"),
+            };
+            probes.push(fence.probe("home-write", held, detail));
         }
         probes.push(self.signal(fence, &said));
         probes.push(self.processes(fence, &said));
@@ -276,6 +302,15 @@ impl<'a> Site<'a> {
         let held = nobody_came && detail == "denied" && is_another("net", said);
         fence.probe("network", held, if nobody_came { detail } else { "a connection arrived at the harness" })
     }
+}
+
+/// Where the probes' layer over the home is.
+fn kept_of(folder: &Path) -> PathBuf {
+    folder.join("kept")
+}
+
+fn home() -> Option<PathBuf> {
+    env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir())
 }
 
 /// Inside was a namespace that the harness is not in.

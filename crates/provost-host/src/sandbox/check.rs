@@ -8,7 +8,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::process::{getegid, geteuid};
@@ -40,7 +39,7 @@ pub fn wrap(
     let leader = match fence.tree {
         CheckTree::Overlay { lower, over, layer, deleted } => {
             let (unshare, tools) = (offer.unshare()?, offer.overlay()?);
-            make_room(&room)?;
+            super::make_room(&room)?;
             let mut gone = Vec::new();
             let beneath: Vec<&Path> = over.into_iter().chain([lower]).collect();
             deleted.iter().for_each(|path| find_gone(path, &beneath, layer, &mut gone));
@@ -168,14 +167,6 @@ fn add_layered(outer: &mut Arguments, fence: &CheckFence<'_>, room: &Path) -> Re
     outer.flags(&[&(layered.0.len() / 3).to_string()]);
     outer.0.append(&mut layered.0);
     Ok(())
-}
-
-/// Where the script mounts its room, each in a namespace of its own: one place does for all.
-fn make_room(room: &Path) -> Result<(), Unavailable> {
-    match fs::create_dir(room) {
-        Err(source) if source.kind() != ErrorKind::AlreadyExists => Err(Unavailable::scratch(room, source)),
-        _ => Ok(()),
-    }
 }
 
 /// What is to be removed from base and layer as one, so that what was deleted and made again is there.

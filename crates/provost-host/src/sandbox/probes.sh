@@ -1,6 +1,6 @@
 # Tries from inside what no fence may allow, and says for each what came of it: `denied`, or what could be
 # done. Parameters: state folder, a file in it, API socket, the harness's process and port, a name that is
-# found nowhere else, unshare, `check` or `agent`, then paths that must not be there.
+# found nowhere else, unshare, `check` or `agent`, then paths that must not be there, or the agent's home.
 state=$1 secret=$2 socket=$3 harness=$4 port=$5 mark=$6 unshare=$7 fence=$8
 shift 8
 say() { printf '%s\t%s\n' "$1" "$2"; }
@@ -29,11 +29,10 @@ read -r self _ < /proc/self/stat
 if [ "$self" = "$$" ]; then say processes denied; else say processes "process $$ sees itself as $self"; fi
 try network "a connection was made" connect
 
-seen=denied
-for path; do [ ! -e "$path" ] || seen="$path could be seen"; done
-say home-read "$seen"
-
 if [ "$fence" = check ]; then
+    seen=denied
+    for path; do [ ! -e "$path" ] || seen="$path could be seen"; done
+    say home-read "$seen"
     try user-namespace "a user namespace could be made" "$unshare" --user true
     # The same tool must work where it is allowed to, or its failure says nothing.
     "$unshare" --version > /dev/null || say user-namespace "unshare cannot be run"
@@ -52,6 +51,7 @@ else
         if write "$folder/$mark" 2>/dev/null; then written="$folder could be written"; fi
     done
     say outside-write "$written"
+    for home; do try home-write "into a layer of its own" write "$home/$mark"; done
     if [ -w . ] && write "/tmp/$mark"; then say works yes; fi
 fi
 

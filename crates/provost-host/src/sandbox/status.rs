@@ -28,6 +28,19 @@ pub struct Status {
     /// The fence's first process, and the namespace it is the first of.
     child: Option<i32>,
     namespace: Option<u64>,
+    pub home: HomeSeen,
+}
+
+/// What an agent had for a home, where it is the user's with a layer over it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HomeSeen {
+    #[default]
+    AsAsked,
+    /// The layer could not be kept: what was written is gone.
+    Forgotten,
+    /// There could be no layer over the user's home, so there was nothing in it.
+    Empty,
 }
 
 #[derive(Deserialize)]
@@ -38,6 +51,8 @@ struct Report {
     namespace: Option<u64>,
     #[serde(rename = "exit-code")]
     exit_code: Option<i32>,
+    #[serde(default)]
+    home: HomeSeen,
 }
 
 /// What the fence reported so far. A report that is not there or cannot be read says nothing.
@@ -48,6 +63,9 @@ pub fn read_status(path: &Path) -> Status {
         status.child = status.child.or(report.child);
         status.namespace = status.namespace.or(report.namespace);
         status.exit_code = status.exit_code.or(report.exit_code);
+        if report.home != HomeSeen::AsAsked {
+            status.home = report.home;
+        }
     }
     status.started = status.child.is_some();
     status

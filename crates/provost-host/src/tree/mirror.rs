@@ -119,6 +119,38 @@ impl<'a> Mirror<'a> {
         self.commit.len()
     }
 
+    /// Where the history of the workspace's repository was cut off, if it was.
+    pub fn shallow(&self) -> Option<String> {
+        let path = objects(self.workspace)?.parent()?.join("shallow");
+        let text = path.is_file().then(|| fs::read_to_string(path).ok())??;
+        let is_id =
+            |line: &&str| line.len() == self.commit.len() && line.bytes().all(|b| b.is_ascii_hexdigit());
+        Some(text.lines().filter(is_id).map(|line| format!("{line}\n")).collect())
+    }
+
+    /// Packs the commit and all that leads to it into another repository, which is there already, and
+    /// makes its index.
+    pub fn lend_all(&self, folder: &Path) -> Result<(), Error> {
+        let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
+        let mut lent = vec![(OBJECTS.into(), quoted(&objects))];
+        if folder.join("shallow").exists() {
+            lent.push(("GIT_SHALLOW_FILE".into(), folder.join("shallow").into()));
+        }
+        let list = ["rev-list", "--objects", "--no-object-names", self.commit, "--"];
+        let wanted = self.git(&list, b"", &lent)?;
+        let packs = folder.join("objects/pack");
+        let name =
+            self.git_path(&["pack-objects", "--quiet", "--window=0"], &packs.join("pack"), &wanted, &lent)?;
+        let pack = packs.join(format!("pack-{}.pack", lossy(name.trim_ascii())));
+        for other in ["idx", "rev"] {
+            let _ = fs::remove_file(pack.with_extension(other));
+        }
+        // Named anew by what is in them, as in the mirror.
+        let there = [("GIT_DIR".into(), folder.into())];
+        self.git_path(&["index-pack"], &pack, b"", &there)?;
+        self.git(&["read-tree", self.commit], b"", &there).map(|_| ())
+    }
+
     fn is_here(&self) -> bool {
         self.marker().exists()
     }

@@ -5,6 +5,8 @@ mod bounds;
 mod children;
 mod escapes;
 mod provision;
+mod proxy;
+mod reach;
 mod sandbox;
 mod teeth;
 mod tree;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use provost_core::verdict::Isolation;
 use provost_host::process::{self, Ended, How, Keep, Spawn};
 use provost_host::sandbox::{
-    self, AgentFence, CheckFence, CheckTree, HomePolicy, Kept, Missing, Network, Offer, Unavailable, Vantage,
-    What, Wrapped, Writes,
+    self, AgentFence, CheckFence, CheckTree, HomePolicy, Kept, Missing, Network, Offer, Outlet, Unavailable,
+    Vantage, What, Wrapped, Writes,
 };
 use tempfile::TempDir;
 
@@ -26,7 +26,7 @@ fn surveyed() -> &'static Offer {
 }
 
 /// What this machine offers; nothing, said aloud, where it does not suffice.
-fn offer() -> Option<&'static Offer> {
+pub fn offer() -> Option<&'static Offer> {
     let offer = surveyed();
     if let Some(missing) = offer.bubblewrap.as_ref().err().or(offer.overlay.as_ref().err()) {
         eprintln!("skipped: {} ({})", missing.why, missing.hint);
@@ -36,19 +36,19 @@ fn offer() -> Option<&'static Offer> {
 }
 
 /// A base, what an agent changed, and a workspace, each with a file `where` that names it.
-struct Site {
-    root: TempDir,
+pub struct Site {
+    pub root: TempDir,
     base: PathBuf,
     layer: PathBuf,
-    workspace: PathBuf,
-    scratch: PathBuf,
-    state: PathBuf,
+    pub workspace: PathBuf,
+    pub scratch: PathBuf,
+    pub state: PathBuf,
     cache: PathBuf,
-    home: PathBuf,
+    pub home: PathBuf,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::named("site")
     }
 
@@ -90,13 +90,15 @@ impl Site {
         }
     }
 
-    fn agent_fence(&self) -> AgentFence<'_> {
+    pub fn agent_fence(&self) -> AgentFence<'_> {
         AgentFence {
             workspace: &self.workspace,
-            instead: &[],
+            writable: &[],
+            veiled: &[],
             read_only: &[],
             hidden: &[],
-            network: Network::Off,
+            instead: &[],
+            network: Outlet::Off,
             home: HomePolicy::Users(&self.home),
             scratch: &self.scratch,
         }
@@ -117,7 +119,7 @@ fn check(fence: CheckFence<'_>, script: &str) -> Fenced {
     Fenced::run(sandbox::check(surveyed(), &fence, OsStr::new("bash"), &bash(script)).unwrap())
 }
 
-fn agent(fence: AgentFence<'_>, script: &str) -> Fenced {
+pub fn agent(fence: AgentFence<'_>, script: &str) -> Fenced {
     Fenced::run(sandbox::agent(surveyed(), &fence, OsStr::new("bash"), &bash(script)).unwrap())
 }
 
@@ -125,7 +127,7 @@ fn bash(script: &str) -> Vec<OsString> {
     ["--noprofile", "--norc", "-c", script].map(OsString::from).into()
 }
 
-struct Fenced {
+pub struct Fenced {
     how: Result<How, Unavailable>,
     stdout: String,
     stderr: String,
@@ -167,7 +169,7 @@ impl Fenced {
     }
 
     #[track_caller]
-    fn holds(&self) {
+    pub fn holds(&self) {
         assert!(
             matches!(self.how, Ok(How::Exited(0))),
             "{:?}\n--- stdout\n{}\n--- stderr\n{}",
@@ -180,7 +182,7 @@ impl Fenced {
 }
 
 /// Every file below, with its content.
-fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -269,7 +271,7 @@ fn the_network_is_there_when_it_is_asked_for_and_only_then() {
     assert!(listener.accept().is_err());
     check(CheckFence { network: Network::On, ..site.fence() }, &script).holds();
     listener.accept().unwrap();
-    agent(AgentFence { network: Network::On, ..site.agent_fence() }, &script).holds();
+    agent(AgentFence { network: Outlet::On, ..site.agent_fence() }, &script).holds();
     listener.accept().unwrap();
 }
 

@@ -42,6 +42,7 @@ pub fn ended(step: u32) -> Event {
         end: AttemptEnd::Exited { exit_code: 0 },
         duration_ms: 3,
         report: String::new(),
+        notes: Vec::new(),
     }
 }
 

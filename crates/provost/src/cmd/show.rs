@@ -53,6 +53,7 @@ fn as_json(plan: &str, run: &Run) -> Value {
                 "target": step.target.as_ref().map(|target| &target.value),
                 "needs": needs(&step.needs),
                 "state": run.state_word(step.number),
+                "reach": run.binding.terms.for_step(step),
                 "contract": step.contract.as_ref().map(contract),
                 "hidden": step.is_hidden(),
                 "writes": step.writes_tests().then_some("tests"),
@@ -79,6 +80,7 @@ fn as_json(plan: &str, run: &Run) -> Value {
         "title": run.plan.title,
         "stage": run.stage.word(),
         "revision": run.revision,
+        "terms": run.binding.terms,
         "steps": steps,
         "postconditions": postconditions,
     })

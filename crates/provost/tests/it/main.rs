@@ -14,6 +14,7 @@ mod kill;
 mod private;
 mod proof;
 mod provision;
+mod reach;
 mod redteam;
 mod run;
 mod teeth;

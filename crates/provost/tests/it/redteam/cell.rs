@@ -137,9 +137,9 @@ impl<'a> Scene<'a> {
         let timeout = self.attack.timeout.as_deref().unwrap_or("15s");
         let patience = self.attack.contract_timeout.as_deref().unwrap_or("120s");
         format!(
-            "[agents.coder]\ndriver = \"command\"\ntimeout = \"{timeout}\"\ncommand = [\"bash\", \"{AGENT}\"]\n\n\
+            "[agents.coder]\ndriver = \"command\"\ntimeout = \"{timeout}\"\ncommand = [\"bash\", \"{AGENT}\"]\n{}\n\
              [verify]\nisolation = \"{level}\"\ncontract_timeout = \"{patience}\"\n{}\n[run]\n{}",
-            fixture.verify, self.attack.bounds
+            self.attack.agent, fixture.verify, self.attack.bounds
         )
     }
 

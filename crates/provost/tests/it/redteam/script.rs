@@ -31,6 +31,8 @@ pub struct Attack {
     pub bounds: String,
     /// The person is not root, even if whoever runs the tests is.
     pub ordinary: bool,
+    /// One more line for `[agents.coder]` of the configuration.
+    pub agent: String,
     /// How often the person starts `provost run`.
     pub runs: u32,
     /// How often it may try in a fresh project: some depend on the moment.
@@ -112,6 +114,7 @@ impl Attack {
             "needs" => self.needs = Some(value),
             "timeout" => self.timeout = Some(value),
             "contract_timeout" => self.contract_timeout = Some(value),
+            "agent" => self.agent = value + "\n",
             "on_fail" => self.on_fail = Some(value),
             "runs" => self.runs = value.parse().expect("a number of runs"),
             "tries" => self.tries = value.parse().expect("a number of tries"),

@@ -1,0 +1,285 @@
+//! The way out of an agent's fence: to the model's API, and to nothing else.
+//!
+//! Behind the fence is a network with nothing in it but the [`portal`], which hands every connection to a
+//! socket that was let in. Out here, at the other end of that socket, the proxy reads what is wanted
+//! (HTTP `CONNECT`, or a whole address in the first line), asks [`Allowed`], resolves the name and passes
+//! bytes on. What it refused is written down for people.
+//!
+//! **Invariant:** the address that was found fit is the one that is connected to; a name is resolved once.
+//! **Invariant:** whatever an agent does here is bounded: connections, the size of a request's head, and
+//! the time in which nothing happens. Nothing of it outlives the [`Proxy`].
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+mod address;
+mod allowed;
+pub mod portal;
+mod pump;
+mod request;
+mod upstream;
+
+pub use address::Address;
+pub use allowed::Allowed;
+pub use upstream::Upstream;
+
+use allowed::Leave;
+use pump::pump;
+use request::{Form, Request};
+
+/// The name of the socket in its folder.
+pub const SOCKET: &str = "proxy";
+
+/// So many connections at once; an agent needs a handful.
+const CONNECTIONS: usize = 64;
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
+/// A model may think for minutes before the next byte comes.
+const IDLE: Duration = Duration::from_secs(30 * 60);
+/// So many different hosts are named of those that were refused.
+const NAMED: usize = 8;
+
+/// Serves one attempt, until it is closed.
+pub struct Proxy {
+    folder: TempDir,
+    counter: Arc<Counter>,
+    accepting: Option<JoinHandle<()>>,
+    /// Names the socket however long its path is.
+    handle: File,
+}
+
+/// What the threads share.
+struct Counter {
+    allowed: Allowed,
+    /// The user's own proxy.
+    upstream: Option<Upstream>,
+    is_over: AtomicBool,
+    open: Mutex<Open>,
+    refused: Mutex<BTreeMap<String, u32>>,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    /// Both ends of each connection, so that it can be ended from here.
+    wires: BTreeMap<u64, (UnixStream, Option<TcpStream>)>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Proxy {
+    /// Listens on a socket in a folder of its own inside `scratch`.
+    pub fn open(scratch: &Path, allowed: Allowed, upstream: Option<Upstream>) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("proxy-").tempdir_in(scratch)?;
+        let handle = File::open(folder.path())?;
+        let listener = UnixListener::bind(socket(&handle))?;
+        let is_over = AtomicBool::new(false);
+        let counter =
+            Counter { allowed, upstream, is_over, open: Mutex::default(), refused: Mutex::default() };
+        let counter = Arc::new(counter);
+        let of_thread = counter.clone();
+        let accepting = thread::Builder::new()
+            .name("proxy".to_owned())
+            .spawn(move || accept(&listener, &of_thread))
+            .map(Some)?;
+        Ok(Self { folder, counter, accepting, handle })
+    }
+
+    /// The folder of the socket, to be let into a fence.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Ends every connection, and says whom the agent could not reach: `host:port`, and how often.
+    pub fn close(mut self) -> Vec<String> {
+        self.end();
+        let refused = locked(&self.counter.refused);
+        let told = |(host, times): (&String, &u32)| match times {
+            1 => host.clone(),
+            times => format!("{host} ({times} times)"),
+        };
+        let mut lines: Vec<String> = refused.iter().take(NAMED).map(told).collect();
+        if refused.len() > NAMED {
+            lines.push(format!("and {} more hosts", refused.len() - NAMED));
+        }
+        lines
+    }
+
+    fn end(&mut self) {
+        let Some(accepting) = self.accepting.take() else { return };
+        self.counter.is_over.store(true, Ordering::SeqCst);
+        // It waits for somebody to come.
+        let woken = UnixStream::connect(socket(&self.handle));
+        for (inside, outside) in locked(&self.counter.open).wires.values() {
+            let _ = inside.shutdown(Shutdown::Both);
+            let _ = outside.as_ref().map(|outside| outside.shutdown(Shutdown::Both));
+        }
+        if woken.is_ok() {
+            let _ = accepting.join();
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A path of a hundred bytes is as long as a socket's may be; this one is short.
+fn socket(folder: &File) -> PathBuf {
+    format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()).into()
+}
+
+fn accept(listener: &UnixListener, counter: &Arc<Counter>) {
+    for stream in listener.incoming() {
+        if counter.is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        let Ok(stream) = stream else {
+            // Out of descriptors, most likely.
+            thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        let Some(number) = counter.enter(&stream) else {
+            let _ = answer(&stream, "503 Service Unavailable", "too many connections at once");
+            continue;
+        };
+        let of_thread = counter.clone();
+        let serving = thread::Builder::new().name("proxy".to_owned()).spawn(move || {
+            // What goes wrong on the way is between the two ends.
+            let _ = of_thread.serve(&stream, number);
+            let _ = stream.shutdown(Shutdown::Both);
+            locked(&of_thread.open).wires.remove(&number);
+        });
+        if serving.is_err() {
+            locked(&counter.open).wires.remove(&number);
+        }
+    }
+}
+
+impl Counter {
+    fn enter(&self, stream: &UnixStream) -> Option<u64> {
+        let mut open = locked(&self.open);
+        if open.wires.len() >= CONNECTIONS {
+            return None;
+        }
+        let inside = stream.try_clone().ok()?;
+        open.next += 1;
+        let number = open.next;
+        open.wires.insert(number, (inside, None));
+        Some(number)
+    }
+
+    fn serve(&self, inside: &UnixStream, number: u64) -> io::Result<()> {
+        inside.set_read_timeout(Some(HEAD_PATIENCE))?;
+        inside.set_write_timeout(Some(IDLE))?;
+        let (head, rest) = match request::read_head(inside) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return answer(inside, "431 Request Header Fields Too Large", "the head is too large");
+            }
+            Err(error) => return Err(error),
+        };
+        let request = match Request::parse(&head) {
+            Ok(request) => request,
+            Err(why) => return answer(inside, "400 Bad Request", why),
+        };
+        let to = &request.to;
+        let Some(leave) = self.allowed.leave(to) else {
+            self.refuse(to);
+            let why = format!(
+                "{to} is not the model's API; whoever configures this agent can name it in `api`, or set \
+                 network = \"on\""
+            );
+            return answer(inside, "403 Forbidden", &why);
+        };
+        let outside = match &self.upstream {
+            // It is the user's; whom it leads to is its business.
+            Some(upstream) if upstream.leads_to(to) => upstream.connect(to).map(Some),
+            _ => connect(to, &leave),
+        };
+        let outside = match outside {
+            Ok(Some(outside)) => outside,
+            Ok(None) => {
+                self.refuse(to);
+                let why = format!("{to} leads to a private address; name it in `api` if that is meant");
+                return answer(inside, "403 Forbidden", &why);
+            }
+            Err(error) => {
+                return answer(inside, "502 Bad Gateway", &format!("{to} cannot be reached: {error}"));
+            }
+        };
+        if !self.attach(number, &outside) {
+            return Ok(());
+        }
+        outside.set_write_timeout(Some(IDLE))?;
+        match request.form {
+            Form::Tunnel => (&*inside).write_all(b"HTTP/1.1 200 Connection Established\r\n\r\n")?,
+            Form::Whole(head) => (&outside).write_all(&head)?,
+        }
+        (&outside).write_all(&rest)?;
+        pump(inside, &outside, IDLE)
+    }
+
+    /// False when it is all over meanwhile.
+    fn attach(&self, number: u64, outside: &TcpStream) -> bool {
+        let mut open = locked(&self.open);
+        let Some(wires) = open.wires.get_mut(&number) else { return false };
+        wires.1 = outside.try_clone().ok();
+        wires.1.is_some() && !self.is_over.load(Ordering::SeqCst)
+    }
+
+    fn refuse(&self, to: &Address) {
+        let mut refused = locked(&self.refused);
+        // A thousand names are enough to know what it is about.
+        if refused.len() < 1000 || refused.contains_key(&to.to_string()) {
+            *refused.entry(to.to_string()).or_default() += 1;
+        }
+    }
+}
+
+/// `None`: the name leads where it may not.
+fn connect(to: &Address, leave: &Leave) -> io::Result<Option<TcpStream>> {
+    let found: Vec<_> = (to.host.as_str(), to.port).to_socket_addrs()?.collect();
+    let fit: Vec<_> = found.iter().filter(|address| leave.covers(&to.host, address.ip())).collect();
+    if fit.is_empty() && !found.is_empty() {
+        return Ok(None);
+    }
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in fit {
+        match TcpStream::connect_timeout(address, CONNECT_PATIENCE) {
+            Ok(stream) => return Ok(Some(stream)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn answer(mut to: &UnixStream, status: &str, why: &str) -> io::Result<()> {
+    let body = format!("provost: {why}\n");
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    );
+    to.write_all(answer.as_bytes())?;
+    to.shutdown(Shutdown::Write)?;
+    // What is still coming is read, so that the answer is not lost to a reset.
+    to.set_read_timeout(Some(Duration::from_secs(1)))?;
+    let _ = io::copy(&mut to.take(1 << 20), &mut io::sink());
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The head of a request to the proxy: where it wants to go, and what is passed on.
+
+use std::io::{self, Read as _};
+use std::os::unix::net::UnixStream;
+
+use super::Address;
+
+const HEAD_MAX: usize = 32 * 1024;
+
+/// Between a client and a proxy; nobody else's business.
+const OURS: [&str; 6] =
+    ["proxy-connection", "proxy-authorization", "proxy-authenticate", "connection", "keep-alive", "host"];
+
+pub struct Request {
+    pub to: Address,
+    pub form: Form,
+}
+
+pub enum Form {
+    /// `CONNECT host:port`: bytes, whatever they are.
+    Tunnel,
+    /// `GET http://host/path`: the head as the server expects it.
+    Whole(Vec<u8>),
+}
+
+/// The head with its last empty line, and what came after it. Too large a head is invalid data.
+pub fn read_head(mut from: &UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let count = from.read(&mut buffer)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // The end may lie across two reads.
+        let looked_at = bytes.len().saturating_sub(3);
+        bytes.extend_from_slice(&buffer[..count]);
+        if let Some(end) = bytes[looked_at..].windows(4).position(|four| four == b"\r\n\r\n") {
+            let rest = bytes.split_off(looked_at + end + 4);
+            return Ok((bytes, rest));
+        }
+        if bytes.len() > HEAD_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+}
+
+impl Request {
+    pub fn parse(head: &[u8]) -> Result<Self, &'static str> {
+        let mut lines =
+            head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        let first = lines.next().and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
+        let words: Vec<&str> = first.split(' ').collect();
+        let [method, target, version] = words[..] else { return Err("this is no request") };
+        if !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
+            return Err("this proxy speaks HTTP/1.1");
+        }
+        if method == "CONNECT" {
+            let to = Address::parse(target).ok_or("CONNECT wants host:port")?;
+            return Ok(Self { to, form: Form::Tunnel });
+        }
+        let is_http = target.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
+        let rest =
+            target.get(7..).filter(|_| is_http).ok_or("this is a proxy: give it a whole http:// address")?;
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let to = Address::parse(authority).or_else(|| Address::parse(&format!("{authority}:80")));
+        let to = to.ok_or("this address cannot be read")?;
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let mut passed = format!("{method} {slash}{path} {version}\r\nHost: {authority}\r\n").into_bytes();
+        for line in lines.filter(|line| !line.is_empty()) {
+            let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+            if name.is_empty() || name.iter().any(|byte| !byte.is_ascii_graphic()) {
+                return Err("a header cannot be read");
+            }
+            if !OURS.iter().any(|ours| ours.as_bytes().eq_ignore_ascii_case(name)) {
+                passed.extend_from_slice(line);
+                passed.extend_from_slice(b"\r\n");
+            }
+        }
+        // The next request may be for somebody else.
+        passed.extend_from_slice(b"Connection: close\r\n\r\n");
+        Ok(Self { to, form: Form::Whole(passed) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, Request};
+
+    #[test]
+    fn a_whole_address_becomes_a_request_to_its_host() {
+        let head = b"POST http://llm.lan:8080/v1?x=1 HTTP/1.1\r\nHost: evil\r\nProxy-Authorization: x\r\n\
+                     Connection: keep-alive\r\nContent-Length: 2\r\n\r\n";
+        let Ok(request) = Request::parse(head) else { panic!("this is a request") };
+        assert_eq!(request.to.to_string(), "llm.lan:8080");
+        let Form::Whole(passed) = request.form else { panic!("no tunnel was asked for") };
+        assert_eq!(
+            String::from_utf8_lossy(&passed),
+            "POST /v1?x=1 HTTP/1.1\r\nHost: llm.lan:8080\r\nContent-Length: 2\r\nConnection: close\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        for head in [
+            "",
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET https://a/ HTTP/1.1\r\n\r\n",
+            "GET http://u@a/ HTTP/1.1\r\n\r\n",
+            "GET http:// HTTP/1.1\r\n\r\n",
+            "GET http://a:0/ HTTP/1.1\r\n\r\n",
+            "CONNECT a HTTP/1.1\r\n\r\n",
+            "CONNECT a:443 HTTP/2\r\n\r\n",
+            "CONNECT  a:443 HTTP/1.1\r\n\r\n",
+            "GET http://a/ HTTP/1.1\r\n folded: x\r\n\r\n",
+        ] {
+            assert!(Request::parse(head.as_bytes()).is_err(), "{head}");
+        }
+    }
+}

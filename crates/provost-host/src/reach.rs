@@ -1,0 +1,137 @@
+//! What an agent may reach beside its workspace, made ready for one attempt: the way to its model, its
+//! repository, its home.
+//!
+//! The terms say it in a word each; here a word becomes a proxy, mounts and folders, and what came of it
+//! becomes notes for people.
+//!
+//! **Invariant:** nothing here weakens a fence: what cannot be made ready is an error, and the attempt does
+//! not begin.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use provost_core::chain::Hash;
+use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
+
+use crate::proxy::{Address, Allowed, Proxy, Upstream};
+use crate::sandbox::{Offer, Outlet, Portal};
+use crate::tree;
+
+mod layer;
+mod repository;
+
+use layer::Layer;
+pub use repository::{Repository, Sight};
+
+/// What an attempt is granted.
+#[derive(Clone, Copy, Debug)]
+pub struct Grant<'a> {
+    pub role: &'a str,
+    pub reach: Reach,
+    /// Addresses that count as the model's, beside the well-known ones.
+    pub api: &'a [String],
+    /// Starts the portal behind the fence.
+    pub launcher: &'a [OsString],
+}
+
+/// Where it is made ready.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    pub workspace: &'a Path,
+    pub state: &'a Path,
+    pub scratch: &'a Path,
+    /// The repository as it was before any agent ran.
+    pub repository: &'a Repository,
+    /// The clone of this run, where one is wanted and there is a commit to clone.
+    pub clone: Option<&'a Path>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the way to the model could not be opened")]
+    Proxy { source: io::Error },
+    #[error("the agent's layer over your home could not be made at {}", .path.display())]
+    Layer { path: PathBuf, source: io::Error },
+    #[error("the repository could not be guarded at {}", .path.display())]
+    Guard { path: PathBuf, source: io::Error },
+    #[error("the agent's own clone of the repository could not be made")]
+    Clone { source: tree::Error },
+}
+
+/// Made ready; it ends with the attempt.
+pub struct Ready<'a> {
+    launcher: &'a [OsString],
+    network: AgentNetwork,
+    proxy: Option<Proxy>,
+    direct: Vec<String>,
+    pub layer: Option<Layer>,
+    pub sight: Sight,
+    notes: Vec<String>,
+}
+
+impl<'a> Ready<'a> {
+    pub fn make(
+        offer: &Offer,
+        grant: &Grant<'a>,
+        place: &Place<'_>,
+        environment: &[(OsString, OsString)],
+    ) -> Result<Self, Error> {
+        let allowed = Allowed::new(environment, grant.api);
+        let direct = allowed.loopback().map(Address::to_string).collect();
+        let proxy = match grant.reach.network {
+            AgentNetwork::Model => {
+                let opened = Proxy::open(place.scratch, allowed, Upstream::of(environment));
+                Some(opened.map_err(|source| Error::Proxy { source })?)
+            }
+            AgentNetwork::On | AgentNetwork::Off => None,
+        };
+        let mut notes = Vec::new();
+        let layer = match (grant.reach.home, &offer.overlay) {
+            (Home::Shared, _) => None,
+            (Home::Private, overlay) => {
+                if let Err(missing) = overlay {
+                    notes.push(format!("the agent could not write to its home: {}", missing.why));
+                }
+                let workspace = Hash::of(place.workspace.as_os_str().as_encoded_bytes()).to_string();
+                let homes = place.state.join("homes").join(&workspace[..16]);
+                let made = Layer::take(&homes, grant.role);
+                Some(made.map_err(|source| Error::Layer { path: homes, source })?)
+            }
+        };
+        let sight = match grant.reach.git {
+            GitPolicy::Shared => place.repository.shared()?,
+            GitPolicy::None => place.repository.hidden(),
+            GitPolicy::Clone => match place.clone {
+                Some(clone) => place.repository.instead(clone, place.scratch)?,
+                // Without a commit there is nothing to clone.
+                None => place.repository.hidden(),
+            },
+        };
+        let network = grant.reach.network;
+        Ok(Self { launcher: grant.launcher, network, proxy, direct, layer, sight, notes })
+    }
+
+    pub fn outlet(&self) -> Outlet<'_> {
+        match (&self.proxy, self.network) {
+            (Some(proxy), _) => Outlet::Portal(Portal {
+                launcher: self.launcher,
+                folder: proxy.folder(),
+                direct: &self.direct,
+            }),
+            (None, AgentNetwork::On) => Outlet::On,
+            (None, AgentNetwork::Off | AgentNetwork::Model) => Outlet::Off,
+        }
+    }
+
+    /// The attempt is over. What there is to say about it.
+    pub fn close(self) -> Vec<String> {
+        let mut notes = self.notes;
+        let refused = self.proxy.map(Proxy::close).unwrap_or_default();
+        if !refused.is_empty() {
+            notes.push(format!("not reached: {}", refused.join(", ")));
+        }
+        notes.extend(self.sight.restore());
+        notes
+    }
+}

@@ -1,0 +1,73 @@
+//! The layer over the user's home that takes what agents of one role write, kept from attempt to attempt.
+//!
+//! **Invariant:** one layer is never used by two attempts at once; the second gets another.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use provost_core::chain::Hash;
+
+/// More attempts of one role than this are not under way at once.
+const AT_ONCE: usize = 256;
+
+#[derive(Debug)]
+pub struct Layer {
+    /// Holds `upper` and `work`.
+    pub folder: PathBuf,
+    // Held for its lock.
+    _lock: File,
+}
+
+impl Layer {
+    pub fn take(homes: &Path, role: &str) -> io::Result<Self> {
+        let role = homes.join(folder_name(role));
+        make(&role)?;
+        for number in 1..=AT_ONCE {
+            let folder = role.join(number.to_string());
+            make(&folder)?;
+            let lock = File::create(folder.join("lock"))?;
+            match lock.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            make(&folder.join("upper"))?;
+            make(&folder.join("work"))?;
+            return Ok(Self { folder, _lock: lock });
+        }
+        Err(io::ErrorKind::ResourceBusy.into())
+    }
+}
+
+fn make(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)
+}
+
+/// A role may have any name, a folder may not.
+fn folder_name(role: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    match !role.is_empty() && role.len() <= 64 && role.bytes().all(is_plain) {
+        true => role.to_owned(),
+        false => format!("role.{}", &Hash::of(role.as_bytes()).to_string()[..16]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Layer;
+
+    #[test]
+    fn two_at_once_get_two_and_the_next_gets_the_first_again() {
+        let homes = tempfile::tempdir().expect("a folder");
+        let first = Layer::take(homes.path(), "coder").expect("a layer");
+        let second = Layer::take(homes.path(), "coder").expect("a layer");
+        assert_ne!(first.folder, second.folder);
+        let place = first.folder.clone();
+        drop(first);
+        assert_eq!(Layer::take(homes.path(), "coder").expect("a layer").folder, place);
+        let odd = Layer::take(homes.path(), "../../x").expect("a layer");
+        assert!(odd.folder.starts_with(homes.path()), "{:?}", odd.folder);
+    }
+}

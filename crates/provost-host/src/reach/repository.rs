@@ -1,0 +1,201 @@
+//! What an agent sees of the repository it works in.
+//!
+//! A repository holds programs that git runs for whoever uses it next: hooks, and whatever its
+//! configuration names. So even where the agent has the repository itself, these are not its to write.
+//!
+//! **Invariant:** git is not run here, and when an attempt is over nothing was written to the repository
+//! but by the agent.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use tempfile::TempPath;
+
+use super::Error;
+use crate::git;
+
+/// Folders and files git runs programs from, or is led elsewhere by.
+const GUARDED: [&str; 5] = ["config", "config.worktree", "hooks", "info", "modules"];
+/// The same in the folder of a linked worktree.
+const GUARDED_LINKS: [&str; 3] = ["commondir", "gitdir", "config.worktree"];
+/// So many linked worktrees are guarded one by one; with more, all of them as a whole.
+const WORKTREES: usize = 64;
+/// Where a repository lies whose place in the workspace is a file.
+const ELSEWHERE: &str = "/run/provost-git";
+
+/// Where the repository of a workspace lies, as it was before any agent ran.
+#[derive(Debug, Default)]
+pub struct Repository {
+    /// `.git` of the checkout: a folder, or a file that names one.
+    link: Option<PathBuf>,
+    /// The folder of this worktree, and the one it shares with others; the same for a plain checkout.
+    own: Option<PathBuf>,
+    shared: Option<PathBuf>,
+    /// Not there before, made so that it can be guarded, taken away again with this.
+    made: Mutex<Vec<PathBuf>>,
+}
+
+/// How it looks behind the fence.
+#[derive(Debug, Default)]
+pub struct Sight {
+    pub writable: Vec<PathBuf>,
+    pub read_only: Vec<PathBuf>,
+    pub hidden: Vec<PathBuf>,
+    pub instead: Vec<(PathBuf, PathBuf)>,
+    /// Not there before; must not be there after.
+    absent: Vec<PathBuf>,
+    // Goes with the attempt.
+    _file: Option<TempPath>,
+}
+
+impl Repository {
+    pub fn of(workspace: &Path) -> Self {
+        let real = |path: PathBuf| path.canonicalize().ok().filter(|path| path.is_dir());
+        let Some(top) = git::top(workspace) else { return Self::default() };
+        let link = top.join(".git");
+        if link.is_symlink() {
+            return Self { link: Some(link), own: None, shared: None, made: Mutex::default() };
+        }
+        let own = git::git_folder(&top).and_then(real);
+        // A file in the workspace may name any repository. It is ours if that one names it as well.
+        let own = own.filter(|own| link.is_dir() || is_linked_back(own, &link));
+        let shared = own.as_deref().map(git::shared_folder).and_then(real);
+        Self { link: Some(link), own, shared, made: Mutex::default() }
+    }
+
+    /// The repository itself, less what git would run from it.
+    pub fn shared(&self) -> Result<Sight, Error> {
+        let mut sight = Sight::default();
+        let (Some(link), Some(own), Some(shared)) = (&self.link, &self.own, &self.shared) else {
+            sight.read_only.extend(self.link.iter().filter(|link| link.is_file()).cloned());
+            return Ok(sight);
+        };
+        if link.is_file() {
+            sight.read_only.push(link.clone());
+        }
+        for folder in [shared, own] {
+            if !sight.writable.contains(folder) {
+                sight.writable.push(folder.clone());
+            }
+        }
+        self.make_missing(shared).map_err(|source| Error::Guard { path: shared.clone(), source })?;
+        sight.guard(shared);
+        Ok(sight)
+    }
+
+    /// What is not there cannot be guarded, and who makes it has git run what is in it.
+    fn make_missing(&self, shared: &Path) -> io::Result<()> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in ["hooks", "info", "config.worktree"] {
+            let path = shared.join(name);
+            let outcome = match name {
+                _ if path.exists() => continue,
+                // Git reads it only where the configuration says so.
+                "config.worktree" if has_worktree_settings(shared) => fs::File::create_new(&path).map(|_| ()),
+                "config.worktree" => continue,
+                _ => fs::create_dir(&path),
+            };
+            match outcome {
+                Ok(()) => made.push(path),
+                // Where we may not write, the agent may not either.
+                Err(error) if is_closed(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    pub fn hidden(&self) -> Sight {
+        let all = [&self.link, &self.own, &self.shared].into_iter().flatten();
+        let mut hidden: Vec<PathBuf> = all.filter(|path| path.exists()).cloned().collect();
+        hidden.dedup();
+        Sight { hidden, ..Sight::default() }
+    }
+
+    /// Another repository in its place.
+    pub fn instead(&self, clone: &Path, scratch: &Path) -> Result<Sight, Error> {
+        let Some(link) = &self.link else { return Ok(Sight::default()) };
+        if link.is_dir() && !link.is_symlink() {
+            return Ok(Sight { instead: vec![(link.clone(), clone.to_owned())], ..Sight::default() });
+        }
+        // A folder cannot stand where a file is; but the file can name another folder.
+        let failed = |source| Error::Guard { path: link.clone(), source };
+        let file = tempfile::Builder::new().prefix("gitdir-").tempfile_in(scratch).map_err(failed)?;
+        fs::write(file.path(), format!("gitdir: {ELSEWHERE}\n")).map_err(failed)?;
+        let file = file.into_temp_path();
+        let mut sight = self.hidden();
+        sight.hidden.retain(|path| path != link);
+        sight.instead.push((link.clone(), file.to_path_buf()));
+        sight.instead.push((ELSEWHERE.into(), clone.to_owned()));
+        sight._file = Some(file);
+        Ok(sight)
+    }
+}
+
+/// `gitdir` in the folder of a linked worktree names the worktree's file.
+fn is_linked_back(own: &Path, link: &Path) -> bool {
+    let named = fs::read_to_string(own.join("gitdir")).unwrap_or_default();
+    let real = |path: &Path| path.canonicalize().ok();
+    let named = own.join(named.trim());
+    real(&named).is_some_and(|named| Some(named) == real(link))
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+impl Drop for Repository {
+    fn drop(&mut self) {
+        for path in self.made.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            // Only where it is empty: a person may have put something there meanwhile.
+            let _ = match path.is_dir() {
+                true => fs::remove_dir(path),
+                false if fs::metadata(&path).is_ok_and(|found| found.len() == 0) => fs::remove_file(path),
+                false => Ok(()),
+            };
+        }
+    }
+}
+
+impl Sight {
+    fn guard(&mut self, shared: &Path) {
+        self.read_only.extend(GUARDED.map(|name| shared.join(name)).into_iter().filter(|path| path.exists()));
+        // It would lead git to another configuration, and an empty one would break the repository.
+        let elsewhere = shared.join("commondir");
+        match elsewhere.exists() {
+            true => self.read_only.push(elsewhere),
+            false => self.absent.push(elsewhere),
+        }
+        let worktrees = shared.join("worktrees");
+        let entries = fs::read_dir(&worktrees).into_iter().flatten().flatten();
+        let folders: Vec<PathBuf> = entries.map(|entry| entry.path()).take(WORKTREES + 1).collect();
+        if folders.len() > WORKTREES {
+            self.read_only.push(worktrees);
+            return;
+        }
+        let links = folders.iter().flat_map(|folder| GUARDED_LINKS.map(|name| folder.join(name)));
+        self.read_only.extend(links.filter(|path| path.exists()));
+    }
+
+    /// Takes away what the fence could not keep from being made.
+    pub fn restore(self) -> Vec<String> {
+        let appeared = self.absent.iter().filter(|path| fs::symlink_metadata(path).is_ok());
+        appeared
+            .map(|path| match fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+                true => format!("the agent made {}, which git cannot use", path.display()),
+                false => match fs::remove_file(path) {
+                    Ok(()) => format!("{} would have led git elsewhere and was removed", path.display()),
+                    Err(error) => format!("{} leads git elsewhere: {error}", path.display()),
+                },
+            })
+            .collect()
+    }
+}
+
+/// Git reads the second file only where the first one says so.
+fn has_worktree_settings(shared: &Path) -> bool {
+    let config = fs::read(shared.join("config")).unwrap_or_default();
+    String::from_utf8_lossy(&config).to_ascii_lowercase().contains("worktreeconfig")
+}

@@ -1,0 +1,40 @@
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use provost_engine::portal::{COMMAND, Portal};
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+
+/// Start an agent with a way to its model (started by the harness, behind the agent's fence)
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Where the harness's proxy listens
+    socket: PathBuf,
+    /// An address of the machine's loopback that leads to the model
+    #[arg(long)]
+    direct: Vec<String>,
+    #[arg(long, value_enum, default_value_t = Part::Enter)]
+    part: Part,
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Part {
+    Enter,
+    Leave,
+    Serve,
+}
+
+pub fn obey(args: Args) -> Answer {
+    let failed = |source| Failure::Io { what: "start the agent".to_owned(), source };
+    let program = std::env::current_exe().map_err(failed)?;
+    let launcher = vec![program.into(), COMMAND.into()];
+    let portal = Portal { launcher, socket: args.socket, direct: args.direct };
+    match args.part {
+        Part::Enter => match portal.enter(&args.command).map_err(failed)? {},
+        Part::Leave => portal.leave().map(|()| Outcome::Done).map_err(failed),
+        Part::Serve => match portal.serve().map_err(failed)? {},
+    }
+}
