@@ -516,20 +516,21 @@ fn a_fence_that_would_not_hold_is_refused() {
 fn a_daemon_dies_with_its_fence() {
     let Some(_) = offer() else { return };
     let site = Site::new();
-    let script = "(setsid bash -c ': > /tmp/up; trap \"\" TERM; sleep 99 & sleep 77.5' >/dev/null 2>&1 &) \
-                  ; until [ -e /tmp/up ]; do sleep 0.01; done; readlink /proc/self/ns/pid";
-    for fenced in [check(site.fence(), script), agent(site.agent_fence(), script)] {
+    // A length of sleep that nobody else asks for; a namespace's number is soon another's.
+    let mark = format!("7{}.5", std::process::id());
+    let script = format!(
+        "(setsid bash -c ': > /tmp/up; trap \"\" TERM; sleep {mark} & sleep {mark}' >/dev/null 2>&1 &) \
+         ; until [ -e /tmp/up ]; do sleep 0.01; done"
+    );
+    for fenced in [check(site.fence(), &script), agent(site.agent_fence(), &script)] {
         fenced.holds();
-        let namespace = fenced.stdout.trim();
-        let left: Vec<i32> = fs::read_dir("/proc")
-            .unwrap()
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .filter(|pid| {
-                fs::read_link(format!("/proc/{pid}/ns/pid")).is_ok_and(|found| found == Path::new(namespace))
-            })
-            .filter(|pid| lives(*pid))
-            .collect();
-        assert_eq!(left, Vec::<i32>::new());
+        let is_left = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(&mark) && lives(*pid)
+        };
+        let pids =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        assert_eq!(pids.filter(is_left).collect::<Vec<i32>>(), Vec::<i32>::new());
     }
 }
 
