@@ -121,6 +121,14 @@ impl Key {
         PublicKey(self.0.verifying_key())
     }
 
+    /// Adds this key's signature to an envelope.
+    pub fn also_seal(&self, envelope: &mut Envelope) {
+        let Ok(payload) = decoded(&envelope.payload, "payload") else { return };
+        let signature = self.0.sign(&pre_authentication(&envelope.payload_type, &payload));
+        let sig = STANDARD.encode(signature.to_bytes());
+        envelope.signatures.push(Signed { keyid: self.public().id(), sig });
+    }
+
     pub fn seal(&self, statement: &Statement) -> Envelope {
         // Through `Value`, whose maps are sorted by key.
         let payload = serde_json::to_value(statement).unwrap_or_default().to_string();

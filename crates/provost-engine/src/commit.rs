@@ -50,7 +50,12 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
         return Err(Refusal::NoTree.into());
     };
     let name = format!("refs/heads/{}", wanted.branch);
-    let estate = Estate { workspace: &harness.place().workspace, state: harness.state(), read_only: &[] };
+    let estate = Estate {
+        workspace: &harness.place().workspace,
+        state: harness.state(),
+        read_only: &[],
+        secret: None,
+    };
     let approval = Approval {
         revision: &run.revision.0,
         commit: Some(&parent),

@@ -44,7 +44,7 @@ pub fn examine(settings: &Settings) -> Result<Findings, Error> {
         path: state.clone(),
         source,
     })?;
-    let estate = Estate { workspace: &workspace, state: &state, read_only: &[] };
+    let estate = Estate { workspace: &workspace, state: &state, read_only: &[], secret: None };
     let (offer, seen) = ground::attest(Demand::Auto, &estate)?;
     Ok(Findings {
         level: seen.level,

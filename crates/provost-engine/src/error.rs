@@ -31,6 +31,8 @@ pub enum Error {
     /// The call is wrong.
     #[error(transparent)]
     PlanFile(#[from] provost_host::plan_file::Error),
+    #[error("{} cannot sign proofs: {why}", .path.display())]
+    SshKey { path: PathBuf, why: provost_core::proof::Doubt },
     #[error(transparent)]
     Config(#[from] provost_host::config::Error),
     #[error("the state folder {} lies inside the workspace, where an agent can write", .0.display())]

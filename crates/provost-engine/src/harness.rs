@@ -487,7 +487,9 @@ impl Harness {
             .into_iter()
             .chain(self.config().path.clone())
             .collect();
-        let estate = Estate { workspace: &self.place().workspace, state: &self.state, read_only: &read_only };
+        let secret = self.config().proof.ssh_key.as_deref();
+        let estate =
+            Estate { workspace: &self.place().workspace, state: &self.state, read_only: &read_only, secret };
         let verify = &self.config().verify;
         let (offer, seen) = ground::attest(verify.isolation, &estate)?;
         let level = seen.level;
@@ -529,7 +531,8 @@ impl Harness {
         let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
         let recorded = step.verdict.clone().filter(|_| step.state == StepState::Passed);
         let recorded = recorded.ok_or(Refusal::NotPassed { step: number })?;
-        let estate = Estate { workspace: &self.place().workspace, state: &self.state, read_only: &[] };
+        let estate =
+            Estate { workspace: &self.place().workspace, state: &self.state, read_only: &[], secret: None };
         let (offer, seen) = ground::attest(Demand::Exactly(recorded.isolation), &estate)?;
         let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
         let hands = Hands::new(&self.site, self.on_the_base(&run, offer, seen.level, &estate)?);
@@ -615,7 +618,7 @@ impl Harness {
     }
 
     fn prover(&self) -> Prover {
-        Prover::new(&self.state, self.id())
+        Prover::new(&self.state, self.id(), self.config().proof.ssh_key.as_deref())
     }
 
     /// A log that was rebuilt verifies, but does not fit the proofs that were given.

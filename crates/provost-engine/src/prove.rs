@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use provost_core::chain::{PlanId, Sealed};
 use provost_core::event::{Event, Subject as Judged};
 use provost_core::plan::{Check, StepNumber};
-use provost_core::proof::{Doubt, Envelope, Key, PublicKey, Statement, Subject};
+use provost_core::proof::{Doubt, Envelope, Key, PublicKey, Statement, Subject, ssh};
 use provost_core::run::Run;
 use provost_core::verdict::Verdict;
 use provost_store::{Log, Query};
@@ -28,11 +28,26 @@ use crate::Error;
 pub struct Prover {
     folder: PathBuf,
     file: PathBuf,
+    /// A key of the user's own that signs too.
+    ssh_key: Option<PathBuf>,
 }
 
 impl Prover {
-    pub fn new(state: &Path, plan: &PlanId) -> Self {
-        Self { folder: state.to_owned(), file: state.join("proofs").join(format!("{plan}.jsonl")) }
+    pub fn new(state: &Path, plan: &PlanId, ssh_key: Option<&Path>) -> Self {
+        let file = state.join("proofs").join(format!("{plan}.jsonl"));
+        Self { folder: state.to_owned(), file, ssh_key: ssh_key.map(Path::to_owned) }
+    }
+
+    /// The user's own key, where one is to sign too.
+    fn second(&self) -> Result<Option<Key>, Error> {
+        let Some(path) = &self.ssh_key else { return Ok(None) };
+        let text = fs::read_to_string(path).map_err(|source| Error::Io {
+            what: "read the ssh key",
+            path: path.clone(),
+            source,
+        })?;
+        let key = ssh::private(&text).map_err(|why| Error::SshKey { path: path.clone(), why })?;
+        Ok(Some(key))
     }
 
     /// The file with the plan's envelopes, one a line.
@@ -95,13 +110,13 @@ impl Prover {
         let io = |source| Error::Io { what: "write the proofs", path: next.clone(), source };
         fs::create_dir_all(&folder).map_err(io)?;
         let file = BufWriter::new(fs::File::create(&next).map_err(io)?);
-        let (key, place) = (secret.key(), self.file.clone());
-        Ok(Proving { key, file, next, place, witness: Witness::default(), failed: None })
+        let (key, second, place) = (secret.key(), self.second()?, self.file.clone());
+        Ok(Proving { key, second, file, next, place, witness: Witness::default(), failed: None })
     }
 
     /// Signs a statement that is kept elsewhere.
     pub fn seal(&self, statement: &Statement) -> Result<String, Error> {
-        Ok(line(&self.secret()?.key().seal(statement)))
+        Ok(line(&sealed(&self.secret()?.key(), self.second()?.as_ref(), statement)))
     }
 
     /// The harness's key, made on first use. One that does not fit what it is said to have signed was
@@ -218,6 +233,7 @@ pub fn put_back(folder: &Path, secret: &Secret) -> std::io::Result<()> {
 /// Proofs in the making: one line for every step that passes, and the plan's own at the end.
 pub struct Proving {
     key: Key,
+    second: Option<Key>,
     file: BufWriter<fs::File>,
     next: PathBuf,
     place: PathBuf,
@@ -234,7 +250,8 @@ impl Proving {
 
     fn write(&mut self, statement: &Statement) {
         if self.failed.is_none() {
-            self.failed = self.file.write_all(line(&self.key.seal(statement)).as_bytes()).err();
+            let envelope = sealed(&self.key, self.second.as_ref(), statement);
+            self.failed = self.file.write_all(line(&envelope).as_bytes()).err();
         }
     }
 
@@ -269,14 +286,44 @@ pub fn open(envelope: &str, key: &str) -> Result<Statement, Doubt> {
     PublicKey::read(key)?.open(&Envelope::read(envelope)?)
 }
 
+fn sealed(key: &Key, second: Option<&Key>, statement: &Statement) -> Envelope {
+    let mut envelope = key.seal(statement);
+    if let Some(second) = second {
+        second.also_seal(&mut envelope);
+    }
+    envelope
+}
+
 fn line(envelope: &Envelope) -> String {
     format!("{}\n", serde_json::to_value(envelope).unwrap_or_default())
+}
+
+/// What was spent, as far as it is known. Nobody reports tokens yet: that is not the same as none.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    attempts: u32,
+    agent_ms: u64,
+    check_ms: u64,
+}
+
+impl Cost {
+    fn told(self) -> Value {
+        json!({
+            "attempts": self.attempts,
+            "agentMs": self.agent_ms,
+            "checkMs": self.check_ms,
+            "tokens": Value::Null,
+            "usd": Value::Null,
+        })
+    }
 }
 
 /// Follows the log and says, where a step passes, what it rests on.
 #[derive(Default)]
 struct Witness {
     verdicts: std::collections::BTreeMap<StepNumber, Verdict>,
+    costs: std::collections::BTreeMap<StepNumber, Cost>,
+    whole: Cost,
     attested: Value,
     head: Option<Sealed>,
 }
@@ -284,6 +331,7 @@ struct Witness {
 impl Witness {
     fn hear(&mut self, run: &Run, sealed: &Sealed, event: &Event) -> Option<Statement> {
         self.head = Some(Sealed { details: String::new(), ..sealed.clone() });
+        self.count(event);
         match event {
             Event::Judged { subject: Judged::Contract(step), verdict, .. } => {
                 self.verdicts.insert(*step, verdict.clone());
@@ -301,6 +349,20 @@ impl Witness {
         }
     }
 
+    fn count(&mut self, event: &Event) {
+        let Some(number) = event.step() else { return };
+        for cost in [self.costs.entry(number).or_default(), &mut self.whole] {
+            match event {
+                Event::AttemptEnded { duration_ms, .. } => {
+                    cost.attempts += 1;
+                    cost.agent_ms += duration_ms;
+                }
+                Event::Judged { verdict, .. } => cost.check_ms += verdict.duration_ms,
+                _ => {}
+            }
+        }
+    }
+
     fn step(
         &mut self,
         run: &Run,
@@ -314,6 +376,7 @@ impl Witness {
         predicate["contract"] = contract(run, number);
         predicate["verdict"] = json!(self.verdicts.remove(&number));
         predicate["result"] = json!(result);
+        predicate["cost"] = self.costs.get(&number).copied().unwrap_or_default().told();
         predicate["timestamp"] = json!(sealed.at.to_string());
         Statement::new(subjects(&sealed.hash.to_string(), tree), predicate)
     }
@@ -324,6 +387,7 @@ impl Witness {
         let mut predicate = self.about(run, head);
         predicate["stage"] = json!(run.stage.word());
         predicate["summary"] = json!(run.summary());
+        predicate["cost"] = self.whole.told();
         Some(Statement::new(subjects(&head.hash.to_string(), run.tree.as_deref()), predicate))
     }
 

@@ -46,6 +46,7 @@ pub struct Config {
     pub verify: Verify,
     pub run: RunLimits,
     pub plans: Plans,
+    pub proof: Proof,
     /// Kept as written until recipes of the configuration are carried out.
     pub recipes: toml::Table,
     pub store: Store,
@@ -145,6 +146,13 @@ pub struct Plans {
     pub folder: PathBuf,
 }
 
+/// How proofs are signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// A key of OpenSSH that signs beside the harness's own.
+    pub ssh_key: Option<PathBuf>,
+}
+
 /// Where the log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
@@ -174,6 +182,7 @@ impl Default for Config {
                 processes: 4096,
             },
             plans: Plans { folder: PathBuf::from(".harness") },
+            proof: Proof { ssh_key: None },
             recipes: toml::Table::new(),
             store: Store::Sqlite,
         }
@@ -226,8 +235,12 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, Error> {
 
 fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
     let table = text.table()?;
-    let top =
-        Section::new(text, "", &table, &["agents", "gate", "verify", "run", "plans", "recipes", "store"])?;
+    let top = Section::new(
+        text,
+        "",
+        &table,
+        &["agents", "gate", "verify", "run", "plans", "proof", "recipes", "store"],
+    )?;
     let folder = path.parent().unwrap_or(Path::new(""));
     Ok(Config {
         path: Some(path.to_owned()),
@@ -239,6 +252,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         verify: verify(&top)?,
         run: run(&top)?,
         plans: plans(&top)?,
+        proof: proof(&top, folder)?,
         recipes: top.kept("recipes")?,
         store: store(&top)?,
     })
@@ -445,6 +459,15 @@ fn plans(top: &Section<'_, '_>) -> Result<Plans, Wrong> {
         Some(folder) => Ok(Plans { folder: PathBuf::from(folder) }),
         None => Ok(default),
     }
+}
+
+fn proof(top: &Section<'_, '_>, folder: &Path) -> Result<Proof, Wrong> {
+    let Some(section) = top.section("proof", &["ssh_key"])? else { return Ok(Config::default().proof) };
+    let path = section.string("ssh_key")?.map(|path| match path.strip_prefix("~/") {
+        Some(rest) => std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default().join(rest),
+        None => folder.join(path),
+    });
+    Ok(Proof { ssh_key: path })
 }
 
 fn store(top: &Section<'_, '_>) -> Result<Store, Wrong> {

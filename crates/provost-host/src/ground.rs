@@ -55,6 +55,8 @@ pub struct Estate<'a> {
     pub state: &'a Path,
     /// Files of the harness inside the workspace that no agent may write.
     pub read_only: &'a [PathBuf],
+    /// A key that proofs are signed with, which no agent may read.
+    pub secret: Option<&'a Path>,
 }
 
 pub struct Ground {
@@ -63,6 +65,7 @@ pub struct Ground {
     state: PathBuf,
     scratch: PathBuf,
     read_only: Vec<PathBuf>,
+    secret: Option<PathBuf>,
     /// Where the programs of checks live, as it was before any agent ran.
     tools: Vec<PathBuf>,
     /// What fences are made with; none is needed below `clean`.
@@ -196,6 +199,7 @@ impl Ground {
             state: estate.state.to_owned(),
             scratch,
             read_only: estate.read_only.to_vec(),
+            secret: estate.secret.map(Path::to_owned),
             tools: judge::toolchains(estate.workspace),
             offer,
             trees,
@@ -323,8 +327,8 @@ impl Ground {
         let sight = &ready.sight;
         let read_only = self.read_only.iter().chain(tools).chain(&sight.read_only).map(PathBuf::as_path);
         let read_only: Vec<&Path> = read_only.filter(|path| path.exists()).collect();
-        let hidden: Vec<&Path> =
-            [self.state.as_path()].into_iter().chain(sight.hidden.iter().map(PathBuf::as_path)).collect();
+        let hidden = [&self.state].into_iter().chain(&self.secret).chain(&sight.hidden);
+        let hidden: Vec<&Path> = hidden.map(PathBuf::as_path).collect();
         let instead: Vec<_> =
             sight.instead.iter().map(|(place, source)| (place.as_path(), source.as_path())).collect();
         // Outside of every fence, and gone with this attempt.

@@ -65,6 +65,7 @@ fn code(failure: &Failure) -> u8 {
             Error::Diagnosed { .. } | Error::NoAgent { .. } => DIAGNOSTICS,
             Error::NoSuchPolicy { .. }
             | Error::Config(_)
+            | Error::SshKey { .. }
             | Error::StateInWorkspace(_)
             | Error::NoStateFolder => USAGE,
             Error::PlanFile(PlanFileError::Changed { .. }) => REFUSED,
@@ -123,6 +124,9 @@ fn hint(failure: &Failure) -> Option<String> {
                 return Some(format!(
                     "Add to provost.toml: [agents.{role}] with driver = \"command\" and command = [\"…\"]."
                 ));
+            }
+            Error::SshKey { .. } => {
+                "Make one with `ssh-keygen -t ed25519 -N '' -f FILE`, and name it as ssh_key under [proof]."
             }
             Error::StateInWorkspace(_) => "Set PROVOST_STATE to a folder outside of the workspace.",
             Error::NoStateFolder => "Set PROVOST_STATE to a folder for the log.",

@@ -54,6 +54,43 @@ fn a_log_that_was_cut_short_no_longer_fits_its_proofs() {
     env.provost(&["run"]).exits(70);
 }
 
+/// A key of the user's own signs beside the harness's, its public line opens the proofs, and the agent
+/// behind its fence cannot read it.
+#[test]
+fn an_ssh_key_signs_too_and_is_kept_from_the_agent() {
+    let env = Env::new(&plan(&["test -f out/1"], "abort"))
+        .agent(&format!("test -r ../home/.ssh/sign && cp ../home/.ssh/sign out/stolen\n{HONEST}"));
+    std::fs::create_dir_all(env.folder().join("home/.ssh")).unwrap();
+    let key = env.folder().join("home/.ssh/sign");
+    let generate = |passphrase: &str| {
+        let _ = std::fs::remove_file(&key);
+        let made = std::process::Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", passphrase, "-C", "a person", "-f"])
+            .arg(&key)
+            .status();
+        made.is_ok_and(|made| made.success())
+    };
+    if !generate("locked") {
+        return eprintln!("skipped: no ssh-keygen here");
+    }
+    env.write("provost.toml", format!("{}[proof]\nssh_key = \"~/.ssh/sign\"\n", env.read("provost.toml")));
+    env.approve();
+    let refused = env.provost(&["run"]).exits(2);
+    assert!(refused.err.contains("passphrase") && refused.err.contains("ssh-keygen"), "{}", refused.err);
+    assert!(generate(""));
+    env.provost(&["run"]).exits(0);
+    let proofs = env.provost(&["audit", "--json"]).exits(0).json()["proofs"].as_str().unwrap().to_owned();
+    let public = key.with_extension("pub");
+    env.provost(&["audit", "--proof", &proofs, "--key", public.to_str().unwrap()]).exits(0);
+    let own = env.state().join("key.pub");
+    env.provost(&["audit", "--proof", &proofs, "--key", own.to_str().unwrap()]).exits(0);
+    assert!(generate(""));
+    env.provost(&["audit", "--proof", &proofs, "--key", public.to_str().unwrap()]).exits(70);
+    if env.has_fences() {
+        assert!(!env.work().join("out/stolen").exists(), "the agent read the key");
+    }
+}
+
 /// The same envelope, read by another implementation where one is installed.
 #[test]
 fn an_independent_implementation_agrees() {
