@@ -327,13 +327,19 @@ fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
             if !run.ready().any(|ready| ready == number) {
                 return Err(Refusal::NotDue { what: format!("the control of step {number}") });
             }
-            Ok(with_verdict(Some(number), subject, verdict, Vec::new()))
+            // What cannot be run now cannot be run after the work either: no agent is paid for that.
+            let follows = match verdict.outcome {
+                Outcome::NotRun { .. } => closed_door(run, number, "contract", &verdict),
+                _ => Vec::new(),
+            };
+            Ok(with_verdict(Some(number), subject, verdict, follows))
         }
         Subject::Precondition(number) => {
             if !run.ready().any(|ready| ready == number) {
                 return Err(Refusal::NotDue { what: format!("the precondition of step {number}") });
             }
-            let follows = if verdict.held() { Vec::new() } else { closed_door(run, number, &verdict) };
+            let follows =
+                if verdict.held() { Vec::new() } else { closed_door(run, number, "precondition", &verdict) };
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
         Subject::Postcondition(number) => {
@@ -370,12 +376,12 @@ fn same_tree_failed(before: &Verdict, now: &Verdict) -> bool {
     !before.held() && id(before).is_some() && id(before) == id(now)
 }
 
-/// A precondition does not hold: no attempt can help, a person must look.
-fn closed_door(run: &Run, step: StepNumber, verdict: &Verdict) -> Vec<Event> {
+/// A precondition does not hold, or a contract cannot be run: no attempt can help, a person must look.
+fn closed_door(run: &Run, step: StepNumber, what: &str, verdict: &Verdict) -> Vec<Event> {
     let failure = Failure::Verdict(verdict);
     let (failure_type, rule) = recover::classify(&failure);
     let attempt = run.step(step).map_or(0, |step| step.attempts);
-    let reason = format!("its precondition {}", verdict.outcome);
+    let reason = format!("its {what} {}", verdict.outcome);
     vec![
         Event::FailureDetected { step, attempt, error_message: reason.clone() },
         Event::FailureClassified { step, failure_type, rule: rule.to_owned() },

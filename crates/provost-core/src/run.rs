@@ -12,7 +12,7 @@ use crate::event::{Approver, Choice, Event, Revision, RunOutcome, Subject, Summa
 use crate::law::{self, Binding};
 use crate::parse;
 use crate::plan::{Check, Mark, Needs, OnFail, Plan, Shell, StepNumber};
-use crate::verdict::{Excerpt, Isolation, Verdict};
+use crate::verdict::{Excerpt, Isolation, Outcome, Verdict};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
@@ -460,7 +460,8 @@ impl Run {
                 }
             }
             Subject::Control(number) => {
-                if let Some(step) = self.step_mut(number) {
+                let ran = !matches!(verdict.outcome, Outcome::NotRun { .. });
+                if let Some(step) = self.step_mut(number).filter(|_| ran) {
                     step.held_before = Some(verdict.held());
                     step.tests_before = verdict.tests;
                 }

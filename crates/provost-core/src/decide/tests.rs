@@ -132,6 +132,7 @@ fn read(run: &Run, word: &str) -> Said {
             kernel: String::new(),
             bubblewrap: None,
         }),
+        "control-unrunnable" => Said::Harness(control(Outcome::NotRun { reason: "no crates".to_owned() })),
         "control-holds" => Said::Harness(control(Outcome::Held)),
         "control-breaks" => Said::Harness(control(Outcome::Broke { exit_code: 1 })),
         "confirm-because" => Said::Human(HumanCommand::Answer {
@@ -570,6 +571,23 @@ fn a_check_that_was_killed_is_run_again_and_the_agent_is_not() {
         holds 1 -> CONTRACT_JUDGED, TASK_COMPLETED
         [in-progress] next: [Dispatch { step: StepNumber(2) }]
     "#]],
+    );
+}
+
+/// Nobody is sent to work for a check that cannot be run.
+#[test]
+fn a_contract_that_cannot_be_run_stops_before_the_agent() {
+    approved_story(
+        "attest; control-unrunnable 1; start 1; retry 1; control-breaks 1; start 1",
+        expect![[r#"
+            attest -> ISOLATION_ATTESTED
+            control-unrunnable 1 -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
+            start 1 -> refused: step 1 is not open: work on the step you were given
+            retry 1 -> HUMAN_ANSWERED
+            control-breaks 1 -> CONTRACT_JUDGED
+            start 1 -> TASK_STARTED
+            [in-progress] next: [JudgeLost { step: StepNumber(1), attempt: 1 }]
+        "#]],
     );
 }
 
