@@ -11,7 +11,7 @@ use crate::chain::Hash;
 use crate::event::{Approver, Choice, Event, Revision, RunOutcome, Subject, Summary};
 use crate::law::{self, Binding};
 use crate::parse;
-use crate::plan::{Check, Mark, Needs, OnFail, Plan, Shell, StepNumber};
+use crate::plan::{Check, Mark, Needs, OnFail, Plan, Shell, Step, StepNumber};
 use crate::verdict::{Excerpt, Isolation, Outcome, Verdict};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +63,8 @@ pub struct Run {
     pub require_red: bool,
     /// The tree the last step that passed left; the next step's base.
     pub tree: Option<String>,
+    /// Some contract is kept from agents.
+    pub hides: bool,
     /// A step was let go, or confirmed by a person, since that tree was seen: there may be more to see.
     unseen_work: bool,
     /// How often a step has passed: what was found finally before the last time is worth nothing.
@@ -440,6 +442,7 @@ impl Run {
         self.postconditions = vec![PostState::Open; plan.postconditions.len()];
         self.law = Some(law::digest(text, &plan));
         self.text = text.to_owned();
+        self.hides = plan.steps.iter().any(Step::is_hidden);
         self.plan = plan;
         self.revision = revision.clone();
         self.binding = binding;

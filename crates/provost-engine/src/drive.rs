@@ -12,11 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
 use std::thread::Scope;
 
-use provost_core::chain::{Auditor, Hash, Head, PlanId, Sealed};
+use provost_core::chain::{Auditor, Hash, Head, PlanId, Sealed, Timestamp};
 use provost_core::command::HarnessCommand;
 use provost_core::decide;
 use provost_core::doors;
-use provost_core::event::Event;
+use provost_core::event::{Event, Subject};
 use provost_core::run::Run;
 use provost_core::schedule::{self, Action, InHand};
 use provost_store::{Append, Entry, Fence, Log, Query};
@@ -26,6 +26,9 @@ use crate::world::{Said, World};
 
 /// How often somebody may be faster when we write that the log is not to be believed.
 const RACES: usize = 16;
+/// So many last looks are made durable together, unless they take longer than a moment.
+const TOGETHER: usize = 64;
+const TOGETHER_MS: u64 = 200;
 const REPLACED: &str = "the log is another than the one that was written";
 
 /// What a plan is driven with.
@@ -64,13 +67,14 @@ impl<W: World> Drive<'_, W> {
             in_hand: InHand::default(),
             results: Vec::new(),
             events: Vec::new(),
+            begun: Timestamp(0),
             rest: None,
         };
         let channel = mpsc::channel();
         std::thread::scope(|scope| {
             loop {
                 let orders = state.next();
-                if !state.flush()? {
+                if !state.may_wait(&orders) && !state.flush()? {
                     state.drop_orders(orders);
                     continue;
                 }
@@ -83,8 +87,8 @@ impl<W: World> Drive<'_, W> {
                 }
                 let (action, said) = state.perform(orders, scope, &channel);
                 state.in_hand.done(action);
-                state.results = said;
-                state.decide_results();
+                state.decide_all(&said);
+                state.results.extend(said);
             }
         })
     }
@@ -144,10 +148,12 @@ struct Loop<'a, W: World> {
     /// The last event that is known to be durable.
     head: Head,
     in_hand: InHand,
-    /// What was said by the last deed, until it is durable: after a conflict it is decided again.
+    /// What was said by the last deeds, until it is durable: after a conflict it is decided again.
     results: Vec<Said>,
     /// Decided and applied, not yet durable.
     events: Vec<Event>,
+    /// When the first of them was decided.
+    begun: Timestamp,
     rest: Option<Rest>,
 }
 
@@ -191,9 +197,9 @@ impl<'a, W: World> Loop<'a, W> {
         }
     }
 
-    fn decide_results(&mut self) {
-        for said in self.results.clone() {
-            let decision = match said {
+    fn decide_all(&mut self, said: &[Said]) {
+        for said in said {
+            let decision = match said.clone() {
                 Said::Agent(command) => decide::agent(&self.run, command),
                 Said::Harness(command) => decide::harness(&self.run, command),
             };
@@ -205,10 +211,29 @@ impl<'a, W: World> Loop<'a, W> {
     }
 
     fn take(&mut self, events: Vec<Event>) {
+        if self.events.is_empty() {
+            self.begun = self.drive.world.now();
+        }
         for event in events {
             self.run.apply(&event);
             self.events.push(event);
         }
+    }
+
+    /// A contract that still holds at the end lets nothing happen before the last one was looked at: a
+    /// few of these are made durable together. What is lost of them is looked at again.
+    fn may_wait(&self, orders: &[(Action, W::Order)]) -> bool {
+        let is_last_look = |action: &Action| matches!(action, Action::Judge { subject: Subject::Final(_) });
+        let holds = |event: &Event| match event {
+            Event::Judged { subject: Subject::Final(_), verdict, .. } => verdict.held(),
+            _ => false,
+        };
+        let since = self.drive.world.now().0.saturating_sub(self.begun.0);
+        !orders.is_empty()
+            && orders.iter().all(|(action, _)| is_last_look(action))
+            && self.events.iter().all(holds)
+            && self.events.len() < TOGETHER
+            && since < TOGETHER_MS
     }
 
     /// Makes what was decided durable. `false`: somebody else wrote first; what the deed brought was
@@ -225,7 +250,7 @@ impl<'a, W: World> Loop<'a, W> {
                     clean = false;
                     self.events.clear();
                     self.catch_up()?;
-                    self.decide_results();
+                    self.decide_all(&self.results.clone());
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -328,6 +328,9 @@ impl<'a> Hands<'a> {
 
 /// The plan as agents may see it, if some of it is hidden from them.
 fn veiled(run: &Run) -> Option<String> {
+    if !run.hides {
+        return None;
+    }
     let marked = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
     prompt::veiled(&marked, &parse::plan(&marked).plan)
 }

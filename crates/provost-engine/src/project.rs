@@ -11,7 +11,6 @@ use provost_core::chain::Sealed;
 use provost_core::event::Event;
 use provost_core::law;
 use provost_core::parse;
-use provost_core::plan::Step;
 use provost_core::render;
 use provost_core::run::{Run, StepState};
 use provost_host::{plan_file, progress};
@@ -86,7 +85,7 @@ impl<'a> Projector<'a> {
 /// him the new one, and for a moment a second one beside it; the marks can wait.
 fn veiled_attempt(run: &Run) -> bool {
     let is_running = |state: &StepState| matches!(state, StepState::Running { .. });
-    run.plan.steps.iter().any(Step::is_hidden) && run.steps().any(|(_, step)| is_running(&step.state))
+    run.hides && run.steps().any(|(_, step)| is_running(&step.state))
 }
 
 /// Makes the plan file show where the run stands.

@@ -1,5 +1,6 @@
 //! A verified step (G1, G2, G5, G6, goal 1): `provost run` with agents and contracts that do nothing,
-//! against two bare spawns and two durable commits of the same rows.
+//! against the same bare spawns (the agent, its check, and the check once more at the end) and two
+//! durable commits of the same rows.
 
 use std::fs;
 use std::io::Read as _;
@@ -96,7 +97,7 @@ pub fn measure(asked: &Asked, table: &mut Table) {
     let bare: Vec<f64> =
         floor.cpu.iter().zip(&again.cpu).map(|(a, b)| (a + b) / 2.0 / FLOOR_STEPS as f64).collect();
     let ratios: Vec<f64> = slopes.iter().zip(&bare).map(|(slope, bare)| slope / bare).collect();
-    table.guard("two spawns, two commits, against itself", again.cpu_over(&floor));
+    table.guard("three spawns, two commits, against itself", again.cpu_over(&floor));
     table.row(Row {
         what: "step: verified and durable, slope 100 → 1,100",
         subject: time(median(&slopes)),
@@ -149,15 +150,20 @@ impl Floor {
         for _ in 0..count {
             spawn(&mut Command::new("/bin/true"));
             self.log.end().expect("a commit");
-            // The environment the judge gives to a check.
-            let mut check = Command::new("/bin/bash");
-            check.args(["--noprofile", "--norc", "-c", "true"]).env_clear();
-            check.envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_CTYPE", "C.UTF-8"), ("TERM", "dumb")]);
-            check.envs([("HOME", "/nowhere"), ("TMPDIR", "/tmp"), ("CI", "true"), ("SHELL", "/bin/bash")]);
-            spawn(&mut check);
+            spawn(&mut check());
             self.log.decide().expect("a commit");
+            spawn(&mut check());
         }
     }
+}
+
+/// With the environment the judge gives to a check.
+fn check() -> Command {
+    let mut check = Command::new("/bin/bash");
+    check.args(["--noprofile", "--norc", "-c", "true"]).env_clear();
+    check.envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_CTYPE", "C.UTF-8"), ("TERM", "dumb")]);
+    check.envs([("HOME", "/nowhere"), ("TMPDIR", "/tmp"), ("CI", "true"), ("SHELL", "/bin/bash")]);
+    check
 }
 
 fn spawn(command: &mut Command) {
@@ -179,7 +185,7 @@ fn counters(table: &mut Table) {
         return table.note("step: syncs and programs started", "strace not here");
     };
     for (what, at, goal) in
-        [("step: syncs for one more step", 0, 2.1), ("step: programs started for one more step", 1, 2.0)]
+        [("step: syncs for one more step", 0, 2.1), ("step: programs started for one more step", 1, 3.0)]
     {
         let each = (many[at] - few[at]) / 200.0;
         table.row(Row {
