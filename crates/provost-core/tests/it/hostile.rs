@@ -56,10 +56,12 @@ fn no_input_takes_more_than_linear_time() {
     for (before, unit) in shapes {
         let small = format!("{HEAD}{before}{}", unit.repeat(20_000 / unit.len()));
         let large = format!("{HEAD}{before}{}", unit.repeat(160_000 / unit.len()));
-        let (a, b) = (time(&small), time(&large));
-        // Eight times the text; twenty-four times the time would be well on the way to sixty-four.
-        if b > Duration::from_millis(40) && b > a * 24 {
-            slow.push(format!("{before:?} {unit:?}: {a:?} -> {b:?}"));
+        // Eight times the text; twenty-four times the time would be well on the way to sixty-four. On a
+        // busy machine one look says little; what is slow is slow each time.
+        let looks = (0..4).map(|_| (time(&small), time(&large)));
+        let mut fast = looks.map(|(a, b)| (a, b, b <= Duration::from_millis(40) || b <= a * 24));
+        if !fast.any(|(_, _, fine)| fine) {
+            slow.push(format!("{before:?} {unit:?}"));
         }
     }
     assert!(slow.is_empty(), "{slow:#?}");
