@@ -3,6 +3,7 @@
 mod env;
 
 mod bad_input;
+mod bad_repository;
 mod bounds;
 mod cheating;
 mod commit;
