@@ -60,12 +60,15 @@ use checkout::Checkout;
 use index::{Draft, Index, Leaf};
 use keep::Lock;
 use mirror::Mirror;
+use takeover::Known;
 
 /// The harness's own copies of one workspace, in the state folder.
 #[derive(Debug)]
 pub struct Trees {
     folder: PathBuf,
     workspace: PathBuf,
+    /// What the files of the workspace hold, as long as they are not touched.
+    known: Known,
 }
 
 /// A tree that somebody approved, or that a passed step left. Kept for as long as this is held.
@@ -295,7 +298,7 @@ impl Trees {
     /// `folder` is made if it is not there, for nobody but this user.
     pub fn open(folder: &Path, workspace: &Path) -> Result<Self, Error> {
         let whole = |path: &Path| std::path::absolute(path).map_err(|error| Error::io("find", path, error));
-        let trees = Self { folder: whole(folder)?, workspace: whole(workspace)? };
+        let trees = Self { folder: whole(folder)?, workspace: whole(workspace)?, known: Known::default() };
         for name in ["", "requests", "bases", "building", "layers"] {
             let path = trees.folder.join(name);
             match fs::DirBuilder::new().mode(0o700).recursive(name.is_empty()).create(&path) {

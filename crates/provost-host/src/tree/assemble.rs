@@ -301,7 +301,7 @@ impl Refresh {
 }
 
 /// Could it be changed once more and bear the same time?
-fn is_young(stamp: &Stamp) -> bool {
+pub fn is_young(stamp: &Stamp) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, nanos) = stamp.changed;
     let changed = Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanos).unwrap_or(0));

@@ -10,16 +10,20 @@
 //! configuration of test runners that no glob names.
 //! `.git` and the cache folders are not looked at. Empty folders are not carried over.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
+use provost_core::chain::Hash;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::assemble;
 use super::beneath::{self, Stamp};
 use super::checkout::{Checkout, lossy};
 use super::index::{Draft, Entry, Index, Kind, Leaf, joined};
@@ -51,6 +55,7 @@ impl Trees {
         let draft = Draft::on(index).map_err(|error| Error::io("read", &base.path, error))?;
         let mut walk = Walk {
             index,
+            known: &self.known,
             workspace: &self.workspace,
             touches,
             protect,
@@ -85,6 +90,32 @@ impl Trees {
     }
 }
 
+/// What files hold that were read and have not been touched since: not read again for each check. A file
+/// that had changed so shortly before that a second change could bear the same time is not remembered;
+/// nobody of the attempt is alive when it is noted, so nobody writes through an old mapping.
+#[derive(Debug, Default)]
+pub struct Known(Mutex<HashMap<(u64, u64), (Stamp, Hash)>>);
+
+impl Known {
+    fn digest(&self, stamp: &Stamp) -> Option<Hash> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (then, digest) = known.get(&(stamp.device, stamp.inode))?;
+        (then == stamp).then_some(*digest)
+    }
+
+    fn note(&self, stamp: &Stamp, digest: Hash) {
+        if !assemble::is_young(stamp) {
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            known.insert((stamp.device, stamp.inode), (*stamp, digest));
+        }
+    }
+}
+
+/// As far as can be seen without reading.
+fn fits(stamp: &Stamp, base: &Entry) -> bool {
+    stamp.kind() == FileType::RegularFile && base.kind == Kind::of_file(stamp.mode) && base.size == stamp.size
+}
+
 #[derive(Default)]
 struct Found {
     taken: Vec<(Vec<u8>, Leaf)>,
@@ -96,6 +127,7 @@ struct Found {
 
 struct Walk<'a> {
     index: &'a Index,
+    known: &'a Known,
     workspace: &'a Path,
     touches: &'a Touches,
     protect: &'a Touches,
@@ -278,6 +310,12 @@ impl Walk<'_> {
 
     /// A regular file inside `touches`.
     fn file(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
+        if let (Some(base), Ok(stamp)) = (base, beneath::stamp_at(place.folder, place.name))
+            && fits(&stamp, base)
+            && self.known.digest(&stamp) == Some(base.digest)
+        {
+            return Ok(());
+        }
         let file = match beneath::file(place.folder, place.name) {
             Ok(file) => file,
             Err(errno) => return self.refuse(place.path, unreadable(errno)),
@@ -316,11 +354,12 @@ impl Walk<'_> {
     }
 
     fn is_as_in_base(&self, file: &File, stamp: &Stamp, base: Option<&Entry>) -> io::Result<bool> {
-        let Some(base) = base else { return Ok(false) };
-        if base.kind != Kind::of_file(stamp.mode) || base.size != stamp.size {
-            return Ok(false);
+        let Some(base) = base.filter(|base| fits(stamp, base)) else { return Ok(false) };
+        let digest = beneath::digest(file)?;
+        if beneath::stamp(file).is_ok_and(|after| after == *stamp) {
+            self.known.note(stamp, digest);
         }
-        Ok(beneath::digest(file)? == base.digest)
+        Ok(digest == base.digest)
     }
 
     fn too_much(&self, stamp: &Stamp) -> Option<Why> {

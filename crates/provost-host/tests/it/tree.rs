@@ -738,3 +738,24 @@ fn a_base_on_a_base_on_a_base_is_the_tree_it_lists() {
     }
     assert_eq!(listed(&first.path).len(), 5, "the tree that was approved is as it was");
 }
+
+/// What was read once is not read again, unless it was touched: same size, old time, and still seen.
+#[test]
+fn a_file_that_looks_the_same_and_was_touched_is_read_again() {
+    let site = Site::with(&[("src/a", "honest"), ("src/b", "1")]);
+    let base = site.base();
+    let trees = site.trees();
+    let touches = Touches::new(&["src/**"]).unwrap();
+    let nothing: &[&str] = &[];
+    let none = Touches::new(nothing).unwrap();
+    let take = || trees.take_over(&base, &touches, &none, &Limits::default()).unwrap();
+    // Old enough to be remembered.
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    assert!(take().is_empty() && take().is_empty());
+    let before = fs::metadata(site.at("src/a")).unwrap().modified().unwrap();
+    fs::write(site.at("src/a"), "forged").unwrap();
+    fs::File::options().write(true).open(site.at("src/a")).unwrap().set_modified(before).unwrap();
+    assert_eq!(take().changed, ["src/a"]);
+    fs::write(site.at("src/a"), "honest").unwrap();
+    assert!(take().is_empty());
+}
