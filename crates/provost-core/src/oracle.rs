@@ -61,6 +61,29 @@ const PROJECT_FILES: [&str; 14] = [
     "Taskfile.yml",
 ];
 
+/// What else is found from further down: folders of configuration and of code, and versions of tools.
+const FOUND_ABOVE: [&str; 19] = [
+    ".cargo",
+    "node_modules",
+    "go.work",
+    "rust-toolchain",
+    "rust-toolchain.toml",
+    "rustfmt.toml",
+    "clippy.toml",
+    ".python-version",
+    ".node-version",
+    ".nvmrc",
+    ".ruby-version",
+    ".tool-versions",
+    ".mise.toml",
+    "mise.toml",
+    ".envrc",
+    ".env",
+    ".babelrc",
+    ".swcrc",
+    ".mocharc.js",
+];
+
 /// A test by its name or by the folder it is in.
 pub fn is_test(path: &str) -> bool {
     let (folders, name) = split(path);
@@ -103,6 +126,11 @@ pub fn is_oracle(path: &str) -> bool {
         || is_runner_file(path)
         || PROJECT_FILES.contains(&name)
         || folders.split('/').any(|folder| folder == ".github")
+}
+
+/// Names that tools look for in the folders above the one they work in.
+pub fn is_found_above(name: &str) -> bool {
+    is_runner_file(name) || PROJECT_FILES.contains(&name) || FOUND_ABOVE.contains(&name)
 }
 
 /// The folder a glob hands over as one of tests, or as one of configuration: `tests/**`, `.cargo/**`.
@@ -172,6 +200,10 @@ mod tests {
         ] {
             assert!(is_test(path) && is_oracle(path), "{path}");
         }
+        assert!(
+            ["conftest.py", ".cargo", "node_modules", "Cargo.toml"].into_iter().all(super::is_found_above)
+        );
+        assert!(!["tests", "src", "notes.md"].into_iter().any(super::is_found_above));
         for path in ["src/conftest.py", ".cargo/config.toml", "jest.config.ts", "GNUmakefile"] {
             assert!(is_runner_file(path) && is_oracle(path), "{path}");
         }

@@ -149,7 +149,15 @@ fn isolation(level: Isolation, probes: &[Probe]) -> String {
         Isolation::Clean => {
             "checks run behind a fence, on the approved base and the files the plan may touch"
         }
-        Isolation::Landlock | Isolation::Uid | Isolation::GuardClean => {
+        Isolation::Landlock => {
+            "checks run behind Landlock, on the approved base and the files the plan may touch; the agent can \
+             write the repository, and its network is fenced only where it is off"
+        }
+        Isolation::Uid => {
+            "checks run as another user, on the approved base and the files the plan may touch; the agent is \
+             another user too, can write the repository, and its network is fenced only where it is off"
+        }
+        Isolation::GuardClean => {
             "checks run on the approved base and the files the plan may touch, without a fence; \
              the agent's network, git and home are not fenced"
         }

@@ -55,6 +55,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
         state: harness.state(),
         read_only: &[],
         secret: None,
+        launcher: &[],
     };
     let approval = Approval {
         revision: &run.revision.0,

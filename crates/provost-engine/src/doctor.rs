@@ -1,19 +1,34 @@
 //! What this machine offers, for people: the same survey and self-test a run begins with.
 
 use provost_core::verdict::Isolation;
-use provost_host::config::Demand;
 use provost_host::git;
 use provost_host::ground::{self, Estate};
-use provost_host::sandbox::{Line, Probe, State};
+use provost_host::process;
+pub use provost_host::sandbox::Probe;
+use provost_host::sandbox::{Line, State};
 
 use crate::Error;
+use crate::confined;
 use crate::harness::Settings;
 
 pub struct Findings {
     /// The strongest level that was attested.
     pub level: Isolation,
     pub offers: Vec<Offered>,
+    /// Those with a fence, strongest first.
+    pub levels: Vec<Attested>,
+}
+
+/// A level, and what came of each attempt to get through its fence.
+pub struct Attested {
+    pub level: Isolation,
     pub probes: Vec<Probe>,
+}
+
+impl From<(Isolation, Vec<Probe>)> for Attested {
+    fn from((level, probes): (Isolation, Vec<Probe>)) -> Self {
+        Self { level, probes }
+    }
 }
 
 /// One thing the machine has or lacks.
@@ -44,11 +59,16 @@ pub fn examine(settings: &Settings) -> Result<Findings, Error> {
         path: state.clone(),
         source,
     })?;
-    let estate = Estate { workspace: &workspace, state: &state, read_only: &[], secret: None };
-    let (offer, seen) = ground::attest(Demand::Auto, &estate)?;
+    // What the probes leave running comes back to us.
+    let _ = process::become_subreaper();
+    let launcher = confined::launcher(&settings.launcher);
+    let estate =
+        Estate { workspace: &workspace, state: &state, read_only: &[], launcher: &launcher, secret: None };
+    let (offer, seen) = ground::levels(&estate);
+    let strongest = seen.iter().find(|(_, probes)| probes.iter().all(|probe| probe.held));
     Ok(Findings {
-        level: seen.level,
-        offers: offer.iter().flat_map(|offer| offer.lines()).map(Offered::from).collect(),
-        probes: seen.probes,
+        level: strongest.map_or(Isolation::GuardClean, |(level, _)| *level),
+        offers: offer.lines().into_iter().map(Offered::from).collect(),
+        levels: seen.into_iter().map(Attested::from).collect(),
     })
 }

@@ -18,7 +18,7 @@ use provost_core::prompt::{self, Context};
 use provost_core::run::Run;
 use provost_core::schedule::Action;
 use provost_core::terms::Reach;
-use provost_core::verdict::{Excerpt, Outcome, Verdict};
+use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_core::{law, parse};
 use provost_host::Interrupted;
 use provost_host::agent::Work;
@@ -102,7 +102,8 @@ impl<'a> Hands<'a> {
     }
 
     pub fn watched(self, watch: &'a Watch) -> Self {
-        watch.behind_a_fence(self.ground.level.has_fence());
+        // Elsewhere they cannot be carved out of the workspace.
+        watch.behind_a_fence(self.ground.level == Isolation::Clean);
         Self { watch: Some(watch), ..self }
     }
 

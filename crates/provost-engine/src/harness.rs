@@ -33,6 +33,7 @@ use provost_store::{Append, Cursor, Entry, Holder, Log, Memory, Query, Sqlite};
 
 use crate::Error;
 use crate::audit::{self, Audit};
+use crate::confined;
 use crate::drive::{self, Drive, Rest};
 use crate::gate::{self, Hearing};
 use crate::hands::Hands;
@@ -488,8 +489,14 @@ impl Harness {
             .chain(self.config().path.clone())
             .collect();
         let secret = self.config().proof.ssh_key.as_deref();
-        let estate =
-            Estate { workspace: &self.place().workspace, state: &self.state, read_only: &read_only, secret };
+        let launcher = confined::launcher(&self.site.launcher);
+        let estate = Estate {
+            workspace: &self.place().workspace,
+            state: &self.state,
+            read_only: &read_only,
+            secret,
+            launcher: &launcher,
+        };
         let verify = &self.config().verify;
         let (offer, seen) = ground::attest(verify.isolation, &estate)?;
         let level = seen.level;
@@ -531,8 +538,11 @@ impl Harness {
         let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
         let recorded = step.verdict.clone().filter(|_| step.state == StepState::Passed);
         let recorded = recorded.ok_or(Refusal::NotPassed { step: number })?;
+        let _ = process::become_subreaper();
+        let launcher = confined::launcher(&self.site.launcher);
+        let workspace = &self.place().workspace;
         let estate =
-            Estate { workspace: &self.place().workspace, state: &self.state, read_only: &[], secret: None };
+            Estate { workspace, state: &self.state, read_only: &[], launcher: &launcher, secret: None };
         let (offer, seen) = ground::attest(Demand::Exactly(recorded.isolation), &estate)?;
         let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
         let hands = Hands::new(&self.site, self.on_the_base(&run, offer, seen.level, &estate)?);

@@ -16,6 +16,7 @@ pub mod harness;
 pub mod commit;
 pub mod doctor;
 pub mod portal;
+pub mod confined;
 pub mod scripted;
 mod error;
 

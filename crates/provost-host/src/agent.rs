@@ -16,7 +16,7 @@ use provost_core::verdict::Excerpt;
 
 use crate::Interrupted;
 use crate::process::{self, Bounds, How, Keep, NotStarted, Spawn, Survivor};
-use crate::sandbox::{self, AgentFence, HomeSeen, Offer, Outlet};
+use crate::sandbox::{self, AgentFence, Confines, HomeSeen, Offer, Outlet};
 
 pub mod command;
 pub mod scripted;
@@ -45,11 +45,19 @@ pub struct Work<'a> {
     pub tag: &'a str,
     pub stop: Option<&'a AtomicBool>,
     /// What it may reach; without one, everything its user may.
-    pub fence: Option<(&'a Offer, AgentFence<'a>)>,
+    pub fence: Option<Behind<'a>>,
     /// What the harness was given by the person who started it.
     pub environment: &'a [(OsString, OsString)],
     /// How much of the machine it may take.
     pub bounds: Option<Bounds>,
+}
+
+/// The fence around an agent.
+#[derive(Clone, Copy)]
+pub enum Behind<'a> {
+    Bubblewrap(&'a Offer, AgentFence<'a>),
+    /// And variables that are otherwise there.
+    Confines(&'a Confines<'a>, &'a [(OsString, OsString)]),
 }
 
 /// How an attempt went. It is kept, shown, and never decides.
@@ -88,14 +96,20 @@ fn start(
     stdin: &[u8],
     work: &Work<'_>,
 ) -> Result<Attempt, Interrupted> {
-    let env = environment(work);
+    let mut env = environment(work);
+    if let Some(Behind::Confines(_, more)) = work.fence {
+        env.extend_from_slice(more);
+    }
     // Behind a portal nobody else would find out.
-    let is_behind_portal = work.fence.is_some_and(|(_, fence)| matches!(fence.network, Outlet::Portal(_)));
+    let is_behind_portal = matches!(work.fence, Some(Behind::Bubblewrap(_, fence)) if matches!(fence.network, Outlet::Portal(_)));
     if is_behind_portal && !is_there(program, work.workspace, &env) {
         return Ok(Attempt::not_started(&NotStarted::NotFound { program: program.into() }));
     }
-    let wrapped = match work.fence.as_ref().map(|(offer, fence)| sandbox::agent(offer, fence, program, args))
-    {
+    let wrapped = work.fence.map(|fence| match fence {
+        Behind::Bubblewrap(offer, fence) => sandbox::agent(offer, &fence, program, args),
+        Behind::Confines(confines, _) => sandbox::confine(confines, program, args),
+    });
+    let wrapped = match wrapped {
         None => None,
         Some(Ok(wrapped)) => Some(wrapped),
         Some(Err(error)) => return Ok(Attempt::not_started(&error)),
@@ -104,6 +118,7 @@ fn start(
         Some(wrapped) => (&wrapped.program, wrapped.args.as_slice()),
         None => (program, args),
     };
+    let has_namespace = matches!(work.fence, Some(Behind::Bubblewrap(..)));
     let ended = process::run(Spawn {
         program,
         args,
@@ -116,8 +131,8 @@ fn start(
         tag: work.tag,
         stop: work.stop,
         tee: None,
-        // Behind a fence the kernel ends what is left.
-        bounds: work.bounds.map(|bounds| Bounds { cgroup: wrapped.is_none(), ..bounds }),
+        // In a namespace of its own the kernel ends what is left.
+        bounds: work.bounds.map(|bounds| Bounds { cgroup: !has_namespace, ..bounds }),
     });
     let ended = match ended {
         Ok(ended) => ended,

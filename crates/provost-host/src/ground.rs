@@ -1,13 +1,14 @@
 //! Where agents work and checks run, at the level this machine was seen to hold.
 //!
-//! At `clean` and `guard+clean` a check sees the base a person approved, what the steps before left,
-//! and the files inside `touches` as the agent has them now; at `clean` both the check and the agent are
-//! behind a fence. At `in-place` a check runs in the workspace itself.
+//! At every level but `in-place` a check sees the base a person approved, what the steps before left, and
+//! the files inside `touches` as the agent has them now; at `clean` both the check and the agent are behind
+//! bubblewrap, at `landlock` and `uid` behind a weaker fence. At `in-place` a check runs in the workspace
+//! itself.
 //!
 //! **Invariant:** a level is attested here, by the self-test, before anything runs at it; one that is
 //! demanded and cannot be had is an error.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -21,21 +22,24 @@ use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
 use tempfile::TempDir;
 
 use crate::Interrupted;
-use crate::agent::{self, Agent, Attempt, Work};
-use crate::config::{self, Demand};
+use crate::agent::{self, Agent, Attempt, Behind, Work};
+use crate::config;
 use crate::judge::{self, Court};
 use crate::process::Bounds;
 use crate::provision::{self, Means, Missing, View};
 use crate::reach::{self, Grant, Place, Ready, Repository};
-use crate::sandbox::{
-    self, AgentFence, Attestation, CheckFence, CheckTree, HomePolicy, Network, Offer, USUAL_SIZE, Vantage,
-};
+use crate::sandbox::{self, AgentFence, CheckFence, CheckTree, HomePolicy, Network, Offer, USUAL_SIZE};
 use crate::teeth::{self, Bench, Doubts};
 use crate::tree::{self, Base, Layer, Limits, Touches, Trees, Why};
 
+mod above;
+mod confined;
+mod level;
 mod outfit;
 
-use outfit::Outfit;
+use above::Above;
+pub use level::{attest, levels};
+use outfit::{Fitted, Outfit};
 
 /// So many names of files go into a verdict; the tree's id covers all.
 const NAMES: usize = 40;
@@ -57,6 +61,8 @@ pub struct Estate<'a> {
     pub read_only: &'a [PathBuf],
     /// A key that proofs are signed with, which no agent may read.
     pub secret: Option<&'a Path>,
+    /// Starts what confines itself; without it there is no `landlock` and no `uid`.
+    pub launcher: &'a [OsString],
 }
 
 pub struct Ground {
@@ -75,6 +81,10 @@ pub struct Ground {
     repository: Repository,
     /// The repository of agents that have one of their own; it goes with the run.
     clone: Mutex<Option<TempDir>>,
+    /// At `uid`: where trees of checks are, for other users to pass through.
+    _open: Option<TempDir>,
+    /// At `uid`: the workspace is one agent's at a time.
+    handed: Mutex<()>,
 }
 
 /// The harness's trees, and the one that was approved.
@@ -85,6 +95,8 @@ struct Approved {
     caches: Vec<String>,
     commit: Option<String>,
     outfit: Outfit,
+    /// Without a fence: what was above the trees of checks before any agent ran.
+    above: Option<Above>,
 }
 
 /// What checks are to find besides their tree.
@@ -142,42 +154,6 @@ pub struct Case<'a> {
     pub doubts: Doubts,
 }
 
-/// Finds out what this machine holds, and what of it is used for `demand`.
-pub fn attest(demand: Demand, estate: &Estate<'_>) -> Result<(Option<Offer>, Attestation), Error> {
-    // What needs nothing of the kernel is not asked of it.
-    if let Demand::Exactly(level @ (Isolation::InPlace | Isolation::GuardClean)) = demand {
-        return Ok((
-            None,
-            Attestation { level, probes: Vec::new(), kernel: String::new(), bubblewrap: None },
-        ));
-    }
-    let offer = sandbox::survey(estate.workspace);
-    let attestation = self_test(&offer, estate);
-    match demand {
-        Demand::Exactly(wanted) if wanted != attestation.level => {
-            let failed: Vec<String> =
-                attestation.failed().map(|probe| format!("{}: {}", probe.name, probe.detail)).collect();
-            let why = match wanted {
-                Isolation::Clean if !failed.is_empty() => failed.join("; "),
-                Isolation::Landlock | Isolation::Uid => "this version does not have it".to_owned(),
-                _ => "the self-test attests another level".to_owned(),
-            };
-            Err(Error::Unattested { wanted, why })
-        }
-        Demand::Auto | Demand::Exactly(_) => Ok((Some(offer), attestation)),
-    }
-}
-
-fn self_test(offer: &Offer, estate: &Estate<'_>) -> Attestation {
-    let vantage = Vantage {
-        state: estate.state,
-        harness_pid: std::process::id(),
-        socket: None,
-        workspace: estate.workspace,
-    };
-    sandbox::self_test(offer, &vantage)
-}
-
 impl Ground {
     /// Makes everything ready before any agent runs.
     pub fn prepare(
@@ -189,10 +165,19 @@ impl Ground {
         let scratch = estate.state.join("scratch");
         let _ = std::fs::create_dir_all(&scratch);
         sweep(&scratch);
-        let trees = match level.has_clean_tree() {
+        confined::bring_back(estate);
+        let mut trees = match level.has_clean_tree() {
             false => None,
             true => Some(Approved::make(estate, approval)?),
         };
+        if let Some(approved) = trees.as_mut().filter(|_| !level.has_fence()) {
+            approved.above = Some(Above::look(&approved.trees.assembles_in()));
+        }
+        let open = confined::open_place(level)?;
+        if let (Some(open), Some(approved)) = (&open, &mut trees) {
+            approved.trees.assemble_in(open.path());
+            approved.outfit.give_in(open.path());
+        }
         let ground = Self {
             level,
             workspace: estate.workspace.to_owned(),
@@ -205,6 +190,8 @@ impl Ground {
             trees,
             repository: Repository::of(estate.workspace),
             clone: Mutex::default(),
+            _open: open,
+            handed: Mutex::default(),
         };
         if let Some(approved) = &ground.trees {
             ground.provide(approved, approval.wanted.stop)?;
@@ -233,14 +220,33 @@ impl Ground {
         stop: Option<&AtomicBool>,
         then: impl FnOnce(&Means<'_>) -> T,
     ) -> T {
-        let write = || approved.trees.assemble(base, layer).map_err(|error| told(&error));
+        let write = || match self.may_install(base, layer) {
+            true => approved.trees.assemble(base, layer).map_err(|error| told(&error)),
+            false => Err("at `uid` nothing is installed from a lock file that a step changed".to_owned()),
+        };
         let ground = match &self.offer {
             Some(offer) if self.level == Isolation::Clean => {
                 provision::Ground::Fenced { offer, state: &self.state, scratch: &self.scratch }
             }
+            Some(offer) if self.level == Isolation::Landlock => {
+                let around = |written: &[&Path], network, program: &OsStr, args: &[OsString]| {
+                    let confines = self.around_check(offer, written.iter().copied(), network);
+                    sandbox::confine(&confines, program, args)
+                };
+                return then(&Means {
+                    ground: provision::Ground::Confined { write: &write, around: &around },
+                    stop,
+                });
+            }
             _ => provision::Ground::Folder(&write),
         };
         then(&Means { ground, stop })
+    }
+
+    /// At `uid` commands that install are not fenced: what an agent changed has no part in them.
+    fn may_install(&self, base: &Base, layer: &Layer) -> bool {
+        let approved = self.trees.as_ref().is_some_and(|approved| approved.base.id == layer.id);
+        self.level != Isolation::Uid || base.id == layer.id && approved
     }
 
     /// Files of the base that are not in it after all, and why; for a word to the user.
@@ -258,6 +264,9 @@ impl Ground {
         veil: Option<Veil<'_>>,
         grant: &Grant<'_>,
     ) -> Result<Attempt, Interrupted> {
+        if let Some(offer) = self.confining() {
+            return self.confined_attempt(offer, agent, work, grant);
+        }
         let Some(offer) = self.offer.as_ref().filter(|_| self.level == Isolation::Clean) else {
             return agent.attempt(work);
         };
@@ -352,7 +361,7 @@ impl Ground {
             },
             scratch: &self.scratch,
         };
-        agent.attempt(&Work { fence: Some((offer, fence)), ..*work })
+        agent.attempt(&Work { fence: Some(Behind::Bubblewrap(offer, fence)), ..*work })
     }
 
     /// Runs a check on the ground that belongs to the level.
@@ -465,19 +474,41 @@ impl Ground {
         let given = self.with_means(approved, base, layer, case.stop, |means| {
             approved.outfit.given(&view, base, layer, means)
         });
+        let tampered = |what: String| Ok(Verdict::bare(self.level, Outcome::Tampered { what }));
         let assembled = match approved.trees.assemble(base, layer) {
             Ok(assembled) => assembled,
+            Err(error @ tree::Error::Altered { .. }) => return tampered(error.to_string()),
             Err(error) => return Ok(Verdict::not_run(self.level, told(&error))),
         };
+        let above = approved.above.as_ref();
+        if let Some(path) = above.and_then(|above| above.changed(&approved.trees.assembles_in())) {
+            let path = path.display();
+            return tampered(format!("configuration above the tree of the check came or changed: {path}"));
+        }
         let fitted = given.and_then(|given| approved.outfit.in_folder(&assembled.path, given, case.network));
         match fitted {
             Ok(fitted) => {
-                let ground = judge::Ground::Folder(&assembled.path);
-                let verdict = self.in_court_with(case, ground, &fitted.env)?;
+                let verdict = self.in_folder(case, &assembled.path, &fitted)?;
                 Ok(approved.outfit.after(fitted, layer, verdict))
             }
             Err(Missing::Interrupted) => Err(Interrupted),
             Err(missing) => Ok(Verdict::not_run(self.level, missing.to_string())),
+        }
+    }
+
+    /// Behind the fence of the level, where it has one.
+    fn in_folder(&self, case: &Case<'_>, folder: &Path, fitted: &Fitted) -> Result<Verdict, Interrupted> {
+        let Some(offer) = self.confining() else {
+            return self.in_court_with(case, judge::Ground::Folder(folder), &fitted.env);
+        };
+        match self.confined_check(offer, folder, fitted, case.network) {
+            Ok(check) => {
+                let confines = &check.confines;
+                let ground = judge::Ground::Confined { folder, confines };
+                let verdict = self.in_court_with(case, ground, &check.env);
+                check.over(self.level, verdict)
+            }
+            Err(error) => Ok(Verdict::not_run(self.level, told(&error))),
         }
     }
 
@@ -537,7 +568,7 @@ impl Approved {
         let touches = Touches::new(approval.touches)?;
         let outfit = Outfit::new(estate, &approval.wanted, &base);
         let commit = approval.commit.map(str::to_owned);
-        Ok(Self { trees, base, touches, caches: approval.caches.to_vec(), commit, outfit })
+        Ok(Self { trees, base, touches, caches: approval.caches.to_vec(), commit, outfit, above: None })
     }
 
     /// The base of this check, and what the agent has put on it.

@@ -20,7 +20,7 @@ use rustix::process::Signal;
 
 use crate::Interrupted;
 use crate::process::{self, Bounds, Ended, How, Keep, NotStarted, Output, Spawn};
-use crate::sandbox::{self, CheckFence, Offer, Unavailable};
+use crate::sandbox::{self, By, CheckFence, Confines, Offer, Unavailable};
 
 mod rooms;
 mod surroundings;
@@ -43,6 +43,8 @@ pub enum Ground<'a> {
     Workspace,
     /// A tree of the harness's own, without a fence.
     Folder(&'a Path),
+    /// The same, behind a fence around the check's processes alone.
+    Confined { folder: &'a Path, confines: &'a Confines<'a> },
     /// A tree of the harness's own, behind its fence.
     Fenced { offer: &'a Offer, fence: CheckFence<'a> },
 }
@@ -53,6 +55,10 @@ impl Ground<'_> {
         match self {
             Ground::Workspace => matches!(isolation, Isolation::InPlace | Isolation::None),
             Ground::Folder(_) => isolation == Isolation::GuardClean,
+            Ground::Confined { confines, .. } => match confines.by {
+                By::Landlock(_) => isolation == Isolation::Landlock,
+                By::Uid(_) => isolation == Isolation::Uid,
+            },
             Ground::Fenced { .. } => isolation == Isolation::Clean,
         }
     }
@@ -105,7 +111,7 @@ enum NotJudged {
 fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<Ended, NotJudged> {
     let args = ["--noprofile", "--norc", "-c", &shell.command].map(OsString::from);
     let bounds = match court.ground {
-        Ground::Workspace | Ground::Folder(_) => court.bounds,
+        Ground::Workspace | Ground::Folder(_) | Ground::Confined { .. } => court.bounds,
         // What it may write is bounded by its fence.
         Ground::Fenced { .. } => court.bounds.map(|bounds| Bounds { disk: u64::MAX, ..bounds }),
     };
@@ -130,6 +136,12 @@ fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<
     match court.ground {
         Ground::Workspace => spawn(bash(), &args, court.workspace, environment),
         Ground::Folder(folder) => spawn(bash(), &args, folder, environment),
+        Ground::Confined { folder, confines } => {
+            let wrapped = sandbox::confine(confines, bash(), &args).map_err(NotJudged::Fence)?;
+            let mut ended = spawn(&wrapped.program, &wrapped.args, folder, environment)?;
+            ended.how = wrapped.how(&ended).map_err(NotJudged::Fence)?;
+            Ok(ended)
+        }
         Ground::Fenced { offer, fence } => {
             let toolchains = toolchains(court.workspace);
             let toolchains: Vec<&Path> = toolchains.iter().map(PathBuf::as_path).collect();

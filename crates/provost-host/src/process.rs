@@ -31,7 +31,7 @@ mod proc_files;
 
 pub use bounds::{Bound, Bounds, Exceeded, size};
 pub use cgroup::offered as cgroups_offered;
-pub use escape::{become_subreaper, end_leftovers, inside_attempt};
+pub use escape::{become_subreaper, end_leftovers, end_user, inside_attempt};
 pub use lineage::{Blind, Lineage, Seat};
 pub use output::{Keep, Output};
 

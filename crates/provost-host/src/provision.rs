@@ -30,7 +30,7 @@ use provost_core::chain::Hash;
 use crate::config;
 use crate::folder;
 use crate::judge;
-use crate::sandbox::{CACHES, Offer};
+use crate::sandbox::{CACHES, Network, Offer, Unavailable, Wrapped};
 use crate::tree::Assembled;
 
 mod carry_out;
@@ -95,7 +95,12 @@ pub enum Ground<'a> {
     Fenced { offer: &'a Offer, state: &'a Path, scratch: &'a Path },
     /// Writes the view out, once something is to be run there.
     Folder(&'a dyn Fn() -> Result<Assembled, String>),
+    /// The same, and what is run there is confined.
+    Confined { write: &'a dyn Fn() -> Result<Assembled, String>, around: &'a Around<'a> },
 }
+
+/// Puts a program behind a fence: the folders it writes, its network, itself.
+pub type Around<'a> = dyn Fn(&[&Path], Network, &OsStr, &[OsString]) -> Result<Wrapped, Unavailable> + 'a;
 
 /// Something that is in place.
 #[derive(Debug)]

@@ -25,15 +25,23 @@ use crate::process::{Ended, How};
 
 mod agent;
 mod attest;
+mod calls;
 mod check;
+mod confine;
+mod enter;
 mod kept;
+mod landlock;
 mod offer;
 mod status;
+mod uid;
 
-pub use attest::{Attestation, Probe, Vantage, self_test};
+pub use attest::{Attestation, Probe, Vantage, attested, probes, self_test};
+pub use confine::{By, Confines, Rules, confine};
+pub use enter::enter;
 pub use kept::{CACHES, Kept, UPPER, What, Writes};
 pub use offer::{Bubblewrap, Line, Missing, Offer, OverlayTools, State, survey};
 pub use status::{HomeSeen, Status, read_status, signal_behind};
+pub use uid::unused_uid;
 
 /// Where `HOME` is inside a check: private, empty, and the same for each, so that caches keep their names.
 pub const HOME: &str = "/home/check";

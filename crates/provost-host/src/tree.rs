@@ -41,6 +41,7 @@ mod beneath;
 mod checkout;
 mod clone;
 mod commit;
+pub(crate) mod handover;
 mod index;
 mod keep;
 mod mirror;
@@ -69,6 +70,8 @@ pub struct Trees {
     workspace: PathBuf,
     /// What the files of the workspace hold, as long as they are not touched.
     known: Known,
+    /// Where trees are assembled, if not in the folder.
+    assembled_in: Option<PathBuf>,
 }
 
 /// A tree that somebody approved, or that a passed step left. Kept for as long as this is held.
@@ -118,6 +121,13 @@ impl Base {
             Ok(())
         });
         walked.map(|()| files).map_err(|error| Error::io("list", &self.path, error))
+    }
+
+    /// It is not believed any more: whoever takes hold of it next reads all of it first.
+    fn doubt(&self) {
+        for base in [self, self.ground()] {
+            base._hold.forget();
+        }
     }
 
     /// The base that was written out whole, and on which this one stands.
@@ -271,6 +281,8 @@ pub enum Error {
     Glob { glob: String, why: String },
     #[error("the kept tree {id} is damaged; it was put aside")]
     Damaged { id: String },
+    #[error("the harness's own copy was changed: {}", .path.display())]
+    Altered { path: PathBuf },
     #[error("{name} stands for {} by now", .now.as_deref().unwrap_or("nothing"))]
     Moved { name: String, now: Option<String> },
     #[error("the layer was not made for tree {id}")]
@@ -298,7 +310,12 @@ impl Trees {
     /// `folder` is made if it is not there, for nobody but this user.
     pub fn open(folder: &Path, workspace: &Path) -> Result<Self, Error> {
         let whole = |path: &Path| std::path::absolute(path).map_err(|error| Error::io("find", path, error));
-        let trees = Self { folder: whole(folder)?, workspace: whole(workspace)?, known: Known::default() };
+        let trees = Self {
+            folder: whole(folder)?,
+            workspace: whole(workspace)?,
+            known: Known::default(),
+            assembled_in: None,
+        };
         for name in ["", "requests", "bases", "building", "layers"] {
             let path = trees.folder.join(name);
             match fs::DirBuilder::new().mode(0o700).recursive(name.is_empty()).create(&path) {
@@ -309,6 +326,16 @@ impl Trees {
             }
         }
         Ok(trees)
+    }
+
+    /// The folder that an assembled tree is put in.
+    pub fn assembles_in(&self) -> PathBuf {
+        self.assembled_in.as_ref().unwrap_or(&self.folder).join("worktree")
+    }
+
+    /// Trees are assembled there instead, where others than this user pass.
+    pub fn assemble_in(&mut self, place: &Path) {
+        self.assembled_in = Some(place.to_path_buf());
     }
 
     /// The tree a person approved: the files of the commit (without one: of the workspace as it is),

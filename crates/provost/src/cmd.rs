@@ -15,6 +15,7 @@ mod commit;
 mod demo;
 mod diff;
 mod doctor;
+mod fence;
 mod log;
 mod recheck;
 mod reject;
@@ -70,13 +71,15 @@ enum Command {
     #[command(hide = true)]
     AgentPortal(agent_portal::Args),
     #[command(hide = true)]
+    Fence(fence::Args),
+    #[command(hide = true)]
     ScriptedAgent(scripted_agent::Args),
 }
 
 impl Cli {
     /// Agents are looked at by the harness, so that nothing of them is overlooked.
     pub fn is_an_agent(&self) -> bool {
-        matches!(self.command, Command::ScriptedAgent(_) | Command::AgentPortal(_))
+        matches!(self.command, Command::ScriptedAgent(_) | Command::AgentPortal(_) | Command::Fence(_))
     }
 
     /// What runs under this command is not all a person's own.
@@ -106,6 +109,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Recheck(args) => recheck::obey(global, args),
         Command::Doctor(args) => doctor::obey(global, args),
         Command::AgentPortal(args) => agent_portal::obey(args),
+        Command::Fence(args) => fence::obey(args),
         Command::ScriptedAgent(args) => scripted_agent::obey(args),
     }
 }

@@ -27,6 +27,8 @@ pub struct Outfit {
     /// The approved base.
     approved: String,
     running: PathBuf,
+    /// Others than this user pass through `running`.
+    open: bool,
 }
 
 /// What one check is given, and where that is for its tools.
@@ -48,7 +50,13 @@ impl Outfit {
             builds: builds.flatten(),
             approved: base.id.clone(),
             running: estate.state.join("provision/running"),
+            open: false,
         }
+    }
+
+    /// What checks in a folder are given lies there, where others than this user pass.
+    pub fn give_in(&mut self, place: &Path) {
+        (self.running, self.open) = (place.to_path_buf(), true);
     }
 
     /// Puts in place what the approved base asks for.
@@ -122,7 +130,8 @@ impl Outfit {
     }
 
     fn room(&self) -> Result<TempDir, Missing> {
-        let made = folder::make_private(&self.running).and_then(|()| tempfile::tempdir_in(&self.running));
+        let ready = if self.open { Ok(()) } else { folder::make_private(&self.running) };
+        let made = ready.and_then(|()| tempfile::tempdir_in(&self.running));
         made.map_err(Missing::not_placed)
     }
 
@@ -143,6 +152,11 @@ impl Outfit {
 }
 
 impl Fitted {
+    /// Where what is not in the tree was put, for a check in a folder.
+    pub fn places(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().map(TempDir::path)
+    }
+
     pub fn kept(&self) -> Vec<Kept<'_>> {
         let ready = self.given.ready.iter().zip(self.places.iter().zip(&self.folders));
         let given = ready.map(|(ready, (at, folder))| Kept {

@@ -15,7 +15,7 @@ use crate::process::{self, Ended, How, Keep, Spawn};
 use crate::sandbox::{self, CACHES, CheckFence, CheckTree, Kept, Network, Offer, USUAL_SIZE, What, Writes};
 
 use super::known::Kind;
-use super::{Ground, Means, Missing, Supplies, Supply, View, crates, named};
+use super::{Around, Ground, Means, Missing, Supplies, Supply, View, crates, named};
 
 /// How the world outside is reached from here: proxies, certificates and registries. Of the user's
 /// files none takes part, because agents can write them.
@@ -90,7 +90,7 @@ pub fn supply(
         if has_all.map_err(|error| failed(error.to_string()))? {
             let place = match means.ground {
                 Ground::Fenced { .. } => Path::new(CACHES).join("crates"),
-                Ground::Folder(_) => crates.clone(),
+                Ground::Folder(_) | Ground::Confined { .. } => crates.clone(),
             };
             let env = vec![("PROVISION_CRATES".into(), place.into())];
             match run(Network::Off, crates::UNPACK, vec![("crates", crates)], env) {
@@ -129,7 +129,10 @@ impl Run<'_> {
         let failed = |why: String| Missing::Failed { name: self.supply.name.clone(), why: redacted(&why) };
         let ended = match self.means.ground {
             Ground::Fenced { offer, state, scratch } => self.fenced(offer, state, scratch),
-            Ground::Folder(write) => write().and_then(|tree| self.unfenced(&tree.path)),
+            Ground::Folder(write) => write().and_then(|tree| self.in_folder(&tree.path, None)),
+            Ground::Confined { write, around } => {
+                write().and_then(|tree| self.in_folder(&tree.path, Some(around)))
+            }
         };
         match ended {
             Ok(Ended { how: How::Exited(0), survivors, .. }) if survivors.is_empty() => Ok(()),
@@ -189,7 +192,7 @@ impl Run<'_> {
         Ok(ended)
     }
 
-    fn unfenced(&self, tree: &Path) -> Result<Ended, String> {
+    fn in_folder(&self, tree: &Path, around: Option<&Around<'_>>) -> Result<Ended, String> {
         let place = match &self.supply.into {
             Some(into) => tree.join(into),
             None => self.result(),
@@ -200,7 +203,17 @@ impl Run<'_> {
         }
         let (home, tmp) = (self.room.join("home"), self.room.join("tmp"));
         let env = self.environment(&place, &home, &tmp);
-        let ended = self.spawn(judge::bash(), &self.words(), tree, &env)?;
+        let ended = match around {
+            None => self.spawn(judge::bash(), &self.words(), tree, &env)?,
+            Some(around) => {
+                let words = self.words();
+                let wrapped =
+                    around(&[tree, self.room], self.network, judge::bash(), &words).map_err(told)?;
+                let mut ended = self.spawn(&wrapped.program, &wrapped.args, tree, &env)?;
+                ended.how = wrapped.how(&ended).map_err(told)?;
+                ended
+            }
+        };
         if self.supply.into.is_some() {
             let moved = fs::remove_dir(self.result()).and_then(|()| fs::rename(&place, self.result()));
             moved.map_err(|error| error.to_string())?;

@@ -6,13 +6,14 @@
 //!
 //! **Invariant:** a probe that reported nothing did not hold.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use provost_core::verdict::Isolation;
@@ -20,10 +21,10 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use super::{
-    AgentFence, CheckFence, CheckTree, HOME, HomePolicy, Network, Offer, Outlet, TMP, Unavailable, Wrapped,
-    offer,
+    AgentFence, By, CheckFence, CheckTree, Confines, HOME, HomePolicy, Network, Offer, Outlet, Rules, TMP,
+    Unavailable, Wrapped, offer,
 };
-use crate::process::{Ended, How};
+use crate::process::{self, Bounds, Ended, How};
 
 const PROBES: &str = include_str!("probes.sh");
 /// Enough for what the probes write, and little for a machine.
@@ -63,10 +64,30 @@ impl Attestation {
     }
 }
 
-/// Runs the probes inside the very fences that will be used.
+/// Runs the probes inside the very fences that will be used at `clean`.
 pub fn self_test(offer: &Offer, vantage: &Vantage<'_>) -> Attestation {
+    let probes = probes(offer, vantage, Isolation::Clean);
+    let has_held = probes.iter().all(|probe| probe.held);
+    attested(offer, if has_held { Isolation::Clean } else { Isolation::GuardClean }, probes)
+}
+
+pub fn attested(offer: &Offer, level: Isolation, probes: Vec<Probe>) -> Attestation {
+    let bubblewrap = offer.bubblewrap.as_ref().ok().map(|found| found.version.clone());
+    Attestation { level, probes, kernel: offer.kernel.clone(), bubblewrap }
+}
+
+/// What comes of it when the fences of a level are attacked from inside.
+pub fn probes(offer: &Offer, vantage: &Vantage<'_>, level: Isolation) -> Vec<Probe> {
+    let by = match level {
+        Isolation::Clean => Means::Bubblewrap,
+        Isolation::Landlock => Means::Landlock,
+        Isolation::Uid => Means::Uid,
+        // There is nothing to be attacked.
+        Isolation::GuardClean | Isolation::InPlace | Isolation::None => return Vec::new(),
+    };
     let mut probes = Vec::new();
-    for fence in [Fence::Check, Fence::Agent] {
+    for inside in [Inside::Check, Inside::Agent] {
+        let fence = Fence { by, inside };
         match Site::prepare(vantage).and_then(|site| site.probe(offer, fence)) {
             Ok(found) => probes.extend(found),
             Err(error) => {
@@ -75,31 +96,55 @@ pub fn self_test(offer: &Offer, vantage: &Vantage<'_>) -> Attestation {
             }
         }
     }
-    let has_held = probes.iter().all(|probe| probe.held);
-    Attestation {
-        level: if has_held { Isolation::Clean } else { Isolation::GuardClean },
-        probes,
-        kernel: offer.kernel.clone(),
-        bubblewrap: offer.bubblewrap.as_ref().ok().map(|found| found.version.clone()),
-    }
+    probes
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fence {
+enum Inside {
     Check,
     Agent,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Means {
+    Bubblewrap,
+    Landlock,
+    Uid,
+}
+
+#[derive(Clone, Copy)]
+struct Fence {
+    by: Means,
+    inside: Inside,
+}
+
 impl Fence {
     fn name(self) -> &'static str {
-        match self {
-            Fence::Check => "check",
-            Fence::Agent => "agent",
+        match self.inside {
+            Inside::Check => "check",
+            Inside::Agent => "agent",
         }
     }
 
     fn probe(self, name: &str, held: bool, detail: impl Into<String>) -> Probe {
-        Probe { name: format!("{}/{name}", self.name()), held, detail: detail.into() }
+        let level = match self.by {
+            Means::Bubblewrap => "",
+            Means::Landlock => "landlock/",
+            Means::Uid => "uid/",
+        };
+        Probe { name: format!("{level}{}/{name}", self.name()), held, detail: detail.into() }
+    }
+
+    /// Whether this is promised, so that it has to be seen to hold.
+    fn promises(self, name: &str) -> bool {
+        let has_namespaces = self.by == Means::Bubblewrap;
+        match name {
+            "user-namespace" => has_namespaces && self.inside == Inside::Check,
+            "home-read" => self.by != Means::Uid && self.inside == Inside::Check,
+            "processes" => has_namespaces,
+            "process-read" => !has_namespaces,
+            _ => true,
+        }
     }
 }
 
@@ -107,9 +152,13 @@ impl Fence {
 struct Site<'a> {
     vantage: &'a Vantage<'a>,
     folder: TempDir,
+    /// What is inside a fence without namespaces, where everybody passes.
+    own: TempDir,
     door: TcpListener,
     port: u16,
     mark: String,
+    /// Who is inside, where that is another.
+    user: OnceCell<u32>,
 }
 
 impl<'a> Site<'a> {
@@ -121,25 +170,40 @@ impl<'a> Site<'a> {
             fs::create_dir(folder.path().join(name)).map_err(failed)?;
             fs::write(folder.path().join(name).join(name), name).map_err(failed)?;
         }
+        let own = tempfile::Builder::new().prefix("provost-probe-").tempdir().map_err(failed)?;
+        for name in ["home", "tmp", "tree"] {
+            fs::create_dir(own.path().join(name)).map_err(failed)?;
+        }
+        for name in ["base", "layer"] {
+            fs::write(own.path().join("tree").join(name), name).map_err(failed)?;
+        }
         let door = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
         door.set_nonblocking(true).map_err(failed)?;
         let port = door.local_addr().map_err(failed)?.port();
-        Ok(Self { vantage, folder, door, port, mark })
+        Ok(Self { vantage, folder, own, door, port, mark, user: OnceCell::new() })
     }
 
     fn probe(&self, offer: &Offer, fence: Fence) -> Result<Vec<Probe>, Unavailable> {
         let args = self.arguments(offer, fence);
-        let wrapped = match fence {
-            Fence::Check => self.behind_check(offer, &args)?,
-            Fence::Agent => self.behind_agent(offer, &args)?,
+        let wrapped = match (fence.by, fence.inside) {
+            (Means::Bubblewrap, Inside::Check) => self.behind_check(offer, &args)?,
+            (Means::Bubblewrap, Inside::Agent) => self.behind_agent(offer, &args)?,
+            (Means::Landlock, _) => self.behind_landlock(offer, fence.inside, &args)?,
+            (Means::Uid, _) => self.behind_uid(offer, fence.inside, &args)?,
         };
-        let ended = offer::run(Path::new(&wrapped.program), &wrapped.args, "self-test")
+        // As attempts are: without a namespace, what is left is ended by its cgroup.
+        let usual = Bounds { disk: u64::MAX, memory: u64::MAX, processes: u64::MAX, cgroup: true };
+        let bounds = (fence.by != Means::Bubblewrap).then_some(usual);
+        let ended = offer::run_within(Path::new(&wrapped.program), &wrapped.args, "self-test", bounds)
             .map_err(|error| Unavailable::NotEntered { said: error.to_string() })?;
         // Else nobody but root could remove it: what an overlay leaves there is closed to all.
         let closed = kept_of(self.folder.path()).join("work").join("work");
         let _ = fs::set_permissions(closed, fs::Permissions::from_mode(0o700));
         let how = wrapped.how(&ended)?;
         // Before anything else: what is still alive now has outlived its fence.
+        if let Some(user) = self.user.get() {
+            process::end_user(*user);
+        }
         let has_daemon = is_alive(&self.mark);
         if how != How::Exited(0) {
             let said = format!("the probes ended with {how:?}");
@@ -206,30 +270,89 @@ impl<'a> Site<'a> {
     fn arguments(&self, offer: &Offer, fence: Fence) -> Vec<OsString> {
         let unshare = offer.unshare.as_ref().map_or_else(|_| "unshare".into(), OsString::from);
         // The fence's environment is that of the run; a home is the one thing the probes need.
-        let script = format!("HOME={HOME}\n{PROBES}");
+        let script = match fence.by {
+            Means::Bubblewrap => format!("HOME={HOME}\n{PROBES}"),
+            Means::Landlock | Means::Uid => PROBES.to_owned(),
+        };
         let mut args: Vec<OsString> = vec!["--noprofile".into(), "--norc".into(), "-c".into()];
         args.extend([script.into(), "probes".into(), self.vantage.state.into()]);
         args.extend([self.folder.path().join("base/base").into()]);
         args.extend([self.vantage.socket.map(OsString::from).unwrap_or_default()]);
         args.extend([self.vantage.harness_pid.to_string().into(), self.port.to_string().into()]);
         args.extend([self.mark.clone().into(), unshare, fence.name().into()]);
-        match fence {
-            Fence::Check => args.extend(in_homes(self.vantage.workspace).into_iter().map(OsString::from)),
-            Fence::Agent => args.extend(self.home().map(OsString::from)),
+        let (own, place) = match (fence.by, fence.inside) {
+            (Means::Bubblewrap, _) => (PathBuf::new(), PathBuf::new()),
+            (_, Inside::Check) => (self.own.path().into(), self.own.path().join("tree")),
+            (_, Inside::Agent) => (self.own.path().into(), self.vantage.workspace.to_path_buf()),
+        };
+        args.extend([own, place].map(OsString::from));
+        match fence.inside {
+            Inside::Check => args.extend(in_homes(self.vantage.workspace).into_iter().map(OsString::from)),
+            Inside::Agent => args.extend(self.home().map(OsString::from)),
         }
         args
+    }
+
+    fn behind_landlock(
+        &self,
+        offer: &Offer,
+        inside: Inside,
+        args: &[OsString],
+    ) -> Result<Wrapped, Unavailable> {
+        if let Err(missing) = &offer.landlock {
+            return Err(Unavailable::Missing { what: "Landlock", missing: missing.clone() });
+        }
+        let mut rules = match inside {
+            Inside::Check => Rules::of_check(offer, self.vantage.state, Network::Off, &[]),
+            Inside::Agent => Rules::of_agent(self.vantage.state, self.vantage.workspace)?,
+        };
+        rules.hidden.extend(self.vantage.socket.map(Path::to_path_buf));
+        rules.write.push(self.own.path().to_path_buf());
+        self.confined(offer, By::Landlock(rules), args)
+    }
+
+    fn behind_uid(&self, offer: &Offer, inside: Inside, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+        if let Err(missing) = &offer.uid {
+            return Err(Unavailable::Missing { what: "a user of its own", missing: missing.clone() });
+        }
+        // The log and the key are root's alone from here on.
+        fs::set_permissions(self.vantage.state, fs::Permissions::from_mode(0o700))
+            .map_err(|source| Unavailable::scratch(self.vantage.state, source))?;
+        if inside == Inside::Agent {
+            refuse_closed_ways(self.vantage.workspace)?;
+        }
+        refuse_closed_ways(self.own.path())?;
+        let number = super::unused_uid();
+        let user = Some(rustix::process::Uid::from_raw(number));
+        for name in ["", "home", "tmp", "tree", "tree/base", "tree/layer"] {
+            let path = self.own.path().join(name);
+            rustix::fs::chown(&path, user, None)
+                .map_err(|errno| Unavailable::scratch(&path, errno.into()))?;
+        }
+        let number = *self.user.get_or_init(|| number);
+        self.confined(offer, By::Uid(number), args)
+    }
+
+    fn confined(&self, offer: &Offer, by: By, args: &[OsString]) -> Result<Wrapped, Unavailable> {
+        let scratch = self.folder.path();
+        let confines = Confines { launcher: &offer.launcher, by, network: Network::Off, scratch };
+        super::confine(&confines, "bash".as_ref(), args)
     }
 
     fn findings(&self, fence: Fence, ended: &Ended, has_daemon: bool) -> Vec<Probe> {
         let text = String::from_utf8_lossy(&ended.stdout.head);
         let said: HashMap<_, _> = text.lines().filter_map(|line| line.split_once('\t')).collect();
         let mut probes = vec![self.works(fence, &said)];
-        for name in ["state-write", "state-read", "socket", "home-read", "outside-write", "user-namespace"] {
-            let is_asked = match name {
-                "socket" => self.vantage.socket.is_some(),
-                "user-namespace" | "home-read" => fence == Fence::Check,
-                _ => true,
-            };
+        for name in [
+            "state-write",
+            "state-read",
+            "socket",
+            "home-read",
+            "outside-write",
+            "user-namespace",
+            "process-read",
+        ] {
+            let is_asked = fence.promises(name) && (name != "socket" || self.vantage.socket.is_some());
             if is_asked {
                 let detail = said.get(name).copied().unwrap_or("nothing was reported");
                 probes.push(fence.probe(name, detail == "denied", detail));
@@ -240,7 +363,7 @@ impl<'a> Site<'a> {
         if was_written {
             probes.push(fence.probe("state-write", false, "a file arrived in the state folder"));
         }
-        if let Some(home) = self.home().filter(|_| fence == Fence::Agent) {
+        if let Some(home) = self.home().filter(|_| fence.inside == Inside::Agent) {
             let has_arrived = fs::symlink_metadata(home.join(&self.mark)).is_ok();
             let (held, detail) = match (said.get("home-write").copied(), has_arrived) {
                 (Some(detail), false) => (true, detail),
@@ -250,7 +373,9 @@ impl<'a> Site<'a> {
             probes.push(fence.probe("home-write", held, detail));
         }
         probes.push(self.signal(fence, &said));
-        probes.push(self.processes(fence, &said));
+        if fence.promises("processes") {
+            probes.push(self.processes(fence, &said));
+        }
         probes.push(self.network(fence, &said));
         let (held, detail) = match (said.get("daemon"), has_daemon) {
             (Some(_), false) => (true, "dead when the run was over"),
@@ -264,7 +389,7 @@ impl<'a> Site<'a> {
     /// A fence in which nothing works holds everything, and is worth nothing.
     fn works(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
         let base = self.folder.path().join("base");
-        let has_leaked = fence == Fence::Check
+        let has_leaked = fence.inside == Inside::Check
             && [&base, &self.folder.path().join("layer")].iter().any(|tree| {
                 // A folder that was put together for the check is written in place.
                 tree.join("written").exists() && !tree.join("layer").exists()
@@ -279,7 +404,10 @@ impl<'a> Site<'a> {
 
     /// A number means another process in another namespace, so that a signal may well find one.
     fn signal(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
-        let held = said.contains_key("signal") && is_another("pid", said);
+        let held = match fence.by {
+            Means::Bubblewrap => said.contains_key("signal") && is_another("pid", said),
+            Means::Landlock | Means::Uid => said.get("signal") == Some(&"denied"),
+        };
         let detail =
             if held { "denied" } else { said.get("signal").copied().unwrap_or("nothing was reported") };
         fence.probe("signal", held, detail)
@@ -299,8 +427,18 @@ impl<'a> Site<'a> {
     fn network(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
         let nobody_came = matches!(self.door.accept(), Err(error) if error.kind() == ErrorKind::WouldBlock);
         let detail = said.get("network").copied().unwrap_or("nothing was reported");
-        let held = nobody_came && detail == "denied" && is_another("net", said);
+        let is_apart = fence.by != Means::Bubblewrap || is_another("net", said);
+        let held = nobody_came && detail == "denied" && is_apart;
         fence.probe("network", held, if nobody_came { detail } else { "a connection arrived at the harness" })
+    }
+}
+
+/// Another user has to come there.
+fn refuse_closed_ways(path: &Path) -> Result<(), Unavailable> {
+    let is_closed = |way: &&Path| fs::metadata(way).is_ok_and(|found| found.mode() & 0o001 == 0);
+    match path.ancestors().skip(1).find(is_closed) {
+        Some(way) => Err(Unavailable::refused(way, "other users cannot enter this folder, and have to")),
+        None => Ok(()),
     }
 }
 

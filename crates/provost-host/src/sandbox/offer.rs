@@ -18,7 +18,7 @@ use rustix::process::{getegid, geteuid, getgroups};
 
 use super::status::last_line;
 use super::{CheckFence, CheckTree, Network, USUAL_SIZE, Unavailable};
-use crate::process::{self, Ended, How, Keep, Spawn};
+use crate::process::{self, Bounds, Ended, How, Keep, Spawn};
 
 /// Before anything that `PATH` names: these are the system's.
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
@@ -61,6 +61,12 @@ pub struct Offer {
     /// An agent that starts its own bubblewrap inside ours.
     pub nesting: Result<(), Missing>,
     pub landlock: Result<String, Missing>,
+    /// Agents and checks can be other users than the harness.
+    pub uid: Result<String, Missing>,
+    /// Starts what confines itself, for the levels without namespaces; said by whoever has the program.
+    pub launcher: Vec<OsString>,
+    /// What only some may read of the system's configuration, and we may.
+    pub(super) secrets: Vec<PathBuf>,
     sh: PathBuf,
     system: Vec<OsString>,
     resolver: Option<PathBuf>,
@@ -105,6 +111,7 @@ impl Offer {
             line("overlay in a user namespace", &self.overlay, |_| "works".to_owned()),
             line("bubblewrap inside bubblewrap", &self.nesting, works),
             line("landlock", &self.landlock, String::clone),
+            line("users of their own", &self.uid, String::clone),
             line("cgroups", &cgroups(), |_| {
                 "works: below `clean`, an attempt is ended as a whole".to_owned()
             }),
@@ -152,6 +159,7 @@ fn has<'a, T>(what: &'static str, offered: &'a Result<T, Missing>) -> Result<&'a
 /// Tries everything once.
 pub fn survey(workspace: &Path) -> Offer {
     let sought = Sought::outside(workspace);
+    let secrets = secrets();
     let mut offer = Offer {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         is_root: geteuid().is_root(),
@@ -161,9 +169,12 @@ pub fn survey(workspace: &Path) -> Offer {
         pid_namespaces: Err(missing("not tried", "")),
         overlay: Err(missing("not tried", "")),
         nesting: Err(missing("not tried", "")),
-        landlock: landlock(),
+        landlock: super::landlock::offered(),
+        uid: super::uid::offered(),
         sh: sought.find("sh").unwrap_or_else(|| "/bin/sh".into()),
-        system: system_folders(),
+        system: system_folders(&secrets),
+        secrets: secrets.into_iter().map(|(secret, _)| secret).collect(),
+        launcher: Vec::new(),
         resolver: resolver(),
     };
     offer.user_namespaces = user_namespaces(&offer);
@@ -319,6 +330,15 @@ fn attempt(program: &Path, args: &[OsString]) -> Result<String, String> {
 }
 
 pub(super) fn run(program: &Path, args: &[OsString], why: &str) -> Result<Ended, process::NotStarted> {
+    run_within(program, args, why, None)
+}
+
+pub(super) fn run_within(
+    program: &Path,
+    args: &[OsString],
+    why: &str,
+    bounds: Option<Bounds>,
+) -> Result<Ended, process::NotStarted> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let tag = format!("{why}/{}/{}.", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     process::run(Spawn {
@@ -333,7 +353,7 @@ pub(super) fn run(program: &Path, args: &[OsString], why: &str) -> Result<Ended,
         tag: &tag,
         stop: None,
         tee: None,
-        bounds: None,
+        bounds,
     })
 }
 
@@ -361,24 +381,8 @@ fn cgroups() -> Result<(), Missing> {
     process::cgroups_offered().map(|_| ()).map_err(|why| missing(why, hint))
 }
 
-/// The version can only be asked by a system call; that it is there can be read.
-fn landlock() -> Result<String, Missing> {
-    match fs::read_to_string("/sys/kernel/security/lsm") {
-        Ok(modules) if modules.trim().split(',').any(|module| module == "landlock") => {
-            Ok("enabled".to_owned())
-        }
-        Ok(_) => {
-            Err(missing("not enabled", "Start the kernel with lsm=landlock,… (provost does not use it yet)."))
-        }
-        Err(_) => Err(missing(
-            "not known: /sys/kernel/security is not mounted",
-            "Mount it: mount -t securityfs none /sys/kernel/security (provost does not use it yet).",
-        )),
-    }
-}
-
 /// Programs and their configuration, at the places they are used to.
-fn system_folders() -> Vec<OsString> {
+fn system_folders(secrets: &[(PathBuf, bool)]) -> Vec<OsString> {
     let mut arguments = super::Arguments::default();
     arguments.mount("--ro-bind", "/usr", "/usr");
     for folder in ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"].map(Path::new) {
@@ -392,14 +396,18 @@ fn system_folders() -> Vec<OsString> {
         arguments.mount("--ro-bind", store, store);
     }
     arguments.mount("--ro-bind", "/etc", "/etc");
+    for (secret, is_folder) in secrets {
+        arguments.cover(secret, *is_folder);
+    }
+    arguments.0
+}
+
+fn secrets() -> Vec<(PathBuf, bool)> {
     let mut secrets = Vec::new();
     let groups = getgroups().unwrap_or_default().into_iter().map(|group| group.as_raw());
     let groups: Vec<u32> = groups.chain([getegid().as_raw()]).collect();
     find_secrets(Path::new("/etc"), &groups, &mut secrets);
-    for (secret, is_folder) in secrets {
-        arguments.cover(&secret, is_folder);
-    }
-    arguments.0
+    secrets
 }
 
 /// What not everybody may read, and we may: no check has any business with it.

@@ -29,6 +29,8 @@ pub struct Status {
     child: Option<i32>,
     namespace: Option<u64>,
     pub home: HomeSeen,
+    /// Reported by a process that confined itself: it was about to become the program, and did or did not.
+    entered: Option<bool>,
 }
 
 /// What an agent had for a home, where it is the user's with a layer over it.
@@ -53,6 +55,7 @@ struct Report {
     exit_code: Option<i32>,
     #[serde(default)]
     home: HomeSeen,
+    entered: Option<bool>,
 }
 
 /// What the fence reported so far. A report that is not there or cannot be read says nothing.
@@ -63,6 +66,7 @@ pub fn read_status(path: &Path) -> Status {
         status.child = status.child.or(report.child);
         status.namespace = status.namespace.or(report.namespace);
         status.exit_code = status.exit_code.or(report.exit_code);
+        status.entered = report.entered.or(status.entered);
         if report.home != HomeSeen::AsAsked {
             status.home = report.home;
         }
@@ -98,6 +102,9 @@ pub(super) fn is_over(status: Status) -> bool {
 pub(super) fn ending(status: Status, ended: &Ended) -> Result<How, Unavailable> {
     if !is_over(status) {
         return Err(Unavailable::Outlived { pid: status.child.unwrap_or_default() });
+    }
+    if status.entered == Some(true) {
+        return Ok(ended.how);
     }
     match (ended.how, status.exit_code) {
         (How::Exited(code), Some(reported)) if code == reported => Ok(ended.how),

@@ -11,6 +11,9 @@
 //! Nothing has to be put back afterwards, so nothing is lost by a kill. While one check has the
 //! worktree, another gets a plain copy of its own.
 //!
+//! What is written is held against its digest as it is copied: without a fence, an agent can have written
+//! to the kept base itself.
+//!
 //! **Invariant:** nothing in an assembled tree shares its bytes with a base or a layer.
 
 use std::collections::{HashMap, HashSet};
@@ -60,7 +63,7 @@ impl Trees {
             .map_err(|error| Error::io("list", &base.path, error))?;
         let taken = layer.taken.iter().map(|(path, _)| path.as_slice()).collect();
         let sources = Sources { base, layer, taken };
-        let place = self.folder.join("worktree");
+        let place = self.assembles_in();
         match fs::create_dir(&place) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(Error::io("make", &place, error));
@@ -77,15 +80,27 @@ impl Trees {
     }
 
     fn copied(&self, index: &Index, sources: &Sources<'_>) -> Result<Assembled, Error> {
-        let layers = self.folder.join("layers");
+        let layers = self.assembled_in.clone().unwrap_or_else(|| self.folder.join("layers"));
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
+        if self.assembled_in.is_some() {
+            let _ = fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711));
+        }
         let path = folder.path().join("tree");
         let mut checkout = Checkout::begin(path.clone(), Draft::default())?;
         let mut written = 0;
         checkout::fill(&mut checkout, index, &sources.base.path, &mut |checkout, path, kind| {
             written += 1;
-            checkout.copy(path, &sources.of(path), kind).map(|_| ())
+            let source = sources.of(path);
+            let from = File::open(&source).map_err(|error| Error::io("open", &source, error))?;
+            let mut to = checkout.file(path, kind)?;
+            let (digest, _) = beneath::copy(&from, &mut to, u64::MAX)
+                .map_err(|error| Error::io("write", folder.path(), error))?;
+            let entry = index.find(path).map_err(|error| Error::io("list", &sources.base.path, error))?;
+            match entry.is_some_and(|entry| entry.digest == digest) {
+                true => Ok(()),
+                false => Err(sources.altered(path)),
+            }
         })?;
         checkout.finish()?;
         Ok(Assembled { path, written, _held: Held::Copy { _folder: folder } })
@@ -100,6 +115,12 @@ struct Sources<'a> {
 }
 
 impl Sources<'_> {
+    /// Somebody wrote what only the harness writes. The base is looked at as a whole before it is used again.
+    fn altered(&self, path: &[u8]) -> Error {
+        self.base.doubt();
+        Error::Altered { path: self.of(path) }
+    }
+
     fn of(&self, path: &[u8]) -> PathBuf {
         let name = OsStr::from_bytes(path);
         match self.taken.contains(path) {
@@ -207,6 +228,9 @@ impl Refresh {
                     let target = fs::read_link(sources.base.path.join(OsStr::from_bytes(&path)))
                         .map_err(|error| Error::io("read", &sources.base.path, error))?;
                     let target = target.as_os_str().as_bytes().to_vec();
+                    if Hash::of(&target) != entry.digest {
+                        return Err(sources.altered(&path));
+                    }
                     if is_there && beneath::target(folder, &entry.name).is_ok_and(|now| now == target) {
                         continue;
                     }
@@ -251,10 +275,13 @@ impl Refresh {
         }
         let failed = |error: io::Error| Error::io("write", &self.at(&path), error);
         let source = sources.of(&path);
-        let mut from = File::open(&source).map_err(|error| Error::io("open", &source, error))?;
+        let from = File::open(&source).map_err(|error| Error::io("open", &source, error))?;
         let mut to =
             beneath::new_file(folder, &entry.name, leaf.kind.mode()).map_err(|errno| failed(errno.into()))?;
-        io::copy(&mut from, &mut to).map_err(failed)?;
+        let (digest, _) = beneath::copy(&from, &mut to, u64::MAX).map_err(failed)?;
+        if digest != entry.digest {
+            return Err(sources.altered(&path));
+        }
         let stamp = beneath::stamp(&to).map_err(|errno| failed(errno.into()))?;
         self.written += 1;
         self.is_changed = true;

@@ -32,6 +32,13 @@ const UNDER_WAY_MAX: Duration = Duration::from_secs(2 * 24 * 3600);
 #[derive(Debug)]
 pub struct Held(File);
 
+impl Held {
+    /// In which boot it was last found whole is not known any more.
+    pub(super) fn forget(&self) {
+        let _ = self.0.set_len(0);
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         // Closing is not enough: a child that another thread is just starting has it open as well.

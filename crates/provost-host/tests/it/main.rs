@@ -3,6 +3,7 @@
 mod agents;
 mod bounds;
 mod children;
+mod confined;
 mod escapes;
 mod provision;
 mod proxy;

@@ -77,7 +77,7 @@ fn a_layer_that_cannot_be_kept_is_said() {
         timeout: Duration::from_secs(20),
         tag: &tag,
         stop: None,
-        fence: Some((offer, fence)),
+        fence: Some(provost_host::agent::Behind::Bubblewrap(offer, fence)),
         environment: &std::env::vars_os().collect::<Vec<_>>(),
         bounds: None,
     };

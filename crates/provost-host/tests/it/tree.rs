@@ -555,6 +555,25 @@ fn large_files_come_through_whole() {
 }
 
 #[test]
+fn a_kept_file_that_somebody_wrote_to_is_named_and_not_used() {
+    let site = Site::with(&[("a", "1"), ("tests/b", "2")]);
+    let base = site.base();
+    let layer = site.take(&base, &["a"], &[]);
+    let trees = site.trees();
+    let kept = base.path.join("tests/b");
+    chmod(&kept, 0o644);
+    fs::write(&kept, "").unwrap();
+    let altered = |found: Result<_, Error>| matches!(found, Err(Error::Altered { path }) if path == kept);
+    assert!(altered(trees.assemble(&base, &layer).map(|_| ())));
+    // Whoever asks again gets one that is whole.
+    drop((base, layer));
+    let base = site.base();
+    let layer = site.take(&base, &["a"], &[]);
+    let assembled = site.trees().assemble(&base, &layer).unwrap();
+    assert_eq!(fs::read_to_string(assembled.path.join("tests/b")).unwrap(), "2");
+}
+
+#[test]
 fn a_worktree_for_checks_is_brought_up_to_date_whatever_a_check_did_to_it() {
     let site = Site::with(&[("a", "1"), ("b", "1"), ("dir/c", "1"), ("dir/d", "1"), ("run", "1")]);
     symlink("a", site.at("link")).unwrap();

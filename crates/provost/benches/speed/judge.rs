@@ -52,7 +52,8 @@ impl Bench {
             git(&workspace, words);
         }
         let head = git(&workspace, &["rev-parse", "HEAD"]);
-        let estate = Estate { workspace: &workspace, state: &state, read_only: &[], secret: None };
+        let estate =
+            Estate { workspace: &workspace, state: &state, read_only: &[], launcher: &[], secret: None };
         let (offer, seen) = ground::attest(Demand::Auto, &estate).ok()?;
         let bubblewrap = offer.as_ref()?.bubblewrap.as_ref().ok()?.path.clone();
         let touches = ["src/0/**".to_owned()];

@@ -24,12 +24,15 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
             .iter()
             .map(|line| json!({ "name": line.name, "here": line.here, "words": line.words, "hint": line.hint }))
             .collect();
-        let probes: Vec<_> = found
-            .probes
+        let levels: Vec<_> = found
+            .levels
             .iter()
-            .map(|probe| json!({ "name": probe.name, "held": probe.held, "detail": probe.detail }))
+            .map(|seen| json!({ "level": seen.level, "probes": seen.probes.iter().map(probe).collect::<Vec<_>>() }))
             .collect();
-        let answer = json!({ "level": found.level, "offers": offers, "probes": probes });
+        // What was seen of the level that is used, or of the strongest.
+        let used = found.levels.iter().find(|seen| seen.level == found.level).or(found.levels.first());
+        let probes: Vec<_> = used.iter().flat_map(|seen| &seen.probes).map(probe).collect();
+        let answer = json!({ "level": found.level, "offers": offers, "probes": probes, "levels": levels });
         terminal::print(&format!("{answer}\n"))?;
         return Ok(Outcome::Done);
     }
@@ -41,12 +44,24 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
             text.push_str(&format!("    {:<28} {hint}\n", ""));
         }
     }
-    text.push_str("self-test, inside the fence:\n");
-    for probe in &found.probes {
-        let mark = if probe.held { "✓" } else { "✗" };
-        let detail = if probe.held { "" } else { probe.detail.as_str() };
-        text.push_str(&format!("  {mark} {} {detail}\n", probe.name));
+    text.push_str("self-test, inside each fence, strongest first:\n");
+    for seen in &found.levels {
+        let failed: Vec<_> = seen.probes.iter().filter(|probe| !probe.held).collect();
+        let mark = if failed.is_empty() { "✓" } else { "✗" };
+        text.push_str(&format!(
+            "  {mark} {:<28} {} of {} held\n",
+            seen.level.to_string(),
+            seen.probes.len() - failed.len(),
+            seen.probes.len()
+        ));
+        for probe in failed {
+            text.push_str(&format!("    ✗ {} {}\n", probe.name, probe.detail));
+        }
     }
     terminal::print(&text)?;
     Ok(Outcome::Done)
+}
+
+fn probe(probe: &doctor::Probe) -> serde_json::Value {
+    json!({ "name": probe.name, "held": probe.held, "detail": probe.detail })
 }

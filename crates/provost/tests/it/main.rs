@@ -12,6 +12,7 @@ mod doors;
 mod follow;
 mod gate;
 mod kill;
+mod levels;
 mod private;
 mod proof;
 mod provision;

@@ -4,7 +4,7 @@
 //! decided from outside. What is known is checked in as `docs/cheats.md`; a cell that gets worse fails here.
 //! A test run measures the level that `auto` gives on this machine; `PROVOST_REDTEAM=full` measures every
 //! level there is, with the slow projects. `PROVOST_REDTEAM_ONLY=word` runs what has the word in its name,
-//! tells everything it saw and compares nothing.
+//! tells everything it saw and compares nothing; `PROVOST_REDTEAM_LEVEL=uid` does so at one level.
 //!
 //! **Invariant:** without its controls a table says nothing: where an honest agent does not pass, or one
 //! that does nothing does, no attack is looked at.
@@ -23,7 +23,7 @@ use script::{Attack, Fixture};
 use table::{Cell, Key, Table};
 
 /// Weakest first.
-const LEVELS: [&str; 3] = ["in-place", "guard+clean", "clean"];
+const LEVELS: [&str; 5] = ["in-place", "guard+clean", "uid", "landlock", "clean"];
 /// One more than the cores of a small machine: half of a cell is waiting, for a disk or a time-out.
 const AT_ONCE: usize = 3;
 
@@ -44,6 +44,7 @@ fn no_attack_gets_further_than_the_table_says() {
         .filter(|attack| only.as_ref().is_none_or(|word| attack.name.contains(word)))
         .flat_map(|attack| of_attack(attack, &usable).map(move |fixture| (attack, fixture)))
         .flat_map(|(attack, fixture)| levels.iter().map(move |level| (attack, fixture, level.as_str())))
+        .filter(|(_, fixture, level)| is_reached(fixture, level))
         .collect();
     controls(&usable, &levels, only.is_some());
     let seen = side_by_side(&cells, |(attack, fixture, level)| cell::attack(attack, fixture, level));
@@ -76,7 +77,9 @@ fn levels(fixtures: &BTreeMap<String, Fixture>, full: bool) -> Vec<String> {
         }
         !refused
     };
-    LEVELS.into_iter().filter(is_there).map(str::to_owned).collect()
+    let wanted = std::env::var("PROVOST_REDTEAM_LEVEL").ok();
+    let is_wanted = |level: &&str| wanted.as_ref().is_none_or(|wanted| wanted == level);
+    LEVELS.into_iter().filter(is_wanted).filter(is_there).map(str::to_owned).collect()
 }
 
 fn can_be_used(fixture: &Fixture, full: bool) -> bool {
@@ -89,6 +92,14 @@ fn can_be_used(fixture: &Fixture, full: bool) -> bool {
         return false;
     }
     true
+}
+
+/// At `uid` the tools of the project have to be everybody's.
+fn is_reached(fixture: &Fixture, level: &str) -> bool {
+    let needs = fixture.needs.as_deref().filter(|_| level == "uid");
+    needs.is_none_or(|needs| {
+        cell::succeeds(&format!("cd / && HOME=/ setpriv --reuid 1999999999 --clear-groups bash -c '{needs}'"))
+    })
 }
 
 fn of_attack<'a>(attack: &'a Attack, usable: &'a [&'a Fixture]) -> impl Iterator<Item = &'a Fixture> {
@@ -108,6 +119,7 @@ fn controls(fixtures: &[&Fixture], levels: &[String], quick: bool) {
     let each: Vec<(&Fixture, &str, bool)> = fixtures
         .iter()
         .flat_map(|fixture| levels.iter().map(move |level| (*fixture, level.as_str())))
+        .filter(|(fixture, level)| is_reached(fixture, level))
         .flat_map(|(fixture, level)| [(fixture, level, true), (fixture, level, false)])
         .collect();
     let seen =

@@ -86,6 +86,8 @@ struct Scene<'a> {
     attack: &'a Attack,
     listener: Listener,
     plan: String,
+    /// Other users take part, and have to find the same programs.
+    open: bool,
 }
 
 impl<'a> Scene<'a> {
@@ -94,8 +96,11 @@ impl<'a> Scene<'a> {
         for name in ["work", "home", "state", "tmp", "out"] {
             fs::create_dir(folder.path().join(name)).expect("a folder");
         }
+        if level == "uid" {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+        }
         let listener = Listener::listen(attack.host.as_deref(), folder.path());
-        let mut scene = Self { folder, attack, listener, plan: String::new() };
+        let mut scene = Self { folder, attack, listener, plan: String::new(), open: level == "uid" };
         copy(&fixture.folder, &scene.at("work"));
         if let Some(on_fail) = &attack.on_fail {
             let path = scene.at("work/PLAN.md");
@@ -169,6 +174,7 @@ impl<'a> Scene<'a> {
         let mut path = vec![self.at("home/.local/bin")];
         path.extend(python());
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+        path.retain(|folder| !self.open || is_everybodys(folder));
         // An agent may have taken it away.
         let here = Some(self.at("work")).filter(|work| work.is_dir()).unwrap_or_else(|| self.at("out"));
         let mut command = Command::new(program);
@@ -406,6 +412,10 @@ fn python() -> Option<PathBuf> {
         Some(PathBuf::from(String::from_utf8(output.stdout).ok()?.trim()))
     };
     FOUND.get_or_init(ask).clone()
+}
+
+fn is_everybodys(folder: &Path) -> bool {
+    folder.ancestors().all(|way| fs::metadata(way).is_ok_and(|found| found.mode() & 0o001 != 0))
 }
 
 /// Cargo's entry on `PATH` finds its toolchain through HOME, and HOME is another one here.

@@ -40,7 +40,8 @@ impl Table {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cheats.md");
         let text = std::fs::read_to_string(&path).expect("docs/cheats.md");
         let (opening, body) = text.split_once(MARK).unwrap_or((&text, ""));
-        let known: BTreeMap<Key, Row> = body.lines().filter_map(row).collect();
+        let written = levels(body);
+        let known: BTreeMap<Key, Row> = body.lines().filter_map(|line| row(line, &written)).collect();
         let is_there = |key: &Key| {
             attacks.iter().any(|attack| attack.name == key.attack && attack.fixtures.contains(&key.fixture))
         };
@@ -168,17 +169,24 @@ fn word(got: Got) -> &'static str {
     }
 }
 
+/// The levels the page has columns for, in their order.
+fn levels(body: &str) -> Vec<&'static str> {
+    let heading = body.lines().find(|line| line.starts_with("| attack |")).unwrap_or_default();
+    let names = heading.split('|').map(str::trim);
+    names.filter_map(|name| LEVELS.into_iter().find(|level| *level == name)).collect()
+}
+
 /// A row of the page, if the line is one.
-fn row(line: &str) -> Option<(Key, Row)> {
+fn row(line: &str, levels: &[&'static str]) -> Option<(Key, Row)> {
     let columns: Vec<&str> = line.strip_prefix("| ")?.split('|').map(str::trim).collect();
-    if columns.len() != 6 + LEVELS.len() || !columns[0].starts_with(|first: char| first.is_ascii_digit()) {
+    if columns.len() != 6 + levels.len() || !columns[0].starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }
     let key = Key { attack: columns[0].to_owned(), fixture: columns[2].to_owned() };
     let names: BTreeMap<&str, &str> =
-        columns[4 + LEVELS.len()].split("; ").filter_map(|part| part.split_once(": ")).collect();
+        columns[4 + levels.len()].split("; ").filter_map(|part| part.split_once(": ")).collect();
     let mut row = Row::new();
-    for (level, text) in LEVELS.iter().zip(&columns[4..]) {
+    for (level, text) in levels.iter().zip(&columns[4..]) {
         let got = [Got::Prevented, Got::Caught, Got::Cheated].into_iter().find(|got| word(*got) == *text);
         if let Some(got) = got {
             let by = names.get(level).copied().unwrap_or_default().to_owned();

@@ -1,0 +1,99 @@
+//! The folders above the tree of a check: tools look there for configuration, and without a fence an agent
+//! can have put some there.
+//!
+//! What was there before the first agent ran is the user's and stays; what came or changed since is not
+//! believed. Nothing is read but names and attributes: the time of change cannot be set by a program.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use provost_core::oracle;
+use rustix::fs::{Access, access};
+
+/// So much is looked at inside a folder of configuration.
+const MOST: usize = 1000;
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Above(BTreeMap<PathBuf, Mark>);
+
+/// What a name stood for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    identity: (u64, u64),
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Above {
+    /// As it is now, in every folder above `tree` that this user can write.
+    pub fn look(tree: &Path) -> Self {
+        let mut seen = BTreeMap::new();
+        for folder in tree.ancestors().skip(1).filter(|folder| access(*folder, Access::WRITE_OK).is_ok()) {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                if entry.file_name().to_str().is_some_and(oracle::is_found_above) {
+                    note(&entry.path(), &mut seen);
+                }
+            }
+        }
+        Self(seen)
+    }
+
+    /// What is not as it was, if anything.
+    pub fn changed(&self, tree: &Path) -> Option<PathBuf> {
+        let Self(now) = Self::look(tree);
+        let is_new = |path: &&PathBuf| self.0.get(*path) != now.get(*path);
+        now.keys().find(is_new).or_else(|| self.0.keys().find(is_new)).cloned()
+    }
+}
+
+/// A folder of configuration counts with what is in it.
+fn note(path: &Path, seen: &mut BTreeMap<PathBuf, Mark>) {
+    let Ok(found) = fs::symlink_metadata(path) else { return };
+    seen.insert(path.to_path_buf(), mark(&found));
+    // By way of a link too.
+    if path.is_dir() {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten().take(MOST) {
+            if let Ok(found) = entry.metadata() {
+                seen.insert(entry.path(), mark(&found));
+            }
+        }
+    }
+}
+
+fn mark(found: &Metadata) -> Mark {
+    // A folder's own times and size move with what is in it, which is looked at by name.
+    let (size, changed) = match found.is_dir() {
+        true => (0, (0, 0)),
+        false => (found.size(), (found.ctime(), found.ctime_nsec())),
+    };
+    Mark { identity: (found.dev(), found.ino()), size, changed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_or_changes_above_the_tree_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let tree = at("state/trees/worktree");
+        fs::create_dir_all(&tree).unwrap();
+        fs::create_dir(at(".cargo")).unwrap();
+        fs::write(at(".cargo/config.toml"), "mine").unwrap();
+        let above = Above::look(&tree);
+        fs::write(at("notes.md"), "").unwrap();
+        fs::write(tree.join("conftest.py"), "").unwrap();
+        assert_eq!(above.changed(&tree), None);
+        for name in ["state/conftest.py", ".cargo/config"] {
+            fs::write(at(name), "").unwrap();
+            assert_eq!(above.changed(&tree), Some(at(name)));
+            fs::remove_file(at(name)).unwrap();
+            assert_eq!(above.changed(&tree), None);
+        }
+        fs::write(at(".cargo/config.toml"), "ours").unwrap();
+        assert_eq!(above.changed(&tree), Some(at(".cargo/config.toml")));
+    }
+}

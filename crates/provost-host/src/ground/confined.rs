@@ -1,0 +1,260 @@
+//! Agents and checks behind a fence without namespaces: Landlock, or a user of their own.
+//!
+//! The tree is the one of `guard+clean`. What an agent writes are its workspace and a temporary folder of
+//! its own; what a check writes are its tree, its home and its temporary folder.
+//!
+//! **Invariant:** what runs here was given up to its [`Confines`] first; where they cannot be made, it does
+//! not run.
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use provost_core::chain::Hash;
+use provost_core::terms::{AgentNetwork, Home};
+use provost_core::verdict::{Isolation, Verdict};
+use tempfile::TempDir;
+
+use super::{Estate, Fitted, Ground};
+use crate::Interrupted;
+use crate::agent::{Agent, Attempt, Behind, Work};
+use crate::process;
+use crate::reach::Grant;
+use crate::sandbox::{self, By, Confines, Network, Offer, Rules, Unavailable};
+use crate::tree;
+use crate::tree::handover::{self, Handover};
+
+/// Beside a folder of programs.
+const LIBRARIES: [&str; 4] = ["lib", "lib64", "libexec", "include"];
+
+/// A home and a temporary folder, for one agent or check, and gone with it.
+pub struct Own {
+    _folder: TempDir,
+    places: [PathBuf; 2],
+}
+
+impl Own {
+    pub fn make() -> Result<Self, Unavailable> {
+        let make = || -> io::Result<Self> {
+            let folder = tempfile::Builder::new().prefix("provost-own-").tempdir()?;
+            // Who has a room in it passes through.
+            fs::set_permissions(folder.path(), Permissions::from_mode(0o711))?;
+            let places = ["home", "tmp"].map(|name| folder.path().join(name));
+            for place in &places {
+                fs::create_dir(place)?;
+                fs::set_permissions(place, Permissions::from_mode(0o700))?;
+            }
+            Ok(Self { _folder: folder, places })
+        };
+        make().map_err(|source| Unavailable::Scratch { path: std::env::temp_dir(), source })
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.places[0]
+    }
+
+    pub fn tmp(&self) -> &Path {
+        &self.places[1]
+    }
+
+    /// Later than any other of these names.
+    pub fn environment(&self) -> [(OsString, OsString); 2] {
+        [("HOME".into(), self.home().into()), ("TMPDIR".into(), self.tmp().into())]
+    }
+}
+
+/// A check that is about to run behind its fence.
+pub struct ConfinedCheck<'a> {
+    pub confines: Confines<'a>,
+    pub env: Vec<(OsString, OsString)>,
+    _own: Own,
+}
+
+impl ConfinedCheck<'_> {
+    /// Nothing of it may be left.
+    pub fn over(
+        self,
+        level: Isolation,
+        verdict: Result<Verdict, Interrupted>,
+    ) -> Result<Verdict, Interrupted> {
+        let By::Uid(user) = self.confines.by else { return verdict };
+        match process::end_user(user).first() {
+            None => verdict,
+            Some(left) => Ok(Verdict::not_run(level, format!("{left} could not be ended"))),
+        }
+    }
+}
+
+/// What a run that was killed left in other hands.
+pub fn bring_back(estate: &Estate<'_>) {
+    if let Ok(Some(left)) = Handover::left_over(&record(estate.state, estate.workspace)) {
+        process::end_user(left.user());
+        // Said when the next one cannot begin.
+        let _ = left.end();
+    }
+}
+
+fn record(state: &Path, workspace: &Path) -> PathBuf {
+    let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
+    state.join(format!("handed-over-{}", &key[..16]))
+}
+
+/// Where trees are that a check of another user is to reach.
+pub fn open_place(level: Isolation) -> Result<Option<TempDir>, tree::Error> {
+    if level != Isolation::Uid {
+        return Ok(None);
+    }
+    let make = || -> io::Result<TempDir> {
+        let folder = tempfile::Builder::new().prefix("provost-ground-").tempdir()?;
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o711))?;
+        Ok(folder)
+    };
+    let path = std::env::temp_dir();
+    make().map(Some).map_err(|source| tree::Error::Io { attempt: "make a folder in", path, source })
+}
+
+impl Ground {
+    /// What fences without namespaces are made with, at the levels that have one.
+    pub(super) fn confining(&self) -> Option<&Offer> {
+        self.offer.as_ref().filter(|_| matches!(self.level, Isolation::Landlock | Isolation::Uid))
+    }
+
+    fn confines<'a>(&'a self, offer: &'a Offer, by: By, network: Network) -> Confines<'a> {
+        Confines { launcher: &offer.launcher, by, network, scratch: &self.scratch }
+    }
+
+    /// Where the programs of checks live, and what they load: they see that it is there, so it has to open.
+    fn programs(&self) -> Vec<PathBuf> {
+        let beside = |tools: &PathBuf| match (tools.ends_with("bin"), tools.parent()) {
+            (true, Some(parent)) => LIBRARIES.map(|name| parent.join(name)).to_vec(),
+            _ => Vec::new(),
+        };
+        let libraries = self.tools.iter().flat_map(beside).filter(|folder| folder.is_dir());
+        self.tools.iter().cloned().chain(libraries).collect()
+    }
+
+    /// Behind Landlock, with these to be written.
+    pub(super) fn around_check<'a, 'w>(
+        &'a self,
+        offer: &'a Offer,
+        written: impl IntoIterator<Item = &'w Path>,
+        network: Network,
+    ) -> Confines<'a> {
+        let mut rules = Rules::of_check(offer, &self.state, network, &self.programs());
+        rules.write.extend(written.into_iter().map(Path::to_path_buf));
+        self.confines(offer, By::Landlock(rules), network)
+    }
+
+    pub(super) fn confined_check<'a>(
+        &'a self,
+        offer: &'a Offer,
+        folder: &Path,
+        fitted: &Fitted,
+        network: bool,
+    ) -> Result<ConfinedCheck<'a>, Unavailable> {
+        let own = Own::make()?;
+        let network = if network { Network::On } else { Network::Off };
+        let written = [folder, own.home(), own.tmp()].into_iter().chain(fitted.places());
+        let confines = match self.level {
+            Isolation::Uid => {
+                let user = sandbox::unused_uid();
+                for path in written {
+                    handover::give(path, user).map_err(|source| scratch(path, source))?;
+                }
+                self.confines(offer, By::Uid(user), network)
+            }
+            _ => self.around_check(offer, written, network),
+        };
+        let env = fitted.env.iter().cloned().chain(own.environment()).collect();
+        Ok(ConfinedCheck { confines, env, _own: own })
+    }
+
+    pub(super) fn confined_attempt(
+        &self,
+        offer: &Offer,
+        agent: &dyn Agent,
+        work: &Work<'_>,
+        grant: &Grant<'_>,
+    ) -> Result<Attempt, Interrupted> {
+        let attempt = match self.level {
+            Isolation::Uid => self.attempt_by_another(offer, agent, work, grant),
+            _ => self.around_agent(offer, grant).map(|(own, by)| {
+                let confines = self.confines(offer, by, network_of(grant));
+                let env = [("TMPDIR".into(), own.tmp().into())];
+                agent.attempt(&Work { fence: Some(Behind::Confines(&confines, &env)), ..*work })
+            }),
+        };
+        attempt.unwrap_or_else(|error| Ok(Attempt::not_started(&error)))
+    }
+
+    fn around_agent(&self, offer: &Offer, grant: &Grant<'_>) -> Result<(Own, By), Unavailable> {
+        let own = Own::make()?;
+        let mut rules = Rules::of_agent(&self.state, &self.workspace)?;
+        rules.write.push(own.tmp().to_path_buf());
+        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
+        if let (Home::Shared, Some(home)) = (grant.reach.home, home) {
+            // What checks are run with is not the agent's to write, wherever it lives.
+            rules.frozen.extend(self.programs());
+            rules.frozen.extend(offer.launcher.first().map(PathBuf::from));
+            rules.frozen.retain(|frozen| !frozen.starts_with(&self.workspace));
+            rules.write.push(home);
+        }
+        Ok((own, By::Landlock(rules)))
+    }
+
+    /// The workspace is that user's while it works.
+    fn attempt_by_another(
+        &self,
+        offer: &Offer,
+        agent: &dyn Agent,
+        work: &Work<'_>,
+        grant: &Grant<'_>,
+    ) -> Result<Result<Attempt, Interrupted>, Unavailable> {
+        let _alone = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = Own::make()?;
+        let user = sandbox::unused_uid();
+        for place in [own.home(), own.tmp()] {
+            handover::give(place, user).map_err(|source| scratch(place, source))?;
+        }
+        let record = record(&self.state, &self.workspace);
+        let handover = Handover::begin(&record, &self.workspace, user, &self.read_only)
+            .map_err(|source| scratch(&self.workspace, source))?;
+        let confines = self.confines(offer, By::Uid(user), network_of(grant));
+        let env: Vec<_> = own.environment().into_iter().chain(trusting_git(work)).collect();
+        let attempt = agent.attempt(&Work { fence: Some(Behind::Confines(&confines, &env)), ..*work });
+        let left = process::end_user(user);
+        let back = handover.end();
+        Ok(attempt.map(|mut attempt| {
+            attempt.survivors.extend(left);
+            if let Err(error) = back {
+                attempt.notes.push(format!("not all of the workspace could be given back: {error}"));
+            }
+            attempt
+        }))
+    }
+}
+
+/// The model alone cannot be told from the rest of the network without a namespace.
+fn network_of(grant: &Grant<'_>) -> Network {
+    match grant.reach.network {
+        AgentNetwork::Off => Network::Off,
+        AgentNetwork::On | AgentNetwork::Model => Network::On,
+    }
+}
+
+/// Git does not work in a folder that is another user's, and the workspace's own folder is.
+fn trusting_git(work: &Work<'_>) -> Vec<(OsString, OsString)> {
+    if work.environment.iter().any(|(name, _)| name == "GIT_CONFIG_COUNT") {
+        return Vec::new();
+    }
+    let pairs =
+        [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")];
+    pairs.map(|(name, value)| (name.into(), value.into())).into()
+}
+
+fn scratch(path: &Path, source: io::Error) -> Unavailable {
+    Unavailable::Scratch { path: path.to_path_buf(), source }
+}

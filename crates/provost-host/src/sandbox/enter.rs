@@ -1,0 +1,41 @@
+//! The confined side: gives up what the orders say, reports it, and becomes the program.
+//!
+//! **Invariant:** the program is started only behind everything that was ordered; what cannot be had ends
+//! the process instead.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use super::calls::{self, Sockets};
+use super::confine::{By, Orders};
+use super::{landlock, uid};
+
+/// Never returns where all is well: this process is the command then.
+pub fn enter(orders: &str, command: &[OsString]) -> io::Result<Infallible> {
+    let (program, args) = command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
+    let orders: Orders = serde_json::from_str(orders)?;
+    // Opened while it can be; closed by becoming another program.
+    let mut status = File::options().append(true).open(&orders.status)?;
+    let local = match &orders.by {
+        By::Landlock(rules) => {
+            let opened = landlock::open(rules)?;
+            uid::give_up_capabilities()?;
+            landlock::restrict(opened, orders.network)?;
+            false
+        }
+        By::Uid(number) => {
+            uid::become_another(*number)?;
+            uid::give_up_capabilities()?;
+            true
+        }
+    };
+    calls::forbid(Sockets { network: orders.network, local })?;
+    writeln!(status, "{{\"entered\":true}}")?;
+    let error = Command::new(program).args(args).exec();
+    writeln!(status, "{{\"entered\":false}}")?;
+    Err(io::Error::new(error.kind(), format!("{}: {error}", program.display())))
+}

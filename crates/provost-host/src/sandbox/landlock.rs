@@ -1,0 +1,151 @@
+//! Landlock: what a process and its children may open, whom they may signal and where they may connect.
+//!
+//! It is a list of what is allowed, and a rule holds for everything beneath it: nothing can be carved out
+//! of a folder. So where something is hidden in a folder, the entries beside it are granted one by one, and
+//! the folder itself cannot be listed; what is made in it later is not granted.
+//!
+//! Not covered by the kernel: that something is there and what its attributes are (`stat`, `chmod`,
+//! `utimes`), and a second hard link to a hidden file. Nor are sockets with a name in the file system, which
+//! is why [`calls`](super::calls) lets none be made.
+//!
+//! **Invariant:** all of it is enforced, or nothing is started.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, LandlockStatus,
+    PathBeneath, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+use rustix::fs::{Dir, FileType, Mode, OFlags};
+
+use super::Missing;
+use super::confine::Rules;
+
+/// The first with all that is asked for: files, devices, TCP, signals and abstract sockets (Linux 6.12).
+const NEEDED: ABI = ABI::V6;
+
+/// What is granted on what was opened.
+pub struct Granted {
+    on: OwnedFd,
+    access: BitFlags<AccessFs>,
+}
+
+/// Opens everything that is granted, without following what could lead to something hidden.
+pub fn open(rules: &Rules) -> io::Result<Vec<Granted>> {
+    let hidden = real(&rules.hidden);
+    let kept: Vec<PathBuf> = hidden.iter().cloned().chain(real(&rules.frozen)).collect();
+    let mut granted = Vec::new();
+    for (roots, access, less) in [(&rules.read, reading(), &hidden), (&rules.write, writing(), &kept)] {
+        // What is not there needs no rule.
+        for root in real(roots) {
+            let Ok(opened) = opened(&root) else { continue };
+            grant(opened, &root, access, less, &mut granted)?;
+        }
+    }
+    Ok(granted)
+}
+
+/// From here on nothing but what was granted can be opened, by this process or any that it starts.
+pub fn restrict(granted: Vec<Granted>, network: bool) -> io::Result<()> {
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEEDED))
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(NEEDED)))
+        .map_err(io::Error::other)?;
+    if !network {
+        ruleset = ruleset.handle_access(AccessNet::from_all(NEEDED)).map_err(io::Error::other)?;
+    }
+    let mut created = ruleset.create().map_err(io::Error::other)?;
+    for Granted { on, access } in granted {
+        created = created.add_rule(PathBeneath::new(on, access)).map_err(io::Error::other)?;
+    }
+    match created.restrict_self().map_err(io::Error::other)?.ruleset {
+        RulesetStatus::FullyEnforced => Ok(()),
+        RulesetStatus::PartiallyEnforced => Err(io::Error::other("the kernel's Landlock is too old")),
+        RulesetStatus::NotEnforced => Err(io::Error::other("the kernel has no Landlock")),
+    }
+}
+
+/// What the kernel has, asked by a thread that is restricted and gone.
+pub fn offered() -> Result<String, Missing> {
+    let missing = |why: String, hint: &str| Missing { why, hint: hint.to_owned() };
+    let ask = || {
+        let ruleset = Ruleset::default().scope(Scope::Signal).and_then(Ruleset::create);
+        ruleset.and_then(|created| created.restrict_self()).map(|status| status.landlock)
+    };
+    let enable = "Start the kernel with landlock in its list of security modules (lsm=landlock,…).";
+    let newer = "Use Linux 6.12 or newer.";
+    match std::thread::spawn(ask).join() {
+        Ok(Ok(LandlockStatus::Available { effective_abi, kernel_abi })) => {
+            let number = kernel_abi.unwrap_or(effective_abi as i32);
+            if effective_abi < NEEDED {
+                return Err(missing(format!("ABI {number}, and {} is needed", NEEDED as i32), newer));
+            }
+            Ok(format!("ABI {number} (no bubblewrap starts inside: agents that bring their own fail)"))
+        }
+        Ok(Ok(LandlockStatus::NotEnabled)) => Err(missing("not enabled".to_owned(), enable)),
+        Ok(Ok(LandlockStatus::NotImplemented)) => Err(missing("not in this kernel".to_owned(), newer)),
+        Ok(Err(error)) => Err(missing(error.to_string(), newer)),
+        Err(_) => Err(missing("it could not be asked".to_owned(), newer)),
+    }
+}
+
+fn reading() -> BitFlags<AccessFs> {
+    AccessFs::from_read(NEEDED)
+}
+
+/// All but making devices. Of those that are there, none is granted that could be spoken to.
+fn writing() -> BitFlags<AccessFs> {
+    AccessFs::from_all(NEEDED) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
+}
+
+fn real(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone())).collect()
+}
+
+const PLAIN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+fn opened(path: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(path, PLAIN, Mode::empty())?)
+}
+
+/// Grants what was opened; or, where something in it is not to be reached, what is beside that.
+fn grant(
+    on: OwnedFd,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+    less: &[PathBuf],
+    granted: &mut Vec<Granted>,
+) -> io::Result<()> {
+    if less.iter().any(|not| not == path) {
+        return Ok(());
+    }
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&on)?.st_mode);
+    if kind != FileType::Directory {
+        let access = access & AccessFs::from_file(NEEDED);
+        // A link is not followed: where it leads is granted or not for what it is.
+        if kind != FileType::Symlink && !access.is_empty() {
+            granted.push(Granted { on, access });
+        }
+        return Ok(());
+    }
+    if !less.iter().any(|not| not.starts_with(path)) {
+        granted.push(Granted { on, access });
+        return Ok(());
+    }
+    let listed =
+        rustix::fs::openat(&on, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    for entry in Dir::new(listed)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let Ok(inner) = rustix::fs::openat(&on, name, PLAIN, Mode::empty()) else { continue };
+        let path = path.join(std::os::unix::ffi::OsStrExt::from_bytes(name.to_bytes()) as &std::ffi::OsStr);
+        grant(inner, &path, access, less, granted)?;
+    }
+    Ok(())
+}

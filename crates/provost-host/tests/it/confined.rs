@@ -1,0 +1,91 @@
+//! The fences without namespaces, each attacked by the self-test that a run begins with.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use provost_core::verdict::Isolation;
+use provost_host::config::Demand;
+use provost_host::ground::{self, Estate};
+use provost_host::process::{become_subreaper, cgroups_offered};
+use provost_host::sandbox;
+use tempfile::TempDir;
+
+/// The process that confines itself: this test binary, told to.
+#[test]
+fn enters_when_asked() {
+    let Some(orders) = std::env::var("ORDERS").ok() else { return };
+    let command = std::env::var("COMMAND").unwrap();
+    let command: Vec<OsString> = command.split('\u{1f}').map(OsString::from).collect();
+    let error = sandbox::enter(&orders, &command).unwrap_err();
+    eprintln!("{error}");
+    std::process::exit(70);
+}
+
+fn launcher() -> Vec<OsString> {
+    const PLAY: &str = "export ORDERS=$1; shift 2; IFS=$'\\x1f'; export COMMAND=\"$*\"
+        exec \"$0\" --exact confined::enters_when_asked --nocapture --quiet";
+    let exe = std::env::current_exe().unwrap();
+    vec!["bash".into(), "-c".into(), PLAY.into(), exe.into()]
+}
+
+struct Site {
+    _folder: TempDir,
+    workspace: PathBuf,
+    state: PathBuf,
+}
+
+impl Site {
+    fn new() -> Self {
+        become_subreaper().unwrap();
+        let folder = TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let [workspace, state] = ["work", "state"].map(|name| folder.path().join(name));
+        fs::create_dir(&workspace).unwrap();
+        fs::create_dir(&state).unwrap();
+        Self { _folder: folder, workspace, state }
+    }
+
+    fn estate<'a>(&'a self, launcher: &'a [OsString]) -> Estate<'a> {
+        Estate { workspace: &self.workspace, state: &self.state, read_only: &[], launcher, secret: None }
+    }
+}
+
+#[test]
+fn what_landlock_and_another_user_promise_holds_when_it_is_attacked() {
+    let site = Site::new();
+    let launcher = launcher();
+    let (offer, seen) = ground::levels(&site.estate(&launcher));
+    for (level, offered) in [(Isolation::Landlock, &offer.landlock), (Isolation::Uid, &offer.uid)] {
+        if let Err(missing) = offered {
+            eprintln!("skipped: {level}: {}", missing.why);
+            continue;
+        }
+        let (_, probes) = seen.iter().find(|(found, _)| *found == level).unwrap();
+        // Other tests have children too, and without a cgroup it cannot be said whose a daemon is.
+        let is_known = |name: &str| cgroups_offered().is_ok() || !name.ends_with("/daemon");
+        let failed: Vec<_> = probes.iter().filter(|probe| !probe.held && is_known(&probe.name)).collect();
+        assert!(failed.is_empty(), "{failed:#?}");
+        let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
+        for promised in ["state-write", "state-read", "signal", "process-read", "network", "daemon"] {
+            for inside in ["check", "agent"] {
+                let name = format!("{level}/{inside}/{promised}");
+                assert!(names.contains(&name.as_str()), "{name} was not tried: {names:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fence_that_is_not_put_up_attests_nothing() {
+    let site = Site::new();
+    // Programs that end well and report nothing, that fail, that are not there.
+    let launchers: [&[OsString]; 3] = [&["true".into()], &["false".into()], &[]];
+    for launcher in launchers {
+        for level in [Isolation::Landlock, Isolation::Uid] {
+            let refused = ground::attest(Demand::Exactly(level), &site.estate(launcher));
+            assert!(matches!(refused, Err(ground::Error::Unattested { wanted, .. }) if wanted == level));
+        }
+    }
+}
