@@ -38,6 +38,21 @@ impl std::fmt::Display for Timestamp {
     }
 }
 
+impl Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Timestamp {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        let at = humantime::parse_rfc3339(&text).map_err(serde::de::Error::custom)?;
+        let since = at.duration_since(UNIX_EPOCH).map_err(serde::de::Error::custom)?;
+        Ok(Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
+    }
+}
+
 /// SHA-256, shown as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hash(pub [u8; 32]);

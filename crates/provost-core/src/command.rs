@@ -121,6 +121,10 @@ pub enum HarnessCommand {
         from_seq: u64,
         what: String,
     },
+    /// The step's turn has come, and its role has nothing left to spend.
+    Hold {
+        step: StepNumber,
+    },
     /// Nothing is left to do.
     End,
 }

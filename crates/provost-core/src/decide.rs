@@ -8,12 +8,13 @@
 
 use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use crate::event::{
-    Approver, AttemptEnd, Choice, Dependency, Event, LossCause, Revision, RunOutcome, Subject,
+    Approver, AttemptEnd, Choice, Dependency, Event, FailureClass, LossCause, Revision, RunOutcome, Subject,
+    Why,
 };
 use crate::law::{self, Binding, Law};
 use crate::parse;
 use crate::plan::{Needs, Plan, StepNumber};
-use crate::recover::{self, Failure};
+use crate::recover::{self, Failure, Means};
 use crate::run::{PostState, Run, Stage, StepState};
 use crate::verdict::{Outcome, Verdict};
 
@@ -131,7 +132,7 @@ fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by:
             vec![answered, Event::StepWaived { step: number, by, reason }]
         }
         Choice::Abort => {
-            let [failed, ended] = recover::fail(run, number, format!("aborted by {by}"));
+            let [failed, ended] = recover::fail(run, number, format!("aborted by {by}"), Why::Person);
             vec![answered, failed, ended]
         }
         Choice::Confirm if confirming => vec![answered, confirmed(run, number, &by)],
@@ -159,8 +160,14 @@ fn answer_for_plan(run: &Run, choice: Choice, note: String, by: String) -> Decis
     }
 }
 
-/// The harness says what it saw; what follows from it is decided here.
+/// The harness says what it saw; what follows from it is decided here, with the recipes that are built
+/// in and without waiting.
 pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
+    harness_with(run, &Means::default(), command)
+}
+
+/// The same by the recipes and at the time of a run.
+pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> Decision {
     if !matches!(command, HarnessCommand::Tampered { .. } | HarnessCommand::Forged { .. }) {
         genuine(run)?;
     }
@@ -187,8 +194,11 @@ pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
         HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes } => {
             still_running(run, step, attempt)?;
             let failed = matches!(end, AttemptEnd::NotStarted { .. });
-            let follows =
-                if failed { recover::after(run, step, attempt, &Failure::Agent(&end)) } else { Vec::new() };
+            let follows = if failed {
+                recover::after(run, means, step, attempt, &Failure::Agent(&end))
+            } else {
+                Vec::new()
+            };
             let mut events = vec![Event::AttemptEnded { step, attempt, end, duration_ms, report, notes }];
             events.extend(follows);
             Ok(events)
@@ -197,7 +207,7 @@ pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
             still_running(run, step, attempt)?;
             Ok(vec![Event::AttemptLost { step, attempt, cause: LossCause::Interrupt }])
         }
-        HarnessCommand::Judged { subject, verdict } => judged(run, subject, verdict),
+        HarnessCommand::Judged { subject, verdict } => judged(run, means, subject, verdict),
         HarnessCommand::JudgedLost { step, verdict, max_losses } => {
             judged_lost(run, step, verdict, max_losses)
         }
@@ -208,8 +218,19 @@ pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
         HarnessCommand::Forged { from_seq, what } => {
             Ok(vec![Event::TamperDetected { step: None, what, from_seq: Some(from_seq) }])
         }
+        HarnessCommand::Hold { step } => hold(run, step),
         HarnessCommand::End => end(run),
     }
+}
+
+/// A step whose turn has come and whose role is given no work: a person has to know.
+fn hold(run: &Run, step: StepNumber) -> Decision {
+    let role = run.role(step);
+    if !run.halted.contains(role) || !run.ready().any(|ready| ready == step) {
+        return Err(Refusal::NotOpen { step });
+    }
+    let reason = format!("{role} has nothing left to spend, as another step found; `retry` when it has");
+    Ok(vec![Event::Escalated { step: Some(step), reason }])
 }
 
 /// Nothing rests on a log that somebody else wrote.
@@ -280,12 +301,8 @@ fn start(run: &Run, number: StepNumber) -> Decision {
     if !run.ready().any(|ready| ready == number) {
         return Err(Refusal::NotOpen { step: number });
     }
-    let target = run.plan.step(number).and_then(|step| step.target.as_ref());
-    Ok(vec![Event::StepStarted {
-        step: number,
-        attempt: step.attempts + 1,
-        target: target.map(|target| target.value.clone()).unwrap_or_default(),
-    }])
+    let target = run.role(number).to_owned();
+    Ok(vec![Event::StepStarted { step: number, attempt: step.attempts + 1, target }])
 }
 
 fn still_running(run: &Run, step: StepNumber, attempt: u32) -> Result<(), Refusal> {
@@ -295,7 +312,7 @@ fn still_running(run: &Run, step: StepNumber, attempt: u32) -> Result<(), Refusa
     }
 }
 
-fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
+fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> Decision {
     match subject {
         Subject::Contract(number) => {
             let Some(StepState::Ended { attempt }) = run.step(number).map(|step| step.state.clone()) else {
@@ -305,7 +322,7 @@ fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
             let follows = if verdict.held() {
                 vec![passed(run, number, seen(run, number, &verdict), &verdict)]
             } else {
-                recover::after(run, number, attempt, &Failure::Verdict(&verdict))
+                recover::after(run, means, number, attempt, &Failure::Verdict(&verdict))
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
@@ -319,7 +336,7 @@ fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
             } else {
                 verdict.unmet.push("it held when the step was done; a later step undid it".to_owned());
                 let attempt = run.step(number).map_or(0, |step| step.attempts);
-                recover::after(run, number, attempt, &Failure::Verdict(&verdict))
+                recover::after(run, means, number, attempt, &Failure::Verdict(&verdict))
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
@@ -329,7 +346,7 @@ fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
             }
             // What cannot be run now cannot be run after the work either: no agent is paid for that.
             let follows = match verdict.outcome {
-                Outcome::NotRun { .. } => closed_door(run, number, "contract", &verdict),
+                Outcome::NotRun { .. } => closed_door(run, means, number, "contract", &verdict),
                 _ => Vec::new(),
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
@@ -338,8 +355,10 @@ fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
             if !run.ready().any(|ready| ready == number) {
                 return Err(Refusal::NotDue { what: format!("the precondition of step {number}") });
             }
-            let follows =
-                if verdict.held() { Vec::new() } else { closed_door(run, number, "precondition", &verdict) };
+            let follows = match verdict.held() {
+                true => Vec::new(),
+                false => closed_door(run, means, number, "precondition", &verdict),
+            };
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
         Subject::Postcondition(number) => {
@@ -350,7 +369,8 @@ fn judged(run: &Run, subject: Subject, verdict: Verdict) -> Decision {
             let follows = if verdict.held() {
                 Vec::new()
             } else {
-                vec![Event::RunEnded { outcome: RunOutcome::Failed, summary: run.summary(), tree: None }]
+                let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::Failed));
+                vec![Event::RunEnded { outcome, summary, tree: None, why }]
             };
             Ok(with_verdict(None, subject, verdict, follows))
         }
@@ -363,12 +383,21 @@ fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdict {
     let Some(step) = run.step(number).filter(|_| verdict.held()) else { return verdict };
     let outcome = if run.require_red && step.held_before == Some(true) {
         Outcome::Vacuous { reason: "it held before any work was done".to_owned() }
-    } else if step.verdict.as_ref().is_some_and(|before| same_tree_failed(before, &verdict)) {
+    } else if step.verdict.as_ref().is_some_and(|before| same_tree_failed(before, &verdict))
+        && !outside_failed(run, number)
+    {
         Outcome::Flaky { reason: "it failed before on the same files".to_owned() }
     } else {
         return verdict;
     };
     Verdict { outcome, ..verdict }
+}
+
+/// The check failed for something that passes by itself, and the plan lets it reach outside.
+fn outside_failed(run: &Run, number: StepNumber) -> bool {
+    let network = run.plan.step(number).and_then(|step| step.network.as_ref());
+    let passing = run.step(number).and_then(|step| step.failed_as) == Some(FailureClass::Transient);
+    passing && network.is_some_and(|network| network.value)
 }
 
 fn same_tree_failed(before: &Verdict, now: &Verdict) -> bool {
@@ -377,14 +406,14 @@ fn same_tree_failed(before: &Verdict, now: &Verdict) -> bool {
 }
 
 /// A precondition does not hold, or a contract cannot be run: no attempt can help, a person must look.
-fn closed_door(run: &Run, step: StepNumber, what: &str, verdict: &Verdict) -> Vec<Event> {
+fn closed_door(run: &Run, means: &Means<'_>, step: StepNumber, what: &str, verdict: &Verdict) -> Vec<Event> {
     let failure = Failure::Verdict(verdict);
-    let (failure_type, rule) = recover::classify(&failure);
+    let found = recover::classify(run, means, step, &failure);
     let attempt = run.step(step).map_or(0, |step| step.attempts);
     let reason = format!("its {what} {}", verdict.outcome);
     vec![
-        Event::FailureDetected { step, attempt, error_message: reason.clone() },
-        Event::FailureClassified { step, failure_type, rule: rule.to_owned() },
+        Event::FailureDetected { step, attempt, error_message: reason.clone(), fingerprint: None },
+        Event::FailureClassified { step, failure_type: found.class, rule: found.to_string(), halts: None },
         Event::Escalated { step: Some(step), reason },
     ]
 }
@@ -419,7 +448,7 @@ fn end(run: &Run) -> Decision {
         return Err(Refusal::StillOpen);
     }
     let (summary, tree) = (run.summary(), run.tree.clone());
-    Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary, tree }])
+    Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary, tree, why: Some(Why::Done) }])
 }
 
 fn vacuous(run: &Run, number: StepNumber) -> bool {
@@ -448,7 +477,8 @@ fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
         Some(1) => ", 1 test".to_owned(),
         Some(tests) => format!(", {tests} tests"),
     };
-    format!("contract held ({}, {} ms{tests}{worth})", verdict.isolation, verdict.duration_ms)
+    let passing = if outside_failed(run, step) { "; it failed before for something transient" } else { "" };
+    format!("contract held ({}, {} ms{tests}{worth}{passing})", verdict.isolation, verdict.duration_ms)
 }
 
 fn with_verdict(

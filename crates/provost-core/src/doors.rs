@@ -120,6 +120,7 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         | Event::FailureDetected { .. }
         | Event::FailureClassified { .. }
         | Event::RecoveryApplied { .. }
+        | Event::PermissionRequired { .. }
         | Event::Escalated { step: None, .. }
         | Event::LawChanged { .. }
         | Event::RunEnded { .. } => return Vec::new(),

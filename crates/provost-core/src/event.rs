@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::chain::Timestamp;
 use crate::plan::StepNumber;
 use crate::terms::Terms;
 use crate::verdict::{Isolation, Verdict};
@@ -134,11 +135,49 @@ pub enum Event {
     StepWaived { step: StepNumber, by: String, reason: String },
 
     #[serde(rename = "FAILURE_DETECTED")]
-    FailureDetected { step: StepNumber, attempt: u32, error_message: String },
+    FailureDetected {
+        step: StepNumber,
+        attempt: u32,
+        error_message: String,
+        /// The same for failures that are the same but for times, paths and numbers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fingerprint: Option<String>,
+    },
     #[serde(rename = "FAILURE_CLASSIFIED")]
-    FailureClassified { step: StepNumber, failure_type: FailureClass, rule: String },
+    FailureClassified {
+        step: StepNumber,
+        failure_type: FailureClass,
+        rule: String,
+        /// The role that has nothing left to spend: it is given no more work until a person says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        halts: Option<String>,
+    },
     #[serde(rename = "RECOVERY_APPLIED")]
-    RecoveryApplied { step: StepNumber, recipe_name: String, outcome: String },
+    RecoveryApplied {
+        step: StepNumber,
+        recipe_name: String,
+        outcome: String,
+        /// Nothing is tried before this instant.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_before: Option<Timestamp>,
+        /// How long that was when it was decided: a clock that was set back is noticed by it.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        wait_ms: u64,
+        /// The check is tried again, not the agent.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        check_again: bool,
+        /// Another role than the step's own has a try.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
+    },
+    /// The step needs something that only a person can configure, outside of the run.
+    #[serde(rename = "PERMISSION_REQUIRED")]
+    PermissionRequired {
+        step: StepNumber,
+        reason: String,
+        /// The variables, files or rights; never a value.
+        configure: Vec<String>,
+    },
     /// Policy is at its end: a person decides.
     #[serde(rename = "RECOVERY_ESCALATION")]
     Escalated {
@@ -177,7 +216,14 @@ pub enum Event {
         /// The tree all contracts and postconditions held on; what is merged is this and nothing else.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
+        /// What brought it to its end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<Why>,
     },
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The digest an approval is bound to: the law, the base commit and the files the contracts name.
@@ -339,6 +385,25 @@ pub struct Summary {
     pub completed: u32,
     pub failed: u32,
     pub skipped: u32,
+    /// How often something was tried again.
+    #[serde(default, skip_serializing_if = "none")]
+    pub retries: u32,
+}
+
+fn none(count: &u32) -> bool {
+    *count == 0
+}
+
+/// What brought a run to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    Done,
+    Failed,
+    Budget,
+    Person,
+    /// The same failure came back, and nothing was left to try.
+    Stuck,
 }
 
 impl Event {
@@ -354,7 +419,8 @@ impl Event {
             | Event::StepWaived { step, .. }
             | Event::FailureDetected { step, .. }
             | Event::FailureClassified { step, .. }
-            | Event::RecoveryApplied { step, .. } => Some(*step),
+            | Event::RecoveryApplied { step, .. }
+            | Event::PermissionRequired { step, .. } => Some(*step),
             Event::Judged { step, .. }
             | Event::Escalated { step, .. }
             | Event::Answered { step, .. }
@@ -394,6 +460,7 @@ impl Event {
             Event::FailureDetected { .. } => "FAILURE_DETECTED",
             Event::FailureClassified { .. } => "FAILURE_CLASSIFIED",
             Event::RecoveryApplied { .. } => "RECOVERY_APPLIED",
+            Event::PermissionRequired { .. } => "PERMISSION_REQUIRED",
             Event::Escalated { .. } => "RECOVERY_ESCALATION",
             Event::Answered { .. } => "HUMAN_ANSWERED",
             Event::LawChanged { .. } => "LAW_CHANGED",
@@ -438,7 +505,14 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     ("FAILURE_DETECTED", "An attempt did not pass its step."),
     ("FAILURE_CLASSIFIED", "What kind of failure it was, and the rule that says so."),
-    ("RECOVERY_APPLIED", "What is tried next, as the plan's `on_fail` says."),
+    (
+        "RECOVERY_APPLIED",
+        "What is tried next, by which recipe, and not before when. The plan's `on_fail` bounds how often.",
+    ),
+    (
+        "PERMISSION_REQUIRED",
+        "The step needs something that only a person can configure: the variable, the file or the right is named, a value is never asked for.",
+    ),
     ("RECOVERY_ESCALATION", "Policy is at its end: a person decides. Waits for as long as it takes."),
     ("HUMAN_ANSWERED", "A person decided: retry, skip, abort, revise or confirm."),
     ("LAW_CHANGED", "The plan file no longer says what was approved. The run stopped before the next step."),
@@ -448,7 +522,7 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     (
         "EXECUTION_COMPLETE",
-        "The plan is done or has failed, with how many steps were completed, failed and skipped.",
+        "The plan is done or has failed, with how many steps were completed, failed and skipped, how often something was tried again, and why it ended: done, failed, budget, person, stuck.",
     ),
 ];
 

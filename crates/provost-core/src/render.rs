@@ -245,6 +245,9 @@ fn meaning(event: &Event) -> (Symbol, String) {
             (Symbol::Note, format!("classified as {}: {rule}", failure_type.word()))
         }
         Event::RecoveryApplied { outcome, .. } => (Symbol::Note, outcome.clone()),
+        Event::PermissionRequired { configure, .. } => {
+            (Symbol::Note, format!("to configure outside of the run: {}", configure.join(", ")))
+        }
         Event::Escalated { reason, .. } => (Symbol::Blocked, format!("waits for a person: {reason}")),
         Event::Answered { choice, by, note, .. } => (Symbol::Note, answered(*choice, by, note)),
         Event::LawChanged { changes } => {

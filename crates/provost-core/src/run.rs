@@ -7,8 +7,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::chain::Hash;
-use crate::event::{Approver, Choice, Event, Revision, RunOutcome, Subject, Summary};
+use crate::chain::{Hash, Timestamp};
+use crate::event::{
+    Approver, AttemptEnd, Choice, Event, FailureClass, Revision, RunOutcome, Subject, Summary,
+};
 use crate::law::{self, Binding};
 use crate::parse;
 use crate::plan::{Check, Mark, Needs, OnFail, Plan, Shell, Step, StepNumber};
@@ -77,6 +79,10 @@ pub struct Run {
     pub at_work: BTreeSet<StepNumber>,
     /// The first event that somebody else than the harness wrote into the log, once that was found.
     pub forged_from: Option<u64>,
+    /// Roles that have nothing left to spend, until a person says otherwise.
+    pub halted: BTreeSet<String>,
+    /// How often something was tried again.
+    retries: u32,
     steps: Vec<StepRun>,
     postconditions: Vec<PostState>,
     ready: Ready,
@@ -103,7 +109,33 @@ pub struct StepRun {
     finally: Option<u32>,
     /// How many tests it ran then, where that is known.
     pub tests_before: Option<u32>,
+    /// How the last attempt ended, and the agent's last words where they are no claim.
+    pub ended: Option<(AttemptEnd, String)>,
+    /// Of what kind the last failure was, and its fingerprint.
+    pub failed_as: Option<FailureClass>,
+    pub fingerprint: Option<String>,
+    /// The recipe that was applied last, and how often in a row.
+    pub recipe: Option<(String, u32)>,
+    /// Nothing is tried before this is over.
+    pub wait: Option<Wait>,
+    /// The role that carries it out, where that is not its own.
+    pub role: Option<String>,
     digest: Hash,
+}
+
+/// A pause that is in the log: a harness that starts anew waits for what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub until: Timestamp,
+    pub whole_ms: u64,
+}
+
+impl Wait {
+    /// Also where more is left than there was: the clock was set back, and nobody waits for that.
+    pub fn over(self, now: Timestamp) -> bool {
+        let left = self.until.0.saturating_sub(now.0);
+        left == 0 || left > self.whole_ms
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,7 +267,17 @@ impl Run {
             completed: count(|state| matches!(state, StepState::Passed)),
             failed: count(|state| matches!(state, StepState::Failed)),
             skipped: count(|state| matches!(state, StepState::Waived { .. })),
+            retries: self.retries,
         }
+    }
+
+    /// Who carries the step out: its target, or the role that was chosen instead.
+    pub fn role(&self, number: StepNumber) -> &str {
+        if let Some(role) = self.step(number).and_then(|step| step.role.as_deref()) {
+            return role;
+        }
+        let target = self.plan.step(number).and_then(|step| step.target.as_ref());
+        target.map_or("", |target| target.value.as_str())
     }
 
     /// The contract of this step was seen to hold on what all steps left together, or says nothing there.
@@ -344,6 +386,8 @@ impl Run {
                 if let Some(step) = self.step_mut(*step) {
                     step.attempts = *attempt;
                     step.claim = None;
+                    step.ended = None;
+                    step.wait = None;
                 }
             }
             Event::StepClaimed { step, evidence } => {
@@ -351,10 +395,11 @@ impl Run {
                     step.claim = Some(evidence.clone());
                 }
             }
-            Event::AttemptEnded { step, attempt, .. } => {
+            Event::AttemptEnded { step, attempt, end, report, .. } => {
                 self.at_work.remove(step);
                 if let Some(step) = self.step_mut(*step) {
                     step.losses = 0;
+                    step.ended = Some((end.clone(), report.clone()));
                 }
                 self.set_state(*step, StepState::Ended { attempt: *attempt });
             }
@@ -369,6 +414,9 @@ impl Run {
             Event::StepPassed { step, tree, .. } => {
                 self.at_work.remove(step);
                 self.set_state(*step, StepState::Passed);
+                if let Some(step) = self.step_mut(*step) {
+                    (step.ended, step.fingerprint, step.wait) = (None, None, None);
+                }
                 self.passes += 1;
                 self.final_from = 0;
                 self.unseen_work = tree.is_none();
@@ -383,12 +431,31 @@ impl Run {
                 self.set_state(*step, StepState::Waived { by: by.clone() });
                 self.unseen_work = true;
             }
-            Event::FailureDetected { step, .. } => {
+            Event::FailureDetected { step, fingerprint, .. } => {
                 if let Some(step) = self.step_mut(*step) {
                     step.failures += 1;
+                    step.fingerprint.clone_from(fingerprint);
+                    step.wait = None;
                 }
             }
-            Event::RecoveryApplied { step, .. } => self.try_again(*step),
+            Event::FailureClassified { step, failure_type, halts, .. } => {
+                self.halted.extend(halts.clone());
+                if let Some(step) = self.step_mut(*step) {
+                    step.failed_as = Some(*failure_type);
+                }
+            }
+            Event::RecoveryApplied { step, recipe_name, not_before, wait_ms, check_again, role, .. } => {
+                self.retries += 1;
+                self.try_again(*step, *check_again);
+                if let Some(step) = self.step_mut(*step) {
+                    let before = step.recipe.as_ref().filter(|(name, _)| name == recipe_name);
+                    step.recipe = Some((recipe_name.clone(), before.map_or(0, |(_, times)| *times) + 1));
+                    step.wait = not_before.map(|until| Wait { until, whole_ms: *wait_ms });
+                    if role.is_some() {
+                        step.role.clone_from(role);
+                    }
+                }
+            }
             Event::Escalated { step: Some(step), reason } => {
                 self.set_state(*step, StepState::Blocked { reason: reason.clone() });
             }
@@ -400,7 +467,7 @@ impl Run {
                 };
             }
             // Kept for people; they change nothing that is decided.
-            Event::FailureClassified { .. }
+            Event::PermissionRequired { .. }
             | Event::Escalated { step: None, .. }
             | Event::LawChanged { .. }
             | Event::TamperDetected { from_seq: None, .. } => {}
@@ -534,9 +601,9 @@ impl Run {
     }
 
     /// The check once more where the check was at fault, the agent otherwise.
-    fn try_again(&mut self, number: StepNumber) {
+    fn try_again(&mut self, number: StepNumber, check_again: bool) {
         let of_the_check = self.step(number).is_some_and(|step| {
-            step.attempts > 0 && step.verdict.as_ref().is_some_and(Verdict::is_of_the_check)
+            step.attempts > 0 && (check_again || step.verdict.as_ref().is_some_and(Verdict::is_of_the_check))
         });
         let attempt = self.step(number).map_or(0, |step| step.attempts);
         let state = if of_the_check { StepState::Ended { attempt } } else { StepState::Pending };
@@ -546,10 +613,16 @@ impl Run {
     fn answered(&mut self, step: Option<StepNumber>, choice: Choice) {
         match (choice, step) {
             (Choice::Retry, Some(number)) => {
-                self.try_again(number);
+                self.try_again(number, false);
+                let role = self.role(number).to_owned();
+                self.halted.remove(&role);
                 if let Some(step) = self.step_mut(number) {
                     step.failures = 0;
                     step.losses = 0;
+                    step.fingerprint = None;
+                    step.recipe = None;
+                    step.wait = None;
+                    step.role = None;
                     step.precondition_held = false;
                     step.verdict = None;
                 }
@@ -596,6 +669,12 @@ impl StepRun {
             held_before: None,
             finally: None,
             tests_before: None,
+            ended: None,
+            failed_as: None,
+            fingerprint: None,
+            recipe: None,
+            wait: None,
+            role: None,
             digest,
         }
     }

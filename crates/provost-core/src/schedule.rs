@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::chain::Timestamp;
 use crate::event::Subject;
 use crate::plan::StepNumber;
 use crate::run::{PostState, Run, Stage, StepState};
@@ -19,6 +20,8 @@ pub enum Action {
     Judge { subject: Subject },
     /// The harness died during this attempt: end what it left behind, and judge.
     JudgeLost { step: StepNumber, attempt: u32 },
+    /// The role of the step has nothing left to spend: a person has to see to it.
+    Hold { step: StepNumber },
     /// Everything is over and held.
     End,
 }
@@ -27,7 +30,7 @@ impl Action {
     /// What an action is about; no two actions about the same thing are under way together.
     fn about(self) -> Option<StepNumber> {
         match self {
-            Action::Dispatch { step } | Action::JudgeLost { step, .. } => Some(step),
+            Action::Dispatch { step } | Action::JudgeLost { step, .. } | Action::Hold { step } => Some(step),
             Action::Judge {
                 subject:
                     Subject::Contract(step)
@@ -70,17 +73,19 @@ impl InHand {
 }
 
 /// The actions to begin now, at most as many as `jobs` leaves room for.
-pub fn next(run: &Run, in_hand: &InHand, jobs: usize) -> Vec<Action> {
-    if !matches!(run.stage, Stage::Approved | Stage::InProgress) || run.forged_from.is_some() {
+pub fn next(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp) -> Vec<Action> {
+    if !is_open(run) {
         return Vec::new();
     }
+    let due =
+        |step: &StepNumber| run.step(*step).is_none_or(|step| step.wait.is_none_or(|wait| wait.over(now)));
     let room = jobs.saturating_sub(in_hand.len());
-    let mut actions: Vec<Action> = to_judge(run, in_hand).take(room).collect();
+    let mut actions: Vec<Action> = to_judge(run, in_hand, due).take(room).collect();
     // Don't go past a failed step, nor past one a person must decide about.
     if run.any_failed() || run.any_blocked() {
         return actions;
     }
-    let free = run.ready().filter(|step| !in_hand.steps.contains(step));
+    let free = run.ready().filter(|step| !in_hand.steps.contains(step)).filter(due);
     actions.extend(free.take(room - actions.len()).map(|step| open(run, step)));
     if actions.is_empty() && run.all_settled() {
         actions.extend(finish(run, in_hand, room));
@@ -88,19 +93,38 @@ pub fn next(run: &Run, in_hand: &InHand, jobs: usize) -> Vec<Action> {
     actions
 }
 
+/// The instant at which a step that has to wait may be tried again, where nothing else stands in its way.
+pub fn wakes(run: &Run, now: Timestamp) -> Option<Timestamp> {
+    if !is_open(run) {
+        return None;
+    }
+    // What would not be begun even then is not waited for.
+    let stopped = run.any_failed() || run.any_blocked();
+    let fresh = run.ready().filter(|_| !stopped);
+    let waits = run.under_way().chain(fresh).filter_map(|step| run.step(step)?.wait);
+    waits.filter(|wait| !wait.over(now)).map(|wait| wait.until).min()
+}
+
+fn is_open(run: &Run) -> bool {
+    matches!(run.stage, Stage::Approved | Stage::InProgress) && run.forged_from.is_none()
+}
+
 /// Steps whose agent is gone, or was lost with the harness.
-fn to_judge<'a>(run: &'a Run, in_hand: &'a InHand) -> impl Iterator<Item = Action> + 'a {
-    run.under_way().filter(|number| !in_hand.steps.contains(number)).filter_map(|number| {
-        match run.step(number)?.state {
-            StepState::Running { attempt } => Some(Action::JudgeLost { step: number, attempt }),
-            StepState::Ended { .. } if run.confirmed_by_person(number) => None,
-            StepState::Ended { .. } => Some(Action::Judge { subject: Subject::Contract(number) }),
-            StepState::Pending
-            | StepState::Passed
-            | StepState::Failed
-            | StepState::Blocked { .. }
-            | StepState::Waived { .. } => None,
-        }
+fn to_judge<'a>(
+    run: &'a Run,
+    in_hand: &'a InHand,
+    due: impl Fn(&StepNumber) -> bool + 'a,
+) -> impl Iterator<Item = Action> + 'a {
+    let free = run.under_way().filter(|number| !in_hand.steps.contains(number)).filter(due);
+    free.filter_map(|number| match run.step(number)?.state {
+        StepState::Running { attempt } => Some(Action::JudgeLost { step: number, attempt }),
+        StepState::Ended { .. } if run.confirmed_by_person(number) => None,
+        StepState::Ended { .. } => Some(Action::Judge { subject: Subject::Contract(number) }),
+        StepState::Pending
+        | StepState::Passed
+        | StepState::Failed
+        | StepState::Blocked { .. }
+        | StepState::Waived { .. } => None,
     })
 }
 
@@ -114,6 +138,8 @@ fn open(run: &Run, step: StepNumber) -> Action {
     let held = run.step(step).is_some_and(|step| step.precondition_held);
     if gated && !held {
         Action::Judge { subject: Subject::Precondition(step) }
+    } else if run.halted.contains(run.role(step)) {
+        Action::Hold { step }
     } else {
         Action::Dispatch { step }
     }

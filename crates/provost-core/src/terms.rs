@@ -25,6 +25,9 @@ pub struct Terms {
     /// Addresses (`host:port`) that count as the model's beside the well-known ones, by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub api: BTreeMap<String, Vec<String>>,
+    /// Which role has a try when another met the same failure twice.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fallback: BTreeMap<String, String>,
 }
 
 impl Terms {
@@ -39,7 +42,12 @@ impl Terms {
 
     /// What the agent of a step may reach: as its role says, where the step does not say otherwise.
     pub fn for_step(&self, step: &Step) -> Reach {
-        let role = step.target.as_ref().map_or_else(Reach::default, |target| self.reach(&target.value));
+        self.for_step_by(step, step.target.as_ref().map_or("", |target| &target.value))
+    }
+
+    /// The same, where `role` carries the step out.
+    pub fn for_step_by(&self, step: &Step, role: &str) -> Reach {
+        let role = self.reach(role);
         Reach {
             network: step.agent_network.as_ref().map_or(role.network, |network| network.value),
             git: step.git.as_ref().map_or(role.git, |git| git.value),
@@ -75,6 +83,8 @@ impl Terms {
         let api = self.api.iter().filter(|(_, hosts)| !hosts.is_empty());
         lines
             .extend(api.map(|(role, hosts)| format!("{role}: the model's API is also {}", hosts.join(", "))));
+        let fallback = self.fallback.iter();
+        lines.extend(fallback.map(|(role, other)| format!("{role}: after the same failure twice, {other}")));
         lines
     }
 

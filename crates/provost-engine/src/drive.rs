@@ -17,6 +17,7 @@ use provost_core::command::HarnessCommand;
 use provost_core::decide;
 use provost_core::doors;
 use provost_core::event::{Event, Subject};
+use provost_core::recover::Means;
 use provost_core::run::Run;
 use provost_core::schedule::{self, Action, InHand};
 use provost_store::{Append, Entry, Fence, Log, Query};
@@ -69,6 +70,7 @@ impl<W: World> Drive<'_, W> {
             events: Vec::new(),
             begun: Timestamp(0),
             rest: None,
+            looked_at: Timestamp::default(),
         };
         let channel = mpsc::channel();
         std::thread::scope(|scope| {
@@ -82,10 +84,14 @@ impl<W: World> Drive<'_, W> {
                     if state.moved()? && state.rest.is_none() {
                         continue;
                     }
+                    if let Some(until) = state.wakes() {
+                        state.drive.world.wait(until);
+                        continue;
+                    }
                     let rest = state.rest.take().unwrap_or(Rest::Nothing);
                     return Ok((state.run, rest));
                 }
-                let (action, said) = state.perform(orders, scope, &channel);
+                let Some((action, said)) = state.perform(orders, scope, &channel) else { continue };
                 state.in_hand.done(action);
                 state.decide_all(&said);
                 state.results.extend(said);
@@ -155,6 +161,8 @@ struct Loop<'a, W: World> {
     /// When the first of them was decided.
     begun: Timestamp,
     rest: Option<Rest>,
+    /// When it was last asked what is to be done: what was not due then is still to be waited for.
+    looked_at: Timestamp,
 }
 
 impl<'a, W: World> Loop<'a, W> {
@@ -167,9 +175,11 @@ impl<'a, W: World> Loop<'a, W> {
         if self.rest.is_some() {
             return orders;
         }
-        for action in schedule::next(&self.run, &self.in_hand, self.drive.jobs) {
+        self.looked_at = self.drive.world.now();
+        for action in schedule::next(&self.run, &self.in_hand, self.drive.jobs, self.looked_at) {
             match action {
                 Action::End => self.decide(HarnessCommand::End),
+                Action::Hold { step } => self.decide(HarnessCommand::Hold { step }),
                 Action::Dispatch { step } => {
                     if let Some(changes) = self.drive.world.law_changes(&self.run) {
                         self.decide(HarnessCommand::LawChanged { changes: changes.clone() });
@@ -185,6 +195,14 @@ impl<'a, W: World> Loop<'a, W> {
         orders
     }
 
+    /// When a step that waits may be tried again; never, where the loop is about to rest.
+    fn wakes(&self) -> Option<Timestamp> {
+        if self.rest.is_some() {
+            return None;
+        }
+        schedule::wakes(&self.run, self.looked_at)
+    }
+
     fn begin(&mut self, action: Action, orders: &mut Vec<(Action, W::Order)>) {
         self.in_hand.take(action);
         orders.push((action, self.drive.world.order(&self.run, action)));
@@ -192,16 +210,20 @@ impl<'a, W: World> Loop<'a, W> {
 
     fn decide(&mut self, command: HarnessCommand) {
         // What schedule asks for is allowed; a refusal means the log moved, and flush will notice.
-        if let Ok(events) = decide::harness(&self.run, command) {
+        if let Ok(events) = decide::harness_with(&self.run, &self.means(), command) {
             self.take(events);
         }
+    }
+
+    fn means(&self) -> Means<'a> {
+        Means { recipes: self.drive.world.recipes(), now: self.drive.world.now() }
     }
 
     fn decide_all(&mut self, said: &[Said]) {
         for said in said {
             let decision = match said.clone() {
                 Said::Agent(command) => decide::agent(&self.run, command),
-                Said::Harness(command) => decide::harness(&self.run, command),
+                Said::Harness(command) => decide::harness_with(&self.run, &self.means(), command),
             };
             // Refused: a person or a new law got there first, and the word comes too late.
             if let Ok(events) = decision {
@@ -358,13 +380,13 @@ impl<'a, W: World> Loop<'a, W> {
         self.rest = None;
     }
 
-    /// Begins the orders and waits until one deed is done.
+    /// Begins the orders and waits until one deed is done, or until a step that waits may be tried again.
     fn perform<'scope>(
         &self,
         mut orders: Vec<(Action, W::Order)>,
         scope: &'scope Scope<'scope, '_>,
         (sender, receiver): &(mpsc::Sender<Deed>, mpsc::Receiver<Deed>),
-    ) -> (Action, Vec<Said>)
+    ) -> Option<(Action, Vec<Said>)>
     where
         'a: 'scope,
     {
@@ -372,7 +394,7 @@ impl<'a, W: World> Loop<'a, W> {
         if self.drive.jobs == 1
             && let Some((action, order)) = orders.pop()
         {
-            return (action, world.perform(order));
+            return Some((action, world.perform(order)));
         }
         for (action, order) in orders {
             let sender = sender.clone();
@@ -381,10 +403,21 @@ impl<'a, W: World> Loop<'a, W> {
                 let _ = sender.send((action, said));
             });
         }
-        match receiver.recv() {
-            Ok((action, Ok(said))) => (action, said),
-            Ok((_, Err(panic))) => resume_unwind(panic),
-            Err(_) => unreachable!("this loop holds a sender itself"),
+        let deed = loop {
+            // The world's time is not this machine's: it is asked again now and then.
+            let Some(until) = self.wakes() else { break receiver.recv().ok() };
+            match receiver.try_recv() {
+                Ok(deed) => break Some(deed),
+                Err(_) => world.wait(until),
+            }
+            if schedule::wakes(&self.run, world.now()) != Some(until) {
+                return None;
+            }
+        };
+        match deed {
+            Some((action, Ok(said))) => Some((action, said)),
+            Some((_, Err(panic))) => resume_unwind(panic),
+            None => unreachable!("this loop holds a sender itself"),
         }
     }
 }

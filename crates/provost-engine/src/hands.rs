@@ -15,6 +15,7 @@ use provost_core::command::{AgentCommand, HarnessCommand};
 use provost_core::event::{AttemptEnd, Subject};
 use provost_core::plan::{Check, Contract, Shell, Step, StepNumber, Subscription};
 use provost_core::prompt::{self, Context};
+use provost_core::recover::recipe::Recipes;
 use provost_core::run::Run;
 use provost_core::schedule::Action;
 use provost_core::terms::Reach;
@@ -35,6 +36,9 @@ use crate::world::{Said, World};
 
 /// At most this much of a subscribed file reaches a prompt.
 const CONTEXT_BYTES: usize = 64 * 1024;
+
+/// While a step waits, people and signals are listened to this often.
+const EAR: Duration = Duration::from_millis(100);
 
 pub struct Hands<'a> {
     site: &'a Site,
@@ -120,7 +124,7 @@ impl<'a> Hands<'a> {
         let context: Vec<Context> =
             step.subscriptions.iter().map(|subscription| self.context(run, &subscription.value)).collect();
         let prompt = prompt::step(run, number, &context);
-        let target = step.target.as_ref().map(|target| target.value.clone()).unwrap_or_default();
+        let target = run.role(number).to_owned();
         let config = &self.site.config;
         let role = config.agents.get(&target).and_then(|role| role.timeout);
         let timeout = step.timeout.as_ref().map(|timeout| timeout.value).or(role);
@@ -128,7 +132,7 @@ impl<'a> Hands<'a> {
         Order::Attempt(Box::new(AttemptOrder {
             step: number,
             attempt: run.step(number).map_or(1, |step| step.attempts),
-            reach: terms.for_step(step),
+            reach: terms.for_step_by(step, &target),
             api: terms.api.get(&target).cloned().unwrap_or_default(),
             target,
             prompt: self.site.redactor.text(&prompt).into_owned(),
@@ -353,6 +357,15 @@ impl World for Hands<'_> {
         site::now()
     }
 
+    fn wait(&self, until: Timestamp) {
+        let left = Duration::from_millis(until.0.saturating_sub(site::now().0));
+        std::thread::sleep(left.min(EAR));
+    }
+
+    fn recipes(&self) -> &Recipes {
+        &self.site.config.recipes
+    }
+
     fn law_changes(&self, run: &Run) -> Option<Vec<String>> {
         self.site.law_changes(run)
     }
@@ -366,7 +379,7 @@ impl World for Hands<'_> {
             Action::Dispatch { step } => self.attempt_order(run, step),
             Action::Judge { subject } => self.check_order(run, subject, false),
             Action::JudgeLost { step, .. } => self.check_order(run, Subject::Contract(step), true),
-            Action::End => Order::Nothing,
+            Action::Hold { .. } | Action::End => Order::Nothing,
         }
     }
 

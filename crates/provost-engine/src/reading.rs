@@ -3,6 +3,8 @@
 //! Everything a person is shown at the gate comes from one of these, so that what is approved is what
 //! was read.
 
+use std::collections::BTreeMap;
+
 use provost_core::diagnostic::{Diagnostic, Severity};
 use provost_core::event::Revision;
 use provost_core::facts;
@@ -95,7 +97,11 @@ fn binding(site: &Site, plan: &Plan) -> Binding {
 /// What the configuration has to say about the roles of this plan.
 pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let verify = &site.config.verify;
-    let named = plan.steps.iter().filter_map(|step| step.target.as_ref()).map(|target| &target.value);
+    let targets = plan.steps.iter().filter_map(|step| step.target.as_ref()).map(|target| &target.value);
+    let other = |name: &String| Some((name.clone(), site.config.agents.get(name)?.fallback.clone()?));
+    let fallback: BTreeMap<String, String> = targets.clone().filter_map(other).collect();
+    // Whoever has a try instead works under terms that were approved as well.
+    let named = targets.chain(fallback.values());
     let roles = named.clone().filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.reach)));
     let isolation = match verify.isolation {
         Demand::Auto => None,
@@ -103,7 +109,8 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     };
     let api = named.filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.api.clone())));
     let api = api.filter(|(_, hosts)| !hosts.is_empty()).collect();
-    Terms { isolation, require_red: verify.require_red, roles: roles.collect(), api }
+    let roles = roles.collect();
+    Terms { isolation, require_red: verify.require_red, roles, api, fallback }
 }
 
 /// Why an agent could read a contract that is hidden from it. Looked into only where one is.

@@ -1,6 +1,7 @@
 //! What is known of the place a plan is run in: its files, its configuration, its secrets.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,10 +9,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use provost_core::chain::{Hash, PlanId, Timestamp};
 use provost_core::law::{self, Law};
 use provost_core::parse;
+use provost_core::recover::recipe::Recipes;
 use provost_core::redact::Redactor;
 use provost_core::run::Run;
-use provost_host::config::Config;
+use provost_host::config::{self, Config};
 use provost_host::plan_file::{self, PlanPlace, Stamp};
+
+use crate::Error;
 
 pub struct Site {
     pub place: PlanPlace,
@@ -72,6 +76,11 @@ impl Site {
         let approved = Law { text: &run.text, plan: &run.plan, binding: None };
         Some(law::diff(approved, Law { text: &text, plan: &plan, binding: None }))
     }
+}
+
+/// The recipes that hold in a folder, by the configuration found from there upwards.
+pub fn recipes(folder: &Path) -> Result<Recipes, Error> {
+    Ok(config::find(folder)?.recipes)
 }
 
 pub fn now() -> Timestamp {

@@ -5,6 +5,7 @@
 
 use provost_core::chain::Timestamp;
 use provost_core::command::{AgentCommand, HarnessCommand};
+use provost_core::recover::recipe::Recipes;
 use provost_core::run::Run;
 use provost_core::schedule::Action;
 
@@ -13,6 +14,12 @@ pub trait World: Sync {
     type Order: Send + 'static;
 
     fn now(&self) -> Timestamp;
+
+    /// Lets time pass until `until`. It may come back before, so that others are heard.
+    fn wait(&self, until: Timestamp);
+
+    /// What follows from failures, by the configuration.
+    fn recipes(&self) -> &Recipes;
 
     /// What differs between the plan file and the approved law, if anything does.
     fn law_changes(&self, run: &Run) -> Option<Vec<String>>;
@@ -28,6 +35,7 @@ pub trait World: Sync {
 
 /// What was said during a deed, and by whom: each goes in by its own door.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a deed brings a handful, and they are gone with it")]
 pub enum Said {
     Agent(AgentCommand),
     Harness(HarnessCommand),

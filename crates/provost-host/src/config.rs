@@ -8,6 +8,7 @@
 
 mod provision;
 mod reading;
+mod recipes;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use provost_core::chain::Hash;
 use provost_core::policy::{self, Policy};
+use provost_core::recover::recipe::Recipes;
 use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
 use provost_core::verdict::Isolation;
 
@@ -47,8 +49,8 @@ pub struct Config {
     pub run: RunLimits,
     pub plans: Plans,
     pub proof: Proof,
-    /// Kept as written until recipes of the configuration are carried out.
-    pub recipes: toml::Table,
+    /// What follows from failures; those of the file, and those that are built in.
+    pub recipes: Recipes,
     pub store: Store,
 }
 
@@ -62,6 +64,8 @@ pub struct Role {
     pub reach: Reach,
     /// Addresses (`host:port`) that count as the model's, beside the well-known ones.
     pub api: Vec<String>,
+    /// The role that has a try when this one met the same failure twice.
+    pub fallback: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,7 +187,7 @@ impl Default for Config {
             },
             plans: Plans { folder: PathBuf::from(".harness") },
             proof: Proof { ssh_key: None },
-            recipes: toml::Table::new(),
+            recipes: Recipes::default(),
             store: Store::Sqlite,
         }
     }
@@ -242,6 +246,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         &["agents", "gate", "verify", "run", "plans", "proof", "recipes", "store"],
     )?;
     let folder = path.parent().unwrap_or(Path::new(""));
+    recipes::fallbacks(&top)?;
     Ok(Config {
         path: Some(path.to_owned()),
         agents: top
@@ -253,13 +258,13 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         run: run(&top)?,
         plans: plans(&top)?,
         proof: proof(&top, folder)?,
-        recipes: top.kept("recipes")?,
+        recipes: recipes::read(&top)?,
         store: store(&top)?,
     })
 }
 
 const ROLE_KEYS: &[&str] =
-    &["driver", "command", "script", "model", "timeout", "network", "git", "home", "api"];
+    &["driver", "command", "script", "model", "timeout", "network", "git", "home", "api", "fallback"];
 
 fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
     section.only(ROLE_KEYS)?;
@@ -281,7 +286,8 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
         }
     }
     let timeout = section.duration("timeout", WEEK)?;
-    Ok(Role { driver, timeout, reach: reach(section)?, api: api(section)? })
+    let fallback = section.string("fallback")?;
+    Ok(Role { driver, timeout, reach: reach(section)?, api: api(section)?, fallback })
 }
 
 fn reach(section: &Section<'_, '_>) -> Result<Reach, Wrong> {

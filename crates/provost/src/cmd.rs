@@ -11,6 +11,7 @@ mod answer;
 mod approve;
 mod ask;
 mod audit;
+mod classify;
 mod commit;
 mod demo;
 mod diff;
@@ -18,6 +19,7 @@ mod doctor;
 mod fence;
 mod log;
 mod recheck;
+mod redact;
 mod reject;
 mod run;
 mod scripted_agent;
@@ -68,6 +70,8 @@ enum Command {
     Recheck(recheck::Args),
     Commit(commit::Args),
     Doctor(doctor::Args),
+    Classify(classify::Args),
+    Redact(redact::Args),
     #[command(hide = true)]
     AgentPortal(agent_portal::Args),
     #[command(hide = true)]
@@ -108,6 +112,8 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Audit(args) => audit::obey(global, args),
         Command::Recheck(args) => recheck::obey(global, args),
         Command::Doctor(args) => doctor::obey(global, args),
+        Command::Classify(args) => classify::obey(global, args),
+        Command::Redact(args) => redact::obey(global, args),
         Command::AgentPortal(args) => agent_portal::obey(args),
         Command::Fence(args) => fence::obey(args),
         Command::ScriptedAgent(args) => scripted_agent::obey(args),

@@ -46,7 +46,8 @@ impl Global {
         })
     }
 
-    fn cwd(&self) -> Result<PathBuf, Failure> {
+    /// The folder the command is about.
+    pub fn cwd(&self) -> Result<PathBuf, Failure> {
         let here = std::env::current_dir()
             .map_err(|source| Failure::Io { what: "find the current folder".to_owned(), source })?;
         let folder = match &self.dir {

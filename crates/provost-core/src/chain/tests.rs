@@ -17,7 +17,8 @@ fn sealed() -> Vec<Sealed> {
         },
         Event::RunEnded {
             outcome: RunOutcome::Done,
-            summary: Summary { completed: 1, failed: 0, skipped: 0 },
+            summary: Summary { completed: 1, failed: 0, skipped: 0, retries: 0 },
+            why: None,
             tree: None,
         },
     ];

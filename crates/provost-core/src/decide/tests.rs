@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::chain::Timestamp;
 use crate::plan::Plan;
 use crate::schedule::{self, InHand};
 use crate::verdict::{Excerpt, Isolation, Outcome, Tree};
@@ -184,7 +185,11 @@ fn tell(run: &mut Run, script: &str) -> String {
         };
         out.push_str(&format!("{word} -> {told}\n"));
     }
-    out.push_str(&format!("[{}] next: {:?}\n", run.stage.word(), schedule::next(run, &InHand::default(), 8)));
+    out.push_str(&format!(
+        "[{}] next: {:?}\n",
+        run.stage.word(),
+        schedule::next(run, &InHand::default(), 8, Timestamp(0))
+    ));
     out
 }
 
@@ -339,10 +344,10 @@ fn an_agent_that_cannot_be_started_is_a_failed_attempt_without_a_verdict() {
         "start 1; unstarted 1; holds 1; start 1; unstarted 1",
         expect![[r#"
             start 1 -> TASK_STARTED
-            unstarted 1 -> ATTEMPT_ENDED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_APPLIED
-            holds 1 -> refused: the check of step 1 is not due
-            start 1 -> TASK_STARTED
             unstarted 1 -> ATTEMPT_ENDED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
+            holds 1 -> refused: the check of step 1 is not due
+            start 1 -> refused: step 1 is not open: work on the step you were given
+            unstarted 1 -> refused: attempt 1 of step 1 is not under way any more
             [in-progress] next: []
         "#]],
     );
@@ -755,7 +760,7 @@ fn scheduling_a_long_plan_is_linear() {
         assert_eq!(run.to_be_final().next(), Some(StepNumber(number)));
         tell_quietly(&mut run, &format!("still-holds {number}"));
     }
-    assert_eq!(schedule::next(&run, &InHand::default(), 1), [schedule::Action::End]);
+    assert_eq!(schedule::next(&run, &InHand::default(), 1, Timestamp(0)), [schedule::Action::End]);
 }
 
 fn tell_quietly(run: &mut Run, script: &str) {

@@ -1,7 +1,7 @@
 //! A table: where the plan stands, what somebody else appended, and how much of it a door can have made.
 
 use super::made;
-use crate::event::{Approver, AttemptEnd, Choice, Event, Revision, RunOutcome, Subject, Summary};
+use crate::event::{Approver, AttemptEnd, Choice, Event, Revision, RunOutcome, Subject, Summary, Why};
 use crate::law::Binding;
 use crate::plan::StepNumber;
 use crate::run::Run;
@@ -78,7 +78,12 @@ fn failed() -> Event {
 }
 
 fn run_ended(outcome: RunOutcome, failed: u32, completed: u32) -> Event {
-    Event::RunEnded { outcome, summary: Summary { completed, failed, skipped: 0 }, tree: None }
+    Event::RunEnded {
+        outcome,
+        summary: Summary { completed, failed, skipped: 0, retries: 0 },
+        tree: None,
+        why: Some(if outcome == RunOutcome::Done { Why::Done } else { Why::Person }),
+    }
 }
 
 fn tampered(from_seq: Option<u64>) -> Event {
@@ -189,7 +194,10 @@ fn nothing_is_decided_or_scheduled_on_a_log_somebody_else_wrote() {
         run.apply(&event);
     }
     assert_eq!(run.forged_from, Some(3));
-    assert!(crate::schedule::next(&run, &crate::schedule::InHand::default(), 1).is_empty());
+    assert!(
+        crate::schedule::next(&run, &crate::schedule::InHand::default(), 1, crate::chain::Timestamp(0))
+            .is_empty()
+    );
     let refused = decide::harness(&run, HarnessCommand::Start { step: ONE });
     assert_eq!(refused, Err(crate::command::Refusal::Forged { from_seq: 3 }));
     let word = HarnessCommand::Tampered { step: None, what: "again".to_owned() };

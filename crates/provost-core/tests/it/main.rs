@@ -2,6 +2,7 @@
 
 mod attacks;
 mod cases;
+mod classes;
 mod codes;
 mod docs;
 mod forms;

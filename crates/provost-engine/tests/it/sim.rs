@@ -1,5 +1,6 @@
-//! A seeded simulation. Agents obey, lie, stall and break things; the harness dies before or after any
-//! append; people answer late. After every event and at every end the invariants must hold.
+//! A seeded simulation. Agents obey, lie, stall and break things, and are turned away by those they ask;
+//! checks fail in every way there is; the harness dies before or after any append; clocks jump; people
+//! answer late. After every event and at every end the invariants must hold.
 //!
 //! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_SIM_SEEDS=100000`.
 
@@ -15,8 +16,10 @@ use provost_core::decide;
 use provost_core::event::{AttemptEnd, Choice, Event, Subject};
 use provost_core::law::Binding;
 use provost_core::plan::StepNumber;
+use provost_core::recover::recipe::Recipes;
 use provost_core::run::{Run, Stage, StepState};
 use provost_core::schedule::Action;
+use provost_core::terms::Terms;
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_engine::drive::{self, Drive, Rest};
 use provost_engine::world::{Said, World};
@@ -52,11 +55,16 @@ struct Truth {
     /// Every dispatch that reached an agent, in order.
     dispatched: Vec<(u32, u32)>,
     clock: u64,
+    /// How often the harness had to wait.
+    waits: u64,
 }
 
 struct SimWorld {
     /// The harness may also die while an agent works.
     deadly: bool,
+    /// The clock never jumps, so that what it says can be held against the log.
+    steady: bool,
+    recipes: Recipes,
     truth: Mutex<Truth>,
     dice: Mutex<Dice>,
     law_edit: Mutex<bool>,
@@ -72,7 +80,20 @@ impl SimWorld {
     }
 
     fn verdict(&self, held: bool) -> Verdict {
-        let odd = self.with(|_, dice| dice.below(20));
+        let (odd, words) = self.with(|_, dice| (dice.below(20), dice.below(12)));
+        // A failure of every class, and silence.
+        let stderr = match words {
+            _ if held => "",
+            0 => "curl: (6) Could not resolve host: registry.example",
+            1 => "HTTP/1.1 429 Too Many Requests\nRetry-After: 90",
+            2 => "fatal: could not read Username for 'https://host.example'",
+            3 => "bash: line 1: frobnicate: command not found",
+            4 => "test result: FAILED. 1 passed; 1 failed",
+            5 => "test result: FAILED. 3 passed; 2 failed\nanother message",
+            6 => "cat: out.txt: No such file or directory",
+            7 => "",
+            _ => "evidence",
+        };
         let outcome = match (held, odd) {
             (true, _) => Outcome::Held,
             (false, 0) => Outcome::TimedOut { after_ms: 60_000 },
@@ -82,7 +103,7 @@ impl SimWorld {
         };
         Verdict {
             duration_ms: 3,
-            stderr: Excerpt::whole("evidence"),
+            stderr: Excerpt::whole(stderr),
             ..Verdict::bare(Isolation::InPlace, outcome)
         }
     }
@@ -101,9 +122,23 @@ impl World for SimWorld {
     fn now(&self) -> Timestamp {
         // Clocks jump, forwards and backwards.
         self.with(|truth, dice| {
-            truth.clock = if dice.chance(5) { dice.below(1 << 40) } else { truth.clock + dice.below(50) };
+            let jumps = !self.steady && dice.chance(5);
+            truth.clock = if jumps { dice.below(1 << 40) } else { truth.clock + dice.below(50) };
             Timestamp(truth.clock)
         })
+    }
+
+    /// No time is slept away here: the clock is put forward, sometimes not far enough.
+    fn wait(&self, until: Timestamp) {
+        self.with(|truth, dice| {
+            let left = until.0.saturating_sub(truth.clock);
+            truth.clock += if dice.chance(30) { left / 2 } else { left };
+            truth.waits += 1;
+        });
+    }
+
+    fn recipes(&self) -> &Recipes {
+        &self.recipes
     }
 
     fn law_changes(&self, _: &Run) -> Option<Vec<String>> {
@@ -118,7 +153,7 @@ impl World for SimWorld {
     fn order(&self, run: &Run, action: Action) -> Self::Order {
         let attempt = match action {
             Action::Dispatch { step } => run.step(step).map_or(0, |step| step.attempts),
-            Action::Judge { .. } | Action::JudgeLost { .. } | Action::End => 0,
+            Action::Judge { .. } | Action::JudgeLost { .. } | Action::Hold { .. } | Action::End => 0,
         };
         (action, attempt)
     }
@@ -140,7 +175,7 @@ impl World for SimWorld {
                 let verdict = self.verdict(held);
                 vec![Said::Harness(HarnessCommand::JudgedLost { step, verdict, max_losses: 3 })]
             }
-            Action::End => Vec::new(),
+            Action::Hold { .. } | Action::End => Vec::new(),
         }
     }
 }
@@ -148,7 +183,7 @@ impl World for SimWorld {
 impl SimWorld {
     /// Obeys, lies, stalls, breaks another step's work, crashes, claims for others.
     fn agent(&self, step: StepNumber, attempt: u32) -> Vec<Said> {
-        let (mood, end, dies) = self.with(|truth, dice| {
+        let (mood, end, report, dies) = self.with(|truth, dice| {
             truth.dispatched.push((step.0, attempt));
             let mood = dice.below(10);
             if mood <= 5 {
@@ -166,13 +201,21 @@ impl SimWorld {
                 3 if mood > 6 => AttemptEnd::NotStarted { reason: "no such program".to_owned() },
                 _ => AttemptEnd::Exited { exit_code: 0 },
             };
-            (mood, end, matches!(mood, 5 | 6) && dice.chance(30))
+            // What turned it away, where it ended badly.
+            let report = match dice.below(6) {
+                _ if end == (AttemptEnd::Exited { exit_code: 0 }) => "",
+                0 => "API Error: 429 rate_limit_error; please try again in 20s",
+                1 => "Error: your credit balance is too low",
+                2 => "Error: MODEL_API_KEY is not set",
+                _ => "",
+            };
+            (mood, end, report.to_owned(), matches!(mood, 5 | 6) && dice.chance(30))
         });
         // The work may be done or not; the harness dies while the agent says goodbye.
         if dies && self.deadly {
             die();
         }
-        let (report, notes) = (String::new(), Vec::new());
+        let notes = Vec::new();
         let ended = HarnessCommand::AttemptEnded { step, attempt, end, duration_ms: 9, report, notes };
         let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {
@@ -311,16 +354,18 @@ fn human(log: &Memory, plan: &PlanId, command: impl Fn(&Run) -> HumanCommand) {
 }
 
 /// Everything that must be true of a log, whatever happened.
-fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64) -> Run {
+fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool) -> Run {
     let mut auditor = Auditor::default();
     let mut run = Run::default();
     let mut passed = BTreeSet::new();
     let mut held: BTreeMap<u32, bool> = BTreeMap::new();
     let mut started = BTreeSet::new();
     let mut ends = 0;
+    let mut recovery = Recovery { steady, ..Recovery::default() };
     log.read(&Query::plan(plan), &mut |sealed| {
         auditor.next(&sealed).unwrap_or_else(|found| panic!("seed {seed}: {found}"));
         let event = sealed.event().unwrap();
+        recovery.hear(&sealed, &event, seed);
         match &event {
             Event::Judged { subject: Subject::Contract(step), verdict, .. } => {
                 held.insert(step.0, verdict.held());
@@ -365,6 +410,78 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64) -> Run {
     run
 }
 
+/// What must be true of how failures are answered.
+#[derive(Default)]
+struct Recovery {
+    steady: bool,
+    /// The failure that is being answered, and how many in a row were the same, by step.
+    same: BTreeMap<u32, (Option<String>, u32)>,
+    waits: BTreeMap<u32, u64>,
+    halted: BTreeSet<String>,
+    before: Option<Event>,
+}
+
+impl Recovery {
+    fn hear(&mut self, sealed: &Sealed, event: &Event, seed: u64) {
+        let after_detected = matches!(self.before, Some(Event::FailureDetected { .. }));
+        assert_eq!(
+            after_detected,
+            matches!(event, Event::FailureClassified { .. }),
+            "seed {seed}: {} after {:?}",
+            event.name(),
+            self.before
+        );
+        if matches!(self.before, Some(Event::FailureClassified { .. })) {
+            let answers = matches!(
+                event,
+                Event::RecoveryApplied { .. }
+                    | Event::Escalated { .. }
+                    | Event::PermissionRequired { .. }
+                    | Event::StepFailed { .. }
+                    | Event::StepWaived { .. }
+            );
+            assert!(answers, "seed {seed}: a failure was answered with {}", event.name());
+        }
+        match event {
+            Event::FailureDetected { step, fingerprint, .. } => {
+                let (last, times) = self.same.entry(step.0).or_default();
+                let alike = fingerprint.is_some() && last == fingerprint;
+                *times = if alike { *times + 1 } else { 1 };
+                last.clone_from(fingerprint);
+            }
+            Event::RecoveryApplied { step, not_before, role, .. } => {
+                let times = self.same.get(&step.0).map_or(0, |(_, times)| *times);
+                let otherwise = not_before.is_some() || role.is_some();
+                assert!(times < 2 || otherwise, "seed {seed}: the same failure, tried again the same way");
+                self.waits.remove(&step.0);
+                self.waits.extend(not_before.map(|until| (step.0, until.0)));
+            }
+            Event::StepStarted { step, target, .. } => {
+                assert!(!self.halted.contains(target), "seed {seed}: {target} has nothing left to spend");
+                self.waited(step.0, sealed, seed);
+            }
+            Event::Judged { subject: Subject::Contract(step), .. } => self.waited(step.0, sealed, seed),
+            Event::FailureClassified { halts, .. } => self.halted.extend(halts.clone()),
+            // Not in a row any more.
+            Event::StepPassed { step, .. } => {
+                self.same.remove(&step.0);
+            }
+            Event::Answered { step: Some(step), choice: Choice::Retry, .. } => {
+                self.halted.clear();
+                self.same.remove(&step.0);
+            }
+            _ => {}
+        }
+        self.before = Some(event.clone());
+    }
+
+    fn waited(&mut self, step: u32, sealed: &Sealed, seed: u64) {
+        if let (Some(until), true) = (self.waits.remove(&step), self.steady) {
+            assert!(sealed.at.0 >= until, "seed {seed}: tried again {} ms too soon", until - sealed.at.0);
+        }
+    }
+}
+
 /// One life of the harness, until it rests or dies.
 fn live(
     log: &Memory,
@@ -390,8 +507,10 @@ fn expect_deaths() {
     }));
 }
 
-fn approved(log: &Memory, plan: &PlanId, text: &str) {
-    let record = HarnessCommand::Record { text: text.to_owned(), binding: Binding::default() };
+fn approved(log: &Memory, plan: &PlanId, text: &str, fallback: Option<&str>) {
+    let fallback = fallback.map(|other| ("agent".to_owned(), other.to_owned())).into_iter().collect();
+    let binding = Binding { terms: Terms { fallback, ..Terms::default() }, ..Binding::default() };
+    let record = HarnessCommand::Record { text: text.to_owned(), binding };
     harness(log, plan, |_| record.clone());
     harness(log, plan, |run| HarnessCommand::Verified { revision: run.revision.clone(), warnings: 0 });
     human(log, plan, |run| HumanCommand::Approve {
@@ -401,29 +520,33 @@ fn approved(log: &Memory, plan: &PlanId, text: &str) {
     });
 }
 
-fn simulate(seed: u64) -> (Stage, usize) {
+fn simulate(seed: u64) -> (Stage, usize, u64) {
     let mut dice = Dice(seed);
+    let steady = dice.chance(50);
     let plan = PlanId(format!("sim-{seed}"));
     let log = Memory::default();
-    approved(&log, &plan, &plan_text(&mut dice));
+    let fallback = dice.chance(30).then_some("other");
+    approved(&log, &plan, &plan_text(&mut dice), fallback);
     let world = SimWorld {
         deadly: true,
         truth: Mutex::default(),
         dice: Mutex::new(Dice(seed ^ 0xa5a5)),
         law_edit: Mutex::new(dice.chance(10)),
+        steady,
+        recipes: Recipes::default(),
     };
     let jobs = 1 + dice.below(3) as usize;
     let mut deaths = 0;
     for life in 0..400u64 {
         let fate = Fate::Chance { dice: Dice(seed ^ (life << 20)), percent: 8 };
         let lived = live(&log, &plan, &world, jobs, fate);
-        let run = check(&log, &plan, &world.truth(), seed);
+        let run = check(&log, &plan, &world.truth(), seed, steady);
         match lived {
             Err(panic) if panic.is::<Died>() => deaths += 1,
             Err(panic) => std::panic::resume_unwind(panic),
             Ok((_, Rest::LawChanged(_) | Rest::Interrupted)) => {}
             Ok((_, Rest::Nothing)) if matches!(run.stage, Stage::Done | Stage::Failed) => {
-                return (run.stage, deaths);
+                return (run.stage, deaths, world.truth().waits);
             }
             Ok((_, Rest::Nothing)) => answer(&log, &plan, &run, &mut dice, seed),
         }
@@ -461,22 +584,24 @@ fn a_death_before_or_after_any_append_loses_and_repeats_nothing() {
             for at in 0..1000 {
                 let plan = PlanId(format!("at-{seed}-{at}-{after}"));
                 let log = Memory::default();
-                approved(&log, &plan, &plan_text(&mut Dice(seed)));
+                approved(&log, &plan, &plan_text(&mut Dice(seed)), Some("other"));
                 let world = SimWorld {
                     deadly: false,
                     truth: Mutex::default(),
                     dice: Mutex::new(Dice(seed)),
                     law_edit: Mutex::new(false),
+                    steady: false,
+                    recipes: Recipes::default(),
                 };
                 let first = live(&log, &plan, &world, 1, Fate::At { left: at, after });
-                check(&log, &plan, &world.truth(), seed);
+                check(&log, &plan, &world.truth(), seed, false);
                 // The run came to its end before that append: all of them were tried.
                 if first.is_ok() {
                     break;
                 }
                 died += 1;
                 let _ = live(&log, &plan, &world, 1, Fate::At { left: u32::MAX, after });
-                check(&log, &plan, &world.truth(), seed);
+                check(&log, &plan, &world.truth(), seed, false);
             }
         }
     }
@@ -491,16 +616,19 @@ fn no_lie_and_no_crash_makes_a_step_pass_that_is_not_done() {
         return;
     }
     let seeds: u64 = std::env::var("PROVOST_SIM_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1000);
-    let ends: Vec<(Stage, usize)> = std::thread::scope(|scope| {
+    let ends: Vec<(Stage, usize, u64)> = std::thread::scope(|scope| {
         let halves: Vec<_> = [0, 1]
             .map(|half| scope.spawn(move || (half..seeds).step_by(2).map(simulate).collect::<Vec<_>>()))
             .into_iter()
             .collect();
         halves.into_iter().flat_map(|half| half.join().unwrap()).collect()
     });
-    let done = ends.iter().filter(|(stage, _)| *stage == Stage::Done).count();
-    let deaths: usize = ends.iter().map(|(_, deaths)| deaths).sum();
-    println!("{seeds} seeds: {done} done, {} failed, {deaths} deaths", ends.len() - done);
+    let done = ends.iter().filter(|(stage, ..)| *stage == Stage::Done).count();
+    let deaths: usize = ends.iter().map(|(_, deaths, _)| deaths).sum();
+    let waits: u64 = ends.iter().map(|(.., waits)| waits).sum();
+    println!("{seeds} seeds: {done} done, {} failed, {deaths} deaths, {waits} waits", ends.len() - done);
     // A simulation in which nothing goes wrong proves nothing.
-    assert!(done > ends.len() / 4 && done < ends.len() && deaths > ends.len());
+    assert!(
+        done > ends.len() / 4 && done < ends.len() && deaths > ends.len() && waits > ends.len() as u64 / 4
+    );
 }

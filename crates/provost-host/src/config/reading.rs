@@ -213,15 +213,6 @@ impl<'s, 't> Section<'s, 't> {
         Ok(all.into_iter())
     }
 
-    /// The section below `key` as it was written.
-    pub(super) fn kept(&self, key: &str) -> Result<toml::Table, Wrong> {
-        let Some(value) = self.value(key) else { return Ok(toml::Table::new()) };
-        self.below(self.under(key), key, value)?;
-        let whole: toml::Table = toml::from_str(self.text.text)
-            .map_err(|error| self.text.wrong(error.span().unwrap_or(0..0), error.message().to_owned()))?;
-        Ok(whole.get(key).and_then(toml::Value::as_table).cloned().unwrap_or_default())
-    }
-
     pub(super) fn string(&self, key: &str) -> Result<Option<String>, Wrong> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let Some(text) = value.get_ref().as_str() else {
@@ -255,6 +246,48 @@ impl<'s, 't> Section<'s, 't> {
             }
         };
         list.iter().map(text).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Whole numbers in a list.
+    pub(super) fn integers(&self, key: &str, allowed: RangeInclusive<u64>) -> Result<Vec<u64>, Wrong> {
+        let Some(value) = self.value(key) else { return Ok(Vec::new()) };
+        let Some(list) = value.get_ref().as_array() else {
+            return Err(self.mistyped(key, "a list", value.get_ref()));
+        };
+        let number = |entry: &Spanned<DeValue<'_>>| {
+            let number = entry.get_ref().as_integer();
+            let number = number.and_then(|text| u64::from_str_radix(text.as_str(), text.radix()).ok());
+            number.filter(|number| allowed.contains(number)).ok_or_else(|| {
+                let message =
+                    format!("`{key}` is a list of numbers between {} and {}", allowed.start(), allowed.end());
+                self.text.wrong(entry.span(), message)
+            })
+        };
+        list.iter().take(LIST_MAX).map(number).collect()
+    }
+
+    /// A list of times such as `["5s", "30s"]`, none longer than `longest`.
+    pub(super) fn durations(&self, key: &str, longest: Duration) -> Result<Option<Vec<Duration>>, Wrong> {
+        let Some(texts) = self.strings(key)? else { return Ok(None) };
+        let entries = self.value(key).and_then(|value| value.get_ref().as_array());
+        let duration =
+            |(text, entry): (&String, &Spanned<DeValue<'_>>)| match humantime::parse_duration(text.trim()) {
+                Ok(duration) if duration <= longest => Ok(duration),
+                Ok(_) => {
+                    let longest = humantime::format_duration(longest);
+                    Err(self.text.wrong(entry.span(), format!("nothing waits for longer than {longest}")))
+                }
+                Err(error) => {
+                    let message = format!("`{key}` is a list of times such as [\"5s\", \"30s\"]: {error}");
+                    Err(self.text.wrong(entry.span(), message))
+                }
+            };
+        texts.iter().zip(entries.into_iter().flatten()).map(duration).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Where the section begins in the text.
+    pub(super) fn start(&self) -> usize {
+        self.span.start
     }
 
     pub(super) fn boolean(&self, key: &str) -> Result<Option<bool>, Wrong> {

@@ -42,11 +42,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             1 => " · 1 attempt".to_owned(),
             n => format!(" · {n} attempts"),
         };
+        let wait = state.wait.map(|wait| format!(" · not tried again before {}", wait.until));
         text.push_str(&format!(
-            "[Step {}/{total}] {mark} {}{attempts}{}\n",
+            "[Step {}/{total}] {mark} {}{attempts}{}{}\n",
             step.number,
             step.title,
-            verdict.unwrap_or_default()
+            verdict.unwrap_or_default(),
+            wait.unwrap_or_default()
         ));
     }
     for item in waiting(&run) {
@@ -69,6 +71,7 @@ fn as_json(plan: &str, run: &Run, changed: bool) -> Value {
                 "attempts": state.attempts,
                 "verdict": state.verdict,
                 "claim": state.claim,
+                "not_before": state.wait.map(|wait| wait.until),
             })
         })
         .collect();

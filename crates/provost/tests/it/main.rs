@@ -17,6 +17,7 @@ mod private;
 mod proof;
 mod provision;
 mod reach;
+mod recovery;
 mod redteam;
 mod run;
 mod teeth;

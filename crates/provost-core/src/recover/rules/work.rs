@@ -1,0 +1,180 @@
+//! The work itself is wrong: tests, compilers, linters and interpreters say so.
+
+use super::{LOGIC, Rule};
+
+/// A summary of a test runner is the best witness there is; what a failing test prints in passing about
+/// networks and permissions is part of the work.
+pub(super) const RUNNERS: &[Rule] = &[Rule {
+    name: "tests-failed",
+    reason: "tests ran, and some failed",
+    any: &[
+        r"(?m)^=+ FAILURES =+$",
+        r"(?m)^=+ .*\b\d+ failed\b.*=+$",
+        r"(?m)^\d+ failed(?:,| in )",
+        r"(?m)^\s*--- FAIL: ",
+        r"(?m)^FAIL\s+\S+",
+        r"(?m)^FAILED \S+::",
+        r"test result: FAILED",
+        r"(?m)^FAILED \((?:failures|errors)=",
+        r"(?m)^\s*tests?:? +.*\b[1-9]\d* failed",
+        r"(?m)^\s*[1-9]\d* (?:failing|failures?)\b",
+        r"(?m)^not ok \d+",
+        r"tests run: \d+, failures: (?:[1-9]\d*|0, errors: [1-9])",
+        r"there (?:are|were) (?:test )?failures",
+        r"(?m)^FAILURES!$",
+        r"\b\d+ examples?, [1-9]\d* failures?",
+        r"\d+ (?:tests? )?passed, [1-9]\d* (?:tests? )?failed",
+        r"thread '.+' \(?\d*\)? ?panicked at .*\n?assertion",
+        r"(?m)^\s*✕ ",
+        r"(?m)^# fail [1-9]",
+        r"\d+% tests passed, [1-9]\d* tests? failed",
+        r"required test coverage of .* not reached",
+    ],
+    matches: &["test result: FAILED. 3 passed; 1 failed; 0 ignored", "--- FAIL: TestParse (0.00s)"],
+    misses: &["test result: ok. 3 passed; 0 failed", "5 passed, 0 failed"],
+    ..LOGIC
+}];
+
+pub(super) const CODE: &[Rule] = &[
+    Rule {
+        name: "does-not-compile",
+        reason: "the compiler refused it",
+        any: &[
+            r"(?m)^error\[E\d{4}\]",
+            r"error: could not compile `",
+            r"(?m)^error(?:: .*)?\n\s+--> ",
+            r"(?m)^\S+:\d+(?::\d+)?: (?:fatal )?error:",
+            r"(?m)^\S+\.go:\d+:\d+: ",
+            r"\berror TS\d+:",
+            r"undefined reference to",
+            r"undefined symbols? ",
+            r"\berror CS\d{4}\b",
+            r"(?m)^\S+\.java:\d+: error:",
+            r"\[ERROR\] compilation (?:error|failure)",
+            r"(?m)^e: .*\.kts?:",
+            r"compilation (?:failed|error)",
+            r"collect2: error: ld returned",
+            r"multiple definition of",
+            r"linking with `?\S+`? failed",
+            r"failed to compile",
+            r"(?m)^\S+\.(?:[jt]sx?|vue|svelte): .*unexpected token",
+            r"module not found: (?:error: )?can't resolve '\.",
+            r"cannot find module '\.",
+            r"parsing error:",
+        ],
+        unless: &[r"(?m)^\s+--> \S+\.toml:"],
+        matches: &["src/a.rs:1:2: error: expected `;`", "a.ts(2,16): error TS2353: Object literal"],
+        misses: &["compiled with no errors"],
+        ..LOGIC
+    },
+    Rule {
+        name: "lint",
+        reason: "a linter or a formatter found something",
+        any: &[
+            r"✖ \d+ problems?",
+            r"(?m)^found \d+ errors?\b",
+            r"(?m)^\S+:\d+:\d+: [A-Z]{1,4}\d{2,4}\b",
+            r"(?m)^\s*\d+:\d+ +error +",
+            r"would reformat\b",
+            r"(?m)^diff in \S+",
+            r"\[warn\] code style issues",
+            r"found \d+ errors? in \d+ files?",
+            r"(?m)^\S+:\d+: error: .*\[[\w-]+\]$",
+            r"\(SC\d{4}\)|\bSC\d{4} \(",
+            r"(?m)^\S+:\d+:\d+ - error\b",
+            r"(?m)^Diff in ",
+        ],
+        matches: &["app.py:1:8: F401 `os` imported but unused", "✖ 2 problems (2 errors, 0 warnings)"],
+        misses: &["0 problems"],
+        ..LOGIC
+    },
+    Rule {
+        name: "assertion",
+        reason: "something was asserted and is not so",
+        any: &[
+            r"\bassertion(?:error)?\b.{0,80}(?:failed|error|:)",
+            r"\bAssertionError\b",
+            r"assertion `.*` failed",
+            r"\bassert(?:ion)? failed\b",
+            r"\bexpected:? .{1,80}(?:\n\s*)?(?:but |, |and )?(?:got|actual|received|was):? ",
+            r"\boutput mismatch\b",
+            r"(?m)^Files .+ and .+ differ$",
+            r"\bbinary files .+ differ\b",
+            r"(?m)^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@",
+            r"(?m)^\d+(?:,\d+)?[acd]\d+(?:,\d+)?$",
+            r" differ: (?:byte|char) \d+, line \d+",
+        ],
+        matches: &["a.out: t.c:3: main: Assertion `x == 2' failed.", "expected 3, got 4"],
+        misses: &["all assertions hold"],
+        ..LOGIC
+    },
+    Rule {
+        name: "crash",
+        reason: "the code broke while it ran",
+        any: &[
+            r"(?m)^(?:[\w.]+\.)?(?:Attribute|Type|Name|Key|Index|Value|ZeroDivision|UnboundLocal|NotImplemented|Recursion|Import|Arithmetic|StopIteration|Runtime|Reference|Range)Error\b",
+            r"(?m)^E\s+\w+Error\b",
+            r"(?m)^\s*(?:Uncaught )?(?:TypeError|ReferenceError|RangeError|SyntaxError):",
+            r"(?m)^panic: ",
+            r"runtime error: ",
+            r"thread '.+'.{0,20} panicked at",
+            r"goroutine \d+ \[running\]",
+            r"exception in thread \x22",
+            r"\bNullPointerException\b",
+            r"\bNullReferenceException\b",
+            r"(?:IndexOutOfBounds|ArrayIndexOutOfBounds|ClassCast|IllegalState|IllegalArgument)Exception",
+            r"unbound variable",
+            r"maximum call stack size exceeded",
+            r"stack overflow",
+            r"AddressSanitizer",
+            r"double free or corruption",
+            r"undefined (?:local variable or )?method",
+            r"\bCannot read propert(?:y|ies) of (?:undefined|null)",
+            r"is not a function\b",
+            r"is not defined\b",
+            r"PHP Fatal error",
+            r"(?m)^\s*(?:File \x22.+\x22, line \d+\n.*\n\s*\^*\n?)?(?:SyntaxError|IndentationError|TabError):",
+            r"uncaught exception",
+            r"infinite recursion",
+        ],
+        matches: &[
+            "TypeError: unsupported operand type(s) for +: 'int' and 'str'",
+            "panic: runtime error: index out of range [3]",
+        ],
+        misses: &["no panic: all is well"],
+        ..LOGIC
+    },
+    Rule {
+        name: "merge-conflict",
+        reason: "changes do not go together",
+        any: &[
+            r"(?m)^CONFLICT \(",
+            r"automatic merge failed",
+            r"error: patch failed:",
+            r"patch does not apply",
+            r"hunk #?\d+ FAILED",
+            r"\[rejected\].*\(non-fast-forward\)",
+            r"updates were rejected because",
+            r"your local changes to the following files would be overwritten",
+            r"circular dependency|dependency cycle",
+        ],
+        matches: &["CONFLICT (content): Merge conflict in src/a.rs", "error: patch failed: a.c:3"],
+        misses: &["no conflicts"],
+        ..LOGIC
+    },
+];
+
+/// The last resort: something was thrown that nobody caught, and nothing says what it was about.
+pub(super) const TRACES: &[Rule] = &[Rule {
+    name: "uncaught",
+    reason: "the code threw something that nobody caught",
+    any: &[
+        r"traceback \(most recent call last\)",
+        r"(?m)^\s+at \S.* ?\(?\S+:\d+(?::\d+)?\)?$",
+        r"unhandled (?:exception|promise rejection|rejection)",
+        r"terminate called after throwing",
+    ],
+    matches: &["Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nException: boom"],
+    misses: &["    at noon, the sun"],
+    ..LOGIC
+}];

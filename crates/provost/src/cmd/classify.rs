@@ -1,0 +1,93 @@
+use std::io::Read as _;
+
+use provost_core::recover::class::{self, Finding, Seen};
+use provost_core::recover::recipe::Recipes;
+use provost_engine::site;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Say what kind of failure an output shows, and by which rule
+///
+/// Reads the output from standard input. The recipes of provost.toml are asked first, then the rules that
+/// are built in. `unknown` means that none knows it, and that a person would be asked.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  make 2>&1 | provost classify        class, rule and reason
+  provost classify --exit-code 124 < err.txt
+  provost classify --jsonl < all.jsonl   {\"id\",\"text\",\"exit_code\"} a line, {\"id\",\"class\"} back")]
+pub struct Args {
+    /// The exit code it ended with
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    exit_code: Option<i32>,
+    /// Read an object a line, with `id`, `text` and `exit_code`, and answer each with a line
+    #[arg(long, conflicts_with = "exit_code")]
+    jsonl: bool,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    id: serde_json::Value,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    exit_code: Option<i32>,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let mut input = Vec::new();
+    std::io::stdin()
+        .read_to_end(&mut input)
+        .map_err(|source| Failure::Io { what: "read standard input".to_owned(), source })?;
+    let input = String::from_utf8_lossy(&input);
+    let recipes = site::recipes(&global.cwd()?)?;
+    if args.jsonl {
+        return lines(&recipes, &input);
+    }
+    let found = classified(&recipes, &input, args.exit_code);
+    if global.json {
+        terminal::print(&format!("{}\n", told(&found)))?;
+    } else {
+        terminal::print(&format!("{}: {} ({})\n", found.class.word(), found.reason, found.rule))?;
+        if !found.configure.is_empty() {
+            terminal::talk(&format!("to configure: {}", found.configure));
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn lines(recipes: &Recipes, input: &str) -> Answer {
+    let mut out = String::new();
+    for (number, line) in input.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let row: Row = serde_json::from_str(line).map_err(|error| Failure::Usage {
+            message: format!("line {} of standard input is no row: {error}", number + 1),
+            hint: Some("each line is an object with `id`, `text` and, where known, `exit_code`".to_owned()),
+        })?;
+        let found = classified(recipes, &row.text, row.exit_code);
+        let mut told = told(&found);
+        told["id"] = row.id;
+        out.push_str(&format!("{told}\n"));
+    }
+    terminal::print(&out)?;
+    Ok(Outcome::Done)
+}
+
+/// Which stream it was is not known here: either may be meant.
+fn classified(recipes: &Recipes, text: &str, exit_code: Option<i32>) -> Finding {
+    let both = Seen { stdout: text, stderr: text, exit_code };
+    let own = recipes.recognise(both, "broke");
+    own.unwrap_or_else(|| class::of(Seen { stderr: text, exit_code, ..Seen::default() }))
+}
+
+fn told(found: &Finding) -> serde_json::Value {
+    let mut told = json!({ "class": found.class.word(), "rule": found.rule, "reason": found.reason });
+    if !found.configure.is_empty() {
+        told["configure"] = json!(found.configure);
+    }
+    told
+}
