@@ -63,7 +63,7 @@ pub fn examine(settings: &Settings) -> Result<Findings, Error> {
     let _ = process::become_subreaper();
     let launcher = confined::launcher(&settings.launcher);
     let estate =
-        Estate { workspace: &workspace, state: &state, read_only: &[], launcher: &launcher, secret: None };
+        Estate { workspace: &workspace, state: &state, read_only: &[], secret: None, launcher: &launcher };
     let (offer, seen) = ground::levels(&estate);
     let strongest = seen.iter().find(|(_, probes)| probes.iter().all(|probe| probe.held));
     Ok(Findings {

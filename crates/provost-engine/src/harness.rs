@@ -490,13 +490,9 @@ impl Harness {
             .collect();
         let secret = self.config().proof.ssh_key.as_deref();
         let launcher = confined::launcher(&self.site.launcher);
-        let estate = Estate {
-            workspace: &self.place().workspace,
-            state: &self.state,
-            read_only: &read_only,
-            secret,
-            launcher: &launcher,
-        };
+        let workspace = &self.place().workspace;
+        let estate =
+            Estate { workspace, state: &self.state, read_only: &read_only, secret, launcher: &launcher };
         let verify = &self.config().verify;
         let (offer, seen) = ground::attest(verify.isolation, &estate)?;
         let level = seen.level;
@@ -542,7 +538,7 @@ impl Harness {
         let launcher = confined::launcher(&self.site.launcher);
         let workspace = &self.place().workspace;
         let estate =
-            Estate { workspace, state: &self.state, read_only: &[], launcher: &launcher, secret: None };
+            Estate { workspace, state: &self.state, read_only: &[], secret: None, launcher: &launcher };
         let (offer, seen) = ground::attest(Demand::Exactly(recorded.isolation), &estate)?;
         let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
         let hands = Hands::new(&self.site, self.on_the_base(&run, offer, seen.level, &estate)?);

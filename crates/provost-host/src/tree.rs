@@ -68,10 +68,10 @@ use takeover::Known;
 pub struct Trees {
     folder: PathBuf,
     workspace: PathBuf,
-    /// What the files of the workspace hold, as long as they are not touched.
-    known: Known,
     /// Where trees are assembled, if not in the folder.
     assembled_in: Option<PathBuf>,
+    /// What the files of the workspace hold, as long as they are not touched.
+    known: Known,
 }
 
 /// A tree that somebody approved, or that a passed step left. Kept for as long as this is held.
@@ -313,8 +313,8 @@ impl Trees {
         let trees = Self {
             folder: whole(folder)?,
             workspace: whole(workspace)?,
-            known: Known::default(),
             assembled_in: None,
+            known: Known::default(),
         };
         for name in ["", "requests", "bases", "building", "layers"] {
             let path = trees.folder.join(name);

@@ -192,7 +192,9 @@ impl Ground {
 
     fn around_agent(&self, offer: &Offer, grant: &Grant<'_>) -> Result<(Own, By), Unavailable> {
         let own = Own::make()?;
-        let mut rules = Rules::of_agent(&self.state, &self.workspace)?;
+        let hidden: Vec<&Path> =
+            [&self.state].into_iter().chain(&self.secret).map(PathBuf::as_path).collect();
+        let mut rules = Rules::of_agent(&hidden, &self.workspace)?;
         rules.write.push(own.tmp().to_path_buf());
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         if let (Home::Shared, Some(home)) = (grant.reach.home, home) {

@@ -304,9 +304,8 @@ impl<'a> Site<'a> {
         }
         let mut rules = match inside {
             Inside::Check => Rules::of_check(offer, self.vantage.state, Network::Off, &[]),
-            Inside::Agent => Rules::of_agent(self.vantage.state, self.vantage.workspace)?,
+            Inside::Agent => Rules::of_agent(&self.hidden(), self.vantage.workspace)?,
         };
-        rules.hidden.extend(self.vantage.socket.map(Path::to_path_buf));
         rules.write.push(self.own.path().to_path_buf());
         self.confined(offer, By::Landlock(rules), args)
     }

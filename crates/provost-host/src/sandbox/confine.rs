@@ -87,16 +87,20 @@ impl Rules {
         }
     }
 
-    /// An agent reads the machine, less the state folder and the rooms of checks; devices as a check.
-    pub fn of_agent(state: &Path, workspace: &Path) -> Result<Self, Unavailable> {
-        if state.starts_with(workspace) {
-            return Err(Unavailable::refused(state, "it is in the workspace, where Landlock cannot hide it"));
+    /// An agent reads the machine, less what is hidden and the rooms of checks; devices as a check.
+    pub fn of_agent(hidden: &[&Path], workspace: &Path) -> Result<Self, Unavailable> {
+        if let Some(inside) = hidden.iter().find(|hidden| hidden.starts_with(workspace)) {
+            return Err(Unavailable::refused(
+                inside,
+                "it is in the workspace, where Landlock cannot hide it",
+            ));
         }
         let rooms = env::temp_dir().join(format!("provost-{}", geteuid().as_raw()));
+        let hidden = hidden.iter().map(|hidden| hidden.to_path_buf());
         Ok(Self {
             read: vec!["/".into()],
             write: DEVICES.map(PathBuf::from).into_iter().chain([workspace.to_path_buf()]).collect(),
-            hidden: vec![state.to_path_buf(), rooms, "/dev".into()],
+            hidden: hidden.chain([rooms, "/dev".into()]).collect(),
             frozen: Vec::new(),
         })
     }

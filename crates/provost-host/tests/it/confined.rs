@@ -48,7 +48,7 @@ impl Site {
     }
 
     fn estate<'a>(&'a self, launcher: &'a [OsString]) -> Estate<'a> {
-        Estate { workspace: &self.workspace, state: &self.state, read_only: &[], launcher, secret: None }
+        Estate { workspace: &self.workspace, state: &self.state, read_only: &[], secret: None, launcher }
     }
 }
 

@@ -37,7 +37,7 @@ impl Site {
         site.git(&["init", "--quiet"]);
         site.commit();
         let (work, state) = (site.at("work"), site.at("state"));
-        let estate = Estate { workspace: &work, state: &state, read_only: &[], launcher: &[], secret: None };
+        let estate = Estate { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
         match ground::attest(Demand::Exactly(level), &estate) {
             Ok(_) => Some(site),
             Err(error) => {
@@ -75,7 +75,7 @@ impl Site {
     /// The ground of a plan that begins here and may touch `x` and `new.lock`.
     fn ground(&self) -> Ground {
         let (work, state) = (self.at("work"), self.at("state"));
-        let estate = Estate { workspace: &work, state: &state, read_only: &[], launcher: &[], secret: None };
+        let estate = Estate { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
         let (offer, _) = ground::attest(Demand::Exactly(self.level), &estate).unwrap();
         let commit = self.git(&["rev-parse", "HEAD"]);
         let verify = &self.config.verify;

@@ -33,7 +33,7 @@ impl Project {
         std::fs::create_dir(&work).unwrap();
         std::fs::create_dir(&state).unwrap();
         write(&work, files);
-        let estate = Estate { workspace: &work, state: &state, read_only: &[], launcher: &[], secret: None };
+        let estate = Estate { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
         let touches: Vec<String> = touches.iter().map(|glob| glob.to_string()).collect();
         let provision = Config::default().verify.provision;
         let wanted = Wanted { provision: &provision, build_caches: false, stop: None };

@@ -53,7 +53,7 @@ impl Bench {
         }
         let head = git(&workspace, &["rev-parse", "HEAD"]);
         let estate =
-            Estate { workspace: &workspace, state: &state, read_only: &[], launcher: &[], secret: None };
+            Estate { workspace: &workspace, state: &state, read_only: &[], secret: None, launcher: &[] };
         let (offer, seen) = ground::attest(Demand::Auto, &estate).ok()?;
         let bubblewrap = offer.as_ref()?.bubblewrap.as_ref().ok()?.path.clone();
         let touches = ["src/0/**".to_owned()];

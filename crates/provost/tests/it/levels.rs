@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::process::Command;
 
 use crate::env::{Env, plan};
 
@@ -15,6 +16,7 @@ try state-write write "$STATE_OF_TEST/planted"
 try state-list ls "$STATE_OF_TEST"
 try log-read content "$STATE_OF_TEST/log.db"
 try key-read content "$STATE_OF_TEST/key"
+try ssh-key-read content "$HOME_OF_TEST/.ssh/id"
 try signal kill -0 "$PPID"
 try environment content "/proc/$PPID/environ"
 try memory content "/proc/$PPID/maps"
@@ -52,12 +54,20 @@ fn site(level: &str) -> Option<Env> {
     // At `uid` others have to pass.
     fs::set_permissions(env.folder(), fs::Permissions::from_mode(0o755)).unwrap();
     let script = format!(
-        "STATE_OF_TEST={:?}\nPROVOST={:?}\n{HOSTILE}\necho done",
+        "STATE_OF_TEST={:?}\nHOME_OF_TEST={:?}\nPROVOST={:?}\n{HOSTILE}\necho done",
         env.state(),
+        env.folder().join("home"),
         env!("CARGO_BIN_EXE_provost")
     );
     env.write("PLAN.md", plan(&[&contract(&env.state().display().to_string())], "escalate"));
     let env = env.agent(&script).isolation(level);
+    let key = env.folder().join("home/.ssh/id");
+    fs::create_dir(key.parent().unwrap()).unwrap();
+    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status();
+    if made.is_ok_and(|status| status.success()) {
+        let config = env.read("provost.toml");
+        env.write("provost.toml", format!("{config}[proof]\nssh_key = \"~/.ssh/id\"\n"));
+    }
     env.git(&["add", "--all"]);
     env.git(&["commit", "--quiet", "--message", "plan"]);
     is_attested(&env, level).then_some(env)
@@ -120,7 +130,7 @@ fn a_level_that_cannot_be_had_is_refused_with_the_reason() {
 #[test]
 fn behind_landlock_no_session_or_terminal_is_asked_for_help() {
     let Some(env) = site("landlock") else { return };
-    let has_python = std::process::Command::new("/usr/bin/python3").arg("--version").output().is_ok();
+    let has_python = Command::new("/usr/bin/python3").arg("--version").output().is_ok();
     if !has_python {
         return eprintln!("there is no python3 to connect with; skipped");
     }
