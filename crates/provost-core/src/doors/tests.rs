@@ -136,7 +136,8 @@ fn only_what_a_door_makes_is_taken_from_somebody_else() {
     if let Some(Event::PlanRewritten { revision, .. }) = other_digest.first_mut() {
         *revision = running.revision.clone();
     }
-    let table: Vec<(&str, &Run, Vec<Event>, Result<(), usize>)> = vec![
+    type Row<'r> = (&'static str, &'r Run, Vec<Event>, Result<(), usize>);
+    let table: Vec<Row<'_>> = vec![
         ("nothing", &running, vec![], Ok(())),
         ("a refused door", &running, vec![tampered(None), tampered(None)], Ok(())),
         ("a verified draft", &draft, vec![verified(&draft)], Ok(())),

@@ -105,11 +105,11 @@ fn names(events: &[Event]) -> Vec<&'static str> {
 
 /// The pause of the recovery among `events`.
 fn pause(events: &[Event]) -> Duration {
-    let waits = events.iter().filter_map(|event| match event {
+    let mut waits = events.iter().filter_map(|event| match event {
         Event::RecoveryApplied { wait_ms, .. } => Some(Duration::from_millis(*wait_ms)),
         _ => None,
     });
-    waits.last().expect("tried again")
+    waits.next_back().expect("tried again")
 }
 
 fn class(events: &[Event]) -> FailureClass {
