@@ -32,6 +32,7 @@ mod enter;
 mod kept;
 mod landlock;
 mod offer;
+mod room;
 mod status;
 mod uid;
 

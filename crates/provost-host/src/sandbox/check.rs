@@ -44,10 +44,21 @@ pub fn wrap(
             let beneath: Vec<&Path> = over.into_iter().chain([lower]).collect();
             deleted.iter().for_each(|path| find_gone(path, &beneath, layer, &mut gone));
             outer.flags(&["--user", "--map-root-user", "--mount", "--"]);
-            outer.add([offer.sh().as_os_str(), OsStr::new("-c"), OsStr::new(BUILD), OsStr::new("sh")]);
+            // By our own program, where it is known; the script does the same with four programs more.
+            match offer.launcher.as_slice() {
+                [] => {
+                    outer.add([offer.sh().as_os_str(), OsStr::new("-c"), OsStr::new(BUILD), OsStr::new("sh")])
+                }
+                launcher => {
+                    outer.0.extend_from_slice(launcher);
+                    outer.flags(&[super::room::ORDER, "--"]);
+                }
+            }
             outer.add([room.as_os_str(), status.as_os_str(), OsStr::new(&fence.size.to_string())]);
-            let over = over.unwrap_or(Path::new(""));
-            outer.add([lower, layer, over, &tools.mount, &tools.mkdir, &tools.rm].map(Path::as_os_str));
+            outer.add([lower, layer, over.unwrap_or(Path::new(""))].map(Path::as_os_str));
+            if offer.launcher.is_empty() {
+                outer.add([&tools.mount, &tools.mkdir, &tools.rm].map(|tool| tool.as_os_str()));
+            }
             outer.flags(&[&gone.len().to_string()]);
             add_layered(&mut outer, fence, &room)?;
             outer.0.extend(gone.into_iter().map(OsString::from));

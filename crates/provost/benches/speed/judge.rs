@@ -1,7 +1,7 @@
 //! Judging (issue "The judge"): everything around a contract at level `clean`, from the agent's end to a
 //! kept tree, against a bare bubblewrap with the same namespaces that runs nothing.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -52,8 +52,14 @@ impl Bench {
             git(&workspace, words);
         }
         let head = git(&workspace, &["rev-parse", "HEAD"]);
-        let estate =
-            Estate { workspace: &workspace, state: &state, read_only: &[], secret: None, launcher: &[] };
+        let launcher = [env!("CARGO_BIN_EXE_provost"), "fence"].map(OsString::from);
+        let estate = Estate {
+            workspace: &workspace,
+            state: &state,
+            read_only: &[],
+            secret: None,
+            launcher: &launcher,
+        };
         let (offer, seen) = ground::attest(Demand::Auto, &estate).ok()?;
         let bubblewrap = offer.as_ref()?.bubblewrap.as_ref().ok()?.path.clone();
         let touches = ["src/0/**".to_owned()];
