@@ -53,7 +53,7 @@ if [ "$fence" = check ]; then
     "$unshare" --version > /dev/null || say user-namespace "unshare cannot be run"
     written=denied
     for folder in / /usr /usr/local /etc /dev /var /home /proc /sys; do
-        if write "$folder/$mark" 2>/dev/null; then written="$folder could be written"; fi
+        if write "$folder/$mark" 2>/dev/null; then rm -f "$folder/$mark"; written="$folder could be written"; fi
     done
     say outside-write "$written"
     if [ "$(cat base)" = base ] && [ "$(cat layer)" = layer ] && write written && write "$HOME/$mark" &&
@@ -63,7 +63,7 @@ if [ "$fence" = check ]; then
 else
     written=denied
     for folder in / /usr /etc /var; do
-        if write "$folder/$mark" 2>/dev/null; then written="$folder could be written"; fi
+        if write "$folder/$mark" 2>/dev/null; then rm -f "$folder/$mark"; written="$folder could be written"; fi
     done
     say outside-write "$written"
     for home; do try home-write "into a layer of its own" write "$home/$mark"; done
