@@ -8,6 +8,7 @@
 use crate::event::{Approver, AttemptEnd, Choice, Probe, Revision, Subject};
 use crate::law::Binding;
 use crate::plan::StepNumber;
+use crate::usage::Usage;
 use crate::verdict::{Isolation, Verdict};
 
 /// What an agent may say. All of it is words.
@@ -91,6 +92,7 @@ pub enum HarnessCommand {
         duration_ms: u64,
         report: String,
         notes: Vec<String>,
+        usage: Usage,
     },
     /// A person interrupted the harness while the attempt ran.
     AttemptInterrupted {

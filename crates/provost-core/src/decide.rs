@@ -191,7 +191,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             Ok(vec![Event::IsolationAttested { level, require_red, probes, kernel, bubblewrap }])
         }
         HarnessCommand::Start { step } => start(run, step),
-        HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes } => {
+        HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes, usage } => {
             still_running(run, step, attempt)?;
             let failed = matches!(end, AttemptEnd::NotStarted { .. });
             let follows = if failed {
@@ -199,7 +199,8 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             } else {
                 Vec::new()
             };
-            let mut events = vec![Event::AttemptEnded { step, attempt, end, duration_ms, report, notes }];
+            let mut events =
+                vec![Event::AttemptEnded { step, attempt, end, duration_ms, report, notes, usage }];
             events.extend(follows);
             Ok(events)
         }

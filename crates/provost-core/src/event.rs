@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::Timestamp;
 use crate::plan::StepNumber;
 use crate::terms::Terms;
+use crate::usage::Usage;
 use crate::verdict::{Isolation, Verdict};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +107,9 @@ pub enum Event {
         /// What the agent's fence had to say: what was refused, what was not as usual.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
+        /// What it used, as far as anybody counted.
+        #[serde(default, skip_serializing_if = "Usage::is_unknown")]
+        usage: Usage,
     },
     /// The harness stopped while the attempt ran. It uses up no retry.
     #[serde(rename = "ATTEMPT_LOST")]

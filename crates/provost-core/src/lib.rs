@@ -12,6 +12,7 @@ pub mod facts;
 pub mod verify;
 pub mod verdict;
 pub mod terms;
+pub mod usage;
 pub mod law;
 pub mod event;
 pub mod chain;

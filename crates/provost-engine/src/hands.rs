@@ -19,6 +19,7 @@ use provost_core::recover::recipe::Recipes;
 use provost_core::run::Run;
 use provost_core::schedule::Action;
 use provost_core::terms::Reach;
+use provost_core::usage::Usage;
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_core::{law, parse};
 use provost_host::Interrupted;
@@ -215,13 +216,18 @@ impl<'a> Hands<'a> {
     fn attempt(&self, order: &AttemptOrder) -> Vec<Said> {
         let AttemptOrder { step, attempt, timeout, .. } = *order;
         let tag = self.tag(step, attempt);
-        let ended = |end, duration_ms, report, notes| {
-            Said::Harness(HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes })
-        };
         let agent = match roster::agent(&self.site.config, &order.target, &self.site.launcher) {
             Ok(agent) => agent,
             Err(reason) => {
-                return vec![ended(AttemptEnd::NotStarted { reason }, 0, String::new(), Vec::new())];
+                return vec![Said::Harness(HarnessCommand::AttemptEnded {
+                    step,
+                    attempt,
+                    end: AttemptEnd::NotStarted { reason },
+                    duration_ms: 0,
+                    report: String::new(),
+                    notes: Vec::new(),
+                    usage: Usage::default(),
+                })];
             }
         };
         let portal = portal::launcher(&self.site.launcher);
@@ -249,14 +255,23 @@ impl<'a> Hands<'a> {
         let clean = |text: &str| self.site.redactor.text(text.trim()).into_owned();
         let words = clean(&done.report);
         let notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
-        let duration_ms = done.duration.as_millis() as u64;
         // The last words of an agent that ended well are its claim; of any other, its report.
-        if done.end == (AttemptEnd::Exited { exit_code: 0 }) && !words.is_empty() {
-            let claim = Said::Agent(AgentCommand::Claim { step, evidence: words });
-            return vec![ended(done.end, duration_ms, String::new(), notes), claim];
-        }
-        let report = if words.is_empty() { clean(&done.stderr.to_string()) } else { words };
-        vec![ended(done.end, duration_ms, report, notes)]
+        let claims = done.end == (AttemptEnd::Exited { exit_code: 0 }) && !words.is_empty();
+        let (report, claim) = match claims {
+            true => (String::new(), Some(Said::Agent(AgentCommand::Claim { step, evidence: words }))),
+            false if words.is_empty() => (clean(&done.stderr.to_string()), None),
+            false => (words, None),
+        };
+        let ended = Said::Harness(HarnessCommand::AttemptEnded {
+            step,
+            attempt,
+            end: done.end,
+            duration_ms: done.duration.as_millis() as u64,
+            report,
+            notes,
+            usage: done.usage,
+        });
+        std::iter::once(ended).chain(claim).collect()
     }
 
     fn check(&self, order: &CheckOrder) -> Vec<Said> {

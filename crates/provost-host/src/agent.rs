@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use provost_core::event::AttemptEnd;
 use provost_core::plan::StepNumber;
+use provost_core::usage::Usage;
 use provost_core::verdict::Excerpt;
 
 use crate::Interrupted;
@@ -70,6 +71,8 @@ pub struct Attempt {
     pub survivors: Vec<Survivor>,
     /// What its fence had to say, for people.
     pub notes: Vec<String>,
+    /// What it used, as far as its driver could tell.
+    pub usage: Usage,
 }
 
 impl Attempt {
@@ -85,6 +88,7 @@ impl Attempt {
             duration: Duration::ZERO,
             survivors: Vec::new(),
             notes: Vec::new(),
+            usage: Usage::default(),
         }
     }
 }
@@ -159,6 +163,7 @@ fn start(
         duration: ended.duration,
         survivors: ended.survivors,
         notes,
+        usage: Usage::default(),
     })
 }
 

@@ -6,6 +6,7 @@ use super::*;
 use crate::chain::Timestamp;
 use crate::plan::Plan;
 use crate::schedule::{self, InHand};
+use crate::usage::Usage;
 use crate::verdict::{Excerpt, Isolation, Outcome, Tree};
 
 /// Two steps in order, one retry each, and a postcondition.
@@ -85,6 +86,7 @@ fn read(run: &Run, word: &str) -> Said {
         duration_ms: 1,
         report: String::new(),
         notes: Vec::new(),
+        usage: Usage::default(),
     };
     match verb {
         "claim" => Said::Agent(AgentCommand::Claim {

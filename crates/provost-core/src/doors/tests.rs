@@ -5,6 +5,7 @@ use crate::event::{Approver, AttemptEnd, Choice, Event, Revision, RunOutcome, Su
 use crate::law::Binding;
 use crate::plan::StepNumber;
 use crate::run::Run;
+use crate::usage::Usage;
 use crate::verdict::{Isolation, Outcome, Verdict};
 use crate::{command::HarnessCommand, decide};
 
@@ -54,6 +55,7 @@ fn ended() -> Event {
         duration_ms: 1,
         report: String::new(),
         notes: Vec::new(),
+        usage: Usage::default(),
     }
 }
 

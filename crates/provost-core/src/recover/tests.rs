@@ -10,6 +10,7 @@ use crate::law::Binding;
 use crate::run::StepState;
 use crate::schedule::{self, Action, InHand};
 use crate::terms::Terms;
+use crate::usage::Usage;
 use crate::verdict::{Excerpt, Isolation};
 
 const ONE: StepNumber = StepNumber(1);
@@ -69,7 +70,15 @@ impl Story {
         let attempt = self.run.step(ONE).expect("step 1").attempts;
         let (end, report) = (AttemptEnd::Exited { exit_code }, report.to_owned());
         let notes = Vec::new();
-        self.harness(HarnessCommand::AttemptEnded { step: ONE, attempt, end, duration_ms: 1, report, notes });
+        self.harness(HarnessCommand::AttemptEnded {
+            step: ONE,
+            attempt,
+            end,
+            duration_ms: 1,
+            report,
+            notes,
+            usage: Usage::default(),
+        });
     }
 
     /// The contract is looked at, and this is what it prints. What follows, without the verdict.
@@ -219,7 +228,15 @@ fn invalid_input_is_asked_about() {
     story.harness(HarnessCommand::Start { step: ONE });
     let end = AttemptEnd::NotStarted { reason: "no such program".to_owned() };
     let (report, notes) = (String::new(), Vec::new());
-    let command = HarnessCommand::AttemptEnded { step: ONE, attempt: 1, end, duration_ms: 0, report, notes };
+    let command = HarnessCommand::AttemptEnded {
+        step: ONE,
+        attempt: 1,
+        end,
+        duration_ms: 0,
+        report,
+        notes,
+        usage: Usage::default(),
+    };
     let events = story.harness(command);
     assert_eq!((names(&events[1..]), class(&events)), (ESCALATED.to_vec(), FailureClass::InvalidInput));
     assert!(reason(&events).ends_with("correct it, then `retry`"), "{}", reason(&events));
@@ -305,7 +322,15 @@ fn another_role_has_one_try_where_one_is_configured() {
     assert!(matches!(&started[0], Event::StepStarted { target, .. } if target == "senior"), "{started:?}");
     let attempt = story.run.step(ONE).expect("step 1").attempts;
     let (end, report, notes) = (AttemptEnd::Exited { exit_code: 0 }, String::new(), Vec::new());
-    story.harness(HarnessCommand::AttemptEnded { step: ONE, attempt, end, duration_ms: 1, report, notes });
+    story.harness(HarnessCommand::AttemptEnded {
+        step: ONE,
+        attempt,
+        end,
+        duration_ms: 1,
+        report,
+        notes,
+        usage: Usage::default(),
+    });
     assert_eq!(names(&story.breaks("no")), ESCALATED);
 }
 

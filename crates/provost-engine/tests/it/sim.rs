@@ -20,6 +20,7 @@ use provost_core::recover::recipe::Recipes;
 use provost_core::run::{Run, Stage, StepState};
 use provost_core::schedule::Action;
 use provost_core::terms::Terms;
+use provost_core::usage::Usage;
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_engine::drive::{self, Drive, Rest};
 use provost_engine::world::{Said, World};
@@ -216,7 +217,15 @@ impl SimWorld {
             die();
         }
         let notes = Vec::new();
-        let ended = HarnessCommand::AttemptEnded { step, attempt, end, duration_ms: 9, report, notes };
+        let ended = HarnessCommand::AttemptEnded {
+            step,
+            attempt,
+            end,
+            duration_ms: 9,
+            report,
+            notes,
+            usage: Usage::default(),
+        };
         let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {
             // Words for somebody else's step, an end of the whole plan: all refused or ignored.

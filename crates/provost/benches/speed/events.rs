@@ -5,6 +5,7 @@ use std::path::Path;
 use provost_core::chain::{PlanId, Timestamp};
 use provost_core::event::{AttemptEnd, Event, Subject};
 use provost_core::plan::StepNumber;
+use provost_core::usage::Usage;
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_store::{Append, Entry, Log, Sqlite};
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -43,6 +44,7 @@ pub fn ended(step: u32) -> Event {
         duration_ms: 3,
         report: String::new(),
         notes: Vec::new(),
+        usage: Usage::default(),
     }
 }
 
