@@ -9,7 +9,7 @@
 //! mirror-sha1.git       the only repository in which git is run; see `mirror`
 //! requests/<digest>     which base was made for which request
 //! bases/<id>/tree       the files; nobody writes them again. Of a base on top of another only those
-//!                       that differ, with the other's id in `on` and what is gone from it in `gone`
+//!                       that differ, with the other's id and what is gone from it in `ground`
 //! bases/<id>/index      what they are; see `index`
 //! bases/<id>/used       last use (its time), and the boot since which the files are known to be whole
 //! building/, layers/    under way
@@ -411,13 +411,9 @@ impl Trees {
         let list =
             Index::in_memory(sealed.clone(), ground).map_err(|error| Error::io("list", &base.path, error))?;
         advance::write(&room.path().join("tree"), &list, base, layer)?;
-        let gone = advance::gone(&list, base, layer)?;
-        let write = |name: &str, bytes: &[u8]| {
-            let path = room.path().join(name);
-            fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
-        };
-        write("on", base.ground().id.as_bytes())?;
-        write("gone", &gone)?;
+        let ground = room.path().join(advance::GROUND);
+        fs::write(&ground, advance::ground(&list, base, layer)?)
+            .map_err(|error| Error::io("write", &ground, error))?;
         let id = self.settle(room, &sealed, list.id())?;
         self.held(&id, &base.caches, base.left_out.clone())?.ok_or(Error::Damaged { id })
     }

@@ -16,7 +16,7 @@ mod commit;
 mod demo;
 mod diff;
 mod doctor;
-mod fence;
+pub mod fence;
 mod log;
 mod recheck;
 mod redact;

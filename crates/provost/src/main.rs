@@ -14,6 +14,10 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    // Started for each check: it has no time for the command line of all the others.
+    if let Some(args) = cmd::fence::alone() {
+        return outcome::conclude(cmd::fence::obey(args));
+    }
     let cli = match cmd::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -38,22 +38,29 @@ pub fn wrap(
     let mut outer = Arguments::default();
     let leader = match fence.tree {
         CheckTree::Overlay { lower, over, layer, deleted } => {
-            let (unshare, tools) = (offer.unshare()?, offer.overlay()?);
+            let tools = offer.overlay()?;
             super::make_room(&room)?;
             let mut gone = Vec::new();
             let beneath: Vec<&Path> = over.into_iter().chain([lower]).collect();
             deleted.iter().for_each(|path| find_gone(path, &beneath, layer, &mut gone));
-            outer.flags(&["--user", "--map-root-user", "--mount", "--"]);
-            // By our own program, where it is known; the script does the same with four programs more.
-            match offer.launcher.as_slice() {
-                [] => {
-                    outer.add([offer.sh().as_os_str(), OsStr::new("-c"), OsStr::new(BUILD), OsStr::new("sh")])
+            // By our own program, where it is known; the script does the same with five programs more.
+            let leader = match offer.launcher.split_first() {
+                None => {
+                    outer.flags(&["--user", "--map-root-user", "--mount", "--"]);
+                    outer.add([
+                        offer.sh().as_os_str(),
+                        OsStr::new("-c"),
+                        OsStr::new(BUILD),
+                        OsStr::new("sh"),
+                    ]);
+                    offer.unshare()?.as_os_str()
                 }
-                launcher => {
-                    outer.0.extend_from_slice(launcher);
+                Some((program, words)) => {
+                    outer.0.extend_from_slice(words);
                     outer.flags(&[super::room::ORDER, "--"]);
+                    program
                 }
-            }
+            };
             outer.add([room.as_os_str(), status.as_os_str(), OsStr::new(&fence.size.to_string())]);
             outer.add([lower, layer, over.unwrap_or(Path::new(""))].map(Path::as_os_str));
             if offer.launcher.is_empty() {
@@ -62,11 +69,11 @@ pub fn wrap(
             outer.flags(&[&gone.len().to_string()]);
             add_layered(&mut outer, fence, &room)?;
             outer.0.extend(gone.into_iter().map(OsString::from));
-            unshare
+            leader
         }
         CheckTree::Folder(_) => {
             outer.add([OsStr::new("-c"), OsStr::new(ENTER), OsStr::new("sh"), status.as_os_str()]);
-            offer.sh()
+            offer.sh().as_os_str()
         }
     };
     outer.add([bubblewrap.path.as_os_str()]);

@@ -5,15 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::beneath;
-use super::checkout::{self, Checkout};
+use super::checkout::Checkout;
 use super::index::{Draft, Index, Kind, joined};
 use super::{Base, Error, Layer};
+
+/// The file of a base that says what it stands on.
+pub const GROUND: &str = "ground";
 
 /// Writes what the new base has otherwise than the tree it stands on.
 pub fn write(place: &Path, list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
@@ -29,17 +31,8 @@ pub fn write(place: &Path, list: &Index, base: &Base, layer: &Layer) -> Result<(
         let entry = list.find(&path).map_err(|error| Error::io("list", place, error))?;
         // Taken away again, or turned into a folder since.
         let Some(kind) = entry.map(|entry| entry.kind).filter(|kind| kind.is_file()) else { continue };
-        match base.over.as_ref().is_some_and(|over| from.starts_with(over)) {
-            true => checkout.share_file(&path, &from, kind)?,
-            false => {
-                let copy = checkout.copy(&path, &from, kind)?;
-                // As the check saw it, so that what it built is still younger.
-                let original = File::open(&from).map_err(|error| Error::io("open", &from, error))?;
-                beneath::stamp(&original)
-                    .and_then(|stamp| checkout::keep_time(&copy, stamp.modified))
-                    .map_err(|errno| Error::io("write", &from, errno))?;
-            }
-        }
+        // The very file the check saw: what it built is still younger.
+        checkout.share_file(&path, &from, kind)?;
     }
     checkout.finish()?;
     Ok(())
@@ -57,15 +50,16 @@ fn find_files(folder: &Path, path: &Path, files: &mut BTreeMap<Vec<u8>, PathBuf>
     Ok(())
 }
 
-/// What the tree beneath has and the new base has not, a name each, ended by a zero. A folder that went
-/// with the last of its files goes as a whole.
-pub fn gone(list: &Index, base: &Base, layer: &Layer) -> Result<Vec<u8>, Error> {
+/// What the new base stands on: the id of the tree beneath, and what that tree has and the new base has
+/// not, each ended by a zero. A folder that went with the last of its files goes as a whole.
+pub fn ground(list: &Index, base: &Base, layer: &Layer) -> Result<Vec<u8>, Error> {
     let mut gone = Gone { ground: &base.ground().index, list, names: BTreeSet::new() };
     let removed = layer.deleted_paths().chain(base.gone.iter().map(PathBuf::as_path));
     for path in removed {
         gone.look(path.as_os_str().as_bytes()).map_err(|error| Error::io("list", &base.path, error))?;
     }
-    Ok(gone.names.into_iter().flat_map(|path| [path, vec![0]].concat()).collect())
+    let id = base.ground().id.clone().into_bytes();
+    Ok([id].into_iter().chain(gone.names).flat_map(|word| [word, vec![0]].concat()).collect())
 }
 
 struct Gone<'a> {
@@ -102,10 +96,16 @@ impl Gone<'_> {
     }
 }
 
-/// The same, read again.
-pub fn read_gone(bytes: &[u8]) -> Vec<PathBuf> {
-    let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
+/// The same, read again; `None` where a base stands on no other.
+pub fn read_ground(place: &Path) -> io::Result<Option<(String, Vec<PathBuf>)>> {
+    let bytes = match fs::read(place.join(GROUND)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
+    let id = words.next().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Some((id, words.map(PathBuf::from).collect())))
 }
 
 /// Is every file of the base what its index says?

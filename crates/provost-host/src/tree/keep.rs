@@ -93,6 +93,9 @@ pub fn boot() -> &'static str {
     })
 }
 
+/// The base beneath, where there is one, and what is gone from it.
+type Ground = (Option<Base>, Vec<PathBuf>);
+
 impl Trees {
     /// Takes hold of a base. `None` if it is not there, or was found damaged and put aside.
     pub(super) fn held(
@@ -116,7 +119,7 @@ impl Trees {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(errno) => return Err(Error::io("lock", &path, errno)),
         }
-        let Some(under) = self.under(&place, caches)? else { return self.put_aside(&place) };
+        let Some((under, gone)) = self.under(&place, caches)? else { return self.put_aside(&place) };
         let index = place.join("index");
         let index = match &under {
             None => Index::open(&index),
@@ -128,12 +131,9 @@ impl Trees {
         };
         let mut since = String::new();
         (&hold.0).read_to_string(&mut since).map_err(|error| Error::io("read", &path, error))?;
-        let (files, over, gone) = match &under {
-            None => (place.join("tree"), None, Vec::new()),
-            Some(under) => {
-                let gone = fs::read(place.join("gone")).map_err(|error| Error::io("read", &place, error))?;
-                (under.path.clone(), Some(place.join("tree")), advance::read_gone(&gone))
-            }
+        let (files, over) = match &under {
+            None => (place.join("tree"), None),
+            Some(under) => (under.path.clone(), Some(place.join("tree"))),
         };
         let base = Base {
             id: id.to_owned(),
@@ -160,12 +160,12 @@ impl Trees {
         Ok(Some(base))
     }
 
-    /// What a base stands on, if it stands on another; nothing at all, if that one is not there.
-    fn under(&self, place: &Path, caches: &[Vec<u8>]) -> Result<Option<Option<Base>>, Error> {
-        match fs::read_to_string(place.join("on")) {
-            Ok(id) => Ok(self.held(&id, caches, Vec::new())?.map(Some)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(None)),
-            Err(error) => Err(Error::io("read", place, error)),
+    /// What a base stands on, if it stands on another, and what is gone from there; nothing at all, if
+    /// that one is not there.
+    fn under(&self, place: &Path, caches: &[Vec<u8>]) -> Result<Option<Ground>, Error> {
+        match advance::read_ground(place).map_err(|error| Error::io("read", place, error))? {
+            Some((id, gone)) => Ok(self.held(&id, caches, Vec::new())?.map(|ground| (Some(ground), gone))),
+            None => Ok(Some((None, Vec::new()))),
         }
     }
 
@@ -227,7 +227,8 @@ pub fn sweep(folder: &Path, keep: &Keep) -> Result<usize, Error> {
     // What another one stands on stays with it; its own last use is never before that one's.
     let stood_on: Vec<String> = (bases.iter().enumerate())
         .filter(|(place, (used, _))| stays(*place, used))
-        .filter_map(|(_, (_, path))| fs::read_to_string(path.join("on")).ok())
+        .filter_map(|(_, (_, path))| advance::read_ground(path).ok().flatten())
+        .map(|(id, _)| id)
         .collect();
     for (place, (used, path)) in bases.iter().enumerate() {
         let is_ground = stood_on.iter().any(|id| path.ends_with(id));

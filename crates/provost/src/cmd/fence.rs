@@ -1,5 +1,8 @@
 use std::ffi::OsString;
 
+use clap::Parser as _;
+use provost_engine::confined::COMMAND;
+
 use crate::failure::Failure;
 use crate::outcome::Answer;
 
@@ -10,6 +13,17 @@ pub struct Args {
     orders: String,
     #[arg(last = true)]
     command: Vec<OsString>,
+}
+
+/// The command line, where it is this one's.
+pub fn alone() -> Option<Args> {
+    #[derive(clap::Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: Args,
+    }
+    let mut words = std::env::args_os().skip(1);
+    (words.next()? == COMMAND).then(|| Alone::parse_from([COMMAND.into()].into_iter().chain(words)).args)
 }
 
 pub fn obey(args: Args) -> Answer {
