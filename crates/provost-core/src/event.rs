@@ -351,6 +351,15 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
+    pub const ALL: [FailureClass; 6] = [
+        FailureClass::Transient,
+        FailureClass::Permission,
+        FailureClass::InvalidInput,
+        FailureClass::Logic,
+        FailureClass::Unrecoverable,
+        FailureClass::Unknown,
+    ];
+
     pub fn word(self) -> &'static str {
         match self {
             FailureClass::Transient => "transient",

@@ -4,6 +4,7 @@ mod cmd;
 mod demo;
 mod diagnose;
 mod failure;
+mod input;
 mod outcome;
 mod place;
 mod private;

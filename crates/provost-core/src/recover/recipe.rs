@@ -122,15 +122,7 @@ impl Default for Recipes {
 
 impl Recipes {
     pub fn new(mut own: Vec<Recipe>) -> Self {
-        let classes = [
-            FailureClass::Transient,
-            FailureClass::Permission,
-            FailureClass::InvalidInput,
-            FailureClass::Logic,
-            FailureClass::Unrecoverable,
-            FailureClass::Unknown,
-        ];
-        own.extend(classes.map(built_in));
+        own.extend(FailureClass::ALL.map(built_in));
         Self { all: own }
     }
 

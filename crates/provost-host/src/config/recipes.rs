@@ -15,14 +15,6 @@ use super::reading::{Section, Wrong};
 
 const KEYS: [&str; 7] = ["class", "detect", "backoff", "max_attempts", "then", "matches", "misses"];
 const DETECT_KEYS: [&str; 5] = ["stderr", "stdout", "exit_code", "http", "verdict"];
-const CLASSES: [FailureClass; 6] = [
-    FailureClass::Transient,
-    FailureClass::Permission,
-    FailureClass::InvalidInput,
-    FailureClass::Logic,
-    FailureClass::Unrecoverable,
-    FailureClass::Unknown,
-];
 /// Longer than a day is for a person to decide.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
@@ -37,8 +29,8 @@ pub(super) fn read(top: &Section<'_, '_>) -> Result<Recipes, Wrong> {
 fn recipe(name: String, section: &Section<'_, '_>) -> Result<Recipe, Wrong> {
     section.only(&KEYS)?;
     let word = section.required("class")?;
-    let Some(class) = CLASSES.into_iter().find(|class| class.word() == word) else {
-        let known = CLASSES.map(FailureClass::word);
+    let Some(class) = FailureClass::ALL.into_iter().find(|class| class.word() == word) else {
+        let known = FailureClass::ALL.map(FailureClass::word);
         return Err(section.wrong_value("class", &format!("there is no class `{word}`"), &known));
     };
     let usual = built_in(class);

@@ -1,12 +1,9 @@
-use std::io::Read as _;
-
 use provost_core::recover::class::{self, Finding, Seen};
 use provost_core::recover::recipe::Recipes;
 use provost_engine::site;
-use serde::Deserialize;
 use serde_json::json;
 
-use crate::failure::Failure;
+use crate::input;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
@@ -30,24 +27,17 @@ pub struct Args {
     jsonl: bool,
 }
 
-#[derive(Deserialize)]
-struct Row {
-    id: serde_json::Value,
-    #[serde(default)]
-    text: String,
-    #[serde(default)]
-    exit_code: Option<i32>,
-}
-
 pub fn obey(global: &Global, args: Args) -> Answer {
-    let mut input = Vec::new();
-    std::io::stdin()
-        .read_to_end(&mut input)
-        .map_err(|source| Failure::Io { what: "read standard input".to_owned(), source })?;
-    let input = String::from_utf8_lossy(&input);
+    let input = input::all()?;
     let recipes = site::recipes(&global.cwd()?)?;
     if args.jsonl {
-        return lines(&recipes, &input);
+        let answered = input::answer_each(&input, |row| {
+            let mut told = told(&classified(&recipes, &row.text, row.exit_code));
+            told["id"] = row.id;
+            told
+        })?;
+        terminal::print(&answered)?;
+        return Ok(Outcome::Done);
     }
     let found = classified(&recipes, &input, args.exit_code);
     if global.json {
@@ -58,22 +48,6 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             terminal::talk(&format!("to configure: {}", found.configure));
         }
     }
-    Ok(Outcome::Done)
-}
-
-fn lines(recipes: &Recipes, input: &str) -> Answer {
-    let mut out = String::new();
-    for (number, line) in input.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let row: Row = serde_json::from_str(line).map_err(|error| Failure::Usage {
-            message: format!("line {} of standard input is no row: {error}", number + 1),
-            hint: Some("each line is an object with `id`, `text` and, where known, `exit_code`".to_owned()),
-        })?;
-        let found = classified(recipes, &row.text, row.exit_code);
-        let mut told = told(&found);
-        told["id"] = row.id;
-        out.push_str(&format!("{told}\n"));
-    }
-    terminal::print(&out)?;
     Ok(Outcome::Done)
 }
 

@@ -1,10 +1,7 @@
-use std::io::Read as _;
-
 use provost_core::redact::Redactor;
-use serde::Deserialize;
 use serde_json::json;
 
-use crate::failure::Failure;
+use crate::input;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
@@ -24,40 +21,19 @@ pub struct Args {
     jsonl: bool,
 }
 
-#[derive(Deserialize)]
-struct Row {
-    id: serde_json::Value,
-    #[serde(default)]
-    text: String,
-}
-
 pub fn obey(global: &Global, args: Args) -> Answer {
-    let mut input = Vec::new();
-    std::io::stdin()
-        .read_to_end(&mut input)
-        .map_err(|source| Failure::Io { what: "read standard input".to_owned(), source })?;
-    let input = String::from_utf8_lossy(&input);
+    let input = input::all()?;
     let redactor = Redactor::new(std::iter::empty::<(&str, &str)>());
     if args.jsonl {
-        return lines(&redactor, &input);
+        let answered =
+            input::answer_each(&input, |row| json!({ "id": row.id, "text": redactor.text(&row.text) }))?;
+        terminal::print(&answered)?;
+        return Ok(Outcome::Done);
     }
     let text = redactor.text(&input);
     match global.json {
         true => terminal::print(&format!("{}\n", json!({ "text": text })))?,
         false => terminal::print(&text)?,
     }
-    Ok(Outcome::Done)
-}
-
-fn lines(redactor: &Redactor, input: &str) -> Answer {
-    let mut out = String::new();
-    for (number, line) in input.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let row: Row = serde_json::from_str(line).map_err(|error| Failure::Usage {
-            message: format!("line {} of standard input is no row: {error}", number + 1),
-            hint: Some("each line is an object with `id` and `text`".to_owned()),
-        })?;
-        out.push_str(&format!("{}\n", json!({ "id": row.id, "text": redactor.text(&row.text) })));
-    }
-    terminal::print(&out)?;
     Ok(Outcome::Done)
 }

@@ -1,0 +1,42 @@
+//! What is read from standard input: a text, or an object a line.
+
+use std::io::Read as _;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// One object of a line.
+#[derive(Deserialize)]
+pub struct Row {
+    pub id: Value,
+    #[serde(default)]
+    pub text: String,
+    #[serde(default)]
+    pub exit_code: Option<i32>,
+}
+
+/// All of it. What is no text is made one.
+pub fn all() -> Result<String, Failure> {
+    let mut input = Vec::new();
+    std::io::stdin()
+        .read_to_end(&mut input)
+        .map_err(|source| Failure::Io { what: "read standard input".to_owned(), source })?;
+    Ok(String::from_utf8_lossy(&input).into_owned())
+}
+
+/// Answers each row with a line.
+pub fn answer_each(input: &str, answer: impl Fn(Row) -> Value) -> Result<String, Failure> {
+    let mut out = String::new();
+    for (number, line) in input.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let row = serde_json::from_str(line).map_err(|error| {
+            Failure::usage(
+                format!("line {} of standard input is no row: {error}", number + 1),
+                "each line is an object with `id`, `text` and, where known, `exit_code`",
+            )
+        })?;
+        out.push_str(&format!("{}\n", answer(row)));
+    }
+    Ok(out)
+}
