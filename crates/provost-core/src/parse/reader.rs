@@ -5,15 +5,17 @@
 //!
 //! **Invariant:** only blocks at the top level open fields; lists, quotations and code never do.
 
+use self::name::{Name, name, spaced_name};
+use super::Sink;
 use super::blocks::{Block, Blocks, Kind, Line, Part, Strong};
 use super::heading::{self, Heading};
 use super::step::{self, Draft, Field, Free, Open};
-use super::{Sink, values, visible_text};
 use crate::diagnostic::say;
-use crate::near;
-use crate::plan::{Check, Contract, Plan, Postcondition, Span, Spanned};
+use crate::plan::{Check, Contract, Plan, Span};
 
-const PREAMBLE: [&str; 3] = ["context", "budget", "priority"];
+mod name;
+mod postconditions;
+mod preamble;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -472,130 +474,6 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    /// What stands before the steps: context, budget and priority.
-    fn preamble(&mut self, block: &Block<'t>) {
-        for line in &block.lines {
-            let found = line.strong.as_ref().and_then(|strong| bold_name(self.text, strong, line.span));
-            let known = found.as_ref().and_then(|found| {
-                PREAMBLE
-                    .iter()
-                    .position(|known| known.eq_ignore_ascii_case(found.shown.trim()))
-                    .map(|at| (at, found))
-            });
-            match (known, &found) {
-                (Some((at, found)), _) => self.preamble_field(at, found, line.span, &block.hidden),
-                (None, Some(found)) => {
-                    self.close_context();
-                    self.preamble_stranger(found);
-                }
-                (None, None) => {
-                    if let Some(context) = &mut self.context {
-                        context.visible.push(line.span);
-                    }
-                }
-            }
-        }
-        if let Some(context) = &mut self.context {
-            let from = context.hidden.last().map_or(0, |cut| cut.end);
-            context.hidden.extend(block.hidden.iter().filter(|cut| cut.start >= from));
-        }
-    }
-
-    fn preamble_field(&mut self, at: usize, found: &Bold<'_>, line: Span, hidden: &[Span]) {
-        self.close_context();
-        if std::mem::replace(&mut self.seen_preamble[at], true) {
-            self.sink.push(say::field_doubled(found.span, PREAMBLE[at]));
-            return;
-        }
-        let value = Span::new(found.value, line.end.max(found.value));
-        let shown = visible_text(self.text, value, hidden);
-        let shown = shown.trim();
-        match PREAMBLE[at] {
-            "context" => self.context = Some(Free { start: None, visible: vec![value], hidden: Vec::new() }),
-            "priority" => {
-                self.plan.priority = Some(values::uncommented(shown).to_string()).filter(|p| !p.is_empty())
-            }
-            _ => match values::budget(values::uncommented(shown)) {
-                Ok(budget) => self.plan.budget = Some(Spanned::new(budget, value)),
-                Err(part) => {
-                    let form = "Write it as `max 200k tokens, $1.50, 20 minutes`.";
-                    self.sink.push(say::field_value(value, "budget", &part, form));
-                }
-            },
-        }
-    }
-
-    /// A bold name that is none of the three: perhaps a slip, perhaps a field of a step, mostly prose.
-    fn preamble_stranger(&mut self, found: &Bold<'_>) {
-        if let Some(field) = Field::named(found.shown.trim()) {
-            // `**Plan:**` and `**Target:**` are ordinary words before the steps begin.
-            if matches!(field, Field::Contract | Field::Precondition | Field::OnFail) {
-                self.say_outside(found.span, field);
-            }
-        } else if let Some(known) = near::suggestion(found.shown.trim(), PREAMBLE) {
-            self.sink.push(say::field_unknown(found.name, found.shown.trim(), known));
-        }
-    }
-
-    fn close_context(&mut self) {
-        if let Some(context) = self.context.take() {
-            self.plan.context = Some(context.build(self.text)).filter(|context| !context.is_empty());
-        }
-    }
-
-    fn postcondition(&mut self, span: Span, parts: Vec<Part>, hidden: &[Span]) {
-        let mut description = String::new();
-        let mut contract: Option<Contract> = None;
-        let mut tried = false;
-        for part in parts {
-            match part {
-                Part::Text(lines) => {
-                    for line in lines {
-                        if let Some(strong) = &line.strong {
-                            self.misplaced_strong(strong);
-                        }
-                        let shown = visible_text(self.text, line.span, hidden);
-                        let shown = shown.trim();
-                        let used = contract
-                            .as_mut()
-                            .is_some_and(|contract| step::expect(contract, shown, line.span, self.sink));
-                        if !used && !tried {
-                            if !description.is_empty() && !shown.is_empty() {
-                                description.push(' ');
-                            }
-                            description.push_str(shown);
-                        }
-                    }
-                }
-                Part::Fence(fence) if tried => self.sink.push(say::contract_doubled(fence.span)),
-                Part::Fence(fence) => {
-                    tried = true;
-                    contract = step::shell(self.text, fence, self.sink)
-                        .map(|shell| Contract { check: Check::Shell(shell), span });
-                }
-            }
-        }
-        let number = self.plan.postconditions.len() as u32 + 1;
-        self.plan.postconditions.push(Postcondition { number, description, contract, span });
-    }
-
-    /// A line after the block of the last postcondition.
-    fn expect_last(&mut self, line: Span, hidden: &[Span]) {
-        if let Some(description) =
-            numbered(line.of(self.text)).filter(|_| !self.plan.postconditions.is_empty())
-        {
-            let number = self.plan.postconditions.len() as u32 + 1;
-            let description = description.to_string();
-            self.plan.postconditions.push(Postcondition { number, description, contract: None, span: line });
-            return;
-        }
-        let Some(last) = self.plan.postconditions.last_mut() else { return };
-        if let Some(contract) = &mut last.contract {
-            let shown = visible_text(self.text, line, hidden);
-            step::expect(contract, shown.trim(), line, self.sink);
-        }
-    }
-
     fn finish(&mut self, from: usize) {
         self.close_step(self.text.len());
         self.close_context();
@@ -639,89 +517,6 @@ fn section_name(name: &str) -> Option<Section> {
     }
 }
 
-/// What bold text at the start of a line says about fields.
-enum Name {
-    Field(Found),
-    Near { span: Span, name: String, known: &'static str },
-    Form { span: Span, field: Field, fix: Option<(Span, String)> },
-}
-
-struct Found {
-    field: Field,
-    name: Span,
-    value: Span,
-}
-
-/// Bold text with its colon: `**name:**` or `**name**:`.
-struct Bold<'s> {
-    span: Span,
-    name: Span,
-    shown: &'s str,
-    /// Where the value begins.
-    value: usize,
-}
-
-fn bold_name<'s>(text: &'s str, strong: &'s Strong, line: Span) -> Option<Bold<'s>> {
-    let inner = strong.inner.of(text);
-    let after = text.get(strong.span.end..line.end.max(strong.span.end)).unwrap_or("");
-    let shown = strong.disguise.as_deref().unwrap_or(inner);
-    let (name, value) = match (shown.trim_end().strip_suffix(':'), after.strip_prefix(':')) {
-        (Some(name), _) => (name, strong.span.end),
-        (None, Some(_)) => (shown, strong.span.end + 1),
-        (None, None) => return None,
-    };
-    let rest = &text[value..line.end.max(value)];
-    let value = value + (rest.len() - rest.trim_start().len());
-    let name_span =
-        Span::new(strong.inner.start, strong.inner.start + inner.trim_end_matches([':', ' ']).len());
-    Some(Bold { span: strong.span, name: name_span, shown: name, value })
-}
-
-fn name(text: &str, strong: &Strong, line: Span) -> Option<Name> {
-    let inner = strong.inner.of(text);
-    let whole_line = strong.span.end >= line.end;
-    let Some(bold) = bold_name(text, strong, line) else {
-        // `**target: coder**`, or `**contract**` alone on its line.
-        let (word, rest) = inner.split_once(':').unwrap_or((inner, ""));
-        let field = Field::named(word.trim())?;
-        if rest.is_empty() && !whole_line {
-            return None;
-        }
-        let fixed = match rest.trim() {
-            "" => format!("**{}:**", field.name()),
-            value => format!("**{}:** {value}", field.name()),
-        };
-        return Some(Name::Form { span: strong.span, field, fix: Some((strong.span, fixed)) });
-    };
-    let shown = bold.shown.trim();
-    match Field::named(shown) {
-        Some(field) if strong.disguise.is_some() => {
-            let fixed = format!("**{}:**", field.name());
-            let end = bold.span.end + usize::from(text[bold.span.end..].starts_with(':'));
-            Some(Name::Form { span: bold.span, field, fix: Some((Span::new(bold.span.start, end), fixed)) })
-        }
-        Some(field) => {
-            let value = Span::new(bold.value.min(line.end), line.end);
-            Some(Name::Field(Found { field, name: bold.span, value }))
-        }
-        None => {
-            let normal = shown.replace([' ', '-'], "_");
-            let known = near::suggestion(&normal, Field::ALL.iter().map(|field| field.name()))?;
-            Some(Name::Near { span: bold.name, name: shown.to_string(), known })
-        }
-    }
-}
-
-/// `** target:** coder`: stars that Markdown does not read as bold.
-fn spaced_name(text: &str, line: Span) -> Option<Name> {
-    let rest = line.of(text).strip_prefix("**")?;
-    let (inner, _) = rest.split_once("**")?;
-    let word = inner.trim().strip_suffix(':').unwrap_or(inner.trim());
-    let field = Field::named(word.trim())?;
-    let span = Span::new(line.start, line.start + inner.len() + 4);
-    Some(Name::Form { span, field, fix: Some((span, format!("**{}:**", field.name()))) })
-}
-
 /// A line that continues an item only because nothing separates it: it starts at the margin.
 fn is_lazy(text: &str, line: &Line) -> bool {
     line.span.start == 0 || text.as_bytes().get(line.span.start - 1) == Some(&b'\n')
@@ -739,14 +534,6 @@ fn lazy_lines(text: &str, item: &mut super::blocks::Item) -> Vec<Line> {
         Some(at) => lines.split_off(at + 1),
         None => Vec::new(),
     }
-}
-
-/// `2. It stops` right under a paragraph: Markdown lets only a list that starts with 1 follow without an
-/// empty line, but who wrote it meant the next item.
-fn numbered(line: &str) -> Option<&str> {
-    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    let description = rest.strip_prefix(". ").filter(|_| (1..4).contains(&(line.len() - rest.len())))?;
-    Some(description.trim())
 }
 
 /// Of spans in order, those that start inside `within`.
