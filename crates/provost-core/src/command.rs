@@ -127,6 +127,10 @@ pub enum HarnessCommand {
     Hold {
         step: StepNumber,
     },
+    /// Somebody has not answered for long.
+    Remind {
+        reason: String,
+    },
     /// Nothing is left to do.
     End,
 }
@@ -164,6 +168,8 @@ pub enum Refusal {
     NoTree,
     #[error("nothing waits for a person here")]
     NothingWaits,
+    #[error("nothing waits as `{id}`, or not any more")]
+    NoSuchItem { id: String },
     #[error("`{choice}` is no answer here: choose {instead}")]
     WrongChoice { choice: &'static str, instead: &'static str },
     #[error("attempt {attempt} of step {step} is not under way any more")]

@@ -11,6 +11,7 @@ use crate::event::{
     Approver, AttemptEnd, Choice, Dependency, Event, FailureClass, LossCause, Revision, RunOutcome, Subject,
     Why,
 };
+use crate::inbox;
 use crate::law::{self, Binding, Law};
 use crate::parse;
 use crate::plan::{Needs, Plan, StepNumber};
@@ -153,9 +154,12 @@ fn answer_for_plan(run: &Run, choice: Choice, note: String, by: String) -> Decis
         return Err(Refusal::NothingWaits);
     }
     match choice {
-        Choice::Retry | Choice::Revise => Ok(vec![Event::Answered { step: None, choice, by, note }]),
-        Choice::Skip | Choice::Abort | Choice::Confirm => {
-            Err(Refusal::WrongChoice { choice: "this", instead: "retry or revise" })
+        Choice::Abort if run.given_up => Err(Refusal::NothingWaits),
+        Choice::Retry | Choice::Revise | Choice::Abort => {
+            Ok(vec![Event::Answered { step: None, choice, by, note }])
+        }
+        Choice::Skip | Choice::Confirm => {
+            Err(Refusal::WrongChoice { choice: choice.word(), instead: "retry, abort or revise" })
         }
     }
 }
@@ -220,6 +224,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             Ok(vec![Event::TamperDetected { step: None, what, from_seq: Some(from_seq) }])
         }
         HarnessCommand::Hold { step } => hold(run, step),
+        HarnessCommand::Remind { reason } => remind(run, reason),
         HarnessCommand::End => end(run),
     }
 }
@@ -232,6 +237,14 @@ fn hold(run: &Run, step: StepNumber) -> Decision {
     }
     let reason = format!("{role} has nothing left to spend, as another step found; `retry` when it has");
     Ok(vec![Event::Escalated { step: Some(step), reason }])
+}
+
+/// A word for people, that changes nothing: what waits goes on waiting.
+fn remind(run: &Run, reason: String) -> Decision {
+    if !reason.starts_with(inbox::OVERDUE) || inbox::waiting(run).is_empty() {
+        return Err(Refusal::NothingWaits);
+    }
+    Ok(vec![Event::Escalated { step: None, reason }])
 }
 
 /// Nothing rests on a log that somebody else wrote.

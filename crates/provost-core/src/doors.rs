@@ -1,7 +1,8 @@
 //! What another process may add to a plan's log while a run is under way.
 //!
 //! The run has the plan's lease, so whatever it did not write itself came in by a door: a decision of a
-//! person, a text that was verified anew, words of an agent, the record of a door that stayed shut.
+//! person, a text that was verified anew, words of an agent, a reminder, the record of a door that stayed
+//! shut.
 //! Each is exactly what [`decide`] makes of the same words on the same state, and is held to that.
 //!
 //! **Invariant:** what only a run can say (an attempt, a verdict, a pass that rests on one, the end) is
@@ -107,6 +108,7 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
             };
             decide::agent(run, AgentCommand::Block { step, reason })
         }
+        Event::Escalated { step: None, reason } => decide::harness(run, HarnessCommand::Remind { reason }),
         Event::TamperDetected { from_seq: Some(_), .. }
         | Event::PlanCreated { .. }
         | Event::IsolationAttested { .. }
@@ -121,7 +123,6 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         | Event::FailureClassified { .. }
         | Event::RecoveryApplied { .. }
         | Event::PermissionRequired { .. }
-        | Event::Escalated { step: None, .. }
         | Event::LawChanged { .. }
         | Event::RunEnded { .. } => return Vec::new(),
     };

@@ -386,6 +386,19 @@ pub enum Choice {
     Confirm,
 }
 
+impl Choice {
+    /// As it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Choice::Retry => "retry",
+            Choice::Skip => "skip",
+            Choice::Abort => "abort",
+            Choice::Revise => "revise",
+            Choice::Confirm => "confirm",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
@@ -526,7 +539,10 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
         "PERMISSION_REQUIRED",
         "The step needs something that only a person can configure: the variable, the file or the right is named, a value is never asked for.",
     ),
-    ("RECOVERY_ESCALATION", "Policy is at its end: a person decides. Waits for as long as it takes."),
+    (
+        "RECOVERY_ESCALATION",
+        "Policy is at its end: a person decides. Waits for as long as it takes. Without a step and with `overdue:` it is a reminder that somebody has not answered for long (`remind_after`); it changes nothing.",
+    ),
     ("HUMAN_ANSWERED", "A person decided: retry, skip, abort, revise or confirm."),
     ("LAW_CHANGED", "The plan file no longer says what was approved. The run stopped before the next step."),
     (

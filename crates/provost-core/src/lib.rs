@@ -19,6 +19,7 @@ pub mod chain;
 pub mod proof;
 pub mod command;
 pub mod run;
+pub mod inbox;
 pub mod decide;
 pub mod doors;
 pub mod recover;

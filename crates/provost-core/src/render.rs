@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::event::{AttemptEnd, Choice, Event, Probe, RunOutcome, Subject};
+use crate::inbox;
 use crate::plan::{Check, Contract, Needs, Step};
 use crate::run::{PostState, Run, StepState};
 use crate::terms::Reach;
@@ -248,6 +249,9 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::PermissionRequired { configure, .. } => {
             (Symbol::Note, format!("to configure outside of the run: {}", configure.join(", ")))
         }
+        Event::Escalated { step: None, reason } if reason.starts_with(inbox::OVERDUE) => {
+            (Symbol::Waiting, reason.clone())
+        }
         Event::Escalated { reason, .. } => (Symbol::Blocked, format!("waits for a person: {reason}")),
         Event::Answered { choice, by, note, .. } => (Symbol::Note, answered(*choice, by, note)),
         Event::LawChanged { changes } => {
@@ -325,7 +329,7 @@ impl std::fmt::Display for Line {
     }
 }
 
-fn ended(end: &AttemptEnd, report: &str, notes: &[String]) -> String {
+pub(crate) fn ended(end: &AttemptEnd, report: &str, notes: &[String]) -> String {
     let how = match end {
         AttemptEnd::Exited { exit_code } => format!("the agent exited with {exit_code}"),
         AttemptEnd::Signalled { signal } => format!("the agent was ended by signal {signal}"),
@@ -340,13 +344,7 @@ fn ended(end: &AttemptEnd, report: &str, notes: &[String]) -> String {
 }
 
 fn answered(choice: Choice, by: &str, note: &str) -> String {
-    let word = match choice {
-        Choice::Retry => "retry",
-        Choice::Skip => "skip",
-        Choice::Abort => "abort",
-        Choice::Revise => "revise",
-        Choice::Confirm => "confirm",
-    };
+    let word = choice.word();
     if note.is_empty() { format!("{by} answered {word}") } else { format!("{by} answered {word}: {note}") }
 }
 

@@ -79,6 +79,8 @@ pub struct Run {
     pub at_work: BTreeSet<StepNumber>,
     /// The first event that somebody else than the harness wrote into the log, once that was found.
     pub forged_from: Option<u64>,
+    /// A person leaves the plan failed, though a postcondition could be looked at again.
+    pub given_up: bool,
     /// Roles that have nothing left to spend, until a person says otherwise.
     pub halted: BTreeSet<String>,
     /// How often something was tried again.
@@ -517,6 +519,7 @@ impl Run {
         self.tree = None;
         self.held_on_tree.clear();
         self.question = None;
+        self.given_up = false;
         self.withdraw();
         self.ready = Ready::new(&self.plan, &self.steps);
     }
@@ -632,6 +635,7 @@ impl Run {
                 for post in &mut self.postconditions {
                     *post = PostState::Open;
                 }
+                self.given_up = false;
                 // A person may have mended it by hand: everything is looked at anew.
                 self.unseen_work = true;
                 self.passes += 1;
@@ -640,7 +644,8 @@ impl Run {
             }
             (Choice::Skip, Some(_)) => self.stage = Stage::InProgress,
             (Choice::Revise, _) => self.withdraw(),
-            (Choice::Skip, None) | (Choice::Abort | Choice::Confirm, _) => {}
+            (Choice::Abort, None) => self.given_up = true,
+            (Choice::Skip, None) | (Choice::Abort, Some(_)) | (Choice::Confirm, _) => {}
         }
     }
 

@@ -1,8 +1,12 @@
 //! What this machine offers, for people: the same survey and self-test a run begins with.
 
+use std::ffi::OsString;
+use std::path::Path;
+
 use provost_core::verdict::Isolation;
 use provost_host::git;
 use provost_host::ground::{self, Estate};
+use provost_host::notify;
 use provost_host::process;
 pub use provost_host::sandbox::Probe;
 use provost_host::sandbox::{Line, State};
@@ -51,6 +55,21 @@ impl From<Line> for Offered {
     }
 }
 
+/// What `desktop = true` under `[notify]` would use.
+fn desktop(environment: &[(OsString, OsString)]) -> Offered {
+    let found = notify::desktop(environment);
+    let hint = "Install notify-send (Debian: libnotify-bin), or use a command or a webhook: docs/inbox.md";
+    Offered {
+        name: "desktop notifications",
+        here: found.is_some(),
+        words: match &found {
+            Some(desktop) => Path::new(desktop.program()).display().to_string(),
+            None => "neither notify-send nor osascript is on PATH".to_owned(),
+        },
+        hint: found.is_none().then(|| hint.to_owned()),
+    }
+}
+
 pub fn examine(settings: &Settings) -> Result<Findings, Error> {
     let workspace = git::top(&settings.cwd).unwrap_or_else(|| settings.cwd.clone());
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
@@ -68,7 +87,12 @@ pub fn examine(settings: &Settings) -> Result<Findings, Error> {
     let strongest = seen.iter().find(|(_, probes)| probes.iter().all(|probe| probe.held));
     Ok(Findings {
         level: strongest.map_or(Isolation::GuardClean, |(level, _)| *level),
-        offers: offer.lines().into_iter().map(Offered::from).collect(),
+        offers: offer
+            .lines()
+            .into_iter()
+            .map(Offered::from)
+            .chain([desktop(&settings.environment)])
+            .collect(),
         levels: seen.into_iter().map(Attested::from).collect(),
     })
 }

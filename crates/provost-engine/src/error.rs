@@ -40,6 +40,9 @@ pub enum Error {
     #[error("neither HOME nor XDG_STATE_HOME is set, so there is no place for the log")]
     NoStateFolder,
 
+    #[error("the file of plan {plan} is not where it was")]
+    NotThere { plan: provost_core::chain::PlanId },
+
     /// The world broke.
     #[error(transparent)]
     Store(#[from] provost_store::Error),

@@ -55,6 +55,11 @@ pub fn hear(
     Ok(hearing)
 }
 
+/// Whether a person has read a text with this digest.
+pub fn trusts(state: &Path, key: &PublicKey, digest: &str) -> Result<bool, Error> {
+    Ok(read(&list(state))?.lines().filter_map(|line| trusted(line, key)).any(|known| known == digest))
+}
+
 /// A person has read this text.
 pub fn trust(state: &Path, key: &Key, digest: &str) -> Result<(), Error> {
     let path = list(state);

@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use provost_core::chain::{Hash, Head, PlanId, Sealed, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
@@ -29,7 +29,7 @@ use provost_host::ground::{self, Approval, Estate, Ground, Wanted};
 use provost_host::plan_file::{self, PlanPlace};
 use provost_host::sandbox::{self, Attestation, Offer};
 use provost_host::{judge, process};
-use provost_store::{Append, Cursor, Entry, Holder, Log, Memory, Query, Sqlite};
+use provost_store::{Append, Cursor, Entry, Error as StoreError, Holder, Lease, Log, Memory, Query, Sqlite};
 
 use crate::Error;
 use crate::audit::{self, Audit};
@@ -38,11 +38,15 @@ use crate::drive::{self, Drive, Rest};
 use crate::gate::{self, Hearing};
 use crate::hands::Hands;
 use crate::people;
+use crate::places;
 use crate::project::{self, Projector};
 use crate::prove::Prover;
 use crate::reading::{self, Reading};
 use crate::site::{self, Site};
 use crate::watch_over::Watch;
+
+/// How often a lease that somebody has is asked for again.
+const LEASE_LOOK: Duration = Duration::from_millis(100);
 
 /// Where and for whom the harness works.
 #[derive(Clone, Debug)]
@@ -125,6 +129,9 @@ impl Harness {
         let redactor = redactor(&settings.environment);
         let Settings { launcher, environment, stop, .. } = settings;
         let site = Site::new(place, config, redactor, launcher, environment, stop);
+        if access == Access::Write {
+            places::keep(&state, &site.id, &site.place);
+        }
         Ok(Self { log, site, state, begun })
     }
 
@@ -151,6 +158,10 @@ impl Harness {
     /// Signs a statement with the harness's key; an envelope, as text.
     pub fn seal(&self, statement: &Statement) -> Result<String, Error> {
         self.prover().seal(statement)
+    }
+
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
     }
 
     pub fn redactor(&self) -> &Redactor {
@@ -322,7 +333,7 @@ impl Harness {
     }
 
     /// Where agents have run without a fence, some decisions take a terminal none of them can have.
-    fn only_at_a_terminal(&self) -> Result<(), Error> {
+    pub(crate) fn only_at_a_terminal(&self) -> Result<(), Error> {
         let Some(why) = people::no_terminal(&*self.log, self.id(), self.begun)? else { return Ok(()) };
         let what = format!("a person's decision was tried, and {why}");
         self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
@@ -330,11 +341,11 @@ impl Harness {
     }
 
     /// Somebody has the lease; in doubt, too.
-    fn is_under_way(&self) -> bool {
+    pub(crate) fn is_under_way(&self) -> bool {
         !matches!(self.log.holder(&self.workspace_lease()), Ok(None))
     }
 
-    fn workspace_lease(&self) -> String {
+    pub(crate) fn workspace_lease(&self) -> String {
         format!("workspace {}", self.place().workspace.display())
     }
 
@@ -343,7 +354,7 @@ impl Harness {
         self.say(|run| decide::agent(run, command.clone()))
     }
 
-    fn harness(&self, command: impl Fn(&Run) -> HarnessCommand) -> Result<Run, Error> {
+    pub(crate) fn harness(&self, command: impl Fn(&Run) -> HarnessCommand) -> Result<Run, Error> {
         self.say(|run| decide::harness(run, command(run)))
     }
 
@@ -414,8 +425,8 @@ impl Harness {
             source,
         })?;
         let holder = Holder::here(format!("plan {}", self.id()), site::now());
-        let _workspace = self.log.lease(&self.workspace_lease(), &holder)?;
-        let lease = self.log.lease(&format!("plan {}", self.id()), &holder)?;
+        let _workspace = self.lease(&self.workspace_lease(), &holder)?;
+        let lease = self.lease(&format!("plan {}", self.id()), &holder)?;
         self.still_proved()?;
         let secret = self.prover().secret()?;
         let mut proving = self.prover().begin(&secret)?;
@@ -464,6 +475,21 @@ impl Harness {
         proving.finish(&run)?;
         judge::leave();
         Ok((run, rest))
+    }
+
+    /// Takes a lease, and waits for whoever has it for as long as the configuration says.
+    fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error> {
+        let deadline = Instant::now() + self.config().run.lease_timeout;
+        loop {
+            match self.log.lease(name, holder) {
+                Err(StoreError::LeaseHeld { .. })
+                    if Instant::now() < deadline && !self.site.stop.load(Ordering::Relaxed) =>
+                {
+                    std::thread::sleep(LEASE_LOOK);
+                }
+                taken => return Ok(taken?),
+            }
+        }
     }
 
     /// Makes the events durable and tells them.
@@ -623,7 +649,7 @@ impl Harness {
         audit::plan(&*self.log, self.id(), &self.prover())
     }
 
-    fn prover(&self) -> Prover {
+    pub(crate) fn prover(&self) -> Prover {
         Prover::new(&self.state, self.id(), self.config().proof.ssh_key.as_deref())
     }
 

@@ -17,7 +17,7 @@ use provost_core::chain::{PlanId, Sealed};
 use provost_core::event::{Event, Subject as Judged};
 use provost_core::plan::{Check, StepNumber};
 use provost_core::proof::{Doubt, Envelope, Key, PublicKey, Statement, Subject, ssh};
-use provost_core::run::Run;
+use provost_core::run::{Run, StepState};
 use provost_core::verdict::Verdict;
 use provost_store::{Log, Query};
 use serde_json::{Value, json};
@@ -387,6 +387,7 @@ impl Witness {
         let mut predicate = self.about(run, head);
         predicate["stage"] = json!(run.stage.word());
         predicate["summary"] = json!(run.summary());
+        predicate["waived"] = waived(run);
         predicate["cost"] = self.whole.told();
         Some(Statement::new(subjects(&head.hash.to_string(), run.tree.as_deref()), predicate))
     }
@@ -411,6 +412,15 @@ impl Witness {
             "log": { "seq": at.seq, "hash": at.hash.to_string() },
         })
     }
+}
+
+/// What was let go, and by whom: no proof of the plan is without it.
+fn waived(run: &Run) -> Value {
+    let waived = run.steps().filter_map(|(step, state)| match &state.state {
+        StepState::Waived { by } => Some(json!({ "number": step.number, "title": step.title, "by": by })),
+        _ => None,
+    });
+    waived.collect()
 }
 
 fn contract(run: &Run, number: StepNumber) -> Value {

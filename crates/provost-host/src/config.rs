@@ -6,6 +6,7 @@
 //! **Invariant:** no configuration approves every plan. A policy bounds where a plan may write, and
 //! something else besides.
 
+pub(crate) mod notify;
 mod provision;
 mod reading;
 mod recipes;
@@ -23,6 +24,7 @@ use provost_core::recover::recipe::Recipes;
 use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
 use provost_core::verdict::Isolation;
 
+pub use notify::{Notify, Webhook};
 pub use provision::{KNOWN, Provision, Supply};
 pub use reading::Wrong;
 
@@ -38,6 +40,7 @@ const SIZE_MAX: u64 = 1 << 20;
 /// With less than this no agent gets anywhere.
 const LEAST: u64 = 1 << 20;
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -51,6 +54,7 @@ pub struct Config {
     pub proof: Proof,
     /// What follows from failures; those of the file, and those that are built in.
     pub recipes: Recipes,
+    pub notify: Notify,
     pub store: Store,
 }
 
@@ -100,6 +104,8 @@ impl Driver {
 pub struct Gate {
     /// How many people have to approve: one, in this version.
     pub approvals: u32,
+    /// What waits for a person for longer than this is told again, and stands in the log as overdue.
+    pub remind_after: Option<Duration>,
     pub policies: BTreeMap<String, Policy>,
 }
 
@@ -128,6 +134,8 @@ pub enum Demand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLimits {
     pub step_timeout: Duration,
+    /// How long a run waits for another one that has the workspace.
+    pub lease_timeout: Duration,
     /// How often an attempt may be lost to a crash before a person is asked.
     pub max_lost_attempts: u32,
     /// Bytes an attempt or a check may write.
@@ -168,7 +176,7 @@ impl Default for Config {
         Self {
             path: None,
             agents: BTreeMap::new(),
-            gate: Gate { approvals: 1, policies: BTreeMap::new() },
+            gate: Gate { approvals: 1, remind_after: None, policies: BTreeMap::new() },
             verify: Verify {
                 isolation: Demand::Auto,
                 require_red: false,
@@ -180,6 +188,7 @@ impl Default for Config {
             },
             run: RunLimits {
                 step_timeout: Duration::from_secs(600),
+                lease_timeout: Duration::ZERO,
                 max_lost_attempts: 3,
                 disk: 20 << 30,
                 memory: None,
@@ -188,6 +197,7 @@ impl Default for Config {
             plans: Plans { folder: PathBuf::from(".harness") },
             proof: Proof { ssh_key: None },
             recipes: Recipes::default(),
+            notify: Notify::default(),
             store: Store::Sqlite,
         }
     }
@@ -243,7 +253,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         text,
         "",
         &table,
-        &["agents", "gate", "verify", "run", "plans", "proof", "recipes", "store"],
+        &["agents", "gate", "verify", "run", "plans", "proof", "recipes", "notify", "store"],
     )?;
     let folder = path.parent().unwrap_or(Path::new(""));
     recipes::fallbacks(&top)?;
@@ -259,6 +269,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         plans: plans(&top)?,
         proof: proof(&top, folder)?,
         recipes: recipes::read(&top)?,
+        notify: notify::read(&top)?,
         store: store(&top)?,
     })
 }
@@ -334,14 +345,17 @@ fn command(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
 
 fn gate(top: &Section<'_, '_>) -> Result<Gate, Wrong> {
     let default = Config::default().gate;
-    let Some(section) = top.section("gate", &["approvals", "policies"])? else { return Ok(default) };
+    let Some(section) = top.section("gate", &["approvals", "remind_after", "policies"])? else {
+        return Ok(default);
+    };
     let approvals = section.integer("approvals", 0..=1000)?.unwrap_or(1);
     if approvals != 1 {
         let message = format!("approvals = {approvals} is not in this version; exactly one person approves");
         return Err(section.wrong("approvals", message));
     }
     let policies = section.named("policies")?.map(|(name, each)| Ok((name.clone(), policy(name, &each)?)));
-    Ok(Gate { approvals: 1, policies: policies.collect::<Result<_, _>>()? })
+    let remind_after = section.duration("remind_after", YEAR)?;
+    Ok(Gate { approvals: 1, remind_after, policies: policies.collect::<Result<_, _>>()? })
 }
 
 const POLICY_KEYS: &[&str] = &["owner", "touches", "max_usd", "max_tokens", "max_minutes", "targets"];
@@ -441,11 +455,12 @@ fn caches(section: &Section<'_, '_>) -> Result<Option<Vec<String>>, Wrong> {
 
 fn run(top: &Section<'_, '_>) -> Result<RunLimits, Wrong> {
     let default = Config::default().run;
-    let keys = &["step_timeout", "max_lost_attempts", "disk", "memory", "processes"];
+    let keys = &["step_timeout", "lease_timeout", "max_lost_attempts", "disk", "memory", "processes"];
     let Some(section) = top.section("run", keys)? else { return Ok(default) };
     let lost = section.integer("max_lost_attempts", 1..=100)?;
     Ok(RunLimits {
         step_timeout: section.duration("step_timeout", WEEK)?.unwrap_or(default.step_timeout),
+        lease_timeout: section.duration("lease_timeout", WEEK)?.unwrap_or(default.lease_timeout),
         max_lost_attempts: lost
             .and_then(|lost| u32::try_from(lost).ok())
             .unwrap_or(default.max_lost_attempts),

@@ -68,6 +68,11 @@ pub fn top(from: &Path) -> Option<PathBuf> {
     from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned)
 }
 
+/// The folder that all worktrees of a repository share; what tells one repository from another.
+pub fn repository(workspace: &Path) -> Option<PathBuf> {
+    shared_folder(&git_folder(workspace)?).canonicalize().ok()
+}
+
 /// `.git` is a folder, or a file that names one: a worktree or a submodule.
 pub(crate) fn git_folder(workspace: &Path) -> Option<PathBuf> {
     let path = workspace.join(".git");

@@ -25,6 +25,7 @@ pub mod reach;
 pub mod ground;
 pub mod survey;
 pub mod roster;
+pub mod notify;
 
 /// Somebody asked for a stop while a child was at work. It is dead; what it did is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

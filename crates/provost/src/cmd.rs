@@ -17,6 +17,7 @@ mod demo;
 mod diff;
 mod doctor;
 pub mod fence;
+mod inbox;
 mod log;
 mod recheck;
 mod redact;
@@ -46,6 +47,7 @@ Examples:
   provost demo                        watch an agent get caught
   provost verify PLAN.md              static checks, nothing is run
   provost run PLAN.md                 verify, gate, execute; the same command resumes
+  provost inbox                       what waits for you, and how to answer
   provost status --json               where the active plan stands
 
 Exit codes: 0 done · 1 the plan failed · 2 usage or unresolvable plan · 3 diagnostics ·
@@ -62,6 +64,7 @@ enum Command {
     Ask(ask::Args),
     Reject(reject::Args),
     Run(run::Args),
+    Inbox(inbox::Args),
     Answer(answer::Args),
     Status(status::Args),
     Which(which::Args),
@@ -105,6 +108,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Ask(args) => ask::obey(global, args),
         Command::Reject(args) => reject::obey(global, args),
         Command::Run(args) => run::obey(global, args),
+        Command::Inbox(args) => inbox::obey(global, args),
         Command::Answer(args) => answer::obey(global, args),
         Command::Status(args) => status::obey(global, args),
         Command::Which(args) => which::obey(global, args),

@@ -67,6 +67,7 @@ fn code(failure: &Failure) -> u8 {
             | Error::Config(_)
             | Error::SshKey { .. }
             | Error::StateInWorkspace(_)
+            | Error::NotThere { .. }
             | Error::NoStateFolder => USAGE,
             Error::PlanFile(PlanFileError::Changed { .. }) => REFUSED,
             Error::PlanFile(PlanFileError::TooLarge { .. }) => DIAGNOSTICS,
@@ -97,9 +98,9 @@ fn hint(failure: &Failure) -> Option<String> {
         Failure::Engine(error) => match error {
             Error::Refused(Refusal::Stale { .. }) => "Run `provost show` and approve the revision it prints.",
             Error::Refused(Refusal::WrongStage { .. }) => "`provost status` says where the plan stands.",
-            Error::Refused(Refusal::NothingToAnswer { .. } | Refusal::NothingWaits) => {
-                "`provost status` lists what waits for a person."
-            }
+            Error::Refused(
+                Refusal::NothingToAnswer { .. } | Refusal::NothingWaits | Refusal::NoSuchItem { .. },
+            ) => "`provost inbox` lists what waits for a person.",
             Error::Refused(_) => return None,
             Error::NotAPerson { .. } => {
                 "Only a person outside of any attempt may decide this, from where the run can be seen."
@@ -129,6 +130,7 @@ fn hint(failure: &Failure) -> Option<String> {
                 "Make one with `ssh-keygen -t ed25519 -N '' -f FILE`, and name it as ssh_key under [proof]."
             }
             Error::StateInWorkspace(_) => "Set PROVOST_STATE to a folder outside of the workspace.",
+            Error::NotThere { .. } => "Put the plan file back, or name the plan: `provost answer PLAN:2 …`.",
             Error::NoStateFolder => "Set PROVOST_STATE to a folder for the log.",
             Error::Broken { .. } | Error::Disproved { .. } => {
                 "`provost audit` shows where; nothing is run on a log that does not verify."

@@ -3,10 +3,10 @@
 //! stdout is data, stderr is talk. Nothing here needs colour to be understood.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use provost_core::chain::Sealed;
+use provost_core::chain::{Sealed, Timestamp};
 use provost_core::command::HumanCommand;
 use provost_core::event::Event;
 use provost_core::gate::{self, Heard};
@@ -73,6 +73,23 @@ fn colour_wanted() -> bool {
 /// Somebody can be asked.
 pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// What time it is.
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// How long ago that was, in one unit.
+pub fn age(since: Timestamp) -> String {
+    let seconds = now().0.saturating_sub(since.0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s ago"),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
 }
 
 /// The name a decision is kept under.

@@ -88,6 +88,10 @@ fn run_ended(outcome: RunOutcome, failed: u32, completed: u32) -> Event {
     }
 }
 
+fn reminder(reason: &str) -> Event {
+    Event::Escalated { step: None, reason: reason.to_owned() }
+}
+
 fn tampered(from_seq: Option<u64>) -> Event {
     Event::TamperDetected { step: None, what: "a door".to_owned(), from_seq }
 }
@@ -182,6 +186,9 @@ fn only_what_a_door_makes_is_taken_from_somebody_else() {
         ("a verdict", &stopped, vec![held(Outcome::Held)], Err(0)),
         ("the end", &running, vec![run_ended(RunOutcome::Done, 0, 1)], Err(0)),
         ("a plan from the start", &running, vec![tampered(None), started()], Err(1)),
+        ("a reminder at the gate", &gate, vec![reminder("overdue: the approval (e2)")], Ok(())),
+        ("a reminder of nothing", &running, vec![reminder("overdue: the approval (e2)")], Err(0)),
+        ("another word in its place", &gate, vec![reminder("the budget is spent")], Err(0)),
         ("disbelief", &running, vec![tampered(Some(2))], Err(0)),
     ];
     for (name, run, events, expected) in table {

@@ -1,6 +1,6 @@
 //! A seeded simulation. Agents obey, lie, stall and break things, and are turned away by those they ask;
 //! checks fail in every way there is; the harness dies before or after any append; clocks jump; people
-//! answer late. After every event and at every end the invariants must hold.
+//! answer late, or never. After every event and at every end the invariants must hold.
 //!
 //! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_SIM_SEEDS=100000`.
 
@@ -14,6 +14,7 @@ use provost_core::chain::{Auditor, Head, PlanId, Sealed, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand};
 use provost_core::decide;
 use provost_core::event::{AttemptEnd, Choice, Event, Subject};
+use provost_core::inbox;
 use provost_core::law::Binding;
 use provost_core::plan::StepNumber;
 use provost_core::recover::recipe::Recipes;
@@ -557,10 +558,36 @@ fn simulate(seed: u64) -> (Stage, usize, u64) {
             Ok((_, Rest::Nothing)) if matches!(run.stage, Stage::Done | Stage::Failed) => {
                 return (run.stage, deaths, world.truth().waits);
             }
-            Ok((_, Rest::Nothing)) => answer(&log, &plan, &run, &mut dice, seed),
+            Ok((_, Rest::Nothing)) => {
+                if dice.chance(30) {
+                    silence(&log, &plan, &world, jobs, seed);
+                }
+                // Some never answer at all.
+                if dice.chance(2) {
+                    return (run.stage, deaths, world.truth().waits);
+                }
+                answer(&log, &plan, &run, &mut dice, seed);
+            }
         }
     }
     panic!("seed {seed}: no end after 400 lives");
+}
+
+/// Nobody answers, for years. They are reminded, the harness is started again, and nothing comes of it.
+fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64) {
+    let before = inbox::waiting(&drive::read(log, plan).unwrap());
+    assert!(!before.is_empty(), "seed {seed}: at rest, and the inbox is empty");
+    world.truth().clock += 10 * 365 * 24 * 3600 * 1000;
+    let reason = format!("{}the escalation", inbox::OVERDUE);
+    harness(log, plan, |_| HarnessCommand::Remind { reason: reason.clone() });
+    let head = log.head(plan).unwrap();
+    let lived = live(log, plan, world, jobs, Fate::At { left: u32::MAX, after: false });
+    assert!(
+        matches!(lived, Ok((_, Rest::Nothing | Rest::Interrupted))),
+        "seed {seed}: silence did something"
+    );
+    assert_eq!(log.head(plan).unwrap(), head, "seed {seed}: something answered by itself");
+    assert_eq!(inbox::waiting(&drive::read(log, plan).unwrap()), before, "seed {seed}");
 }
 
 /// Whoever is waited for answers, in some mood.

@@ -166,6 +166,21 @@ impl<'s, 't> Section<'s, 't> {
         Ok(Some(section))
     }
 
+    /// `[[key]]`: sections in their order, each with these keys.
+    pub(super) fn list(&self, key: &str, keys: &[&str]) -> Result<Vec<Section<'s, 't>>, Wrong> {
+        let Some(value) = self.value(key) else { return Ok(Vec::new()) };
+        let Some(list) = value.get_ref().as_array() else {
+            let message = format!("`{key}` is a list of sections: write [[{}]]", self.under(key));
+            return Err(self.wrong(key, message));
+        };
+        let section = |value| {
+            let section = self.below(self.under(key), key, value)?;
+            section.only(keys)?;
+            Ok(section)
+        };
+        list.iter().take(LIST_MAX).map(section).collect()
+    }
+
     /// The section below `key`, whose keys are looked at by the caller.
     pub(super) fn open_section(&self, key: &str) -> Result<Option<Section<'s, 't>>, Wrong> {
         self.value(key).map(|value| self.below(self.under(key), key, value)).transpose()

@@ -87,6 +87,7 @@ folder = "vault"
     assert_eq!(config.verify.contract_timeout, Duration::from_secs(90));
     let run = RunLimits {
         step_timeout: Duration::from_secs(5400),
+        lease_timeout: Duration::ZERO,
         max_lost_attempts: 5,
         disk: 64 << 20,
         memory: Some(2 << 30),
@@ -563,4 +564,23 @@ fn a_role_that_stands_in_for_another_is_another_and_exists() {
                      ^^^^
     "#]],
     );
+}
+
+#[test]
+fn who_is_told_and_what_is_waited_for_is_read() {
+    let text = "[notify]\ndesktop = true\ncommand = [\"sh\", \"tell.sh\"]\n[[notify.webhook]]\nurl = \"https://a.example/x\"\n\
+                [[notify.webhook]]\nurl = \"http://[::1]:80/\"\nsecret_env = \"S\"\n[gate]\nremind_after = \"24h\"\n\
+                [run]\nlease_timeout = \"5m\"\n";
+    let config = super::parse(Path::new("provost.toml"), text).expect("read");
+    let urls: Vec<&str> = config.notify.webhooks.iter().map(|webhook| webhook.url.as_str()).collect();
+    assert_eq!(urls, ["https://a.example/x", "http://[::1]:80/"]);
+    assert_eq!(config.notify.webhooks[1].secret_env.as_deref(), Some("S"));
+    assert_eq!((config.notify.desktop, config.notify.needs_trust()), (true, true));
+    assert_eq!(config.gate.remind_after, Some(Duration::from_secs(24 * 3600)));
+    assert_eq!(config.run.lease_timeout, Duration::from_secs(300));
+    // Trust is in what is run and talked to, and in nothing else.
+    let quiet = super::parse(Path::new("provost.toml"), &text.replace("desktop = true", "desktop = false"));
+    assert_eq!(quiet.expect("read").notify.digest(), config.notify.digest());
+    let other = super::parse(Path::new("provost.toml"), &text.replace("tell.sh", "other.sh")).expect("read");
+    assert_ne!(other.notify.digest(), config.notify.digest());
 }

@@ -1,14 +1,17 @@
-use provost_core::command::HumanCommand;
+use provost_core::command::{HumanCommand, Refusal};
 use provost_core::event::Choice;
+use provost_core::inbox::{self, Kind};
 use provost_core::plan::StepNumber;
-use provost_engine::harness::Access;
+use provost_core::run::{Run, Stage};
+use provost_engine::harness::{Access, Harness};
+use provost_engine::inbox as listing;
 
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
 
-/// Decide about a step that waits for a person
+/// Decide about something that waits for a person
 ///
 /// retry: try again with fresh retries. skip: waive the step in your name; it never shows as passed.
 /// abort: end the plan as failed. revise: send the plan back to draft. confirm: say that a
@@ -16,11 +19,13 @@ use crate::terminal;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
+  provost answer e12 retry                  the item that `provost inbox` shows as e12
   provost answer 2 retry                    step 2 of the active plan
   provost answer PLAN.md:2 skip --note \"done by hand, see #41\"
   provost answer post retry                 look at the postconditions again")]
 pub struct Args {
-    /// The step's number, `post` for the postconditions, either with `PLAN:` before it
+    /// What `provost inbox` shows (`e12`), a step's number, or `post` for the postconditions; each may
+    /// have `PLAN:` before it
     id: String,
     choice: ChoiceArg,
     /// Why
@@ -41,17 +46,6 @@ enum ChoiceArg {
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
-    let (plan, item) = match args.id.rsplit_once(':') {
-        Some((plan, item)) => (Some(plan), item),
-        None => (None, args.id.as_str()),
-    };
-    let step = match item.parse::<u32>() {
-        Ok(number) => Some(StepNumber(number)),
-        Err(_) if item == "post" => None,
-        Err(_) => return Err(Failure::usage(format!("`{item}` is no step"), "Give its number, or `post`.")),
-    };
-    let harness = global.open(plan, Access::Write)?;
-    harness.only_people()?;
     let choice = match args.choice {
         ChoiceArg::Retry => Choice::Retry,
         ChoiceArg::Skip => Choice::Skip,
@@ -59,9 +53,77 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         ChoiceArg::Revise => Choice::Revise,
         ChoiceArg::Confirm => Choice::Confirm,
     };
+    let (harness, step) = match inbox::is_id(&args.id) {
+        true => by_item(global, &args.id, choice)?,
+        false => by_step(global, &args.id)?,
+    };
+    harness.only_people()?;
     let note = harness.redactor().text(&args.note).into_owned();
     let by = args.by.unwrap_or_else(terminal::user);
     let run = harness.human(HumanCommand::Answer { step, choice, note, by })?;
-    terminal::talk(&format!("the plan is {}; `provost run` goes on", run.stage.word()));
+    if global.json {
+        let answered = serde_json::json!({
+            "plan": harness.id(), "step": step, "choice": choice, "stage": run.stage.word(),
+        });
+        terminal::print(&format!("{answered}\n"))?;
+    } else {
+        terminal::talk(&format!("the plan is {}; {}", run.stage.word(), next(&run)));
+    }
     Ok(Outcome::Done)
+}
+
+fn next(run: &Run) -> &'static str {
+    match run.stage {
+        Stage::Failed | Stage::Done => "nothing more is done",
+        Stage::Draft => "change it, then `provost run` brings it to the gate again",
+        Stage::Verified | Stage::Approved | Stage::InProgress => "`provost run` goes on",
+    }
+}
+
+/// An item of the inbox: of this repository, or else of any.
+fn by_item(global: &Global, typed: &str, choice: Choice) -> Result<(Harness, Option<StepNumber>), Failure> {
+    for everywhere in [false, true] {
+        let listing = listing::list(&global.settings(None)?, everywhere)?;
+        match inbox::named(&listing.items, typed).as_slice() {
+            [] => {}
+            [item] if matches!(item.kind, Kind::Approval | Kind::Question) => {
+                let commands: Vec<&str> = item.choices.iter().map(|offer| offer.command.as_str()).collect();
+                return Err(Failure::usage(
+                    format!("`{}` is no answer to what waits at the gate", choice.word()),
+                    format!("Decide with one of: {}.", commands.join(" · ")),
+                ));
+            }
+            [item] => {
+                let harness = listing::open(global.settings(None)?, item, Access::Write)?;
+                return Ok((harness, item.step));
+            }
+            several => {
+                let ids: Vec<String> = several.iter().map(|item| item.id.to_string()).collect();
+                return Err(Failure::usage(
+                    format!("`{typed}` could be {}", ids.join(" or ")),
+                    "Give the whole of the one you mean.",
+                ));
+            }
+        }
+    }
+    Err(provost_engine::Error::from(Refusal::NoSuchItem { id: typed.to_owned() }).into())
+}
+
+/// A step's number or `post`, with or without a plan.
+fn by_step(global: &Global, typed: &str) -> Result<(Harness, Option<StepNumber>), Failure> {
+    let (plan, item) = match typed.rsplit_once(':') {
+        Some((plan, item)) => (Some(plan), item),
+        None => (None, typed),
+    };
+    let step = match item.parse::<u32>() {
+        Ok(number) => Some(StepNumber(number)),
+        Err(_) if item == "post" => None,
+        Err(_) => {
+            return Err(Failure::usage(
+                format!("`{item}` is neither an item of the inbox nor a step"),
+                "`provost inbox` shows what waits, such as `e12`; or give a step's number, or `post`.",
+            ));
+        }
+    };
+    Ok((global.open(plan, Access::Write)?, step))
 }

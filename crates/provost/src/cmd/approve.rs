@@ -29,6 +29,9 @@ pub struct Args {
     /// Trust this policy's text instead of approving a plan
     #[arg(long, value_name = "NAME", conflicts_with = "revision")]
     policy: Option<String>,
+    /// Trust the command and the webhooks under [notify] instead of approving a plan
+    #[arg(long, conflicts_with_all = ["revision", "policy"])]
+    notify: bool,
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
@@ -38,6 +41,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         terminal::talk(&format!(
             "policy {policy} may approve the plans it covers, as long as its text stays"
         ));
+        return Ok(Outcome::Done);
+    }
+    if args.notify {
+        harness.trust_notify()?;
+        terminal::talk("what stands under [notify] is used, as long as its text stays");
         return Ok(Outcome::Done);
     }
     harness.only_people()?;

@@ -29,7 +29,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     harness.bring_up()?;
     let question = harness.redactor().text(&args.question).into_owned();
     let by = args.by.unwrap_or_else(terminal::user);
-    harness.human(HumanCommand::Ask { question, by })?;
+    let run = harness.human(HumanCommand::Ask { question, by })?;
+    let notices = harness.notices()?;
+    notices.look(&run);
+    notices.finish().iter().for_each(|line| terminal::talk(line));
     terminal::talk("the plan waits at the gate; answer with `provost amend` or `provost approve`");
     Ok(Outcome::Done)
 }

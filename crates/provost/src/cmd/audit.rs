@@ -81,6 +81,15 @@ fn envelopes(global: &Global, proof: &Path, key: &str) -> Answer {
     Ok(if sound && any { Outcome::Done } else { Outcome::Unsound })
 }
 
+/// What the plan is done without, and in whose name.
+fn waived(predicate: &serde_json::Value) -> String {
+    let waived = predicate["waived"].as_array().into_iter().flatten();
+    let words = waived.map(|step| {
+        format!("; step {} was waived by {}", step["number"], step["by"].as_str().unwrap_or("-"))
+    });
+    words.collect()
+}
+
 fn words(predicate: &serde_json::Value) -> String {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
     let approver = text(&predicate["approver"]);
@@ -92,9 +101,10 @@ fn words(predicate: &serde_json::Value) -> String {
             text(&predicate["result"]),
         ),
         None => format!(
-            "good: plan {} is {}; revision {revision} approved by {approver}; log of {} events, head {}",
+            "good: plan {} is {}{}; revision {revision} approved by {approver}; log of {} events, head {}",
             text(&predicate["title"]),
             text(&predicate["stage"]),
+            waived(predicate),
             predicate["log"]["seq"],
             text(&predicate["log"]["hash"]),
         ),

@@ -1,4 +1,5 @@
-use provost_core::run::{PostState, Run, StepState};
+use provost_core::inbox::{self, Item, Kind};
+use provost_core::run::{Run, StepState};
 use provost_engine::harness::Access;
 use serde_json::{Value, json};
 
@@ -20,8 +21,12 @@ pub struct Args {
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     let (run, changed) = harness.preview()?;
+    let items = if changed { Vec::new() } else { harness.items(&run)? };
+    let patience = harness.config().gate.remind_after;
+    let overdue = |item: &Item| patience.is_some_and(|after| item.reminder(terminal::now(), after).is_some());
     if global.json {
-        terminal::print(&format!("{}\n", as_json(harness.id().0.as_str(), &run, changed)))?;
+        let waiting: Vec<Value> = items.iter().map(|item| waits(item, overdue(item))).collect();
+        terminal::print(&format!("{}\n", as_json(harness.id().0.as_str(), &run, changed, &waiting)))?;
         return Ok(Outcome::Done);
     }
     let (done, total) = run.progress();
@@ -42,24 +47,30 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             1 => " · 1 attempt".to_owned(),
             n => format!(" · {n} attempts"),
         };
+        let waived = match &state.state {
+            StepState::Waived { by } => format!(" · waived by {by}"),
+            _ => String::new(),
+        };
         let wait = state.wait.map(|wait| format!(" · not tried again before {}", wait.until));
         text.push_str(&format!(
-            "[Step {}/{total}] {mark} {}{attempts}{}{}\n",
+            "[Step {}/{total}] {mark} {}{attempts}{}{waived}{}\n",
             step.number,
             step.title,
             verdict.unwrap_or_default(),
             wait.unwrap_or_default()
         ));
     }
-    for item in waiting(&run) {
-        text.push_str(&format!("waits for a person: {}\n", item["reason"].as_str().unwrap_or_default()));
-        text.push_str(&format!("  {}\n", item["next"].as_str().unwrap_or_default()));
+    for item in &items {
+        let late = if overdue(item) { "overdue, " } else { "" };
+        let id = inbox::short(&items, item);
+        text.push_str(&format!("waits for a person ({late}since {}): {}\n", item.since, item.reason));
+        text.push_str(&format!("  {}; `provost inbox {id}` says more\n", next(item)));
     }
     terminal::print(&text)?;
     Ok(Outcome::Done)
 }
 
-fn as_json(plan: &str, run: &Run, changed: bool) -> Value {
+fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
     let (done, total) = run.progress();
     let steps: Vec<Value> = run
         .steps()
@@ -71,6 +82,10 @@ fn as_json(plan: &str, run: &Run, changed: bool) -> Value {
                 "attempts": state.attempts,
                 "verdict": state.verdict,
                 "claim": state.claim,
+                "waived_by": match &state.state {
+                    StepState::Waived { by } => Some(by),
+                    _ => None,
+                },
                 "not_before": state.wait.map(|wait| wait.until),
             })
         })
@@ -84,52 +99,34 @@ fn as_json(plan: &str, run: &Run, changed: bool) -> Value {
         "done": done,
         "total": total,
         "steps": steps,
-        "waiting": waiting(run),
+        "waiting": waiting,
         // Nothing counts tokens or money yet; null is not zero.
         "cost": { "tokens": null, "usd": null },
     })
 }
 
-/// Everything that waits for a person, with the command that answers it.
-fn waiting(run: &Run) -> Vec<Value> {
-    use provost_core::run::Stage;
-    let mut items = Vec::new();
-    if run.stage == Stage::Verified {
-        let reason = match &run.question {
-            Some(question) => format!("a question is open: {question}"),
-            None => "the plan is not approved".to_owned(),
-        };
-        let next = format!("provost approve --revision {}", run.revision.short());
-        items.push(json!({ "step": null, "reason": reason, "next": next }));
-    }
-    for (step, state) in run.steps() {
-        match &state.state {
-            StepState::Blocked { reason } => items.push(json!({
-                "step": step.number,
-                "reason": reason,
-                "next": format!("provost answer {} retry|skip|abort|revise", step.number),
-            })),
-            StepState::Ended { .. } if run.confirmed_by_person(step.number) => items.push(json!({
-                "step": step.number,
-                "reason": "a person confirms this step",
-                "next": format!("provost answer {} confirm|retry|skip|abort", step.number),
-            })),
-            StepState::Pending
-            | StepState::Running { .. }
-            | StepState::Ended { .. }
-            | StepState::Passed
-            | StepState::Failed
-            | StepState::Waived { .. } => {}
+fn waits(item: &Item, overdue: bool) -> Value {
+    json!({
+        "id": item.id,
+        "kind": item.kind,
+        "step": item.step,
+        "reason": item.reason,
+        "since": item.since,
+        "overdue": overdue,
+        "next": next(item),
+    })
+}
+
+/// The command that answers it.
+fn next(item: &Item) -> String {
+    match (item.kind, item.step) {
+        (Kind::Approval | Kind::Question, _) => {
+            item.choices.first().map(|offer| offer.command.clone()).unwrap_or_default()
+        }
+        (_, step) => {
+            let choices: Vec<&str> = item.choices.iter().map(|offer| offer.choice).collect();
+            let what = step.map_or("post".to_owned(), |step| step.to_string());
+            format!("provost answer {what} {}", choices.join("|"))
         }
     }
-    for (post, state) in run.postconditions() {
-        if let PostState::Broke(verdict) = state {
-            items.push(json!({
-                "step": null,
-                "reason": format!("postcondition {} {}", post.number, verdict.outcome),
-                "next": "provost answer post retry|revise",
-            }));
-        }
-    }
-    items
 }

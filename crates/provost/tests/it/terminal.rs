@@ -58,8 +58,8 @@ fn every_command_explains_itself() {
     let env = Env::new("");
     let help = env.provost(&["--help"]).exits(0).out;
     for command in [
-        "demo", "verify", "show", "diff", "approve", "amend", "ask", "reject", "run", "answer", "status",
-        "log", "audit", "which",
+        "demo", "verify", "show", "diff", "approve", "amend", "ask", "reject", "run", "inbox", "answer",
+        "status", "log", "audit", "which",
     ] {
         assert!(help.contains(command), "{command} is not in the help");
         let own = env.provost(&[command, "--help"]).exits(0).out;

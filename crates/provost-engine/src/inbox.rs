@@ -1,0 +1,250 @@
+//! What waits for a person, from the log: of one plan, and of all plans of a repository or a state folder.
+//!
+//! Items are read, not kept: whoever looks sees what waits now. What has waited for too long is written
+//! into the log as overdue by whoever notices; nothing else follows from that.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use provost_core::chain::{PlanId, Timestamp};
+use provost_core::command::HarnessCommand;
+use provost_core::event::{Choice, Event, Revision};
+use provost_core::inbox::{self, Heading, Item, Waiting};
+use provost_core::run::{Run, Stage};
+use provost_core::schedule::{self, InHand};
+use provost_host::plan_file::Reason;
+use provost_store::{Log, Query};
+
+use crate::Error;
+use crate::drive;
+use crate::harness::{self, Access, Harness, Settings};
+use crate::notice::Notices;
+use crate::people;
+use crate::places::{self, Here, Place};
+use crate::site;
+
+/// More than so many events about one step say nothing new.
+const HISTORY: u64 = 200;
+/// While a person is waited for, interruptions and the clock are looked at this often.
+const EAR: Duration = Duration::from_millis(300);
+
+/// What waits in several plans.
+#[derive(Default)]
+pub struct Listing {
+    /// Newest last.
+    pub items: Vec<Item>,
+    /// Plans that cannot be read, and why.
+    pub troubles: Vec<String>,
+}
+
+/// Everything that waits in the repository the command is given in; of the whole state folder, if
+/// `everywhere`.
+pub fn list(settings: &Settings, everywhere: bool) -> Result<Listing, Error> {
+    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let log = harness::open_log(&state)?;
+    let here = Here::of(&settings.cwd);
+    let mut listing = Listing::default();
+    for plan in log.plans()? {
+        let place = places::find(&state, &plan);
+        let active = here.active.as_ref() == Some(&plan);
+        let near = place.as_ref().is_some_and(|place| here.has(place) && place.is_there());
+        if !(everywhere || active || near) {
+            continue;
+        }
+        let heading = heading(&plan, place.as_ref(), &here);
+        match drive::read(&*log, &plan) {
+            Ok(run) if run.forged_from.is_some() => {
+                listing
+                    .troubles
+                    .push(format!("somebody else wrote to the log of plan {plan}: see `provost audit`"));
+            }
+            Ok(run) => listing.items.extend(items(&*log, &heading, &run)?),
+            Err(error) => listing.troubles.push(error.to_string()),
+        }
+    }
+    listing.items.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+    Ok(listing)
+}
+
+/// Opens the plan an item is about, wherever it is.
+pub fn open(settings: Settings, item: &Item, access: Access) -> Result<Harness, Error> {
+    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let here = Here::of(&settings.cwd);
+    let settings = match places::find(&state, &item.plan) {
+        Some(place) if here.active.as_ref() != Some(&item.plan) => {
+            Settings { cwd: place.workspace, plan: Some(place.path.display().to_string()), ..settings }
+        }
+        _ => Settings { plan: None, ..settings },
+    };
+    let harness = Harness::open(settings, access)?;
+    if *harness.id() != item.plan {
+        return Err(Error::NotThere { plan: item.plan.clone() });
+    }
+    Ok(harness)
+}
+
+fn heading(plan: &PlanId, place: Option<&Place>, here: &Here) -> Heading {
+    Heading {
+        plan: plan.clone(),
+        name: place.map_or_else(|| plan.0.clone(), |place| place.name.clone()),
+        argument: place.and_then(|place| here.argument(plan, place)),
+    }
+}
+
+/// What waits in one plan.
+pub fn items(log: &dyn Log, heading: &Heading, run: &Run) -> Result<Vec<Item>, Error> {
+    let mut items = Vec::new();
+    for waiting in inbox::waiting(run) {
+        let events = history(log, &heading.plan, &waiting)?;
+        items.extend(Item::new(heading, run, &waiting, &events));
+    }
+    Ok(items)
+}
+
+/// What the log has about it since the last fresh start, oldest first.
+fn history(log: &dyn Log, plan: &PlanId, waiting: &Waiting) -> Result<Vec<(u64, Timestamp, Event)>, Error> {
+    let query = Query {
+        step: waiting.step,
+        names: waiting.events().iter().map(|name| (*name).to_owned()).collect(),
+        newest_first: true,
+        limit: Some(HISTORY),
+        ..Query::plan(plan)
+    };
+    let (mut events, mut bad) = (Vec::new(), Ok(()));
+    log.read(&query, &mut |sealed| match sealed.event() {
+        Ok(Event::Answered { choice: Choice::Retry, .. }) => ControlFlow::Break(()),
+        Ok(event) => {
+            events.push((sealed.seq, sealed.at, event));
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            bad = Err(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    bad?;
+    events.reverse();
+    Ok(events)
+}
+
+/// Why waiting for a person came to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Something can be done again.
+    GoOn,
+    /// A person sent the plan back to draft.
+    Draft,
+    Interrupted,
+}
+
+impl Harness {
+    /// What waits in this plan.
+    pub fn items(&self, run: &Run) -> Result<Vec<Item>, Error> {
+        let argument = match self.place().why {
+            Reason::Unnamed | Reason::Marker(_) => None,
+            Reason::Name => Some(self.place().name.clone()),
+            Reason::Path => Some(shown(&self.place().path)),
+        };
+        let heading = Heading { plan: self.id().clone(), name: self.place().slug.clone(), argument };
+        items(self.log(), &heading, run)
+    }
+
+    /// Makes it stand in the log that these have waited for too long, once for each reminder. Those that
+    /// have, with the number of the reminder.
+    pub fn remind(&self, items: &[Item]) -> Result<Vec<(Item, u64)>, Error> {
+        let Some(patience) = self.config().gate.remind_after else { return Ok(Vec::new()) };
+        let now = site::now();
+        let due = items.iter().filter_map(|item| Some((item.clone(), item.reminder(now, patience)?)));
+        let due: Vec<(Item, u64)> = due.collect();
+        for (item, reminder) in &due {
+            let reason = item.overdue(*reminder);
+            if !self.is_reminded(item, &reason)? {
+                self.harness(|_| HarnessCommand::Remind { reason: reason.clone() })?;
+            }
+        }
+        Ok(due)
+    }
+
+    fn is_reminded(&self, item: &Item, reason: &str) -> Result<bool, Error> {
+        let names = vec!["RECOVERY_ESCALATION".to_owned()];
+        let query = Query { names, after_seq: Some(item.id.seq), ..Query::plan(self.id()) };
+        let mut found = false;
+        self.each(&query, &mut |sealed| {
+            found =
+                matches!(sealed.event(), Ok(Event::Escalated { step: None, reason: said }) if said == reason);
+            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(found)
+    }
+
+    /// Whether whoever looks may also tell others: nobody does from inside an attempt.
+    pub fn may_tell(&self) -> bool {
+        matches!(people::intruder(self.log(), &self.workspace_lease()), Ok(None))
+    }
+
+    /// Waits until a person has answered, and reminds those who do not.
+    pub fn wait_for_a_person(&self, notices: &Notices<'_>) -> Result<Woken, Error> {
+        let mut seen = self.log().cursor()?;
+        let first = self.run()?;
+        let mut due = self.next_reminder(&first)?;
+        let (revision, mut run) = (first.revision.clone(), first);
+        loop {
+            if self.site().stop.load(Ordering::Relaxed) {
+                return Ok(Woken::Interrupted);
+            }
+            if let Some(woken) = self.woken(&run, &revision)? {
+                return Ok(woken);
+            }
+            let now = self.wait(seen, EAR)?;
+            if now != seen {
+                (seen, run) = (now, self.run()?);
+            }
+            if due.is_some_and(|due| due <= site::now()) {
+                notices.look(&run);
+                due = self.next_reminder(&run)?;
+            }
+        }
+    }
+
+    fn woken(&self, run: &Run, revision: &Revision) -> Result<Option<Woken>, Error> {
+        // Whoever goes on is told what is wrong with it.
+        if run.forged_from.is_some() {
+            return Ok(Some(Woken::GoOn));
+        }
+        let now = site::now();
+        Ok(match run.stage {
+            Stage::Done | Stage::Failed => Some(Woken::GoOn),
+            Stage::Approved | Stage::InProgress => {
+                let idle = schedule::next(run, &InHand::default(), 1, now).is_empty();
+                let waits = schedule::wakes(run, now).is_some();
+                (!idle || waits).then_some(Woken::GoOn)
+            }
+            // Another text stands at the gate, and may be asked about or covered by a policy.
+            Stage::Verified => (run.revision != *revision).then_some(Woken::GoOn),
+            Stage::Draft => self.was_sent_back()?.then_some(Woken::Draft),
+        })
+    }
+
+    /// By a person, and not on its way through a new text.
+    fn was_sent_back(&self) -> Result<bool, Error> {
+        let mut by_a_person = false;
+        let last = Query { newest_first: true, limit: Some(1), ..Query::plan(self.id()) };
+        self.each(&last, &mut |sealed| {
+            by_a_person = matches!(sealed.event(), Ok(Event::Rejected { .. } | Event::Answered { .. }));
+            ControlFlow::Break(())
+        })?;
+        Ok(by_a_person)
+    }
+
+    fn next_reminder(&self, run: &Run) -> Result<Option<Timestamp>, Error> {
+        let Some(patience) = self.config().gate.remind_after else { return Ok(None) };
+        let now = site::now();
+        Ok(self.items(run)?.iter().filter_map(|item| item.next_reminder(now, patience)).min())
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

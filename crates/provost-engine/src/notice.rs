@@ -1,0 +1,156 @@
+//! Gives what waits for a person to those who are to be told.
+//!
+//! `provost.toml` lies where an agent may be able to write, and what it says under `[notify]` is run, and
+//! talked to, outside of every fence. So a command or a webhook is used only if nobody but a person can
+//! have written it there: while all agents so far were kept from that file by the level `clean`, or
+//! because a person has trusted its exact words.
+//!
+//! **Invariant:** nothing here makes a run wait but [`Notices::finish`], and that for a moment only.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_core::event::Event;
+use provost_core::inbox::{self, Item};
+use provost_core::run::Run;
+use provost_core::verdict::Isolation;
+use provost_host::config::Notify;
+use provost_host::notify::{self, Courier, Memory, Message};
+use provost_store::Query;
+use serde_json::json;
+
+use crate::Error;
+use crate::gate;
+use crate::harness::Harness;
+
+/// What is left undelivered when a run is over has so long.
+const LAST_TRY: Duration = Duration::from_secs(3);
+/// A line on a desktop.
+const LINE_CHARS: usize = 300;
+
+pub struct Notices<'h> {
+    harness: &'h Harness,
+    couriers: Vec<Courier>,
+    /// Why some are not told, in a line for the person at the terminal.
+    pub silent: Option<String>,
+}
+
+impl Harness {
+    /// Those who are to be told, ready. For a person's own commands only.
+    pub fn notices(&self) -> Result<Notices<'_>, Error> {
+        let mut wanted = self.config().notify.clone();
+        let mut silent = None;
+        if wanted.needs_trust() && !self.trusts_notify(&wanted)? {
+            wanted = Notify { desktop: wanted.desktop, ..Notify::default() };
+            let words = "the command and the webhooks under [notify] are not used: agents can have written them; \
+                         read them, then run `provost approve --notify`";
+            silent = Some(words.to_owned());
+        }
+        let site = self.site();
+        let memory = Arc::new(Memory::open(self.state(), &self.id().0));
+        let ways = notify::ways(&wanted, &site.environment, &site.place.workspace);
+        let start = |way| Courier::start(way, site.environment.clone(), memory.clone());
+        Ok(Notices { harness: self, couriers: ways.into_iter().map(start).collect(), silent })
+    }
+
+    /// A person has read what stands under `[notify]`.
+    pub fn trust_notify(&self) -> Result<(), Error> {
+        self.only_people()?;
+        self.only_at_a_terminal()?;
+        gate::trust(self.state(), &self.prover().secret()?.key(), &self.config().notify.digest())
+    }
+
+    fn trusts_notify(&self, notify: &Notify) -> Result<bool, Error> {
+        let digest = notify.digest();
+        let key = self.prover().secret_if_any()?.map(|secret| secret.key());
+        if let Some(key) = key
+            && gate::trusts(self.state(), &key.public(), &digest)?
+        {
+            return Ok(true);
+        }
+        // A run that is under way watches over the list of what is trusted.
+        if self.is_under_way() || self.agents_could_write_it()? {
+            return Ok(false);
+        }
+        // Kept, so that it is still trusted when agents have worked where they could.
+        gate::trust(self.state(), &self.prover().secret()?.key(), &digest)?;
+        Ok(true)
+    }
+
+    /// Some run let its agents work where the configuration was not kept from them.
+    fn agents_could_write_it(&self) -> Result<bool, Error> {
+        let names = vec!["ISOLATION_ATTESTED".to_owned()];
+        let mut could = false;
+        self.each(&Query { names, ..Query::default() }, &mut |sealed| {
+            could = !matches!(sealed.event(), Ok(Event::IsolationAttested { level: Isolation::Clean, .. }));
+            if could { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(could)
+    }
+}
+
+impl Notices<'_> {
+    /// An event of a run that is under way.
+    pub fn hear(&self, run: &Run, event: &Event) {
+        if self.couriers.is_empty() || !inbox::may_open(run, event) {
+            return;
+        }
+        for item in self.harness.items(run).unwrap_or_default() {
+            self.tell(&item, None);
+        }
+    }
+
+    /// Tells what waits now, and reminds of what has waited for too long. What cannot be read is no
+    /// reason to disturb a run.
+    pub fn look(&self, run: &Run) {
+        let reminds = self.harness.config().gate.remind_after.is_some();
+        if self.couriers.is_empty() && !reminds {
+            return;
+        }
+        let Ok(items) = self.harness.items(run) else { return };
+        for item in &items {
+            self.tell(item, None);
+        }
+        for (item, reminder) in self.harness.remind(&items).unwrap_or_default() {
+            self.tell(&item, Some(reminder));
+        }
+    }
+
+    fn tell(&self, item: &Item, reminder: Option<u64>) {
+        // What was only verified has been shown to nobody yet.
+        if !item.asked || self.couriers.is_empty() {
+            return;
+        }
+        let message = message(&item.clone().redacted(self.harness.redactor()), reminder);
+        for courier in &self.couriers {
+            courier.take(&message);
+        }
+    }
+
+    /// A last, bounded try for what is not delivered; a line for each that was not told.
+    pub fn finish(self) -> Vec<String> {
+        for courier in &self.couriers {
+            courier.close(LAST_TRY);
+        }
+        self.couriers.into_iter().flat_map(Courier::finish).collect()
+    }
+}
+
+fn message(item: &Item, reminder: Option<u64>) -> Message {
+    let id = match reminder {
+        None => item.id.to_string(),
+        Some(number) => format!("{}/reminder-{number}", item.id),
+    };
+    let still = if reminder.is_some() { "still waiting: " } else { "" };
+    let line = format!("{still}{item}");
+    let line = match line.char_indices().nth(LINE_CHARS) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line,
+    };
+    let title = format!("provost: {}", item.kind.word());
+    let mut body = serde_json::to_value(item).unwrap_or_default();
+    body["overdue"] = json!(reminder);
+    body["text"] = json!(format!("{title}: {line}"));
+    Message { id, title, line, body: body.to_string() }
+}

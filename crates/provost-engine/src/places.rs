@@ -1,0 +1,93 @@
+//! Where the plans of the log are: a small file for each in the state folder, so that an inbox finds
+//! plans that nobody named.
+//!
+//! Nothing is believed of it: a plan's identifier is made of its path, and is made again when the plan
+//! is opened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use provost_core::chain::PlanId;
+use provost_host::git;
+use provost_host::plan_file::{self, PlanPlace};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// What people call the plan.
+    pub name: String,
+    pub path: PathBuf,
+    pub workspace: PathBuf,
+    /// What all worktrees of the repository share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<PathBuf>,
+}
+
+impl Place {
+    fn of(place: &PlanPlace) -> Self {
+        Self {
+            name: place.slug.clone(),
+            path: place.path.clone(),
+            workspace: place.workspace.clone(),
+            repository: git::repository(&place.workspace),
+        }
+    }
+
+    pub fn is_there(&self) -> bool {
+        self.path.is_file()
+    }
+}
+
+/// Remembers where a plan is. Without it the plan is only found by those who name it.
+pub fn keep(state: &Path, plan: &PlanId, place: &PlanPlace) {
+    let (path, now) = (file(state, plan), Place::of(place));
+    if find(state, plan).as_ref() == Some(&now) {
+        return;
+    }
+    let written = path.parent().map(fs::create_dir_all).and(serde_json::to_vec(&now).ok());
+    if let Some(text) = written {
+        let _ = fs::write(path, text);
+    }
+}
+
+pub fn find(state: &Path, plan: &PlanId) -> Option<Place> {
+    serde_json::from_slice(&fs::read(file(state, plan)).ok()?).ok()
+}
+
+fn file(state: &Path, plan: &PlanId) -> PathBuf {
+    // Identifiers are made of a slug and a digest, and fit a file name.
+    state.join("places").join(plan.0.replace('/', "_"))
+}
+
+/// The repository, or the folder, a command is given in.
+pub struct Here {
+    cwd: PathBuf,
+    workspace: PathBuf,
+    repository: Option<PathBuf>,
+    /// The plan that is meant where none is named.
+    pub active: Option<PlanId>,
+}
+
+impl Here {
+    pub fn of(cwd: &Path) -> Self {
+        let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
+        let workspace = git::top(&cwd).unwrap_or_else(|| cwd.clone());
+        let active = plan_file::resolve(None, &cwd).ok().map(|place| plan_file::id(&place));
+        Self { repository: git::repository(&workspace), workspace, cwd, active }
+    }
+
+    pub fn has(&self, place: &Place) -> bool {
+        let same_repository = self.repository.is_some() && self.repository == place.repository;
+        same_repository || place.workspace == self.workspace
+    }
+
+    /// How the plan is named on a command line here; nothing for the active one.
+    pub fn argument(&self, plan: &PlanId, place: &Place) -> Option<String> {
+        if self.active.as_ref() == Some(plan) {
+            return None;
+        }
+        let path = place.path.strip_prefix(&self.cwd).unwrap_or(&place.path).display().to_string();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte);
+        Some(if path.bytes().all(plain) { path } else { format!("'{}'", path.replace('\'', "'\\''")) })
+    }
+}

@@ -1,0 +1,87 @@
+//! `[notify]`: whom to tell when a person is waited for.
+//!
+//! **Invariant:** an address that is not this machine's own is reached over TLS, or not at all.
+
+use provost_core::chain::Hash;
+use serde::Serialize;
+
+use super::reading::{Section, Wrong};
+
+const KEYS: [&str; 3] = ["desktop", "command", "webhook"];
+const WEBHOOK_KEYS: [&str; 2] = ["url", "secret_env"];
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Notify {
+    /// By the desktop's own means, where there are any.
+    pub desktop: bool,
+    /// A program that reads the item on its standard input.
+    pub command: Option<Vec<String>>,
+    pub webhooks: Vec<Webhook>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Webhook {
+    pub url: String,
+    /// The variable that holds the secret it is signed with.
+    pub secret_env: Option<String>,
+}
+
+impl Notify {
+    /// It runs a program of the configuration's choice, or talks to somebody of its choice.
+    pub fn needs_trust(&self) -> bool {
+        self.command.is_some() || !self.webhooks.is_empty()
+    }
+
+    /// What a person's trust in these words is recorded with.
+    pub fn digest(&self) -> String {
+        let words = serde_json::json!({ "notify": { "command": self.command, "webhooks": self.webhooks } });
+        Hash::of(words.to_string().as_bytes()).to_string()
+    }
+}
+
+pub(super) fn read(top: &Section<'_, '_>) -> Result<Notify, Wrong> {
+    let Some(section) = top.section("notify", &KEYS)? else { return Ok(Notify::default()) };
+    let command = match section.has("command") {
+        true => Some(super::command(&section)?),
+        false => None,
+    };
+    let webhooks = section.list("webhook", &WEBHOOK_KEYS)?.iter().map(webhook).collect::<Result<_, _>>()?;
+    Ok(Notify { desktop: section.boolean("desktop")?.unwrap_or(false), command, webhooks })
+}
+
+fn webhook(section: &Section<'_, '_>) -> Result<Webhook, Wrong> {
+    let url = section.required("url")?;
+    if let Err(message) = reachable(&url) {
+        return Err(section.wrong("url", message));
+    }
+    let secret_env = section.string("secret_env")?;
+    let is_name = |name: &String| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    match secret_env.as_ref().filter(|name| !is_name(name)) {
+        Some(_) => {
+            let message = "`secret_env` is the name of a variable, not the secret itself".to_owned();
+            Err(section.wrong("secret_env", message))
+        }
+        None => Ok(Webhook { url, secret_env }),
+    }
+}
+
+/// Over TLS, or to this machine itself.
+fn reachable(url: &str) -> Result<(), String> {
+    let uri: ureq::http::Uri = url.parse().map_err(|error| format!("`url` is no address: {error}"))?;
+    let Some(host) = uri.host() else { return Err("`url` names no host".to_owned()) };
+    match uri.scheme_str() {
+        Some("https") => Ok(()),
+        Some("http") if is_loopback(host) => Ok(()),
+        Some("http") => {
+            Err("`url` has to begin with https://; http:// is for this machine's own loopback".to_owned())
+        }
+        _ => Err("`url` begins with https://".to_owned()),
+    }
+}
+
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}

@@ -1,0 +1,153 @@
+//! Tells somebody that a person is waited for: on the desktop, by a program, by a webhook.
+//!
+//! Each way has a thread of its own ([`Courier`]), so that none waits for another and the run for none.
+//! What was delivered is remembered in the state folder ([`Memory`]).
+//!
+//! **Invariant:** to tell is all that happens here. No answer that comes back is listened to.
+
+mod courier;
+mod desktop;
+mod memory;
+mod webhook;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::chain::Hash;
+
+use crate::config::Notify;
+use crate::process::{self, How, Keep, Spawn};
+
+pub use courier::Courier;
+pub use desktop::{Desktop, find as desktop};
+pub use memory::Memory;
+pub use webhook::{Secret, Webhook};
+
+/// How long a program that is told may take.
+const PROGRAM_PATIENCE: Duration = Duration::from_secs(30);
+const GRACE: Duration = Duration::from_secs(1);
+const KEEP: Keep = Keep { head: 0, tail: 512 };
+
+/// What is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The same for every try: whoever hears it twice can tell.
+    pub id: String,
+    pub title: String,
+    /// One line.
+    pub line: String,
+    /// All of it, as JSON.
+    pub body: String,
+}
+
+/// One way to tell it.
+pub enum Way {
+    Desktop(Desktop),
+    Command { words: Vec<String>, workspace: PathBuf },
+    Webhook(Box<Webhook>),
+}
+
+/// Why it was not delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undelivered {
+    pub why: String,
+    /// No other try can help.
+    pub hopeless: bool,
+}
+
+impl Undelivered {
+    fn for_now(why: impl Into<String>) -> Self {
+        Self { why: why.into(), hopeless: false }
+    }
+
+    fn for_good(why: impl Into<String>) -> Self {
+        Self { why: why.into(), hopeless: true }
+    }
+}
+
+/// The ways of a configuration on this machine. `None` in place of a desktop that there is not.
+pub fn ways(notify: &Notify, environment: &[(OsString, OsString)], workspace: &Path) -> Vec<Way> {
+    let mut all = Vec::new();
+    if notify.desktop {
+        all.extend(desktop::find(environment).map(Way::Desktop));
+    }
+    if let Some(words) = &notify.command {
+        all.push(Way::Command { words: words.clone(), workspace: workspace.to_owned() });
+    }
+    all.extend(notify.webhooks.iter().map(|each| Way::Webhook(Box::new(Webhook::new(each, environment)))));
+    all
+}
+
+impl Way {
+    /// What people know it by; nothing secret of an address is in it.
+    pub fn name(&self) -> String {
+        match self {
+            Way::Desktop(_) => "the desktop".to_owned(),
+            Way::Command { words, .. } => format!("the command {}", words.first().map_or("", |word| word)),
+            Way::Webhook(webhook) => format!("the webhook at {}", webhook.host()),
+        }
+    }
+
+    /// What tells it from the others, for the memory.
+    fn key(&self) -> String {
+        match self {
+            Way::Desktop(_) => "desktop".to_owned(),
+            Way::Command { words, .. } => {
+                format!("command-{}", &Hash::of(words.join("\0").as_bytes()).to_string()[..16])
+            }
+            Way::Webhook(webhook) => format!("webhook-{}", webhook.digest()),
+        }
+    }
+
+    /// One try, of at most about `patience`.
+    fn deliver(
+        &self,
+        message: &Message,
+        environment: &[(OsString, OsString)],
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(), Undelivered> {
+        let run = |program: &OsStr, args: &[OsString], cwd: &Path, stdin: &str| {
+            // The tag keeps whatever is started here from a person's doors: to be told is not to answer.
+            let ended = process::run(Spawn {
+                program,
+                args,
+                cwd,
+                env: environment,
+                stdin: stdin.as_bytes(),
+                deadline: patience.min(PROGRAM_PATIENCE),
+                grace: GRACE,
+                keep: KEEP,
+                tag: &format!("notify/{}/{}", self.key(), message.id),
+                stop: Some(stop),
+                tee: None,
+                bounds: None,
+            });
+            said(ended)
+        };
+        match self {
+            Way::Desktop(desktop) => run(desktop.program(), &desktop.arguments(message), Path::new("/"), ""),
+            Way::Command { words, workspace } => {
+                let Some((program, args)) = words.split_first() else { return Ok(()) };
+                let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+                run(OsStr::new(program), &args, workspace, &format!("{}\n", message.body))
+            }
+            Way::Webhook(webhook) => webhook.deliver(message, patience),
+        }
+    }
+}
+
+fn said(ended: Result<process::Ended, process::NotStarted>) -> Result<(), Undelivered> {
+    let ended = ended.map_err(|error| Undelivered::for_good(error.to_string()))?;
+    let text = String::from_utf8_lossy(&ended.stderr.tail).trim().to_owned();
+    let last = text.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
+    match ended.how {
+        How::Exited(0) => Ok(()),
+        How::Exited(code) => Err(Undelivered::for_now(format!("it exited with {code}{last}"))),
+        How::Signalled(signal) => Err(Undelivered::for_now(format!("it was ended by signal {signal}"))),
+        How::TimedOut | How::OverBounds(_) => Err(Undelivered::for_now("it took too long and was ended")),
+        How::Stopped => Err(Undelivered::for_now("it was still at work when the run was over")),
+    }
+}

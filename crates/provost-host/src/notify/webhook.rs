@@ -1,0 +1,137 @@
+//! Webhooks: the item as JSON, signed as Standard Webhooks has it.
+//!
+//! `webhook-id` is the same for every try, `webhook-timestamp` is the second of this one, and
+//! `webhook-signature` is `v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64.
+//!
+//! **Invariant:** where a secret is configured and not there, nothing is sent unsigned.
+//! **Invariant:** no redirect is followed: the address that was configured is the one that is told.
+
+use std::ffi::OsString;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use provost_core::chain::Hash;
+use ring::hmac;
+use ureq::Agent;
+use ureq::http::Uri;
+
+use super::{Message, Undelivered};
+use crate::config::{self, notify};
+
+/// One that does not answer for so long is tried again later.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub struct Webhook {
+    url: String,
+    uri: Uri,
+    secret: Secret,
+}
+
+/// What it is signed with.
+pub enum Secret {
+    None,
+    /// The variable is not set.
+    Missing(String),
+    Key(hmac::Key),
+}
+
+impl Secret {
+    /// A secret that begins with `whsec_` is base64 behind that, as other senders give them out.
+    pub fn new(text: &str) -> Self {
+        let encoded = text.strip_prefix("whsec_").and_then(|rest| BASE64_STANDARD.decode(rest).ok());
+        let bytes = encoded.unwrap_or_else(|| text.as_bytes().to_vec());
+        Self::Key(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
+    }
+
+    fn of(variable: Option<&String>, environment: &[(OsString, OsString)]) -> Self {
+        let Some(name) = variable else { return Secret::None };
+        let value = environment.iter().rev().find(|(key, _)| key == name.as_str());
+        match value.and_then(|(_, value)| value.to_str()).filter(|value| !value.is_empty()) {
+            Some(value) => Secret::new(value),
+            None => Secret::Missing(name.clone()),
+        }
+    }
+}
+
+/// `v1,` and the code, for a header.
+fn signature(key: &hmac::Key, id: &str, second: u64, body: &str) -> String {
+    let code = hmac::sign(key, format!("{id}.{second}.{body}").as_bytes());
+    format!("v1,{}", BASE64_STANDARD.encode(code))
+}
+
+impl Webhook {
+    pub fn new(webhook: &config::Webhook, environment: &[(OsString, OsString)]) -> Self {
+        Self {
+            url: webhook.url.clone(),
+            uri: webhook.url.parse().unwrap_or_default(),
+            secret: Secret::of(webhook.secret_env.as_ref(), environment),
+        }
+    }
+
+    /// A path or a query may hold a secret; a host does not.
+    pub(super) fn host(&self) -> &str {
+        self.uri.host().unwrap_or("?")
+    }
+
+    pub(super) fn digest(&self) -> String {
+        Hash::of(self.url.as_bytes()).to_string()[..16].to_owned()
+    }
+
+    pub(super) fn deliver(&self, message: &Message, patience: Duration) -> Result<(), Undelivered> {
+        let key = match &self.secret {
+            Secret::None => None,
+            Secret::Key(key) => Some(key),
+            Secret::Missing(name) => {
+                return Err(Undelivered::for_good(format!("the variable {name} with its secret is not set")));
+            }
+        };
+        let second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut request = self
+            .agent(patience.min(PATIENCE))
+            .post(&self.url)
+            .header("content-type", "application/json")
+            .header("webhook-id", &message.id)
+            .header("webhook-timestamp", second.to_string());
+        if let Some(key) = key {
+            request = request.header("webhook-signature", signature(key, &message.id, second, &message.body));
+        }
+        match request.send(&message.body) {
+            Ok(answer) => heard(answer.status().as_u16()),
+            Err(error) => Err(Undelivered::for_now(error.to_string())),
+        }
+    }
+
+    fn agent(&self, patience: Duration) -> Agent {
+        let config = Agent::config_builder()
+            .timeout_global(Some(patience))
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .user_agent(concat!("provost/", env!("CARGO_PKG_VERSION")));
+        // What listens on this machine is not behind a proxy.
+        let config = if notify::is_loopback(self.host()) { config.proxy(None) } else { config };
+        config.build().into()
+    }
+}
+
+fn heard(status: u16) -> Result<(), Undelivered> {
+    let words = format!("it answered {status}");
+    match status {
+        200..=299 => Ok(()),
+        408 | 425 | 429 | 500..=599 => Err(Undelivered::for_now(words)),
+        _ => Err(Undelivered::for_good(words)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Secret, signature};
+
+    /// The example of the specification of Standard Webhooks.
+    #[test]
+    fn a_signature_is_what_other_receivers_compute() {
+        let Secret::Key(key) = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") else { panic!("a key") };
+        let signed = signature(&key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
+        assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+}

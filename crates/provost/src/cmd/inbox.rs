@@ -1,0 +1,201 @@
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use provost_core::chain::PlanId;
+use provost_core::inbox::{self, Item, Kind, Tried};
+use provost_engine::harness::Access;
+use provost_engine::inbox::{self as listing, Listing};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Show what waits for a person: approvals, questions, escalations, confirmations
+///
+/// Of every plan of this repository, newest last. With an ID, one item with all that helps to decide it:
+/// what was tried, what was seen, and what each choice does. Nothing ever answers by itself.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost inbox                       what waits in this repository
+  provost inbox e12                   one item, with what was tried
+  provost inbox --all --json          every plan of the state folder, for programs")]
+pub struct Args {
+    /// One item, such as `e12` or `PLAN:e12`
+    id: Option<String>,
+    /// Every plan of the state folder, not only of this repository
+    #[arg(long, short)]
+    all: bool,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let listing = listing::list(&global.settings(None)?, args.all)?;
+    for trouble in &listing.troubles {
+        terminal::talk(trouble);
+    }
+    let overdue = overdue(global, &listing);
+    match &args.id {
+        Some(id) => one(global, &listing, id, &overdue)?,
+        None if global.json => {
+            let all: Vec<Value> =
+                listing.items.iter().zip(&overdue).map(|(item, late)| as_json(item, *late)).collect();
+            terminal::print(&format!("{}\n", Value::from(all)))?;
+        }
+        None => all(&listing, &overdue, args.all)?,
+    }
+    attend(global, &listing);
+    Ok(Outcome::Done)
+}
+
+/// Which of them have waited for longer than their configuration says.
+fn overdue(global: &Global, listing: &Listing) -> Vec<bool> {
+    let patience = |item: &Item| {
+        let harness = listing::open(global.settings(None).ok()?, item, Access::Read).ok()?;
+        harness.config().gate.remind_after
+    };
+    let mut known = BTreeMap::new();
+    let late = |item: &Item| {
+        let patience = *known.entry(item.plan.clone()).or_insert_with(|| patience(item));
+        patience.is_some_and(|patience| item.reminder(terminal::now(), patience).is_some())
+    };
+    listing.items.iter().map(late).collect()
+}
+
+/// Writes down what is overdue and tells those who were not told. Whoever only looks is not stopped by
+/// what goes wrong there.
+fn attend(global: &Global, listing: &Listing) {
+    let plans: BTreeMap<&PlanId, &Item> = listing.items.iter().map(|item| (&item.plan, item)).collect();
+    for item in plans.values() {
+        let Ok(settings) = global.settings(None) else { return };
+        let Ok(harness) = listing::open(settings, item, Access::Write) else { continue };
+        let config = harness.config();
+        let nothing = config.gate.remind_after.is_none() && config.notify == Default::default();
+        if nothing || !harness.may_tell() {
+            continue;
+        }
+        let (Ok(run), Ok(notices)) = (harness.run(), harness.notices()) else { continue };
+        notices.look(&run);
+        notices.silent.iter().for_each(|line| terminal::talk(line));
+        notices.finish().iter().for_each(|line| terminal::talk(line));
+    }
+}
+
+fn as_json(item: &Item, overdue: bool) -> Value {
+    let mut value = serde_json::to_value(item).unwrap_or_default();
+    value["overdue"] = json!(overdue);
+    value
+}
+
+fn all(listing: &Listing, overdue: &[bool], everywhere: bool) -> Result<(), Failure> {
+    let mut text = String::new();
+    for (item, late) in listing.items.iter().zip(overdue) {
+        let id = inbox::short(&listing.items, item);
+        let step = item.step.map(|step| format!(" · step {step}")).unwrap_or_default();
+        let late = if *late { " · OVERDUE" } else { "" };
+        let _ = writeln!(
+            text,
+            "{id}  {} · {}{step} · {}{late}",
+            item.kind.word(),
+            item.title,
+            terminal::age(item.since)
+        );
+        let _ = writeln!(text, "    {}", item.reason);
+        let _ = writeln!(text, "    {}\n", how(item, &id));
+    }
+    if listing.items.is_empty() {
+        let place = if everywhere { "" } else { " in this repository (`--all` for every plan)" };
+        terminal::talk(&format!("nothing waits for a person{place}"));
+    }
+    terminal::print(&text)
+}
+
+/// All choices in one line.
+fn how(item: &Item, id: &str) -> String {
+    match item.kind {
+        Kind::Approval | Kind::Question => {
+            item.choices.first().map(|offer| offer.command.clone()).unwrap_or_default()
+        }
+        _ => {
+            let choices: Vec<&str> = item.choices.iter().map(|offer| offer.choice).collect();
+            format!("provost answer {id} {}", choices.join("|"))
+        }
+    }
+}
+
+fn one(global: &Global, listing: &Listing, typed: &str, overdue: &[bool]) -> Result<(), Failure> {
+    let found = inbox::named(&listing.items, typed);
+    let item = match found.as_slice() {
+        [item] => *item,
+        [] => {
+            return Err(Failure::usage(
+                format!("nothing waits as `{typed}`, or not any more"),
+                "`provost inbox --all` lists what does.",
+            ));
+        }
+        several => {
+            let ids: Vec<String> = several.iter().map(|item| item.id.to_string()).collect();
+            return Err(Failure::usage(
+                format!("`{typed}` could be {}", ids.join(" or ")),
+                "Give the whole of the one you mean.",
+            ));
+        }
+    };
+    let late = listing.items.iter().zip(overdue).any(|(each, late)| each.id == item.id && *late);
+    if global.json {
+        return terminal::print(&format!("{}\n", as_json(item, late)));
+    }
+    terminal::print(&whole(item, &inbox::short(&listing.items, item), late))
+}
+
+fn whole(item: &Item, id: &str, late: bool) -> String {
+    let mut text = format!("{id}  {} · {} ({})\n", item.kind.word(), item.title, item.plan);
+    if let (Some(step), Some(title)) = (item.step, &item.step_title) {
+        let _ = writeln!(text, "step {step}. {title}");
+    }
+    let overdue = if late { ", overdue" } else { "" };
+    let _ = writeln!(text, "since {} ({}{overdue})", item.since, terminal::age(item.since));
+    let _ = writeln!(text, "{}", item.reason);
+    let context = &item.context;
+    if !context.tried.is_empty() {
+        text.push_str("\ntried:\n");
+    }
+    for tried in &context.tried {
+        let _ = writeln!(text, "  {}", attempt(tried));
+    }
+    if !context.configure.is_empty() {
+        let names: Vec<&str> = context.configure.iter().map(String::as_str).collect();
+        let _ = writeln!(text, "\nto configure, outside of the run: {}", names.join(", "));
+    }
+    if let Some(claim) = &context.claim {
+        let _ = writeln!(text, "\nthe agent claims:\n{}", indented(claim));
+    }
+    if let Some(output) = &context.output {
+        let _ = writeln!(text, "\nlast output:\n{}", indented(output));
+    }
+    text.push_str("\nchoices:\n");
+    for offer in &item.choices {
+        let command = offer.command.replace(&item.id.to_string(), id);
+        let _ = writeln!(text, "  {command}\n      {}", offer.does);
+    }
+    text
+}
+
+fn attempt(tried: &Tried) -> String {
+    let by = tried.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    let mut parts: Vec<String> = tried.ended.iter().cloned().collect();
+    parts.extend(tried.failure.clone());
+    if let (Some(class), rule) = (tried.class, tried.rule.as_deref().unwrap_or_default()) {
+        parts.push(format!("{} ({rule})", class.word()));
+    }
+    if let Some(followed) = &tried.followed {
+        let recipe = tried.recipe.as_deref().unwrap_or("recipe");
+        parts.push(format!("{recipe}: {followed}"));
+    }
+    format!("attempt {}{by}: {}", tried.attempt, parts.join(" · "))
+}
+
+fn indented(text: &str) -> String {
+    text.trim_end().lines().map(|line| format!("  {line}\n")).collect::<String>().trim_end().to_owned()
+}
