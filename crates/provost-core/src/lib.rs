@@ -22,6 +22,7 @@ pub mod run;
 pub mod inbox;
 pub mod decide;
 pub mod doors;
+pub mod summary;
 pub mod recover;
 pub mod schedule;
 pub mod gate;

@@ -45,6 +45,8 @@ pub enum Error {
 
     /// The world broke.
     #[error(transparent)]
+    Collector(#[from] provost_host::collector::Error),
+    #[error(transparent)]
     Store(#[from] provost_store::Error),
     #[error("the log of plan {plan} does not verify: {found}")]
     Broken { plan: provost_core::chain::PlanId, found: provost_core::chain::Break },

@@ -11,6 +11,7 @@ pub mod tree;
 pub mod sandbox;
 pub mod judge;
 pub mod proxy;
+pub mod collector;
 pub mod agent;
 pub mod config;
 pub mod plan_file;

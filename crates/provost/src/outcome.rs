@@ -49,7 +49,7 @@ pub fn conclude(answer: Answer) -> ExitCode {
 }
 
 fn code(failure: &Failure) -> u8 {
-    use provost_engine::{GroundError, PlanFileError, StoreError, TreeError};
+    use provost_engine::{CollectorError, GroundError, PlanFileError, StoreError, TreeError};
     match failure {
         Failure::Usage { .. } => USAGE,
         // The reader went away; there is nobody left to tell.
@@ -76,7 +76,11 @@ fn code(failure: &Failure) -> u8 {
             Error::Store(
                 StoreError::Conflict { .. } | StoreError::Fenced { .. } | StoreError::LeaseHeld { .. },
             ) => REFUSED,
+            Error::Collector(
+                CollectorError::Address { .. } | CollectorError::NoAddress | CollectorError::Headers { .. },
+            ) => USAGE,
             Error::Store(_)
+            | Error::Collector(_)
             | Error::Ground(GroundError::Trees(_))
             | Error::Unreadable(_)
             | Error::Broken { .. }
@@ -91,7 +95,7 @@ fn code(failure: &Failure) -> u8 {
 /// A sentence that names the next command.
 fn hint(failure: &Failure) -> Option<String> {
     use provost_core::command::Refusal;
-    use provost_engine::{GroundError, TreeError};
+    use provost_engine::{CollectorError, GroundError, TreeError};
     let text = match failure {
         Failure::Usage { hint, .. } => return hint.clone(),
         Failure::Io { .. } => return None,
@@ -138,7 +142,14 @@ fn hint(failure: &Failure) -> Option<String> {
             Error::Forged { .. } => {
                 "`provost audit` shows where. Keep the state folder for whoever looks into it, restore the log from a copy or take another state folder, and see docs/trust.md."
             }
-            Error::Store(_)
+            Error::Collector(CollectorError::NoAddress | CollectorError::Address { .. }) => {
+                "Name it, as in `provost log --otel=http://localhost:4318`, or print the trace with `--otel`."
+            }
+            Error::Collector(CollectorError::Unreached { .. } | CollectorError::Refused { .. }) => {
+                "The same export may be repeated: it is the same trace, with the same ids."
+            }
+            Error::Collector(_)
+            | Error::Store(_)
             | Error::PlanFile(_)
             | Error::Config(_)
             | Error::Diagnosed { .. }

@@ -16,6 +16,7 @@ mod plans;
 mod queries;
 mod start;
 mod step;
+mod summary;
 mod table;
 
 use std::process::ExitCode;
@@ -31,12 +32,13 @@ pub struct Asked {
 
 type Goal = (&'static str, fn(&Asked, &mut Table));
 
-const GOALS: [Goal; 7] = [
+const GOALS: [Goal; 8] = [
     ("plan", plans::measure),
     ("start", start::measure),
     ("append", append::measure),
     ("contention", append::contention),
     ("queries", queries::measure),
+    ("summary", summary::measure),
     ("step", step::measure),
     ("judge", judge::measure),
 ];

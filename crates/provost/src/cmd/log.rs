@@ -1,31 +1,52 @@
-use std::ops::ControlFlow;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use provost_core::chain::{Sealed, Timestamp};
-use provost_core::plan::StepNumber;
-use provost_core::render;
-use provost_core::run::Run;
-use provost_engine::Query;
-use provost_engine::harness::{Access, Harness};
+use provost_core::chain::Timestamp;
+use provost_engine::harness::Access;
+use provost_engine::history::{History, Wanted};
+use provost_engine::{Collector, Error, Query};
 
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
+use crate::private;
 use crate::terminal;
 
-/// Read the event log of a plan
+mod filter;
+mod instant;
+mod print;
+mod table;
+
+use filter::Filter;
+use print::Printer;
+
+/// How long a follower lets an interruption wait; an event wakes it at once.
+const HEED: Duration = Duration::from_millis(500);
+
+/// Read the event log: what happened, what it took, or as a trace for other tools
+///
+/// Without an option, the events of the active plan. Filters narrow: an event is shown if it passes all of
+/// them.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost log                                   everything that happened
   provost log --follow                          and what happens next
   provost log --event CONTRACT_JUDGED --task 2  what the judge saw of step 2
-  provost log --since 10m --json                one event a line")]
+  provost log --all --class transient           failures that passed by themselves, in every plan
+  provost log --since 10m --json                one event a line
+  provost log --summary                         attempts, time and cost, by step and by agent
+  provost log --otel > trace.json               the run as OpenTelemetry spans
+  provost log --otel=http://localhost:4318      the same, to a collector")]
 pub struct Args {
-    /// A path, a name, or nothing for the active plan
-    plan: Option<String>,
+    /// Paths, names or ids of plans; nothing for the active plan
+    #[arg(value_name = "PLAN")]
+    plans: Vec<String>,
+    /// All plans of the state folder
+    #[arg(long, conflicts_with = "plans")]
+    all: bool,
     /// Go on printing events as they happen
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with_all = ["until", "summary", "otel"])]
     follow: bool,
     /// Only events of this name; may be given more than once
     #[arg(long, value_name = "EVENT", value_delimiter = ',')]
@@ -33,107 +54,123 @@ pub struct Args {
     /// Only events about this step
     #[arg(long, alias = "step", value_name = "N")]
     task: Option<u32>,
+    /// Only failures of this class and what followed from them: transient, permission, invalid_input,
+    /// logic, unrecoverable or unknown
+    #[arg(long, value_name = "CLASS")]
+    class: Option<String>,
     /// Only events since a time (2026-11-15T03:00:00Z) or an age (10m, 2h, 1d)
     #[arg(long, value_name = "T")]
     since: Option<String>,
+    /// Only events before a time or an age
+    #[arg(long, value_name = "T")]
+    until: Option<String>,
     /// Only the last N events
     #[arg(long, short = 'n', value_name = "N")]
     last: Option<u64>,
+    /// Attempts, failures, time, tokens and cost, by step and by agent
+    #[arg(long, conflicts_with_all = ["otel", "event", "task", "class", "last"])]
+    summary: bool,
+    /// Print the run as an OpenTelemetry trace (OTLP JSON), or send it: to a URL, or with `send` to where
+    /// OTEL_EXPORTER_OTLP_ENDPOINT says
+    #[arg(
+        long,
+        value_name = "URL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "-",
+        conflicts_with_all = ["event", "task", "class", "last", "since", "until"]
+    )]
+    otel: Option<String>,
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
-    let harness =
-        global.open(args.plan.as_deref(), if args.follow { Access::Write } else { Access::Read })?;
-    let mut query = Query {
-        plan: Some(harness.id().clone()),
-        step: args.task.map(StepNumber),
-        names: args.event.iter().map(|name| name.to_uppercase()).collect(),
-        since: args.since.as_deref().map(since).transpose()?,
-        ..Query::default()
-    };
-    let mut cursor = harness.log().cursor().map_err(provost_engine::Error::from)?;
-    query.through = Some(cursor);
-    let mut printer = Printer { json: global.json, run: Run::default(), failed: None };
+    let since = args.since.as_deref().map(instant::read).transpose()?;
+    let until = args.until.as_deref().map(instant::read).transpose()?;
+    if let (Some(since), Some(until)) = (since, until)
+        && since >= until
+    {
+        return Err(Failure::usage(
+            format!("nothing happened since {since} and before {until}: the one is not before the other"),
+            "Give an earlier --since or a later --until.",
+        ));
+    }
+    let mut filter = Filter::read(&args.event, args.class.as_deref())?;
+    let wanted = if args.all { Wanted::All } else { Wanted::Plans(args.plans) };
+    let access = if args.follow { Access::Write } else { Access::Read };
+    let settings = global.settings(None)?;
+    let history = History::open(&settings, &wanted, access)?;
+    if args.summary {
+        return summary(global, &history, since, until);
+    }
+    if let Some(place) = &args.otel {
+        return trace(&history, place);
+    }
+    filter.of(&history, args.task, since, until);
+    let cursor = history.cursor()?;
+    filter.query.through = Some(cursor);
+    let mut printer = Printer::new(global.json, history.chosen().is_none_or(|chosen| chosen.len() > 1));
+    let print = &mut |sealed| printer.print(&sealed);
     match args.last {
-        Some(limit) => last(&harness, &query, limit, &mut printer)?,
-        None => print(&harness, &query, &mut printer)?,
+        Some(limit) => filter.last(&history, limit, print)?,
+        None => filter.all(&history, print)?,
     }
-    if !args.follow {
-        return Ok(Outcome::Done);
-    }
-    loop {
-        let now = harness.wait(cursor, Duration::from_secs(3600))?;
+    printer.result()?;
+    if args.follow { follow(&history, filter, printer, &settings.stop) } else { Ok(Outcome::Done) }
+}
+
+/// Until somebody has enough of it.
+fn follow(history: &History, mut filter: Filter, mut printer: Printer, stop: &AtomicBool) -> Answer {
+    while !stop.load(Ordering::Relaxed) {
+        let cursor = filter.query.through.unwrap_or_default();
+        let now = history.wait(cursor, HEED)?;
         if now == cursor {
             continue;
         }
-        let fresh = Query { after: Some(cursor), through: Some(now), ..query.clone() };
-        cursor = now;
-        print(&harness, &fresh, &mut printer)?;
+        filter.query = Query { after: Some(cursor), through: Some(now), ..filter.query };
+        filter.all(history, &mut |sealed| printer.print(&sealed))?;
+        printer.result()?;
     }
+    Ok(Outcome::Interrupted)
 }
 
-fn print(harness: &Harness, query: &Query, printer: &mut Printer) -> Result<(), Failure> {
-    harness.each(query, &mut |sealed| printer.print(&sealed))?;
-    printer.failed.take().map_or(Ok(()), Err)
+fn summary(global: &Global, history: &History, since: Option<Timestamp>, until: Option<Timestamp>) -> Answer {
+    let summary = history.summary(since, until)?;
+    let text = if global.json { format!("{}\n", table::json(&summary)) } else { summary.to_string() };
+    terminal::print(&text)?;
+    Ok(Outcome::Done)
 }
 
-/// The newest, in the order in which they happened.
-fn last(harness: &Harness, query: &Query, limit: u64, printer: &mut Printer) -> Result<(), Failure> {
-    let newest = Query { newest_first: true, limit: Some(limit), ..query.clone() };
-    let mut events = Vec::new();
-    harness.each(&newest, &mut |sealed| {
-        events.push(sealed);
-        ControlFlow::Continue(())
-    })?;
-    for sealed in events.iter().rev() {
-        let _ = printer.print(sealed);
-    }
-    printer.failed.take().map_or(Ok(()), Err)
-}
-
-struct Printer {
-    json: bool,
-    run: Run,
-    failed: Option<Failure>,
-}
-
-impl Printer {
-    fn print(&mut self, sealed: &Sealed) -> ControlFlow<()> {
-        let line = if self.json { sealed.line() } else { self.words(sealed) };
-        match terminal::print(&format!("{line}\n")) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(failure) => {
-                self.failed = Some(failure);
-                ControlFlow::Break(())
-            }
-        }
-    }
-
-    fn words(&mut self, sealed: &Sealed) -> String {
-        let event = sealed.event();
-        if let Ok(event) = &event {
-            self.run.apply(event);
-        }
-        let words = match event {
-            Ok(event) => render::event(&self.run, &event).words,
-            Err(error) => error.to_string(),
-        };
-        let step = sealed.step.map_or(String::new(), |step| format!("step {step}: "));
-        format!("{:>4} {} {:<24} {step}{words}", sealed.seq, sealed.at, sealed.name)
-    }
-}
-
-fn since(text: &str) -> Result<Timestamp, Failure> {
-    let instant = match humantime::parse_duration(text) {
-        Ok(age) => SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH),
-        Err(_) => humantime::parse_rfc3339_weak(text)
-            .or_else(|_| humantime::parse_rfc3339_weak(&format!("{text}T00:00:00Z")))
-            .map_err(|_| {
-                Failure::usage(
-                    format!("`{text}` is neither a time nor an age"),
-                    "Write 2026-11-15T03:00:00Z, 2026-11-15, 10m, 2h or 1d.",
-                )
-            })?,
+/// To standard output, or to a collector.
+fn trace(history: &History, place: &str) -> Answer {
+    let environment = private::environment();
+    let collector = match place {
+        "-" => None,
+        "send" => Some(Collector::from_environment(&environment).map_err(Error::from)?),
+        url => Some(Collector::at(url, &environment).map_err(Error::from)?),
     };
-    Ok(Timestamp(instant.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64))
+    let mut unwritten = None;
+    let sent = history.trace(&mut |request| match &collector {
+        None => terminal::print(&format!("{}\n", request.line())).map_err(|failure| {
+            unwritten = Some(failure);
+            // Only to go no further: the failure itself is told.
+            let source = std::io::ErrorKind::BrokenPipe.into();
+            Error::Io { what: "write to", path: "/dev/stdout".into(), source }
+        }),
+        Some(collector) => {
+            if let Some(said) = collector.post(&request.line())? {
+                terminal::talk(&format!("the collector says: {said}"));
+            }
+            Ok(())
+        }
+    });
+    if let Some(failure) = unwritten {
+        return Err(failure);
+    }
+    let sent = sent?;
+    if sent == 0 {
+        terminal::talk("nothing is in the log yet: there is no trace");
+    } else if let Some(collector) = &collector {
+        terminal::talk(&format!("{sent} spans sent to {}", collector.address()));
+    }
+    Ok(Outcome::Done)
 }

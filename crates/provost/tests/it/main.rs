@@ -16,6 +16,8 @@ mod inbox;
 mod kill;
 mod levels;
 mod notify;
+mod log;
+mod otel;
 mod private;
 mod proof;
 mod provision;

@@ -1,0 +1,121 @@
+//! Events that are no spans of their own, as events of a span; and attributes in general.
+
+use provost_core::event::{Approver, Choice, Event, RunOutcome, Why};
+
+use super::wire::{Attribute, Value};
+
+/// The attributes of an event that only marks an instant; nothing for those that begin or end a span
+/// and say no more than that.
+pub fn of(event: &Event) -> Option<Vec<Attribute>> {
+    Some(match event {
+        Event::PlanRewritten { changes, .. } => {
+            attributes([("provost.law.changes", changes.as_slice().into())])
+        }
+        Event::PlanVerified { warnings, .. } => attributes([("provost.plan.warnings", (*warnings).into())]),
+        Event::Approved { by, revision, .. } => attributes([
+            ("provost.plan.revision", revision.short().into()),
+            ("provost.gate.approver", approver(by).into()),
+        ]),
+        Event::Rejected { reason, .. } => attributes([("provost.reason", reason.as_str().into())]),
+        Event::QuestionAsked { .. } | Event::StepClaimed { .. } => Vec::new(),
+        Event::IsolationAttested { level, .. } => {
+            attributes([("provost.isolation", level.to_string().into())])
+        }
+        Event::StepFailed { error, .. } => attributes([("provost.reason", told(error).into())]),
+        Event::StepWaived { reason, .. } | Event::Escalated { reason, .. } => {
+            attributes([("provost.reason", told(reason).into())])
+        }
+        Event::FailureDetected { attempt, error_message, fingerprint, .. } => {
+            let mut found = attributes([
+                ("provost.attempt", (*attempt).into()),
+                ("provost.failure.message", error_message.as_str().into()),
+            ]);
+            found.extend(maybe("provost.failure.fingerprint", fingerprint.as_deref()));
+            found
+        }
+        Event::FailureClassified { failure_type, rule, halts, .. } => {
+            let mut found = attributes([
+                ("provost.failure.class", failure_type.word().into()),
+                ("provost.failure.rule", rule.as_str().into()),
+            ]);
+            found.extend(maybe("provost.failure.halts", halts.as_deref()));
+            found
+        }
+        Event::RecoveryApplied { recipe_name, outcome, wait_ms, role, .. } => {
+            let mut found = attributes([
+                ("provost.recovery.recipe", recipe_name.as_str().into()),
+                ("provost.recovery.outcome", outcome.as_str().into()),
+                ("provost.recovery.wait_ms", (*wait_ms).into()),
+            ]);
+            found.extend(maybe("provost.recovery.role", role.as_deref()));
+            found
+        }
+        Event::PermissionRequired { reason, configure, .. } => attributes([
+            ("provost.reason", reason.as_str().into()),
+            ("provost.permission.configure", configure.as_slice().into()),
+        ]),
+        Event::Answered { choice, .. } => attributes([("provost.answer", answer(*choice).into())]),
+        Event::LawChanged { changes } => attributes([("provost.law.changes", changes.as_slice().into())]),
+        Event::TamperDetected { what, from_seq, .. } => {
+            let mut found = attributes([("provost.tamper.what", what.as_str().into())]);
+            found.extend(maybe("provost.tamper.from_seq", *from_seq));
+            found
+        }
+        _ => return None,
+    })
+}
+
+pub fn attributes<const N: usize>(pairs: [(&'static str, Value); N]) -> Vec<Attribute> {
+    pairs.into_iter().map(|(key, value)| Attribute { key, value }).collect()
+}
+
+/// What is not known is left out.
+pub fn maybe(key: &'static str, value: Option<impl Into<Value>>) -> Option<Attribute> {
+    value.map(|value| Attribute { key, value: value.into() })
+}
+
+/// A reason without the words of an agent and the name of a person that some end with.
+pub fn told(reason: &str) -> &str {
+    if reason.starts_with("the agent is blocked: ") {
+        "the agent is blocked"
+    } else if reason.starts_with("aborted by ") {
+        "aborted by a person"
+    } else {
+        reason
+    }
+}
+
+/// People are not named: a trace may go further than the log.
+fn approver(by: &Approver) -> String {
+    match by {
+        Approver::Person(_) => "person".to_owned(),
+        Approver::Policy { name, .. } => format!("policy {name}"),
+    }
+}
+
+pub fn answer(choice: Choice) -> &'static str {
+    match choice {
+        Choice::Retry => "retry",
+        Choice::Skip => "skip",
+        Choice::Abort => "abort",
+        Choice::Revise => "revise",
+        Choice::Confirm => "confirm",
+    }
+}
+
+pub fn outcome(outcome: RunOutcome) -> &'static str {
+    match outcome {
+        RunOutcome::Done => "done",
+        RunOutcome::Failed => "failed",
+    }
+}
+
+pub fn why(why: Why) -> &'static str {
+    match why {
+        Why::Done => "done",
+        Why::Failed => "failed",
+        Why::Budget => "budget",
+        Why::Person => "person",
+        Why::Stuck => "stuck",
+    }
+}

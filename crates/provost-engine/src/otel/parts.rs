@@ -1,0 +1,227 @@
+//! Single spans: what each is called, what it says of itself, and how it ended.
+
+use provost_core::chain::{Hash, PlanId, Sealed, Timestamp};
+use provost_core::event::{AttemptEnd, Event, RunOutcome, Subject};
+use provost_core::usage::Usage;
+use provost_core::verdict::{Outcome, Verdict};
+
+use super::notes::{self, attributes, maybe};
+use super::wire::{Attribute, INTERNAL, Id, Nanoseconds, Span, SpanEvent, Status, Value};
+
+/// As many events are kept with one span, as collectors expect; the rest is counted.
+const EVENTS_MAX: usize = 128;
+
+pub fn run_begun(plan: &PlanId, sealed: &Sealed) -> Span {
+    let at = instant(sealed.at);
+    // The plan's name without the digits that tell it from others of that name.
+    let name = plan.0.rsplit_once('-').map_or(plan.0.as_str(), |(name, _)| name);
+    Span {
+        trace_id: Id(first(&sealed.hash)),
+        span_id: span_id("run", &sealed.hash),
+        parent_span_id: None,
+        name: format!("invoke_workflow {name}"),
+        kind: INTERNAL,
+        start_time_unix_nano: at,
+        end_time_unix_nano: at,
+        attributes: attributes([
+            ("gen_ai.operation.name", "invoke_workflow".into()),
+            ("gen_ai.workflow.name", name.into()),
+            ("provost.plan.id", plan.0.as_str().into()),
+            ("provost.seq", sealed.seq.into()),
+        ]),
+        events: Vec::new(),
+        dropped_events_count: 0,
+        status: Status::default(),
+    }
+}
+
+pub fn attempt_begun(step: &Span, sealed: &Sealed, attempt: u32, role: &str) -> Span {
+    let name = format!("invoke_agent {role}");
+    let mut span = child(step, "attempt", sealed, &name, instant(sealed.at));
+    span.attributes.extend(attributes([
+        ("gen_ai.operation.name", "invoke_agent".into()),
+        ("gen_ai.agent.name", role.into()),
+        ("provost.attempt", attempt.into()),
+    ]));
+    span
+}
+
+pub fn attempt_ended(mut span: Span, at: Nanoseconds, end: &AttemptEnd, usage: &Usage) -> Span {
+    let (kind, message) = match end {
+        AttemptEnd::Exited { exit_code } => ("exited", format!("exit code {exit_code}")),
+        AttemptEnd::Signalled { signal } => ("signalled", format!("signal {signal}")),
+        AttemptEnd::TimedOut => ("timed_out", "it ran out of time".to_owned()),
+        AttemptEnd::NotStarted { reason } => ("not_started", reason.clone()),
+        AttemptEnd::OverBounds { reason } => ("over_bounds", reason.clone()),
+    };
+    span.attributes.extend(maybe("provost.attempt.end", Some(kind)));
+    if let AttemptEnd::Exited { exit_code } = end {
+        span.attributes.extend(maybe("process.exit.code", Some(*exit_code)));
+    }
+    span.attributes.extend(used(usage));
+    if *end != (AttemptEnd::Exited { exit_code: 0 }) {
+        span.attributes.extend(maybe("error.type", Some(kind)));
+        span.status = Status::bad(message);
+    }
+    ended(span, at)
+}
+
+/// The log knows the model that answered and no other.
+fn used(usage: &Usage) -> impl Iterator<Item = Attribute> {
+    let dollars = usage.micro_usd.map(|micro| micro as f64 / 1_000_000.0);
+    [
+        maybe("gen_ai.request.model", usage.model.as_deref()),
+        maybe("gen_ai.usage.input_tokens", usage.input_tokens),
+        maybe("gen_ai.usage.output_tokens", usage.output_tokens),
+        maybe("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
+        maybe("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens),
+        maybe("provost.usage.calls", usage.calls),
+        maybe("provost.usage.cost_usd", dollars),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+pub fn lost(mut span: Span, at: Nanoseconds) -> Span {
+    span.attributes.extend(maybe("error.type", Some("lost")));
+    span.status = Status::bad("the harness stopped while it ran");
+    unseen(span, at)
+}
+
+/// Nobody saw it end: what it used is not known.
+pub fn unseen(mut span: Span, at: Nanoseconds) -> Span {
+    span.attributes.extend(maybe("provost.attempt.end", Some("lost")));
+    ended(span, at)
+}
+
+pub fn check(
+    parent: &Span,
+    sealed: &Sealed,
+    begun: Nanoseconds,
+    at: Nanoseconds,
+    subject: Subject,
+    verdict: &Verdict,
+) -> Span {
+    let name = match subject {
+        Subject::Precondition(_) => "precondition",
+        Subject::Control(_) => "control",
+        Subject::Contract(_) => "contract",
+        Subject::Final(_) => "final",
+        Subject::Postcondition(_) => "postcondition",
+    };
+    let mut span = child(parent, "check", sealed, &format!("execute_tool {name}"), begun);
+    span.attributes.extend(attributes([
+        ("gen_ai.operation.name", "execute_tool".into()),
+        ("gen_ai.tool.name", name.into()),
+        ("gen_ai.tool.type", "function".into()),
+        ("provost.verdict", verdict.outcome.word().into()),
+        ("provost.isolation", verdict.isolation.to_string().into()),
+        ("provost.verdict.cached", verdict.cached.into()),
+    ]));
+    match subject {
+        Subject::Postcondition(number) => {
+            span.attributes.extend(maybe("provost.postcondition", Some(number)));
+        }
+        Subject::Precondition(step)
+        | Subject::Control(step)
+        | Subject::Contract(step)
+        | Subject::Final(step) => span.attributes.extend(maybe("provost.step", Some(step.0))),
+    }
+    span.attributes.extend(maybe("provost.verdict.tests", verdict.tests));
+    if let Outcome::Broke { exit_code } = verdict.outcome {
+        span.attributes.extend(maybe("process.exit.code", Some(exit_code)));
+    }
+    // A control is there to fail.
+    if !verdict.held() && !matches!(subject, Subject::Control(_)) {
+        span.attributes.extend(maybe("error.type", Some(verdict.outcome.word())));
+        span.status = Status::bad(verdict.outcome.to_string());
+    }
+    ended(span, at)
+}
+
+pub fn complete(root: &mut Span, event: &Event) {
+    let Event::RunEnded { outcome, summary, why, .. } = event else { return };
+    // A run that was taken up again ends more than once; the last end counts.
+    root.attributes.retain(|known| !known.key.starts_with("provost.run.") && known.key != "error.type");
+    root.attributes.extend(attributes([
+        ("provost.run.outcome", notes::outcome(*outcome).into()),
+        ("provost.run.completed", summary.completed.into()),
+        ("provost.run.failed", summary.failed.into()),
+        ("provost.run.skipped", summary.skipped.into()),
+        ("provost.run.retries", summary.retries.into()),
+    ]));
+    let why = why.map(notes::why);
+    root.attributes.extend(maybe("provost.run.why", why));
+    root.status = match outcome {
+        RunOutcome::Done => Status::good(),
+        RunOutcome::Failed => {
+            root.attributes.extend(maybe("error.type", Some(why.unwrap_or("failed"))));
+            Status::bad("the plan failed")
+        }
+    };
+}
+
+pub fn waiting(parent: &Span, whom: &'static str, sealed: &Sealed) -> Span {
+    let name = if whom == "approval" { "wait for approval" } else { "wait for a person" };
+    let mut span = child(parent, "wait", sealed, name, instant(sealed.at));
+    span.attributes.extend(maybe("provost.wait.for", Some(whom)));
+    span
+}
+
+pub fn answered(mut wait: Span, at: Nanoseconds, event: &Event) -> Span {
+    let answer = match event {
+        Event::Approved { .. } => Some("approve"),
+        Event::Rejected { .. } => Some("reject"),
+        Event::Answered { choice, .. } => Some(notes::answer(*choice)),
+        _ => None,
+    };
+    wait.attributes.extend(maybe("provost.answer", answer));
+    ended(wait, at)
+}
+
+pub fn child(parent: &Span, kind: &str, sealed: &Sealed, name: &str, begun: Nanoseconds) -> Span {
+    let begun = begun.max(parent.start_time_unix_nano);
+    Span {
+        trace_id: parent.trace_id,
+        span_id: span_id(kind, &sealed.hash),
+        parent_span_id: Some(parent.span_id),
+        name: name.trim_end_matches(". ").to_owned(),
+        kind: INTERNAL,
+        start_time_unix_nano: begun,
+        end_time_unix_nano: begun,
+        attributes: attributes([("provost.seq", Value::from(sealed.seq))]),
+        events: Vec::new(),
+        dropped_events_count: 0,
+        status: Status::default(),
+    }
+}
+
+/// Clocks jump, spans do not.
+pub fn ended(mut span: Span, at: Nanoseconds) -> Span {
+    span.end_time_unix_nano = at.max(span.start_time_unix_nano);
+    span
+}
+
+pub fn note(span: &mut Span, sealed: &Sealed, event: &Event) {
+    let Some(mut attributes) = notes::of(event) else { return };
+    if span.events.len() >= EVENTS_MAX {
+        span.dropped_events_count += 1;
+        return;
+    }
+    attributes.extend(maybe("provost.seq", Some(sealed.seq)));
+    let (time_unix_nano, name) = (instant(sealed.at), sealed.name.clone());
+    span.events.push(SpanEvent { time_unix_nano, name, attributes });
+}
+
+pub fn instant(at: Timestamp) -> Nanoseconds {
+    Nanoseconds(at.0.saturating_mul(1_000_000))
+}
+
+/// The same event begins several spans; each has an id of its own.
+pub fn span_id(kind: &str, hash: &Hash) -> Id<8> {
+    Id(first(&Hash::of(format!("{kind} {hash}").as_bytes())))
+}
+
+fn first<const N: usize>(hash: &Hash) -> [u8; N] {
+    std::array::from_fn(|at| hash.0[at])
+}

@@ -1,0 +1,246 @@
+//! From events to spans: what is open, what closes it, and whose child it is.
+
+use std::collections::BTreeMap;
+
+use provost_core::chain::{PlanId, Sealed};
+use provost_core::event::{Event, Subject};
+use provost_core::plan::StepNumber;
+use provost_core::run::Run;
+use provost_core::verdict::Verdict;
+
+use super::notes::{self, attributes, maybe};
+use super::parts::{
+    answered, attempt_begun, attempt_ended, check, child, complete, ended, instant, lost, note, run_begun,
+    unseen, waiting,
+};
+use super::wire::{Nanoseconds, Span, Status};
+
+/// One run, and everything in it that is not over.
+pub struct Tracer {
+    plan: PlanId,
+    /// Nothing before the first event.
+    root: Option<Span>,
+    run: Run,
+    steps: BTreeMap<StepNumber, OpenStep>,
+    wait: Option<Span>,
+    last: Nanoseconds,
+}
+
+struct OpenStep {
+    span: Span,
+    attempt: Option<Span>,
+    wait: Option<Span>,
+    /// The pause, and when it is over.
+    pause: Option<(Span, Nanoseconds)>,
+}
+
+impl Tracer {
+    pub fn new(plan: &PlanId) -> Self {
+        let (root, wait, run) = (None, None, Run::default());
+        Self { plan: plan.clone(), root, run, steps: BTreeMap::new(), wait, last: Nanoseconds(0) }
+    }
+
+    /// Spans that are over are put into `closed`.
+    pub fn hear(&mut self, sealed: &Sealed, event: &Event, closed: &mut Vec<Span>) {
+        self.run.apply(event);
+        let at = instant(sealed.at);
+        self.last = self.last.max(at);
+        let mut root = match self.root.take() {
+            Some(root) => root,
+            None => run_begun(&self.plan, sealed),
+        };
+        match event {
+            Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } => {
+                self.wait_for("approval", &root, sealed);
+            }
+            Event::Escalated { step: None, .. } => self.wait_for("person", &root, sealed),
+            Event::Approved { .. } | Event::Rejected { .. } | Event::Answered { step: None, .. } => {
+                closed.extend(self.wait.take().map(|wait| answered(wait, at, event)));
+            }
+            Event::PlanRewritten { .. } => {
+                closed.extend(self.wait.take().map(|wait| ended(wait, at)));
+                self.law_is_new(at, closed);
+            }
+            Event::RunEnded { .. } => {
+                closed.extend(self.wait.take().map(|wait| ended(wait, at)));
+                for (_, step) in std::mem::take(&mut self.steps) {
+                    step.close(at, closed);
+                }
+                complete(&mut root, event);
+            }
+            Event::Judged { step, subject, verdict } => {
+                self.judged(&root, sealed, *step, *subject, verdict, closed);
+            }
+            _ => {}
+        }
+        let reopens = !matches!(event, Event::TamperDetected { .. } | Event::Judged { .. });
+        match event.step().filter(|step| reopens || self.steps.contains_key(step)) {
+            Some(number) => self.of_step(number, &mut root, sealed, event, closed),
+            None => note(&mut root, sealed, event),
+        }
+        self.root = Some(root);
+    }
+
+    fn of_step(
+        &mut self,
+        number: StepNumber,
+        root: &mut Span,
+        sealed: &Sealed,
+        event: &Event,
+        closed: &mut Vec<Span>,
+    ) {
+        let at = instant(sealed.at);
+        if let Event::StepStarted { .. } = event {
+            // The plan goes on: nobody is waited for, and no end that was told is the last.
+            closed.extend(self.wait.take().map(|wait| ended(wait, at)));
+            root.status = Status::default();
+        }
+        let to_confirm = self.run.confirmed_by_person(number);
+        let mut step = match self.steps.remove(&number) {
+            Some(step) => step,
+            None => OpenStep::begun(root, sealed, number, at),
+        };
+        if !matches!(event, Event::StepClaimed { .. }) {
+            step.pause_ends(at, closed);
+        }
+        note(&mut step.span, sealed, event);
+        match event {
+            Event::StepStarted { attempt, target, .. } => {
+                step.waits_end(at, event, closed);
+                closed.extend(step.attempt.take().map(|attempt| lost(attempt, at)));
+                step.attempt = Some(attempt_begun(&step.span, sealed, *attempt, target));
+            }
+            Event::AttemptEnded { end, usage, .. } => {
+                closed.extend(step.attempt.take().map(|attempt| attempt_ended(attempt, at, end, usage)));
+                if to_confirm {
+                    step.wait_for_person(sealed);
+                }
+            }
+            Event::AttemptLost { .. } => {
+                closed.extend(step.attempt.take().map(|attempt| lost(attempt, at)));
+            }
+            Event::RecoveryApplied { not_before: Some(until), .. } => {
+                let mut pause = child(&step.span, "pause", sealed, "pause", at);
+                pause.attributes.extend(attributes([("provost.wait.for", "pause".into())]));
+                step.pause = Some((pause, instant(*until)));
+            }
+            Event::Escalated { .. } => step.wait_for_person(sealed),
+            Event::Answered { .. } => step.waits_end(at, event, closed),
+            Event::StepPassed { .. } => return step.over("passed", Status::good(), at, closed),
+            Event::StepFailed { error, .. } => {
+                step.span.attributes.extend(maybe("error.type", Some("failed")));
+                return step.over("failed", Status::bad(notes::told(error)), at, closed);
+            }
+            Event::StepWaived { .. } => return step.over("waived", Status::default(), at, closed),
+            _ => {}
+        }
+        self.steps.insert(number, step);
+    }
+
+    /// What the check was about, and whose it is: a last look that held is the run's own.
+    fn judged(
+        &mut self,
+        root: &Span,
+        sealed: &Sealed,
+        step: Option<StepNumber>,
+        subject: Subject,
+        verdict: &Verdict,
+        closed: &mut Vec<Span>,
+    ) {
+        let at = instant(sealed.at);
+        let begun = Nanoseconds(at.0.saturating_sub(verdict.duration_ms.saturating_mul(1_000_000)));
+        let fine = matches!(subject, Subject::Final(_)) && verdict.held();
+        let parent = match step.filter(|number| !fine || self.steps.contains_key(number)) {
+            None => root,
+            Some(number) => {
+                let begin = || OpenStep::begun(root, sealed, number, begun);
+                let step = self.steps.entry(number).or_insert_with(begin);
+                step.pause_ends(begun, closed);
+                &step.span
+            }
+        };
+        closed.push(check(parent, sealed, begun, at, subject, verdict));
+    }
+
+    fn wait_for(&mut self, whom: &'static str, root: &Span, sealed: &Sealed) {
+        if self.wait.is_none() {
+            self.wait = Some(waiting(root, whom, sealed));
+        }
+    }
+
+    /// What nobody works on is begun anew under the new law.
+    fn law_is_new(&mut self, at: Nanoseconds, closed: &mut Vec<Span>) {
+        for (number, mut step) in std::mem::take(&mut self.steps) {
+            if step.attempt.is_none() {
+                step.over("rewritten", Status::default(), at, closed);
+            } else {
+                step.pause_ends(at, closed);
+                closed.extend(step.wait.take().map(|wait| ended(wait, at)));
+                self.steps.insert(number, step);
+            }
+        }
+    }
+
+    /// Whatever is open ends with the last event, and says that it was open.
+    pub fn end(&mut self, closed: &mut Vec<Span>) {
+        let Some(mut root) = self.root.take() else { return };
+        let from = closed.len();
+        closed.extend(self.wait.take().map(|wait| ended(wait, self.last)));
+        for (_, step) in std::mem::take(&mut self.steps) {
+            step.close(self.last, closed);
+        }
+        for span in &mut closed[from..] {
+            span.attributes.extend(maybe("provost.open", Some(true)));
+        }
+        root.attributes.extend(attributes([
+            ("provost.plan.title", self.run.plan.title.as_str().into()),
+            ("provost.plan.revision", self.run.revision.short().into()),
+            ("provost.plan.stage", self.run.stage.word().into()),
+        ]));
+        root.attributes.extend(maybe("provost.isolation", self.run.isolation.map(|level| level.to_string())));
+        if root.status.code == 0 {
+            root.attributes.extend(maybe("provost.open", Some(true)));
+        }
+        closed.push(ended(root, self.last));
+    }
+}
+
+impl OpenStep {
+    fn begun(root: &Span, sealed: &Sealed, number: StepNumber, at: Nanoseconds) -> Self {
+        let title = sealed.task_name.as_deref().unwrap_or_default();
+        let mut span = child(root, "step", sealed, &format!("step {number}. {title}"), at);
+        span.attributes
+            .extend(attributes([("provost.step", number.0.into()), ("provost.step.title", title.into())]));
+        Self { span, attempt: None, wait: None, pause: None }
+    }
+
+    fn wait_for_person(&mut self, sealed: &Sealed) {
+        if self.wait.is_none() {
+            self.wait = Some(waiting(&self.span, "person", sealed));
+        }
+    }
+
+    fn waits_end(&mut self, at: Nanoseconds, event: &Event, closed: &mut Vec<Span>) {
+        closed.extend(self.wait.take().map(|wait| answered(wait, at, event)));
+    }
+
+    /// What comes after the pause is over is no part of it.
+    fn pause_ends(&mut self, at: Nanoseconds, closed: &mut Vec<Span>) {
+        closed.extend(self.pause.take().map(|(pause, until)| ended(pause, at.min(until))));
+    }
+
+    fn over(mut self, state: &'static str, status: Status, at: Nanoseconds, closed: &mut Vec<Span>) {
+        // The harness came back and found the work done.
+        closed.extend(self.attempt.take().map(|attempt| unseen(attempt, at)));
+        self.span.status = status;
+        self.span.attributes.extend(maybe("provost.step.state", Some(state)));
+        self.close(at, closed);
+    }
+
+    fn close(mut self, at: Nanoseconds, closed: &mut Vec<Span>) {
+        self.pause_ends(at, closed);
+        closed.extend(self.wait.take().map(|wait| ended(wait, at)));
+        closed.extend(self.attempt.take().map(|attempt| ended(attempt, at)));
+        closed.push(ended(self.span, at));
+    }
+}

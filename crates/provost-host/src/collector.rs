@@ -1,0 +1,309 @@
+//! A collector of traces at the other end of HTTP, spoken to in OTLP's JSON.
+//!
+//! Where it is, what it wants to hear as headers and whom it is trusted by can be said with the
+//! variables every OpenTelemetry program knows. What was sent once may be sent again: ids do not change.
+//!
+//! **Invariant:** no header and no password of an address appears in an error; redirects are not
+//! followed, so that what was meant for one place does not go to another.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+
+const TRACES: &str = "v1/traces";
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// More than a collector has to say.
+const ANSWER_MAX: u64 = 64 << 10;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("`{address}` is no address of a collector: {why}")]
+    Address { address: String, why: &'static str },
+    #[error("neither OTEL_EXPORTER_OTLP_TRACES_ENDPOINT nor OTEL_EXPORTER_OTLP_ENDPOINT is set")]
+    NoAddress,
+    #[error("{name} is not `name=value,name=value`")]
+    Headers { name: &'static str },
+    #[error("{} has no certificate that could be read", .path.display())]
+    Certificate {
+        path: PathBuf,
+        #[source]
+        source: Option<std::io::Error>,
+    },
+    #[error("the collector at {address} was not reached")]
+    Unreached {
+        address: String,
+        #[source]
+        source: Box<ureq::Error>,
+    },
+    #[error("the collector at {address} answered {status}{said}")]
+    Refused { address: String, status: u16, said: String },
+    #[error("the collector at {address} did not take {spans} spans{said}")]
+    Rejected { address: String, spans: u64, said: String },
+}
+
+pub struct Collector {
+    agent: ureq::Agent,
+    url: String,
+    headers: Vec<(String, String)>,
+}
+
+/// What a collector says about what it took.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    #[serde(default)]
+    partial_success: Option<PartialSuccess>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PartialSuccess {
+    #[serde(default)]
+    rejected_spans: Number,
+    #[serde(default)]
+    error_message: String,
+}
+
+/// Numbers of 64 bits come as text, and not from everybody.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Number {
+    Text(String),
+    Plain(u64),
+}
+
+impl Default for Number {
+    fn default() -> Self {
+        Number::Plain(0)
+    }
+}
+
+impl Number {
+    fn value(&self) -> u64 {
+        match self {
+            Number::Text(text) => text.parse().unwrap_or(0),
+            Number::Plain(number) => *number,
+        }
+    }
+}
+
+type Environment = [(OsString, OsString)];
+
+impl Collector {
+    /// At the address that was named: a base, or the very place where it has a path.
+    pub fn at(address: &str, environment: &Environment) -> Result<Self, Error> {
+        let path = path(address)?;
+        let url = if path.trim_matches('/').is_empty() { below(address) } else { address.to_owned() };
+        Self::new(url, environment)
+    }
+
+    /// Where the environment says.
+    pub fn from_environment(environment: &Environment) -> Result<Self, Error> {
+        let url = match value(environment, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
+            Some(url) => url.to_string_lossy().into_owned(),
+            None => match value(environment, "OTEL_EXPORTER_OTLP_ENDPOINT") {
+                Some(base) => below(&base.to_string_lossy()),
+                None => return Err(Error::NoAddress),
+            },
+        };
+        path(&url)?;
+        Self::new(url, environment)
+    }
+
+    fn new(url: String, environment: &Environment) -> Result<Self, Error> {
+        let mut config = ureq::Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .user_agent(concat!("provost/", env!("CARGO_PKG_VERSION")));
+        if let Some(file) = either(environment, "CERTIFICATE") {
+            let roots = certificates(Path::new(file.1))?;
+            config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
+        }
+        let headers = match either(environment, "HEADERS") {
+            Some((name, text)) => headers(&text.to_string_lossy()).ok_or(Error::Headers { name })?,
+            None => Vec::new(),
+        };
+        Ok(Self { agent: config.build().new_agent(), url, headers })
+    }
+
+    /// The address, without what must not be shown.
+    pub fn address(&self) -> String {
+        shown(&self.url)
+    }
+
+    /// Hands a request over. What comes back is what the collector had to say about it, if anything.
+    pub fn post(&self, body: &str) -> Result<Option<String>, Error> {
+        let unreached = |source| Error::Unreached { address: self.address(), source: Box::new(source) };
+        let mut request = self.agent.post(&self.url).content_type("application/json");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let mut answer = request.send(body).map_err(unreached)?;
+        let status = answer.status();
+        let said = answer.body_mut().with_config().limit(ANSWER_MAX).lossy_utf8(true).read_to_string();
+        let said = said.map_err(unreached)?;
+        if !status.is_success() {
+            return Err(Error::Refused {
+                address: self.address(),
+                status: status.as_u16(),
+                said: words(&said),
+            });
+        }
+        let answer: Answer = serde_json::from_str(&said).unwrap_or_default();
+        let partial = answer.partial_success.unwrap_or_default();
+        match partial.rejected_spans.value() {
+            0 if partial.error_message.is_empty() => Ok(None),
+            0 => Ok(Some(partial.error_message)),
+            spans => {
+                Err(Error::Rejected { address: self.address(), spans, said: words(&partial.error_message) })
+            }
+        }
+    }
+}
+
+/// The path of an address that HTTP can be spoken to.
+fn path(address: &str) -> Result<&str, Error> {
+    let wrong = |why| Error::Address { address: shown(address), why };
+    let rest = ["http://", "https://"].iter().find_map(|scheme| address.strip_prefix(scheme));
+    let rest = rest.ok_or_else(|| wrong("it begins with neither http:// nor https://"))?;
+    let (host, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));
+    if host.is_empty() {
+        return Err(wrong("it names no host"));
+    }
+    if address.contains(char::is_whitespace) {
+        return Err(wrong("it has a space in it"));
+    }
+    Ok(path)
+}
+
+fn below(base: &str) -> String {
+    format!("{}/{TRACES}", base.trim_end_matches('/'))
+}
+
+/// Without name and password.
+fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (host, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    format!("{scheme}://{host}{path}")
+}
+
+fn value<'e>(environment: &'e Environment, name: &str) -> Option<&'e OsStr> {
+    let found = environment.iter().find(|(key, value)| key == name && !value.is_empty());
+    found.map(|(_, value)| value.as_os_str())
+}
+
+/// What was said for traces comes before what was said for everything.
+fn either<'e>(environment: &'e Environment, what: &str) -> Option<(&'static str, &'e OsStr)> {
+    let names = match what {
+        "HEADERS" => ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
+        _ => ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
+    };
+    names.into_iter().find_map(|name| Some((name, value(environment, name)?)))
+}
+
+fn certificates(path: &Path) -> Result<RootCerts, Error> {
+    let wrong = |source| Error::Certificate { path: path.to_owned(), source };
+    let pem = std::fs::read(path).map_err(|source| wrong(Some(source)))?;
+    let found: Vec<_> = parse_pem(&pem)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    if found.is_empty() { Err(wrong(None)) } else { Ok(RootCerts::new_with_certs(&found)) }
+}
+
+/// `name=value,name=value`, values percent-encoded where they have to be.
+fn headers(text: &str) -> Option<Vec<(String, String)>> {
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=')?;
+            let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+            let name = name.trim();
+            let value = decoded(value.trim())?;
+            let sane = !name.is_empty() && name.chars().all(token) && !value.contains(char::is_control);
+            sane.then(|| (name.to_owned(), value))
+        })
+        .collect()
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, more)) = rest.split_first() {
+        rest = more;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// One short line of what was said.
+fn words(said: &str) -> String {
+    let line: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line: String = line.chars().filter(|c| !c.is_control()).take(300).collect();
+    if line.is_empty() { line } else { format!(": {line}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn a_base_gets_the_path_for_traces_and_a_path_is_kept() {
+        for (said, meant) in [
+            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+            ("https://otel.example/", "https://otel.example/v1/traces"),
+            ("https://otel.example/in/v1/traces", "https://otel.example/in/v1/traces"),
+        ] {
+            assert_eq!(Collector::at(said, &[]).expect("a collector").url, meant);
+        }
+        for wrong in ["localhost:4318", "ftp://x", "http://", "http:///v1", "", "http://a b"] {
+            assert!(matches!(Collector::at(wrong, &[]), Err(Error::Address { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_environment_names_a_base_or_the_place_itself() {
+        let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://base:4318/in/");
+        let found = |pairs: &[(&str, &str)]| {
+            Collector::from_environment(&environment(pairs)).map(|found| found.url).map_err(|e| e.to_string())
+        };
+        assert_eq!(found(&[base]).as_deref(), Ok("http://base:4318/in/v1/traces"));
+        let place = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://place/x");
+        assert_eq!(found(&[base, place]).as_deref(), Ok("http://place/x"));
+        assert!(found(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).is_err());
+    }
+
+    #[test]
+    fn headers_are_read_as_other_programs_read_them() {
+        let read = |text| headers(text).map(|found| format!("{found:?}"));
+        assert_eq!(read("api-key=a%20b, x=1=2").as_deref(), Some(r#"[("api-key", "a b"), ("x", "1=2")]"#));
+        assert_eq!(read("").as_deref(), Some("[]"));
+        for wrong in ["api-key", "=x", "a b=c", "a=%0a", "a=%4", "a=%zz"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_secret_in_an_address_is_not_shown() {
+        assert_eq!(shown("https://me:secret@host:1/v1?key=secret"), "https://host:1/v1");
+        assert_eq!(shown("https://me:p@ss@host"), "https://host");
+    }
+}

@@ -1,0 +1,71 @@
+//! Events on standard output: one JSON object a line, or a line of words.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use provost_core::chain::{PlanId, Sealed};
+use provost_core::event::Event;
+use provost_core::render;
+use provost_core::run::Run;
+
+use crate::failure::Failure;
+use crate::terminal;
+
+pub struct Printer {
+    json: bool,
+    /// Events of several plans: each line says of which.
+    many: bool,
+    /// The laws of plans that keep a contract from agents; only they are rendered in another way.
+    hiding: BTreeMap<PlanId, Run>,
+    failed: Option<Failure>,
+}
+
+impl Printer {
+    pub fn new(json: bool, many: bool) -> Self {
+        Self { json, many, hiding: BTreeMap::new(), failed: None }
+    }
+
+    pub fn print(&mut self, sealed: &Sealed) -> ControlFlow<()> {
+        let line = if self.json { sealed.line() } else { self.words(sealed) };
+        match terminal::print(&format!("{line}\n")) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(failure) => {
+                self.failed = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// What kept it from printing.
+    pub fn result(&mut self) -> Result<(), Failure> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn words(&mut self, sealed: &Sealed) -> String {
+        let words = match sealed.event() {
+            Ok(event) => {
+                self.learn(&sealed.plan, &event);
+                let run = self.hiding.get(&sealed.plan);
+                run.map_or_else(|| render::event(&Run::default(), &event), |run| render::event(run, &event))
+                    .words
+            }
+            Err(error) => error.to_string(),
+        };
+        let plan = if self.many { format!("{} ", sealed.plan) } else { String::new() };
+        let step = sealed.step.map_or(String::new(), |step| format!("step {step}: "));
+        format!("{plan}{:>4} {} {:<24} {step}{words}", sealed.seq, sealed.at, sealed.name)
+    }
+
+    fn learn(&mut self, plan: &PlanId, event: &Event) {
+        if !matches!(event, Event::PlanCreated { .. } | Event::PlanRewritten { .. }) {
+            return;
+        }
+        let mut run = Run::default();
+        run.apply(event);
+        if run.hides {
+            self.hiding.insert(plan.clone(), run);
+        } else {
+            self.hiding.remove(plan);
+        }
+    }
+}
