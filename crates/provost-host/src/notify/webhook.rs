@@ -6,7 +6,8 @@
 //! **Invariant:** where a secret is configured and not there, nothing is sent unsigned.
 //! **Invariant:** no redirect is followed: the address that was configured is the one that is told.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -15,6 +16,7 @@ use provost_core::chain::Hash;
 use ring::hmac;
 use ureq::Agent;
 use ureq::http::Uri;
+use ureq::tls::{self, PemItem, RootCerts, TlsConfig};
 
 use super::{Message, Undelivered};
 use crate::config::{self, notify};
@@ -26,6 +28,8 @@ pub struct Webhook {
     url: String,
     uri: Uri,
     secret: Secret,
+    /// Whose certificates are believed, or why that cannot be said.
+    roots: Result<RootCerts, String>,
 }
 
 /// What it is signed with.
@@ -46,11 +50,34 @@ impl Secret {
 
     fn of(variable: Option<&String>, environment: &[(OsString, OsString)]) -> Self {
         let Some(name) = variable else { return Secret::None };
-        let value = environment.iter().rev().find(|(key, _)| key == name.as_str());
-        match value.and_then(|(_, value)| value.to_str()).filter(|value| !value.is_empty()) {
+        match variable_of(name, environment).and_then(OsStr::to_str) {
             Some(value) => Secret::new(value),
             None => Secret::Missing(name.clone()),
         }
+    }
+}
+
+fn variable_of<'e>(name: &str, environment: &'e [(OsString, OsString)]) -> Option<&'e OsStr> {
+    let found = environment.iter().rev().find(|(key, _)| key == name);
+    found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
+}
+
+/// Those that `SSL_CERT_FILE` names, as for other programs; else those that are built in.
+fn roots(environment: &[(OsString, OsString)]) -> Result<RootCerts, String> {
+    let Some(path) = variable_of("SSL_CERT_FILE", environment).map(Path::new) else {
+        return Ok(RootCerts::WebPki);
+    };
+    let wrong = |why: &str| format!("SSL_CERT_FILE names {}, and {why}", path.display());
+    let text = std::fs::read(path).map_err(|error| wrong(&error.to_string()))?;
+    let certificates: Vec<_> = tls::parse_pem(&text)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    match certificates.is_empty() {
+        true => Err(wrong("there is no certificate in it")),
+        false => Ok(RootCerts::from(certificates)),
     }
 }
 
@@ -66,6 +93,7 @@ impl Webhook {
             url: webhook.url.clone(),
             uri: webhook.url.parse().unwrap_or_default(),
             secret: Secret::of(webhook.secret_env.as_ref(), environment),
+            roots: roots(environment),
         }
     }
 
@@ -86,9 +114,10 @@ impl Webhook {
                 return Err(Undelivered::for_good(format!("the variable {name} with its secret is not set")));
             }
         };
+        let roots = self.roots.clone().map_err(Undelivered::for_good)?;
         let second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut request = self
-            .agent(patience.min(PATIENCE))
+            .agent(patience.min(PATIENCE), roots)
             .post(&self.url)
             .header("content-type", "application/json")
             .header("webhook-id", &message.id)
@@ -102,10 +131,11 @@ impl Webhook {
         }
     }
 
-    fn agent(&self, patience: Duration) -> Agent {
+    fn agent(&self, patience: Duration, roots: RootCerts) -> Agent {
         let config = Agent::config_builder()
             .timeout_global(Some(patience))
             .max_redirects(0)
+            .tls_config(TlsConfig::builder().root_certs(roots).build())
             .http_status_as_error(false)
             .user_agent(concat!("provost/", env!("CARGO_PKG_VERSION")));
         // What listens on this machine is not behind a proxy.
