@@ -8,7 +8,7 @@
 use crate::event::{Approver, AttemptEnd, Choice, Probe, Revision, Subject};
 use crate::law::Binding;
 use crate::plan::StepNumber;
-use crate::usage::Usage;
+use crate::usage::{Amount, Usage};
 use crate::verdict::{Isolation, Verdict};
 
 /// What an agent may say. All of it is words.
@@ -47,6 +47,13 @@ pub enum HumanCommand {
     Answer {
         step: Option<StepNumber>,
         choice: Choice,
+        note: String,
+        by: String,
+    },
+    /// To a budget that ran out: go on, with these limits instead.
+    Raise {
+        step: StepNumber,
+        budget: Amount,
         note: String,
         by: String,
     },
@@ -131,6 +138,10 @@ pub enum HarnessCommand {
     Remind {
         reason: String,
     },
+    /// The step's turn has come, and what is left of a budget does not allow it.
+    OverBudget {
+        step: StepNumber,
+    },
     /// Nothing is left to do.
     End,
 }
@@ -172,6 +183,14 @@ pub enum Refusal {
     NoSuchItem { id: String },
     #[error("`{choice}` is no answer here: choose {instead}")]
     WrongChoice { choice: &'static str, instead: &'static str },
+    #[error("step {step} does not fit what is left of the budget")]
+    NoBudget { step: StepNumber },
+    #[error("step {step} does not wait for a budget, so there is none to raise")]
+    NothingToRaise { step: StepNumber },
+    #[error("nothing is left of the budget for step {step}: raise it with `retry --budget \"…\"`")]
+    NothingLeft { step: StepNumber },
+    #[error("{spent} counted as spent already: a limit of {limit} leaves nothing")]
+    RaisedTooLittle { limit: String, spent: String },
     #[error("attempt {attempt} of step {step} is not under way any more")]
     NotUnderWay { step: StepNumber, attempt: u32 },
     #[error("the check of {what} is not due")]

@@ -6,17 +6,20 @@
 //! **Invariant:** [`Event::StepPassed`] is built in [`passed`] alone, from a verdict that held or the
 //! word of a named person on a `human` contract. [`agent`] cannot reach it.
 
+use crate::budget::{self, Fit};
+use crate::chain::Timestamp;
 use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use crate::event::{
-    Approver, AttemptEnd, Choice, Dependency, Event, FailureClass, LossCause, Revision, RunOutcome, Subject,
-    Why,
+    Approver, AttemptEnd, Choice, Dependency, Event, FailureClass, LossCause, Revision, RunOutcome, Scope,
+    Subject, Why,
 };
 use crate::inbox;
 use crate::law::{self, Binding, Law};
 use crate::parse;
 use crate::plan::{Needs, Plan, StepNumber};
 use crate::recover::{self, Failure, Means};
-use crate::run::{PostState, Run, Stage, StepState};
+use crate::run::{PostState, Run, Stage, StepRun, StepState};
+use crate::usage::{Amount, Resource};
 use crate::verdict::{Outcome, Verdict};
 
 /// How the escalation begins that an agent asked for.
@@ -87,6 +90,7 @@ pub fn human(run: &Run, command: HumanCommand) -> Decision {
             Ok(vec![Event::QuestionAsked { revision: run.revision.clone(), question, by }])
         }
         HumanCommand::Answer { step, choice, note, by } => answer(run, step, choice, note, by),
+        HumanCommand::Raise { step, budget, note, by } => raise(run, step, budget, note, by),
     }
 }
 
@@ -125,15 +129,22 @@ fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by:
     if !waiting || !matches!(run.stage, Stage::Approved | Stage::InProgress | Stage::Failed) {
         return Err(Refusal::NothingToAnswer { step: number });
     }
-    let answered = Event::Answered { step, choice, by: by.clone(), note: note.clone() };
+    let over_budget = run.step(number).is_some_and(|step| step.over_budget.is_some());
+    let (text, budget) = (note.clone(), Amount::default());
+    let answered = Event::Answered { step, choice, by: by.clone(), note: text, budget };
     Ok(match choice {
+        // Time is counted up to the last event: people have none.
+        Choice::Retry if over_budget && !budget::is_any_left(run, number, Timestamp(0)) => {
+            return Err(Refusal::NothingLeft { step: number });
+        }
         Choice::Retry | Choice::Revise => vec![answered],
         Choice::Skip => {
             let reason = if note.is_empty() { "skipped by a person".to_owned() } else { note };
             vec![answered, Event::StepWaived { step: number, by, reason }]
         }
         Choice::Abort => {
-            let [failed, ended] = recover::fail(run, number, format!("aborted by {by}"), Why::Person);
+            let why = if over_budget { Why::Budget } else { Why::Person };
+            let [failed, ended] = recover::fail(run, number, format!("aborted by {by}"), why);
             vec![answered, failed, ended]
         }
         Choice::Confirm if confirming => vec![answered, confirmed(run, number, &by)],
@@ -147,6 +158,27 @@ fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by:
     })
 }
 
+/// New limits for what ran out; parts that are not named stay as they are.
+fn raise(run: &Run, step: StepNumber, limits: Amount, note: String, by: String) -> Decision {
+    let waiting = run.step(step).and_then(|step| step.over_budget.as_ref()).map(|breach| breach.scope);
+    let open = matches!(run.stage, Stage::Approved | Stage::InProgress);
+    let Some(scope) = waiting.filter(|_| open && !limits.is_empty()) else {
+        return Err(Refusal::NothingToRaise { step });
+    };
+    for resource in Resource::ALL {
+        let Some(limit) = limits.of(resource) else { continue };
+        let spent = match scope {
+            Scope::Plan => run.ledger.committed(resource, Timestamp(0)),
+            Scope::Step => run.ledger.committed_by(step, resource),
+        };
+        if limit <= spent {
+            let (limit, spent) = (resource.say(limit), resource.say(spent));
+            return Err(Refusal::RaisedTooLittle { limit, spent });
+        }
+    }
+    Ok(vec![Event::Answered { step: Some(step), choice: Choice::Retry, by, note, budget: limits }])
+}
+
 /// A postcondition broke: look again, or give up.
 fn answer_for_plan(run: &Run, choice: Choice, note: String, by: String) -> Decision {
     let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
@@ -156,7 +188,8 @@ fn answer_for_plan(run: &Run, choice: Choice, note: String, by: String) -> Decis
     match choice {
         Choice::Abort if run.given_up => Err(Refusal::NothingWaits),
         Choice::Retry | Choice::Revise | Choice::Abort => {
-            Ok(vec![Event::Answered { step: None, choice, by, note }])
+            let budget = Amount::default();
+            Ok(vec![Event::Answered { step: None, choice, by, note, budget }])
         }
         Choice::Skip | Choice::Confirm => {
             Err(Refusal::WrongChoice { choice: choice.word(), instead: "retry, abort or revise" })
@@ -194,7 +227,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
         HarnessCommand::Attested { level, require_red, probes, kernel, bubblewrap } => {
             Ok(vec![Event::IsolationAttested { level, require_red, probes, kernel, bubblewrap }])
         }
-        HarnessCommand::Start { step } => start(run, step),
+        HarnessCommand::Start { step } => start(run, step, means.now),
         HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes, usage } => {
             still_running(run, step, attempt)?;
             let failed = matches!(end, AttemptEnd::NotStarted { .. });
@@ -225,6 +258,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
         }
         HarnessCommand::Hold { step } => hold(run, step),
         HarnessCommand::Remind { reason } => remind(run, reason),
+        HarnessCommand::OverBudget { step } => over_budget(run, step, means.now),
         HarnessCommand::End => end(run),
     }
 }
@@ -245,6 +279,20 @@ fn remind(run: &Run, reason: String) -> Decision {
         return Err(Refusal::NothingWaits);
     }
     Ok(vec![Event::Escalated { step: None, reason }])
+}
+
+/// A step whose turn has come and which the budget does not allow: a person has to know.
+fn over_budget(run: &Run, step: StepNumber, now: Timestamp) -> Decision {
+    // One question about the plan's budget is enough, however many steps it keeps from beginning.
+    let over = |step: &StepRun| step.over_budget.as_ref().is_some_and(|breach| breach.scope == Scope::Plan);
+    let asked = run.steps().any(|(_, step)| over(step));
+    match budget::fit(run, step, now) {
+        Fit::No(breach) if asked && breach.scope == Scope::Plan => Err(Refusal::NotOpen { step }),
+        Fit::No(breach) if run.ready().any(|ready| ready == step) => {
+            Ok(vec![Event::BudgetExceeded { step, breach }])
+        }
+        Fit::Yes(_) | Fit::NotNow | Fit::No(_) => Err(Refusal::NotOpen { step }),
+    }
 }
 
 /// Nothing rests on a log that somebody else wrote.
@@ -307,7 +355,7 @@ fn approve_by_policy(run: &Run, revision: Revision, by: Approver) -> Decision {
     Ok(vec![Event::Approved { revision, by, modifications: Vec::new() }])
 }
 
-fn start(run: &Run, number: StepNumber) -> Decision {
+fn start(run: &Run, number: StepNumber, now: Timestamp) -> Decision {
     if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
         return Err(wrong_stage(run, "starting a step", "approved"));
     }
@@ -315,8 +363,11 @@ fn start(run: &Run, number: StepNumber) -> Decision {
     if !run.ready().any(|ready| ready == number) {
         return Err(Refusal::NotOpen { step: number });
     }
+    let Fit::Yes(reserved) = budget::fit(run, number, now) else {
+        return Err(Refusal::NoBudget { step: number });
+    };
     let target = run.role(number).to_owned();
-    Ok(vec![Event::StepStarted { step: number, attempt: step.attempts + 1, target }])
+    Ok(vec![Event::StepStarted { step: number, attempt: step.attempts + 1, target, reserved }])
 }
 
 fn still_running(run: &Run, step: StepNumber, attempt: u32) -> Result<(), Refusal> {

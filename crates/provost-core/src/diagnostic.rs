@@ -193,6 +193,7 @@ codes! {
     StepCount = "P083" Advice "an unusual number of steps",
     VagueTask = "P084" Advice "a vague task",
     NoOnFail = "P085" Advice "no on_fail",
+    BudgetAbove = "P086" Warning "a step's budget above the plan's",
 }
 
 impl Code {

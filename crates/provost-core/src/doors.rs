@@ -9,6 +9,7 @@
 //! never taken from anybody else.
 //! **Invariant:** nothing is let through from outside while an agent works without a fence.
 
+use crate::chain::Timestamp;
 use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use crate::decide;
 use crate::event::{Approver, Choice, Event, Revision};
@@ -36,6 +37,7 @@ pub fn lets_through(command: &HumanCommand) -> bool {
             Choice::Skip | Choice::Confirm => true,
             Choice::Retry | Choice::Abort | Choice::Revise => false,
         },
+        HumanCommand::Raise { .. } => true,
         HumanCommand::Reject { .. } | HumanCommand::Ask { .. } => false,
     }
 }
@@ -56,21 +58,21 @@ pub fn policy(run: &Run, revision: Revision, by: Approver) -> Result<Vec<Event>,
     decide::harness(run, HarnessCommand::ApproveByPolicy { revision, by })
 }
 
-/// Holds `events`, which follow on `run`, against the doors. `Err` is the place of the first that no
+/// Holds `events`, which follow on `run` at these times, against the doors. `Err` is the place of the first that no
 /// door can have made.
-pub fn made(run: &Run, events: &[Event]) -> Result<(), usize> {
+pub fn made(run: &Run, events: &[(Event, Timestamp)]) -> Result<(), usize> {
     let mut run = run.clone();
     let mut place = 0;
-    while let Some(first) = events.get(place) {
+    while let Some((first, _)) = events.get(place) {
         let decision = again(&run, first);
         if decision.is_empty() {
             return Err(place);
         }
         for event in decision {
-            if events.get(place) != Some(&event) {
-                return Err(place.min(events.len() - 1));
+            match events.get(place) {
+                Some((found, at)) if *found == event => run.apply_at(&event, *at),
+                Some(_) | None => return Err(place.min(events.len() - 1)),
             }
-            run.apply(&event);
             place += 1;
         }
     }
@@ -98,7 +100,12 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         Event::Approved { revision, by: by @ Approver::Policy { .. }, .. } => policy(run, revision, by),
         Event::Rejected { reason, by, .. } => human(run, HumanCommand::Reject { reason, by }),
         Event::QuestionAsked { question, by, .. } => human(run, HumanCommand::Ask { question, by }),
-        Event::Answered { step, choice, by, note } => {
+        Event::Answered { step: Some(step), choice: Choice::Retry, by, note, budget }
+            if !budget.is_empty() =>
+        {
+            human(run, HumanCommand::Raise { step, budget, note, by })
+        }
+        Event::Answered { step, choice, by, note, .. } => {
             human(run, HumanCommand::Answer { step, choice, note, by })
         }
         Event::StepClaimed { step, evidence } => decide::agent(run, AgentCommand::Claim { step, evidence }),
@@ -123,6 +130,7 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         | Event::FailureClassified { .. }
         | Event::RecoveryApplied { .. }
         | Event::PermissionRequired { .. }
+        | Event::BudgetExceeded { .. }
         | Event::LawChanged { .. }
         | Event::RunEnded { .. } => return Vec::new(),
     };

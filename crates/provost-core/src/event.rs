@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::Timestamp;
 use crate::plan::StepNumber;
 use crate::terms::Terms;
-use crate::usage::Usage;
+use crate::usage::{Amount, Cost, Resource, Usage};
 use crate::verdict::{Isolation, Verdict};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +90,14 @@ pub enum Event {
     },
     /// An attempt is about to be dispatched. Durable before the agent starts.
     #[serde(rename = "TASK_STARTED")]
-    StepStarted { step: StepNumber, attempt: u32, target: String },
+    StepStarted {
+        step: StepNumber,
+        attempt: u32,
+        target: String,
+        /// What is held for it of the budget, and how long it may take, where there is one.
+        #[serde(default, skip_serializing_if = "Amount::is_empty")]
+        reserved: Amount,
+    },
     /// The agent said something about the step. It is kept and never decides.
     #[serde(rename = "STEP_CLAIMED")]
     StepClaimed { step: StepNumber, evidence: String },
@@ -189,6 +196,14 @@ pub enum Event {
         step: Option<StepNumber>,
         reason: String,
     },
+    /// The next attempt does not fit what is left of a budget: a person decides.
+    #[serde(rename = "BUDGET_EXCEEDED")]
+    BudgetExceeded {
+        /// The step whose turn it was.
+        step: StepNumber,
+        #[serde(flatten)]
+        breach: Box<Breach>,
+    },
     #[serde(rename = "HUMAN_ANSWERED")]
     Answered {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,6 +212,9 @@ pub enum Event {
         by: String,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         note: String,
+        /// The limits that hold from now on instead, for what ran out; parts that are not there stay.
+        #[serde(default, skip_serializing_if = "Amount::is_empty")]
+        budget: Amount,
     },
 
     /// The plan file no longer says what was approved. The run stops before the next dispatch.
@@ -307,6 +325,35 @@ pub enum AttemptEnd {
     },
 }
 
+/// Which limit it is that an attempt does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    Plan,
+    Step,
+}
+
+/// What ran out, and what would be needed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Breach {
+    pub scope: Scope,
+    pub resource: Resource,
+    /// The limits of the plan, or of the step.
+    pub limit: Amount,
+    /// What counts as spent of them.
+    pub spent: Amount,
+    /// What the next attempt would need.
+    pub needed: Amount,
+    /// How many attempts were counted as what was held for them, since nobody said what they used.
+    #[serde(default, skip_serializing_if = "none")]
+    pub unknown: u32,
+    /// The steps that are not over.
+    pub left: Vec<StepNumber>,
+    /// What they would cost, where that can be told from what was done so far.
+    #[serde(default, skip_serializing_if = "Amount::is_empty")]
+    pub estimate: Amount,
+}
+
 /// Why the harness did not see an attempt end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -414,6 +461,9 @@ pub struct Summary {
     /// How often something was tried again.
     #[serde(default, skip_serializing_if = "none")]
     pub retries: u32,
+    /// What it cost, where anything was begun.
+    #[serde(default, skip_serializing_if = "Cost::is_none")]
+    pub cost: Cost,
 }
 
 fn none(count: &u32) -> bool {
@@ -446,7 +496,8 @@ impl Event {
             | Event::FailureDetected { step, .. }
             | Event::FailureClassified { step, .. }
             | Event::RecoveryApplied { step, .. }
-            | Event::PermissionRequired { step, .. } => Some(*step),
+            | Event::PermissionRequired { step, .. }
+            | Event::BudgetExceeded { step, .. } => Some(*step),
             Event::Judged { step, .. }
             | Event::Escalated { step, .. }
             | Event::Answered { step, .. }
@@ -488,6 +539,7 @@ impl Event {
             Event::RecoveryApplied { .. } => "RECOVERY_APPLIED",
             Event::PermissionRequired { .. } => "PERMISSION_REQUIRED",
             Event::Escalated { .. } => "RECOVERY_ESCALATION",
+            Event::BudgetExceeded { .. } => "BUDGET_EXCEEDED",
             Event::Answered { .. } => "HUMAN_ANSWERED",
             Event::LawChanged { .. } => "LAW_CHANGED",
             Event::TamperDetected { .. } => "TAMPER_DETECTED",
@@ -515,7 +567,10 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
         "ISOLATION_ATTESTED",
         "What this machine was seen to hold, by a self-test inside the very fence that is used, at the start of a run.",
     ),
-    ("TASK_STARTED", "An attempt is about to be given to an agent. Durable before the agent starts."),
+    (
+        "TASK_STARTED",
+        "An attempt is about to be given to an agent, with what is held for it of the budget. Durable before the agent starts.",
+    ),
     ("STEP_CLAIMED", "The agent said something about its step. It is kept and never decides."),
     ("ATTEMPT_ENDED", "The agent's process is over. The judge has the word."),
     ("ATTEMPT_LOST", "The harness died or was interrupted during the attempt. It uses up no retry."),
@@ -543,7 +598,14 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
         "RECOVERY_ESCALATION",
         "Policy is at its end: a person decides. Waits for as long as it takes. Without a step and with `overdue:` it is a reminder that somebody has not answered for long (`remind_after`); it changes nothing.",
     ),
-    ("HUMAN_ANSWERED", "A person decided: retry, skip, abort, revise or confirm."),
+    (
+        "BUDGET_EXCEEDED",
+        "The next attempt does not fit what is left of the plan's budget or the step's: which limit, what counts as spent of it, what is left to do and what that would cost. A person decides.",
+    ),
+    (
+        "HUMAN_ANSWERED",
+        "A person decided: retry, skip, abort, revise or confirm; with `budget`, under these limits from now on.",
+    ),
     ("LAW_CHANGED", "The plan file no longer says what was approved. The run stopped before the next step."),
     (
         "TAMPER_DETECTED",
@@ -551,7 +613,7 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     (
         "EXECUTION_COMPLETE",
-        "The plan is done or has failed, with how many steps were completed, failed and skipped, how often something was tried again, and why it ended: done, failed, budget, person, stuck.",
+        "The plan is done or has failed, with how many steps were completed, failed and skipped, how often something was tried again, what it cost, and why it ended: done, failed, budget, person, stuck.",
     ),
 ];
 

@@ -45,7 +45,7 @@ pub enum Kind {
     Confirmation,
     /// The plan ended with a postcondition that does not hold.
     Postcondition,
-    /// The plan's budget is spent.
+    /// What is left of a budget does not allow the step.
     Budget,
 }
 
@@ -79,7 +79,7 @@ impl Waiting {
             Kind::Approval => &["PLAN_VERIFIED", "GATE_APPROVAL_REQUESTED"],
             Kind::Question => &["GATE_QUESTION_ASKED"],
             Kind::Postcondition => &["EXECUTION_COMPLETE"],
-            Kind::Budget => &["RECOVERY_ESCALATION"],
+            Kind::Budget => &["TASK_STARTED", "ATTEMPT_ENDED", "BUDGET_EXCEEDED"],
             Kind::Escalation | Kind::Permission | Kind::Quota | Kind::Confirmation => &[
                 "TASK_STARTED",
                 "ATTEMPT_ENDED",
@@ -100,10 +100,8 @@ impl Waiting {
             Event::QuestionAsked { .. } => self.kind == Kind::Question,
             Event::AttemptEnded { .. } => self.kind == Kind::Confirmation,
             Event::RunEnded { .. } => self.kind == Kind::Postcondition,
-            Event::Escalated { step: None, reason } => {
-                self.kind == Kind::Budget && !reason.starts_with(OVERDUE)
-            }
-            Event::Escalated { .. } => {
+            Event::BudgetExceeded { .. } => self.kind == Kind::Budget,
+            Event::Escalated { step: Some(_), .. } => {
                 matches!(self.kind, Kind::Escalation | Kind::Permission | Kind::Quota)
             }
             _ => false,
@@ -119,6 +117,7 @@ pub fn may_open(run: &Run, event: &Event) -> bool {
         | Event::ApprovalRequested { .. }
         | Event::QuestionAsked { .. }
         | Event::Escalated { .. }
+        | Event::BudgetExceeded { .. }
         | Event::RunEnded { .. } => true,
         _ => false,
     }
@@ -159,7 +158,9 @@ fn at_step(run: &Run, number: StepNumber) -> Option<Waiting> {
     let step = run.step(number)?;
     let (kind, reason) = match &step.state {
         StepState::Blocked { reason } => {
-            let kind = if run.halted.contains(run.role(number)) {
+            let kind = if step.over_budget.is_some() {
+                Kind::Budget
+            } else if run.halted.contains(run.role(number)) {
                 Kind::Quota
             } else if step.failed_as == Some(FailureClass::Permission) {
                 Kind::Permission

@@ -10,8 +10,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::chain::Hash;
 use crate::event::{NamedFile, Revision};
-use crate::plan::{Check, Contract, Mark, Needs, Plan, Shell, Span, Step, StepNumber};
+use crate::plan::{Budget, Check, Contract, Mark, Needs, Plan, Shell, Span, Step, StepNumber};
 use crate::terms::Terms;
+use crate::usage::Amount;
 
 /// What a law is bound to beside its own text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,9 +150,7 @@ fn header(old: &Plan, new: &Plan, changes: &mut Vec<String>) {
     };
     field("depends_on", Some(list(&old.depends_on)), Some(list(&new.depends_on)), changes);
     field("touches", old.touches.as_deref().map(list), new.touches.as_deref().map(list), changes);
-    if old.budget.as_ref().map(|b| b.value) != new.budget.as_ref().map(|b| b.value) {
-        changes.push("budget changed".to_owned());
-    }
+    field("budget", budget(&old.budget), budget(&new.budget), changes);
 }
 
 fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, changes: &mut Vec<String>) {
@@ -184,6 +183,7 @@ fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, changes: &mut 
     field(&named("agent_network"), network(before), network(after), changes);
     let git = |step: &Step| step.git.as_ref().map(|git| git.value.word().to_owned());
     field(&named("git"), git(before), git(after), changes);
+    field(&named("budget"), budget(&before.budget), budget(&after.budget), changes);
     let text = |step: &Step| step.on_fail.as_ref().map(|on_fail| on_fail.value.to_string());
     field(&named("on_fail"), text(before), text(after), changes);
     if changes.len() == at {
@@ -245,6 +245,10 @@ fn brief(text: &str) -> String {
 
 fn value(field: &Option<crate::plan::Spanned<String>>) -> Option<String> {
     field.as_ref().map(|spanned| spanned.value.clone())
+}
+
+fn budget(field: &Option<crate::plan::Spanned<Budget>>) -> Option<String> {
+    field.as_ref().map(|budget| Amount::from(budget.value).to_string())
 }
 
 fn needs(needs: &Needs) -> String {

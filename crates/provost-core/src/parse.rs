@@ -21,6 +21,8 @@ mod reader;
 mod step;
 mod values;
 
+pub use values::budget;
+
 /// More than this is not a plan that somebody read.
 pub const LARGEST_BYTES: usize = 16 * 1024 * 1024;
 

@@ -117,6 +117,8 @@ pub struct Step {
     pub contract: Option<Contract>,
     /// How long an attempt may take.
     pub timeout: Option<Spanned<Duration>>,
+    /// What all attempts at the step may use together.
+    pub budget: Option<Spanned<Budget>>,
     /// How long one run of the contract may take.
     pub contract_timeout: Option<Spanned<Duration>>,
     pub protect: Vec<Spanned<String>>,
@@ -315,7 +317,7 @@ impl fmt::Display for OnFail {
     }
 }
 
-/// What a plan may spend; each part is optional.
+/// What a plan or a step may spend; each part is optional.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     pub tokens: Option<u64>,

@@ -12,6 +12,7 @@ use crate::verdict::{Excerpt, Outcome, Verdict};
 
 const STEP: &str = include_str!("prompt/step.md");
 const CONTEXT: &str = include_str!("prompt/context.md");
+const LIMITS: &str = include_str!("prompt/limits.md");
 const RETRY: &str = include_str!("prompt/retry.md");
 /// What stands in place of a hidden contract.
 const VEIL: &str = "**contract:** (hidden)";
@@ -32,7 +33,15 @@ pub fn step(run: &Run, number: StepNumber, context: &[Context]) -> String {
     let seen = run.step(number).and_then(|step| step.verdict.as_ref()).filter(|verdict| !verdict.held());
     let attempts = run.step(number).map_or(0, |step| step.failures);
     let again = seen.filter(|_| attempts > 0).map(|verdict| retry(step, verdict, attempts));
-    fill(STEP, &[("task", task), ("context", &subscriptions(context)), ("retry", &again.unwrap_or_default())])
+    let limits = run.ledger.held(number).filter(|held| !held.is_empty());
+    let limits = limits.map(|held| fill(LIMITS, &[("limits", &held.to_string())])).unwrap_or_default();
+    let parts = [
+        ("task", task),
+        ("context", &subscriptions(context)),
+        ("retry", &again.unwrap_or_default()),
+        ("limits", &limits),
+    ];
+    fill(STEP, &parts)
 }
 
 fn subscriptions(context: &[Context]) -> String {

@@ -5,11 +5,13 @@
 
 use std::fmt::Write as _;
 
+use crate::budget;
 use crate::event::{AttemptEnd, Choice, Event, Probe, RunOutcome, Subject};
 use crate::inbox;
 use crate::plan::{Check, Contract, Needs, Step};
 use crate::run::{PostState, Run, StepState};
 use crate::terms::Reach;
+use crate::usage::Cost;
 use crate::verdict::{Isolation, Outcome};
 
 /// The plan as it stands, for reading.
@@ -34,6 +36,11 @@ pub fn plan(run: &Run) -> String {
             let globs: Vec<&str> = globs.iter().map(|glob| glob.value.as_str()).collect();
             let _ = writeln!(out, "touches: {}", globs.join(", "));
         }
+    }
+    let limits = budget::of_plan(run);
+    if !limits.is_empty() {
+        let raised = if run.ledger.raised(None).is_empty() { "" } else { ", as a person raised it" };
+        let _ = writeln!(out, "budget: {limits}{raised}");
     }
     let terms = &run.binding.terms;
     let _ = writeln!(out, "terms: {}", terms.lines().join("; "));
@@ -63,6 +70,10 @@ pub fn plan(run: &Run) -> String {
         }
         if let Some(teeth) = state.verdict.as_ref().and_then(|verdict| verdict.teeth.as_ref()) {
             let _ = writeln!(out, "   {teeth}");
+        }
+        let limits = budget::of_step(run, step.number);
+        if !limits.is_empty() {
+            let _ = writeln!(out, "   budget {limits}");
         }
         let _ = writeln!(out, "   on_fail {}", run.on_fail(step.number));
         match &state.state {
@@ -253,7 +264,12 @@ fn meaning(event: &Event) -> (Symbol, String) {
             (Symbol::Waiting, reason.clone())
         }
         Event::Escalated { reason, .. } => (Symbol::Blocked, format!("waits for a person: {reason}")),
-        Event::Answered { choice, by, note, .. } => (Symbol::Note, answered(*choice, by, note)),
+        Event::BudgetExceeded { breach, .. } => (Symbol::Blocked, format!("waits for a person: {breach}")),
+        Event::Answered { choice, by, note, budget, .. } => {
+            let limits =
+                if budget.is_empty() { String::new() } else { format!(", with a budget of {budget}") };
+            (Symbol::Note, format!("{}{limits}", answered(*choice, by, note)))
+        }
         Event::LawChanged { changes } => {
             (Symbol::Bad, format!("the plan file is not what was approved: {}", list(changes)))
         }
@@ -264,12 +280,21 @@ fn meaning(event: &Event) -> (Symbol, String) {
                 RunOutcome::Failed => (Symbol::Failed, "failed"),
             };
             let words = format!(
-                "plan {word}: {} completed, {} failed, {} skipped",
-                summary.completed, summary.failed, summary.skipped
+                "plan {word}: {} completed, {} failed, {} skipped{}",
+                summary.completed,
+                summary.failed,
+                summary.skipped,
+                cost(&summary.cost)
             );
             (symbol, words)
         }
     }
+}
+
+/// What it cost, where anything is known of it.
+fn cost(cost: &Cost) -> String {
+    let known = cost.tokens.is_some() || cost.micro_usd.is_some();
+    if known && !cost.is_none() { format!("; {cost}") } else { String::new() }
 }
 
 /// A line about what happened, not yet dressed for any medium.

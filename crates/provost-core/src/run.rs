@@ -9,11 +9,13 @@ use std::collections::BTreeSet;
 
 use crate::chain::{Hash, Timestamp};
 use crate::event::{
-    Approver, AttemptEnd, Choice, Event, FailureClass, Revision, RunOutcome, Subject, Summary,
+    Approver, AttemptEnd, Breach, Choice, Event, FailureClass, Revision, RunOutcome, Scope, Subject, Summary,
 };
 use crate::law::{self, Binding};
+use crate::ledger::Ledger;
 use crate::parse;
-use crate::plan::{Check, Mark, Needs, OnFail, Plan, Shell, Step, StepNumber};
+use crate::plan::{Budget, Check, Mark, Needs, OnFail, Plan, Shell, Step, StepNumber};
+use crate::usage::Amount;
 use crate::verdict::{Excerpt, Isolation, Outcome, Verdict};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,6 +85,8 @@ pub struct Run {
     pub given_up: bool,
     /// Roles that have nothing left to spend, until a person says otherwise.
     pub halted: BTreeSet<String>,
+    /// What was spent and is held, and for how long the harness was at work.
+    pub ledger: Ledger,
     /// How often something was tried again.
     retries: u32,
     steps: Vec<StepRun>,
@@ -122,6 +126,8 @@ pub struct StepRun {
     pub wait: Option<Wait>,
     /// The role that carries it out, where that is not its own.
     pub role: Option<String>,
+    /// It waits because a budget ran out: its own, or the plan's.
+    pub over_budget: Option<Box<Breach>>,
     digest: Hash,
 }
 
@@ -270,6 +276,7 @@ impl Run {
             failed: count(|state| matches!(state, StepState::Failed)),
             skipped: count(|state| matches!(state, StepState::Waived { .. })),
             retries: self.retries,
+            cost: self.ledger.cost(),
         }
     }
 
@@ -347,8 +354,34 @@ impl Run {
         }
     }
 
+    /// An event and the time at which it became durable.
+    pub fn apply_at(&mut self, event: &Event, at: Timestamp) {
+        self.apply(event);
+        self.tick(event, at);
+    }
+
+    /// An event that was applied became durable. Those of one append have one time.
+    pub fn tick(&mut self, event: &Event, at: Timestamp) {
+        let busy = self.is_busy();
+        self.ledger.tick(event, at, busy);
+    }
+
+    /// There is something to do for the harness, and not only for a person.
+    fn is_busy(&self) -> bool {
+        let confirming = |number: &StepNumber| {
+            let state = self.step(*number).map(|step| &step.state);
+            self.confirmed_by_person(*number) && matches!(state, Some(StepState::Ended { .. }))
+        };
+        let open = matches!(self.stage, Stage::Approved | Stage::InProgress);
+        let asked = self.any_failed() || self.any_blocked() || self.under_way().any(|step| confirming(&step));
+        let at_work = !self.at_work.is_empty() || self.under_way().any(|step| !confirming(&step));
+        let stopped = self.any_failed() || self.any_blocked() || self.ready.steps.is_empty();
+        open && (at_work || !(asked && stopped))
+    }
+
     pub fn apply(&mut self, event: &Event) {
         self.seq += 1;
+        self.ledger.hear(event);
         match event {
             Event::PlanCreated { text, revision, base, files, terms, .. }
             | Event::PlanRewritten { text, revision, base, files, terms, .. } => {
@@ -461,7 +494,20 @@ impl Run {
             Event::Escalated { step: Some(step), reason } => {
                 self.set_state(*step, StepState::Blocked { reason: reason.clone() });
             }
-            Event::Answered { step, choice, .. } => self.answered(*step, *choice),
+            Event::BudgetExceeded { step, breach } => {
+                self.set_state(*step, StepState::Blocked { reason: breach.to_string() });
+                if let Some(step) = self.step_mut(*step) {
+                    step.over_budget = Some(breach.clone());
+                }
+            }
+            Event::Answered { step, choice, budget, .. } => {
+                let over =
+                    step.and_then(|number| Some((number, self.step(number)?.over_budget.as_ref()?.scope)));
+                match over {
+                    Some((number, scope)) => self.answered_budget(number, scope, *choice, *budget),
+                    None => self.answered(*step, *choice),
+                }
+            }
             Event::RunEnded { outcome, .. } => {
                 self.stage = match outcome {
                     RunOutcome::Done => Stage::Done,
@@ -493,6 +539,7 @@ impl Run {
     /// A new law. Steps whose own text is the same keep what they have achieved.
     fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding) {
         let plan = parse::plan(text).plan;
+        self.ledger.new_law(|scope| written(&self.plan, scope) != written(&plan, scope));
         let before = std::mem::take(&mut self.steps);
         self.steps = plan
             .steps
@@ -613,6 +660,24 @@ impl Run {
         self.set_state(number, state);
     }
 
+    /// Nothing failed: with what a person allows, the step goes on where it stood.
+    fn answered_budget(&mut self, number: StepNumber, scope: Scope, choice: Choice, limits: Amount) {
+        let whose = match scope {
+            Scope::Plan => None,
+            Scope::Step => Some(number),
+        };
+        self.ledger.answered(whose, choice, limits);
+        if let Some(step) = self.step_mut(number).filter(|_| choice != Choice::Revise) {
+            step.over_budget = None;
+        }
+        match choice {
+            Choice::Retry => self.set_state(number, StepState::Pending),
+            Choice::Skip | Choice::Abort | Choice::Revise | Choice::Confirm => {
+                self.answered(Some(number), choice);
+            }
+        }
+    }
+
     fn answered(&mut self, step: Option<StepNumber>, choice: Choice) {
         match (choice, step) {
             (Choice::Retry, Some(number)) => {
@@ -680,6 +745,7 @@ impl StepRun {
             recipe: None,
             wait: None,
             role: None,
+            over_budget: None,
             digest,
         }
     }
@@ -706,6 +772,15 @@ impl StepState {
     fn settled(&self) -> bool {
         matches!(self, StepState::Passed | StepState::Waived { .. })
     }
+}
+
+/// The limits a plan has in its text for itself, or for one of its steps.
+fn written(plan: &Plan, scope: Option<StepNumber>) -> Option<Budget> {
+    let budget = match scope {
+        None => plan.budget.as_ref(),
+        Some(number) => plan.step(number).and_then(|step| step.budget.as_ref()),
+    };
+    budget.map(|budget| budget.value)
 }
 
 /// The output of a check that held is of no use to the next prompt.
@@ -783,6 +858,11 @@ impl Ready {
 }
 
 impl StepState {
+    /// Nothing more is to be done for it.
+    pub fn is_over(&self) -> bool {
+        self.settled()
+    }
+
     fn is_blocked(&self) -> bool {
         matches!(self, StepState::Blocked { .. })
     }

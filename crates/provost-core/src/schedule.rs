@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::budget::{self, Fit};
 use crate::chain::Timestamp;
 use crate::event::Subject;
 use crate::plan::StepNumber;
@@ -22,6 +23,8 @@ pub enum Action {
     JudgeLost { step: StepNumber, attempt: u32 },
     /// The role of the step has nothing left to spend: a person has to see to it.
     Hold { step: StepNumber },
+    /// What is left of a budget does not allow the step: a person has to see to it.
+    OverBudget { step: StepNumber },
     /// Everything is over and held.
     End,
 }
@@ -30,7 +33,10 @@ impl Action {
     /// What an action is about; no two actions about the same thing are under way together.
     fn about(self) -> Option<StepNumber> {
         match self {
-            Action::Dispatch { step } | Action::JudgeLost { step, .. } | Action::Hold { step } => Some(step),
+            Action::Dispatch { step }
+            | Action::JudgeLost { step, .. }
+            | Action::Hold { step }
+            | Action::OverBudget { step } => Some(step),
             Action::Judge {
                 subject:
                     Subject::Contract(step)
@@ -86,7 +92,8 @@ pub fn next(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp) -> Vec<Act
         return actions;
     }
     let free = run.ready().filter(|step| !in_hand.steps.contains(step)).filter(due);
-    actions.extend(free.take(room - actions.len()).map(|step| open(run, step)));
+    let begun = free.filter_map(|step| open(run, step, now));
+    actions.extend(begun.take(room - actions.len()));
     if actions.is_empty() && run.all_settled() {
         actions.extend(finish(run, in_hand, room));
     }
@@ -128,20 +135,25 @@ fn to_judge<'a>(
     })
 }
 
-fn open(run: &Run, step: StepNumber) -> Action {
+/// What begins a step; nothing, while others hold what it needs.
+fn open(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
     // Whether the contract can fail is only to be seen before anybody has worked.
     let unseen = run.step(step).is_some_and(|step| step.held_before.is_none() && step.attempts == 0);
     if run.has_clean_tree() && unseen && !run.confirmed_by_person(step) {
-        return Action::Judge { subject: Subject::Control(step) };
+        return Some(Action::Judge { subject: Subject::Control(step) });
     }
     let gated = run.plan.step(step).is_some_and(|step| step.precondition.is_some());
     let held = run.step(step).is_some_and(|step| step.precondition_held);
     if gated && !held {
-        Action::Judge { subject: Subject::Precondition(step) }
-    } else if run.halted.contains(run.role(step)) {
-        Action::Hold { step }
-    } else {
-        Action::Dispatch { step }
+        return Some(Action::Judge { subject: Subject::Precondition(step) });
+    }
+    if run.halted.contains(run.role(step)) {
+        return Some(Action::Hold { step });
+    }
+    match budget::fit(run, step, now) {
+        Fit::Yes(_) => Some(Action::Dispatch { step }),
+        Fit::NotNow => None,
+        Fit::No(_) => Some(Action::OverBudget { step }),
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Step;
+use crate::usage::Amount;
 use crate::verdict::Isolation;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,17 @@ pub struct Terms {
     /// Which role has a try when another met the same failure twice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fallback: BTreeMap<String, String>,
+    /// What a plan may spend that does not say it, and what a step may.
+    #[serde(default, skip_serializing_if = "Amount::is_empty")]
+    pub budget: Amount,
+    #[serde(default, skip_serializing_if = "Amount::is_empty")]
+    pub step_budget: Amount,
+    /// What an attempt of a role is expected to use.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub estimates: BTreeMap<String, Amount>,
+    /// What tokens of a model cost here, in words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, String>,
 }
 
 impl Terms {
@@ -85,6 +97,15 @@ impl Terms {
             .extend(api.map(|(role, hosts)| format!("{role}: the model's API is also {}", hosts.join(", "))));
         let fallback = self.fallback.iter();
         lines.extend(fallback.map(|(role, other)| format!("{role}: after the same failure twice, {other}")));
+        for (whose, budget) in [("a plan", &self.budget), ("a step", &self.step_budget)] {
+            if !budget.is_empty() {
+                lines.push(format!("the budget of {whose} that names none: {budget}"));
+            }
+        }
+        lines.extend(
+            self.estimates.iter().map(|(role, each)| format!("{role}: an attempt is expected to use {each}")),
+        );
+        lines.extend(self.prices.iter().map(|(model, price)| format!("price of {model}: {price}")));
         lines
     }
 

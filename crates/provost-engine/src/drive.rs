@@ -113,7 +113,7 @@ pub fn retell(
 ) -> Result<(Run, Head), Error> {
     let mut run = Run::default();
     let head = verified(log, plan, &mut |sealed, event| {
-        run.apply(&event);
+        run.apply_at(&event, sealed.at);
         watch(&run, sealed, &event);
     })?;
     match run.forged_from {
@@ -126,9 +126,9 @@ pub fn retell(
 fn disbelieved(log: &dyn Log, plan: &PlanId, from: u64) -> Result<(Run, Head), Error> {
     let mut run = Run::default();
     let head = verified(log, plan, &mut |sealed, event| match event {
-        Event::TamperDetected { .. } => run.apply(&event),
+        Event::TamperDetected { .. } => run.apply_at(&event, sealed.at),
         _ if sealed.seq >= from => run.pass_over(),
-        _ => run.apply(&event),
+        _ => run.apply_at(&event, sealed.at),
     })?;
     Ok((run, head))
 }
@@ -178,16 +178,25 @@ impl<'a, W: World> Loop<'a, W> {
         self.looked_at = self.drive.world.now();
         for action in schedule::next(&self.run, &self.in_hand, self.drive.jobs, self.looked_at) {
             match action {
-                Action::End => self.decide(HarnessCommand::End),
-                Action::Hold { step } => self.decide(HarnessCommand::Hold { step }),
+                Action::End => {
+                    self.decide(HarnessCommand::End);
+                }
+                Action::Hold { step } => {
+                    self.decide(HarnessCommand::Hold { step });
+                }
+                Action::OverBudget { step } => {
+                    self.decide(HarnessCommand::OverBudget { step });
+                }
                 Action::Dispatch { step } => {
                     if let Some(changes) = self.drive.world.law_changes(&self.run) {
                         self.decide(HarnessCommand::LawChanged { changes: changes.clone() });
                         self.rest = Some(Rest::LawChanged(changes));
                         break;
                     }
-                    self.decide(HarnessCommand::Start { step });
-                    self.begin(action, &mut orders);
+                    // What one begins may leave too little for the next.
+                    if self.decide(HarnessCommand::Start { step }) {
+                        self.begin(action, &mut orders);
+                    }
                 }
                 Action::Judge { .. } | Action::JudgeLost { .. } => self.begin(action, &mut orders),
             }
@@ -208,11 +217,14 @@ impl<'a, W: World> Loop<'a, W> {
         orders.push((action, self.drive.world.order(&self.run, action)));
     }
 
-    fn decide(&mut self, command: HarnessCommand) {
-        // What schedule asks for is allowed; a refusal means the log moved, and flush will notice.
-        if let Ok(events) = decide::harness_with(&self.run, &self.means(), command) {
-            self.take(events);
-        }
+    /// What schedule asks for is allowed; a refusal means that something moved, and it will ask again.
+    fn decide(&mut self, command: HarnessCommand) -> bool {
+        // At the time it was asked for, or there would be less left of it.
+        let means = Means { now: self.looked_at, ..self.means() };
+        let decision = decide::harness_with(&self.run, &means, command);
+        let is_allowed = decision.is_ok();
+        self.take(decision.unwrap_or_default());
+        is_allowed
     }
 
     fn means(&self) -> Means<'a> {
@@ -303,6 +315,7 @@ impl<'a, W: World> Loop<'a, W> {
         }
         for (sealed, event) in sealed.iter().zip(std::mem::take(&mut self.events)) {
             self.head = Head { seq: sealed.seq, hash: sealed.hash };
+            self.run.tick(&event, sealed.at);
             (self.drive.watch)(&self.run, sealed, &event);
         }
         Ok(before)
@@ -326,7 +339,7 @@ impl<'a, W: World> Loop<'a, W> {
         verified(self.drive.log, self.drive.plan, &mut |sealed, event| {
             if sealed.seq <= known.seq {
                 there |= (sealed.seq, sealed.hash) == (known.seq, known.hash);
-                run.apply(&event);
+                run.apply_at(&event, sealed.at);
             } else {
                 news.push((sealed.clone(), event));
             }
@@ -334,14 +347,15 @@ impl<'a, W: World> Loop<'a, W> {
         if !there {
             return Err(self.disbelieve(1, REPLACED.to_owned()));
         }
-        let events: Vec<Event> = news.iter().map(|(_, event)| event.clone()).collect();
+        let events: Vec<(Event, Timestamp)> =
+            news.iter().map(|(sealed, event)| (event.clone(), sealed.at)).collect();
         if let Err(place) = doors::made(&run, &events) {
             let (sealed, event) = &news[place];
             let what = format!("{} was written by somebody else than the harness", event.name());
             return Err(self.disbelieve(sealed.seq, what));
         }
         for (sealed, event) in news {
-            run.apply(&event);
+            run.apply_at(&event, sealed.at);
             self.head = Head { seq: sealed.seq, hash: sealed.hash };
             (self.drive.watch)(&run, &sealed, &event);
         }

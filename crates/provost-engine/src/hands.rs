@@ -28,7 +28,7 @@ use provost_host::ground::{Case, Ground, Veil};
 use provost_host::process::Survivor;
 use provost_host::reach::Grant;
 use provost_host::teeth::{Before, Doubts};
-use provost_host::{files, process, roster};
+use provost_host::{files, prices, process, roster};
 
 use crate::portal;
 use crate::site::{self, Site};
@@ -129,6 +129,9 @@ impl<'a> Hands<'a> {
         let config = &self.site.config;
         let role = config.agents.get(&target).and_then(|role| role.timeout);
         let timeout = step.timeout.as_ref().map(|timeout| timeout.value).or(role);
+        let timeout = timeout.unwrap_or(config.run.step_timeout);
+        // No attempt lasts longer than the budget.
+        let left = run.ledger.held(number).and_then(|held| held.wall_ms).map(Duration::from_millis);
         let terms = &run.binding.terms;
         Order::Attempt(Box::new(AttemptOrder {
             step: number,
@@ -137,7 +140,7 @@ impl<'a> Hands<'a> {
             api: terms.api.get(&target).cloned().unwrap_or_default(),
             target,
             prompt: self.site.redactor.text(&prompt).into_owned(),
-            timeout: timeout.unwrap_or(config.run.step_timeout),
+            timeout: left.map_or(timeout, |left| timeout.min(left)),
             veiled: veiled(run),
         }))
     }
@@ -262,6 +265,10 @@ impl<'a> Hands<'a> {
             false if words.is_empty() => (clean(&done.stderr.to_string()), None),
             false => (words, None),
         };
+        let role = self.site.config.agents.get(&order.target);
+        let model = role.and_then(|role| role.model.as_deref());
+        let said = Usage { model: done.usage.model.as_deref().map(clean), ..done.usage };
+        let usage = prices::priced(&self.site.config.prices, model, said);
         let ended = Said::Harness(HarnessCommand::AttemptEnded {
             step,
             attempt,
@@ -269,7 +276,7 @@ impl<'a> Hands<'a> {
             duration_ms: done.duration.as_millis() as u64,
             report,
             notes,
-            usage: done.usage,
+            usage,
         });
         std::iter::once(ended).chain(claim).collect()
     }
@@ -394,7 +401,7 @@ impl World for Hands<'_> {
             Action::Dispatch { step } => self.attempt_order(run, step),
             Action::Judge { subject } => self.check_order(run, subject, false),
             Action::JudgeLost { step, .. } => self.check_order(run, Subject::Contract(step), true),
-            Action::Hold { .. } | Action::End => Order::Nothing,
+            Action::Hold { .. } | Action::OverBudget { .. } | Action::End => Order::Nothing,
         }
     }
 

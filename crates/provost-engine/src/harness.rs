@@ -384,14 +384,14 @@ impl Harness {
             .iter()
             .map(|event| Entry { event, task_name: event.step().and_then(|step| run.title(step)) })
             .collect();
-        self.log.append(Append {
-            plan: self.id(),
-            expected_seq,
-            at: site::now(),
-            fence: None,
-            events: &entries,
-            effects: &[],
-        })
+        let at = site::now();
+        let (plan, fence) = (self.id(), None);
+        let sealed =
+            self.log.append(Append { plan, expected_seq, at, fence, events: &entries, effects: &[] })?;
+        for event in events {
+            run.tick(event, at);
+        }
+        Ok(sealed)
     }
 
     /// Shows the run in the files people look at; trouble there is told, not failed on. A run that is

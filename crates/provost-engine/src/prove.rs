@@ -18,6 +18,7 @@ use provost_core::event::{Event, Subject as Judged};
 use provost_core::plan::{Check, StepNumber};
 use provost_core::proof::{Doubt, Envelope, Key, PublicKey, Statement, Subject, ssh};
 use provost_core::run::{Run, StepState};
+use provost_core::usage::Cost;
 use provost_core::verdict::Verdict;
 use provost_store::{Log, Query};
 use serde_json::{Value, json};
@@ -298,22 +299,22 @@ fn line(envelope: &Envelope) -> String {
     format!("{}\n", serde_json::to_value(envelope).unwrap_or_default())
 }
 
-/// What was spent, as far as it is known. Nobody reports tokens yet: that is not the same as none.
+/// What was spent, as far as it is known: what nobody counted is not the same as nothing.
 #[derive(Clone, Copy, Default)]
-struct Cost {
+struct Times {
     attempts: u32,
     agent_ms: u64,
     check_ms: u64,
 }
 
-impl Cost {
-    fn told(self) -> Value {
+impl Times {
+    fn told(self, cost: Cost) -> Value {
         json!({
             "attempts": self.attempts,
             "agentMs": self.agent_ms,
             "checkMs": self.check_ms,
-            "tokens": Value::Null,
-            "usd": Value::Null,
+            "tokens": cost.tokens.filter(|_| self.attempts > 0),
+            "usd": cost.micro_usd.filter(|_| self.attempts > 0).map(|micro| micro as f64 / 1e6),
         })
     }
 }
@@ -322,8 +323,8 @@ impl Cost {
 #[derive(Default)]
 struct Witness {
     verdicts: std::collections::BTreeMap<StepNumber, Verdict>,
-    costs: std::collections::BTreeMap<StepNumber, Cost>,
-    whole: Cost,
+    costs: std::collections::BTreeMap<StepNumber, Times>,
+    whole: Times,
     attested: Value,
     head: Option<Sealed>,
 }
@@ -376,7 +377,8 @@ impl Witness {
         predicate["contract"] = contract(run, number);
         predicate["verdict"] = json!(self.verdicts.remove(&number));
         predicate["result"] = json!(result);
-        predicate["cost"] = self.costs.get(&number).copied().unwrap_or_default().told();
+        let times = self.costs.get(&number).copied().unwrap_or_default();
+        predicate["cost"] = times.told(run.ledger.cost_of(number));
         predicate["timestamp"] = json!(sealed.at.to_string());
         Statement::new(subjects(&sealed.hash.to_string(), tree), predicate)
     }
@@ -388,7 +390,7 @@ impl Witness {
         predicate["stage"] = json!(run.stage.word());
         predicate["summary"] = json!(run.summary());
         predicate["waived"] = waived(run);
-        predicate["cost"] = self.whole.told();
+        predicate["cost"] = self.whole.told(run.ledger.cost());
         Some(Statement::new(subjects(&head.hash.to_string(), run.tree.as_deref()), predicate))
     }
 

@@ -15,7 +15,7 @@ use provost_core::run::Run;
 use provost_core::terms::Terms;
 use provost_core::verdict::Isolation;
 use provost_core::{shell, verify};
-use provost_host::config::Demand;
+use provost_host::config::{self, Demand};
 use provost_host::{files, git, sandbox, survey};
 
 use crate::site::Site;
@@ -102,6 +102,7 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let fallback: BTreeMap<String, String> = targets.clone().filter_map(other).collect();
     // Whoever has a try instead works under terms that were approved as well.
     let named = targets.chain(fallback.values());
+    let estimated = named.clone();
     let roles = named.clone().filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.reach)));
     let isolation = match verify.isolation {
         Demand::Auto => None,
@@ -110,7 +111,12 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let api = named.filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.api.clone())));
     let api = api.filter(|(_, hosts)| !hosts.is_empty()).collect();
     let roles = roles.collect();
-    Terms { isolation, require_red: verify.require_red, roles, api, fallback }
+    let estimate = |name: &String| Some((name.clone(), site.config.agents.get(name)?.estimate));
+    let estimates = estimated.filter_map(estimate).filter(|(_, each)| !each.is_empty()).collect();
+    let config::Budget { plan: budget, step: step_budget } = site.config.budget;
+    let prices = site.config.prices.iter().map(|(model, price)| (model.clone(), price.to_string())).collect();
+    let require_red = verify.require_red;
+    Terms { isolation, require_red, roles, api, fallback, budget, step_budget, estimates, prices }
 }
 
 /// Why an agent could read a contract that is hidden from it. Looked into only where one is.

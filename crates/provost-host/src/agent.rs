@@ -11,16 +11,21 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::event::AttemptEnd;
-use provost_core::plan::StepNumber;
+use provost_core::plan::{StepNumber, Stream};
 use provost_core::usage::Usage;
 use provost_core::verdict::Excerpt;
 
 use crate::Interrupted;
-use crate::process::{self, Bounds, How, Keep, NotStarted, Spawn, Survivor};
+use crate::process::{self, Bounds, How, Keep, NotStarted, Output, Spawn, Survivor};
 use crate::sandbox::{self, AgentFence, Confines, HomeSeen, Offer, Outlet};
 
 pub mod command;
+pub mod report;
 pub mod scripted;
+
+pub use report::Speaks;
+
+use report::{Heard, Reader};
 
 /// What an agent says at most; more is cut in the middle.
 const REPORT: usize = 64 * 1024;
@@ -98,6 +103,7 @@ fn start(
     program: &OsString,
     args: &[OsString],
     stdin: &[u8],
+    speaks: Speaks,
     work: &Work<'_>,
 ) -> Result<Attempt, Interrupted> {
     let mut env = environment(work);
@@ -123,6 +129,12 @@ fn start(
         None => (program, args),
     };
     let has_namespace = matches!(work.fence, Some(Behind::Bubblewrap(..)));
+    let mut reader = Reader::new(speaks);
+    let mut listen = |stream: Stream, bytes: &[u8]| {
+        if stream == Stream::Stdout {
+            reader.take(bytes);
+        }
+    };
     let ended = process::run(Spawn {
         program,
         args,
@@ -134,7 +146,7 @@ fn start(
         keep: KEEP,
         tag: work.tag,
         stop: work.stop,
-        tee: None,
+        tee: Some(&mut listen),
         // In a namespace of its own the kernel ends what is left.
         bounds: work.bounds.map(|bounds| Bounds { cgroup: !has_namespace, ..bounds }),
     });
@@ -156,15 +168,49 @@ fn start(
         How::OverBounds(exceeded) => AttemptEnd::OverBounds { reason: exceeded.to_string() },
         How::Stopped => return Err(Interrupted),
     };
-    Ok(Attempt {
+    let heard = reader.finish(matches!(end, AttemptEnd::Exited { .. }));
+    let printed = ended.stdout.excerpt(REPORT).to_string();
+    let attempt = Attempt {
         end,
-        report: ended.stdout.excerpt(REPORT).to_string(),
+        report: words(&heard, printed),
         stderr: ended.stderr.excerpt(STDERR),
         duration: ended.duration,
         survivors: ended.survivors,
         notes,
-        usage: Usage::default(),
+        usage: heard.usage,
+    };
+    Ok(match heard.failure {
+        Some(failure) => failed(attempt, &failure),
+        None => attempt,
     })
+}
+
+/// The agent's last words, as text that can be kept and shown.
+fn words(heard: &Heard, printed: String) -> String {
+    match (&heard.report, heard.last_line_is_ours) {
+        (Some(report), _) => shown(report),
+        (None, true) => printed.trim_end().rsplit_once('\n').map_or("", |(before, _)| before).to_owned(),
+        (None, false) => printed,
+    }
+}
+
+fn shown(text: &str) -> String {
+    let whole = Output { head: text.as_bytes().to_vec(), tail: Vec::new(), bytes: text.len() as u64 };
+    whole.excerpt(REPORT).to_string()
+}
+
+/// Some clients are turned away by the model's API and end as if all were well.
+fn failed(attempt: Attempt, failure: &str) -> Attempt {
+    let mut attempt = attempt;
+    let failure = shown(failure);
+    if attempt.end == (AttemptEnd::Exited { exit_code: 0 }) {
+        attempt.end = AttemptEnd::Exited { exit_code: 1 };
+        attempt.notes.push("its client exited with 0 and reported an error".to_owned());
+    }
+    if !attempt.report.contains(&failure) {
+        attempt.report = [attempt.report.trim_end(), &failure].join("\n").trim_start().to_owned();
+    }
+    attempt
 }
 
 fn about(home: HomeSeen) -> Option<&'static str> {

@@ -6,6 +6,7 @@
 //! **Invariant:** no configuration approves every plan. A policy bounds where a plan may write, and
 //! something else besides.
 
+mod money;
 pub(crate) mod notify;
 mod provision;
 mod reading;
@@ -22,8 +23,10 @@ use provost_core::chain::Hash;
 use provost_core::policy::{self, Policy};
 use provost_core::recover::recipe::Recipes;
 use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
+use provost_core::usage::Amount;
 use provost_core::verdict::Isolation;
 
+pub use money::Budget;
 pub use notify::{Notify, Webhook};
 pub use provision::{KNOWN, Provision, Supply};
 pub use reading::Wrong;
@@ -31,6 +34,8 @@ pub use reading::Wrong;
 use crate::proxy::Address;
 use reading::{Section, Text};
 
+use crate::agent::Speaks;
+use crate::prices::Own;
 use crate::process::Bounds;
 
 pub const FILE_NAME: &str = "provost.toml";
@@ -55,6 +60,9 @@ pub struct Config {
     /// What follows from failures; those of the file, and those that are built in.
     pub recipes: Recipes,
     pub notify: Notify,
+    pub budget: Budget,
+    /// What tokens cost, before the list that is built in.
+    pub prices: Own,
     pub store: Store,
 }
 
@@ -70,6 +78,12 @@ pub struct Role {
     pub api: Vec<String>,
     /// The role that has a try when this one met the same failure twice.
     pub fallback: Option<String>,
+    /// In which form its client reports.
+    pub speaks: Speaks,
+    /// The model it asks, where its client does not say.
+    pub model: Option<String>,
+    /// What an attempt is expected to use.
+    pub estimate: Amount,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,6 +212,8 @@ impl Default for Config {
             proof: Proof { ssh_key: None },
             recipes: Recipes::default(),
             notify: Notify::default(),
+            budget: Budget::default(),
+            prices: Own::new(),
             store: Store::Sqlite,
         }
     }
@@ -253,7 +269,10 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         text,
         "",
         &table,
-        &["agents", "gate", "verify", "run", "plans", "proof", "recipes", "notify", "store"],
+        &[
+            "agents", "gate", "verify", "run", "plans", "proof", "recipes", "notify", "budget", "prices",
+            "store",
+        ],
     )?;
     let folder = path.parent().unwrap_or(Path::new(""));
     recipes::fallbacks(&top)?;
@@ -270,12 +289,16 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         proof: proof(&top, folder)?,
         recipes: recipes::read(&top)?,
         notify: notify::read(&top)?,
+        budget: money::budget(&top)?,
+        prices: money::prices(&top)?,
         store: store(&top)?,
     })
 }
 
-const ROLE_KEYS: &[&str] =
-    &["driver", "command", "script", "model", "timeout", "network", "git", "home", "api", "fallback"];
+const ROLE_KEYS: &[&str] = &[
+    "driver", "command", "script", "model", "speaks", "estimate", "timeout", "network", "git", "home", "api",
+    "fallback",
+];
 
 fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
     section.only(ROLE_KEYS)?;
@@ -291,14 +314,24 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
             return Err(section.wrong_value("driver", &format!("there is no driver `{other}`"), &known));
         }
     };
-    for key in ["command", "script", "model"] {
-        if key != own && section.has(key) {
+    for key in ["command", "script", "model", "speaks"] {
+        let of_clients = word == "command" && ["model", "speaks"].contains(&key);
+        if key != own && !of_clients && section.has(key) {
             return Err(section.wrong(key, format!("driver `{word}` has no `{key}`")));
         }
     }
     let timeout = section.duration("timeout", WEEK)?;
     let fallback = section.string("fallback")?;
-    Ok(Role { driver, timeout, reach: reach(section)?, api: api(section)?, fallback })
+    Ok(Role {
+        driver,
+        timeout,
+        reach: reach(section)?,
+        api: api(section)?,
+        fallback,
+        speaks: self::word(section, "speaks", &Speaks::ALL, Speaks::word)?,
+        model: section.string("model")?,
+        estimate: money::amount(section, "estimate")?,
+    })
 }
 
 fn reach(section: &Section<'_, '_>) -> Result<Reach, Wrong> {

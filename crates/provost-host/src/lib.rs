@@ -13,6 +13,7 @@ pub mod judge;
 pub mod proxy;
 pub mod collector;
 pub mod agent;
+pub mod prices;
 pub mod config;
 pub mod plan_file;
 pub mod progress;

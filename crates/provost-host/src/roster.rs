@@ -14,7 +14,7 @@ pub fn agent(config: &Config, role: &str, launcher: &[OsString]) -> Result<Box<d
     };
     match &found.driver {
         Driver::Command { command } => match Command::new(command.iter().cloned()) {
-            Some(agent) => Ok(Box::new(agent)),
+            Some(agent) => Ok(Box::new(agent.speaking(found.speaks))),
             None => Err(format!("[agents.{role}] has an empty command")),
         },
         Driver::Scripted { script } => {

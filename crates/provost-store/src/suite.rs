@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use provost_core::chain::{Auditor, Head, PlanId, Sealed, Timestamp};
 use provost_core::event::{Event, Revision};
 use provost_core::plan::StepNumber;
+use provost_core::usage::Amount;
 
 use crate::{Append, Cursor, Effect, Entry, Error, Fence, Holder, Log, Query};
 
@@ -426,7 +427,12 @@ pub fn someone() -> Holder {
 }
 
 pub fn started(step: u32) -> Event {
-    Event::StepStarted { step: StepNumber(step), attempt: 1, target: "coder \"ä\"\n".to_owned() }
+    Event::StepStarted {
+        step: StepNumber(step),
+        attempt: 1,
+        target: "coder \"ä\"\n".to_owned(),
+        reserved: Amount::default(),
+    }
 }
 
 fn failed(step: u32) -> Event {

@@ -105,6 +105,9 @@ fn hint(failure: &Failure) -> Option<String> {
             Error::Refused(
                 Refusal::NothingToAnswer { .. } | Refusal::NothingWaits | Refusal::NoSuchItem { .. },
             ) => "`provost inbox` lists what waits for a person.",
+            Error::Refused(Refusal::NothingToRaise { .. }) => {
+                "`provost inbox` says which step waits for a budget."
+            }
             Error::Refused(_) => return None,
             Error::NotAPerson { .. } => {
                 "Only a person outside of any attempt may decide this, from where the run can be seen."

@@ -12,6 +12,7 @@ use provost_core::event::Event;
 use provost_core::gate::{self, Heard};
 use provost_core::render::{self, Line, Symbol};
 use provost_core::run::Run;
+use provost_core::usage::Resource;
 use provost_engine::audit::Audit;
 use provost_engine::harness::Harness;
 use provost_engine::reading::Reading;
@@ -224,7 +225,11 @@ fn doing(run: &Run, event: &Event) -> String {
         }
         _ => String::new(),
     };
-    format!("{done}/{total} steps{now}")
+    let cost = run.ledger.cost();
+    let spent = [cost.tokens.map(|n| Resource::Tokens.say(n)), cost.micro_usd.map(|n| Resource::Usd.say(n))];
+    let spent: String = spent.into_iter().flatten().map(|spent| format!(" · {spent}")).collect();
+    let spent = if cost.is_none() { String::new() } else { spent };
+    format!("{done}/{total} steps{spent}{now}")
 }
 
 fn dressed(line: &Line, colour: bool) -> String {

@@ -4,6 +4,7 @@ use expect_test::expect;
 
 use super::*;
 use crate::event::{Choice, RunOutcome, Summary};
+use crate::usage::{Amount, Cost};
 
 fn plan() -> PlanId {
     PlanId("demo-0123abcd".to_owned())
@@ -11,13 +12,18 @@ fn plan() -> PlanId {
 
 fn sealed() -> Vec<Sealed> {
     let events = [
-        Event::StepStarted { step: StepNumber(1), attempt: 1, target: "coder".to_owned() },
+        Event::StepStarted {
+            step: StepNumber(1),
+            attempt: 1,
+            target: "coder".to_owned(),
+            reserved: Amount::default(),
+        },
         Event::StepClaimed {
             step: StepNumber(1), evidence: "a \"quoted\" ünïcode\u{7f}\nclaim".to_owned()
         },
         Event::RunEnded {
             outcome: RunOutcome::Done,
-            summary: Summary { completed: 1, failed: 0, skipped: 0, retries: 0 },
+            summary: Summary { completed: 1, failed: 0, skipped: 0, retries: 0, cost: Cost::default() },
             why: None,
             tree: None,
         },

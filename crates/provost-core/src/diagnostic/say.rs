@@ -485,6 +485,11 @@ pub fn budget_tight(span: Span, what: &str) -> D {
         .hint("Check the unit; agents use more than that on any real task.")
 }
 
+pub fn budget_above(span: Span, own: &str, plan: &str) -> D {
+    new(Code::BudgetAbove, span, format!("the step may use {own}, and the whole plan {plan}"))
+        .hint("Lower it, or raise the plan's: whichever is less holds.")
+}
+
 pub fn step_count(span: Span, count: usize) -> D {
     let message = match count {
         0..3 => format!("{count} step{} for a whole plan", if count == 1 { "" } else { "s" }),

@@ -1,11 +1,12 @@
 //! A table: where the plan stands, what somebody else appended, and how much of it a door can have made.
 
 use super::made;
+use crate::chain::Timestamp;
 use crate::event::{Approver, AttemptEnd, Choice, Event, Revision, RunOutcome, Subject, Summary, Why};
 use crate::law::Binding;
 use crate::plan::StepNumber;
 use crate::run::Run;
-use crate::usage::Usage;
+use crate::usage::{Amount, Cost, Usage};
 use crate::verdict::{Isolation, Outcome, Verdict};
 use crate::{command::HarnessCommand, decide};
 
@@ -43,7 +44,7 @@ fn approved(run: &Run) -> Event {
 }
 
 fn started() -> Event {
-    Event::StepStarted { step: ONE, attempt: 1, target: "coder".to_owned() }
+    Event::StepStarted { step: ONE, attempt: 1, target: "coder".to_owned(), reserved: Amount::default() }
 }
 
 fn ended() -> Event {
@@ -68,7 +69,8 @@ fn blocked() -> Event {
 }
 
 fn answered(choice: Choice) -> Event {
-    Event::Answered { step: Some(ONE), choice, by: "ada".to_owned(), note: String::new() }
+    let (by, note) = ("ada".to_owned(), String::new());
+    Event::Answered { step: Some(ONE), choice, by, note, budget: Amount::default() }
 }
 
 fn waived(by: &str) -> Event {
@@ -79,10 +81,13 @@ fn failed() -> Event {
     Event::StepFailed { step: ONE, error: "aborted by ada".to_owned() }
 }
 
+/// One attempt, and nobody said what it used.
+const UNKNOWN: Cost = Cost { tokens: None, micro_usd: None, unknown: 1, wall_ms: 0 };
+
 fn run_ended(outcome: RunOutcome, failed: u32, completed: u32) -> Event {
     Event::RunEnded {
         outcome,
-        summary: Summary { completed, failed, skipped: 0, retries: 0 },
+        summary: Summary { completed, failed, skipped: 0, retries: 0, cost: UNKNOWN },
         tree: None,
         why: Some(if outcome == RunOutcome::Done { Why::Done } else { Why::Person }),
     }
@@ -192,6 +197,7 @@ fn only_what_a_door_makes_is_taken_from_somebody_else() {
         ("disbelief", &running, vec![tampered(Some(2))], Err(0)),
     ];
     for (name, run, events, expected) in table {
+        let events: Vec<_> = events.into_iter().map(|event| (event, Timestamp(7))).collect();
         assert_eq!(made(run, &events), expected, "{name}");
     }
 }

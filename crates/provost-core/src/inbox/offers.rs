@@ -51,20 +51,27 @@ pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemI
             answer(Choice::Revise, DRAFT),
         ],
         Kind::Escalation | Kind::Permission | Kind::Quota | Kind::Budget => {
+            let step = waiting.step.and_then(|step| run.step(step));
+            let mut again = answer(
+                Choice::Retry,
+                match waiting.kind {
+                    Kind::Permission => "try again, once it is configured",
+                    Kind::Quota => "try again, once there is something to spend",
+                    Kind::Budget => "go on, under these limits from now on",
+                    _ => AGAIN,
+                },
+            );
+            let breach = step.and_then(|step| step.over_budget.as_ref());
+            if let Some(enough) = breach.and_then(|breach| breach.enough()) {
+                again.command.push_str(&format!(" --budget \"{enough}\""));
+            }
             let mut all = vec![
-                answer(
-                    Choice::Retry,
-                    match waiting.kind {
-                        Kind::Permission => "try again, once it is configured",
-                        Kind::Quota => "try again, once there is something to spend",
-                        _ => AGAIN,
-                    },
-                ),
+                again,
                 answer(Choice::Skip, WAIVE),
                 answer(Choice::Abort, END),
                 answer(Choice::Revise, DRAFT),
             ];
-            let verdict = waiting.step.and_then(|step| run.step(step)).and_then(|step| step.verdict.as_ref());
+            let verdict = step.and_then(|step| step.verdict.as_ref());
             if verdict.is_some_and(|verdict| matches!(verdict.outcome, Outcome::Vacuous { .. })) {
                 let mut confirm = answer(Choice::Confirm, "say why it is worth something all the same");
                 confirm.command.push_str(" --note WHY");

@@ -35,10 +35,11 @@ pub enum Field {
     Lasting,
     Plan,
     OnFail,
+    Budget,
 }
 
 impl Field {
-    pub const ALL: [Field; 18] = [
+    pub const ALL: [Field; 19] = [
         Field::Target,
         Field::Needs,
         Field::Subscriptions,
@@ -57,6 +58,7 @@ impl Field {
         Field::Lasting,
         Field::Plan,
         Field::OnFail,
+        Field::Budget,
     ];
 
     pub fn name(self) -> &'static str {
@@ -79,6 +81,7 @@ impl Field {
             Field::Lasting => "lasting",
             Field::Plan => "plan",
             Field::OnFail => "on_fail",
+            Field::Budget => "budget",
         }
     }
 
@@ -157,6 +160,7 @@ impl Draft {
             precondition: None,
             contract: None,
             timeout: None,
+            budget: None,
             contract_timeout: None,
             protect: Vec::new(),
             network: None,
@@ -236,7 +240,8 @@ impl Draft {
             | Field::VerifyRuns
             | Field::Lasting
             | Field::Plan
-            | Field::OnFail => {
+            | Field::OnFail
+            | Field::Budget => {
                 let (shown, span) = single(text, value, hidden);
                 self.single(text, field, &shown, span, name, sink);
                 self.open = Open::Nothing;
@@ -322,6 +327,9 @@ impl Draft {
                 .map(|runs| self.step.verify_runs = Some(Spanned::new(runs, span))),
             Field::OnFail => {
                 values::on_fail(value).map(|value| self.step.on_fail = Some(Spanned::new(value, span)))
+            }
+            Field::Budget => {
+                values::budget(value).ok().map(|value| self.step.budget = Some(Spanned::new(value, span)))
             }
             Field::Subscriptions | Field::Task | Field::Precondition | Field::Contract | Field::Protect => {
                 Some(())
@@ -603,6 +611,7 @@ fn form(field: Field) -> &'static str {
         Field::AgentNetwork => "Write `model`, `on` or `off`.",
         Field::Git => "Write `clone`, `none` or `shared`.",
         Field::VerifyRuns => "Write how often the check is run, from 1 to 100.",
+        Field::Budget => "Write it as `max 50k tokens, $0.40, 5 minutes`; each part may be left out.",
         Field::OnFail => "Write `retry(2), then escalate`; the words are retry(N), escalate, abort and skip.",
         Field::Subscriptions | Field::Task | Field::Precondition | Field::Contract | Field::Protect => {
             "Give it a value."

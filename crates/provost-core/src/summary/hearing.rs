@@ -51,9 +51,7 @@ impl Hearing {
         self.run.apply(event);
         match event {
             Event::PlanCreated { .. } | Event::PlanRewritten { .. } => self.law_is_new(at),
-            Event::ApprovalRequested { .. }
-            | Event::QuestionAsked { .. }
-            | Event::Escalated { step: None, .. } => {
+            Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } => {
                 self.waits_since.get_or_insert(at);
             }
             Event::Approved { .. } | Event::Rejected { .. } | Event::Answered { step: None, .. } => {
@@ -116,7 +114,7 @@ impl Hearing {
                 }
                 step.pause = not_before.map(|until| (at, until));
             }
-            Event::Escalated { .. } => {
+            Event::Escalated { .. } | Event::BudgetExceeded { .. } => {
                 step.waits_since.get_or_insert(at);
             }
             Event::Answered { choice, .. } => {

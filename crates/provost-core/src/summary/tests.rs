@@ -55,8 +55,13 @@ fn event(word: &str) -> Event {
         subject: Subject::Contract(step),
         verdict: Verdict { duration_ms: 40, ..Verdict::bare(Isolation::InPlace, outcome) },
     };
-    let answer =
-        |choice| Event::Answered { step: Some(step), choice, by: "ada".to_owned(), note: String::new() };
+    let answer = |choice| Event::Answered {
+        step: Some(step),
+        choice,
+        by: "ada".to_owned(),
+        note: String::new(),
+        budget: Default::default(),
+    };
     match parts[0] {
         "created" => Event::PlanCreated {
             text: PLAN.to_owned(),
@@ -71,7 +76,9 @@ fn event(word: &str) -> Event {
         "approved" => {
             Event::Approved { revision, by: Approver::Person("ada".to_owned()), modifications: Vec::new() }
         }
-        "start" => Event::StepStarted { step, attempt: 1, target: parts[2].to_owned() },
+        "start" => {
+            Event::StepStarted { step, attempt: 1, target: parts[2].to_owned(), reserved: Default::default() }
+        }
         "lost" => Event::AttemptLost { step, attempt: 1, cause: crate::event::LossCause::Crash },
         // `ended 1 4000 small 900 100 5200`: milliseconds, model, tokens in and out, millionths of a dollar.
         "ended" => Event::AttemptEnded {

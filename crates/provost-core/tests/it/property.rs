@@ -16,6 +16,7 @@ fn spans(plan: &Plan) -> Vec<Span> {
     for step in &plan.steps {
         spans.extend([step.heading, step.section, step.mark.span]);
         spans.extend(step.target.iter().chain(&step.task).chain(&step.plan).map(|s| s.span));
+        spans.extend(step.budget.iter().map(|s| s.span));
         spans.extend(step.subscriptions.iter().map(|s| s.span));
         spans.extend(step.protect.iter().map(|s| s.span));
         for contract in step.contract.iter().chain(&step.precondition) {
@@ -121,6 +122,7 @@ fn piece() -> impl Strategy<Value = String> {
         "$(a `b`",
         "stdout matches /(/\n",
         "**Budget:** max 1k tokens\n",
+        "**budget:** $2, 3 minutes\n",
         "(depends on Task 1)\n",
         "####### x\n",
         "⏭\u{fe0f} ",

@@ -53,7 +53,6 @@ impl Tracer {
             Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } => {
                 self.wait_for("approval", &root, sealed);
             }
-            Event::Escalated { step: None, .. } => self.wait_for("person", &root, sealed),
             Event::Approved { .. } | Event::Rejected { .. } | Event::Answered { step: None, .. } => {
                 closed.extend(self.wait.take().map(|wait| answered(wait, at, event)));
             }
@@ -124,7 +123,7 @@ impl Tracer {
                 pause.attributes.extend(attributes([("provost.wait.for", "pause".into())]));
                 step.pause = Some((pause, instant(*until)));
             }
-            Event::Escalated { .. } => step.wait_for_person(sealed),
+            Event::Escalated { .. } | Event::BudgetExceeded { .. } => step.wait_for_person(sealed),
             Event::Answered { .. } => step.waits_end(at, event, closed),
             Event::StepPassed { .. } => return step.over("passed", Status::good(), at, closed),
             Event::StepFailed { error, .. } => {

@@ -1,6 +1,6 @@
 //! A seeded simulation. Agents obey, lie, stall and break things, and are turned away by those they ask;
-//! checks fail in every way there is; the harness dies before or after any append; clocks jump; people
-//! answer late, or never. After every event and at every end the invariants must hold.
+//! checks fail in every way there is; the harness dies before or after any append; clocks jump; budgets
+//! run out; people answer late, or never. After every event and at every end the invariants must hold.
 //!
 //! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_SIM_SEEDS=100000`.
 
@@ -10,10 +10,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use provost_core::budget;
 use provost_core::chain::{Auditor, Head, PlanId, Sealed, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand};
 use provost_core::decide;
-use provost_core::event::{AttemptEnd, Choice, Event, Subject};
+use provost_core::event::{AttemptEnd, Choice, Event, Scope, Subject};
 use provost_core::inbox;
 use provost_core::law::Binding;
 use provost_core::plan::StepNumber;
@@ -21,7 +22,7 @@ use provost_core::recover::recipe::Recipes;
 use provost_core::run::{Run, Stage, StepState};
 use provost_core::schedule::Action;
 use provost_core::terms::Terms;
-use provost_core::usage::Usage;
+use provost_core::usage::{Amount, Resource, Usage};
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_engine::drive::{self, Drive, Rest};
 use provost_engine::world::{Said, World};
@@ -155,7 +156,11 @@ impl World for SimWorld {
     fn order(&self, run: &Run, action: Action) -> Self::Order {
         let attempt = match action {
             Action::Dispatch { step } => run.step(step).map_or(0, |step| step.attempts),
-            Action::Judge { .. } | Action::JudgeLost { .. } | Action::Hold { .. } | Action::End => 0,
+            Action::Judge { .. }
+            | Action::JudgeLost { .. }
+            | Action::Hold { .. }
+            | Action::OverBudget { .. }
+            | Action::End => 0,
         };
         (action, attempt)
     }
@@ -177,7 +182,7 @@ impl World for SimWorld {
                 let verdict = self.verdict(held);
                 vec![Said::Harness(HarnessCommand::JudgedLost { step, verdict, max_losses: 3 })]
             }
-            Action::Hold { .. } | Action::End => Vec::new(),
+            Action::Hold { .. } | Action::OverBudget { .. } | Action::End => Vec::new(),
         }
     }
 }
@@ -225,7 +230,7 @@ impl SimWorld {
             duration_ms: 9,
             report,
             notes,
-            usage: Usage::default(),
+            usage: self.with(|_, dice| used(dice)),
         };
         let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {
@@ -234,6 +239,17 @@ impl SimWorld {
             8 => vec![claim(step), Said::Harness(ended)],
             _ => vec![Said::Harness(ended), claim(step)],
         }
+    }
+}
+
+/// What an attempt says it used: all of it, half of it, nothing.
+fn used(dice: &mut Dice) -> Usage {
+    let tokens = dice.below(40_000);
+    Usage {
+        input_tokens: dice.chance(70).then_some(tokens),
+        output_tokens: Some(dice.below(1_000)),
+        micro_usd: dice.chance(50).then_some(tokens * 3),
+        ..Usage::default()
     }
 }
 
@@ -311,15 +327,26 @@ impl Log for Mortal<'_> {
 }
 
 /// A random plan: chains, free steps, preconditions, every kind of `on_fail`.
-fn plan_text(dice: &mut Dice) -> String {
+fn plan_text(dice: &mut Dice, steady: bool) -> String {
     let steps = 1 + dice.below(6);
-    let mut text = String::from("---\ntype: plan\nstatus: draft\nowner: sim\n---\n# Simulated\n\n## Steps\n");
+    let mut text = String::from("---\ntype: plan\nstatus: draft\nowner: sim\n---\n# Simulated\n\n");
+    match dice.below(5) {
+        0 => text.push_str(&format!("**Budget:** {} tokens\n", 5_000 + dice.below(150_000))),
+        1 => text.push_str("**Budget:** 100k tokens, $0.20\n"),
+        // Time is worth nothing where the clock jumps.
+        2 if steady => text.push_str("**Budget:** 2 minutes\n"),
+        _ => {}
+    }
+    text.push_str("\n## Steps\n");
     for number in 1..=steps {
         text.push_str(&format!("\n### {number}. Step {number}\n**target:** agent\n"));
         match dice.below(4) {
             0 => text.push_str("**needs:** none\n"),
             1 if number > 1 => text.push_str(&format!("**needs:** {}\n", 1 + dice.below(number - 1))),
             _ => {}
+        }
+        if dice.chance(15) {
+            text.push_str("**budget:** 30k tokens\n");
         }
         if dice.chance(15) {
             text.push_str("**precondition:**\n```shell\ntest -d src\n```\n");
@@ -403,7 +430,8 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool) ->
             Event::RunEnded { .. } => ends += 1,
             _ => {}
         }
-        run.apply(&event);
+        run.apply_at(&event, sealed.at);
+        money(&run, &event, seed);
         ControlFlow::Continue(())
     })
     .unwrap();
@@ -418,6 +446,20 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool) ->
         assert_eq!(undone, None, "seed {seed}: done, and the work of a step is not");
     }
     run
+}
+
+/// No attempt is begun that does not fit, whoever else is at work and whatever was lost.
+fn money(run: &Run, event: &Event, seed: u64) {
+    let Event::StepStarted { step, reserved, .. } = event else { return };
+    let (plan, own) = (budget::of_plan(run), budget::of_step(run, *step));
+    for resource in [Resource::Tokens, Resource::Usd] {
+        let limited = plan.of(resource).or(own.of(resource)).is_some();
+        assert_eq!(limited, reserved.of(resource).is_some(), "seed {seed}: {resource:?} held");
+        let whole = run.ledger.committed(resource, Timestamp(0));
+        assert!(plan.of(resource).is_none_or(|limit| whole <= limit), "seed {seed}: begun with {whole}");
+        let by_step = run.ledger.committed_by(*step, resource);
+        assert!(own.of(resource).is_none_or(|limit| by_step <= limit), "seed {seed}: begun with {by_step}");
+    }
 }
 
 /// What must be true of how failures are answered.
@@ -530,13 +572,14 @@ fn approved(log: &Memory, plan: &PlanId, text: &str, fallback: Option<&str>) {
     });
 }
 
-fn simulate(seed: u64) -> (Stage, usize, u64) {
+/// How it ended, how often the harness died, waited, and was stopped by a budget.
+fn simulate(seed: u64) -> (Stage, usize, u64, usize) {
     let mut dice = Dice(seed);
     let steady = dice.chance(50);
     let plan = PlanId(format!("sim-{seed}"));
     let log = Memory::default();
     let fallback = dice.chance(30).then_some("other");
-    approved(&log, &plan, &plan_text(&mut dice), fallback);
+    approved(&log, &plan, &plan_text(&mut dice, steady), fallback);
     let world = SimWorld {
         deadly: true,
         truth: Mutex::default(),
@@ -546,7 +589,7 @@ fn simulate(seed: u64) -> (Stage, usize, u64) {
         recipes: Recipes::default(),
     };
     let jobs = 1 + dice.below(3) as usize;
-    let mut deaths = 0;
+    let (mut deaths, mut breaches) = (0, 0);
     for life in 0..400u64 {
         let fate = Fate::Chance { dice: Dice(seed ^ (life << 20)), percent: 8 };
         let lived = live(&log, &plan, &world, jobs, fate);
@@ -556,15 +599,16 @@ fn simulate(seed: u64) -> (Stage, usize, u64) {
             Err(panic) => std::panic::resume_unwind(panic),
             Ok((_, Rest::LawChanged(_) | Rest::Interrupted)) => {}
             Ok((_, Rest::Nothing)) if matches!(run.stage, Stage::Done | Stage::Failed) => {
-                return (run.stage, deaths, world.truth().waits);
+                return (run.stage, deaths, world.truth().waits, breaches);
             }
             Ok((_, Rest::Nothing)) => {
+                breaches += usize::from(run.steps().any(|(_, step)| step.over_budget.is_some()));
                 if dice.chance(30) {
                     silence(&log, &plan, &world, jobs, seed);
                 }
                 // Some never answer at all.
                 if dice.chance(2) {
-                    return (run.stage, deaths, world.truth().waits);
+                    return (run.stage, deaths, world.truth().waits, breaches);
                 }
                 answer(&log, &plan, &run, &mut dice, seed);
             }
@@ -593,7 +637,7 @@ fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64
 /// Whoever is waited for answers, in some mood.
 fn answer(log: &Memory, plan: &PlanId, run: &Run, dice: &mut Dice, seed: u64) {
     let waiting = run.steps().find(|(_, step)| matches!(step.state, StepState::Blocked { .. }));
-    let Some((step, _)) = waiting else {
+    let Some((step, state)) = waiting else {
         panic!("seed {seed}: at rest, and nobody is waited for: {:?}", run.stage)
     };
     let choice = match dice.below(10) {
@@ -602,6 +646,24 @@ fn answer(log: &Memory, plan: &PlanId, run: &Run, dice: &mut Dice, seed: u64) {
         _ => Choice::Retry,
     };
     let number = step.number;
+    if let (Some(scope), Choice::Retry, true) =
+        (state.over_budget.as_ref().map(|breach| breach.scope), choice, dice.chance(70))
+    {
+        let limits = match scope {
+            Scope::Plan => budget::of_plan(run),
+            Scope::Step => budget::of_step(run, number),
+        };
+        let committed = |resource| run.ledger.committed(resource, Timestamp(0));
+        let more = |resource| limits.of(resource).map(|limit| limit.max(committed(resource)) * 2);
+        let (budget, by) = (Amount::each(more), "person".to_owned());
+        human(log, plan, |_| HumanCommand::Raise {
+            step: number,
+            budget,
+            note: String::new(),
+            by: by.clone(),
+        });
+        return;
+    }
     human(log, plan, |_| HumanCommand::Answer {
         step: Some(number),
         choice,
@@ -620,7 +682,7 @@ fn a_death_before_or_after_any_append_loses_and_repeats_nothing() {
             for at in 0..1000 {
                 let plan = PlanId(format!("at-{seed}-{at}-{after}"));
                 let log = Memory::default();
-                approved(&log, &plan, &plan_text(&mut Dice(seed)), Some("other"));
+                approved(&log, &plan, &plan_text(&mut Dice(seed), false), Some("other"));
                 let world = SimWorld {
                     deadly: false,
                     truth: Mutex::default(),
@@ -652,7 +714,7 @@ fn no_lie_and_no_crash_makes_a_step_pass_that_is_not_done() {
         return;
     }
     let seeds: u64 = std::env::var("PROVOST_SIM_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1000);
-    let ends: Vec<(Stage, usize, u64)> = std::thread::scope(|scope| {
+    let ends: Vec<(Stage, usize, u64, usize)> = std::thread::scope(|scope| {
         let halves: Vec<_> = [0, 1]
             .map(|half| scope.spawn(move || (half..seeds).step_by(2).map(simulate).collect::<Vec<_>>()))
             .into_iter()
@@ -660,11 +722,16 @@ fn no_lie_and_no_crash_makes_a_step_pass_that_is_not_done() {
         halves.into_iter().flat_map(|half| half.join().unwrap()).collect()
     });
     let done = ends.iter().filter(|(stage, ..)| *stage == Stage::Done).count();
-    let deaths: usize = ends.iter().map(|(_, deaths, _)| deaths).sum();
-    let waits: u64 = ends.iter().map(|(.., waits)| waits).sum();
-    println!("{seeds} seeds: {done} done, {} failed, {deaths} deaths, {waits} waits", ends.len() - done);
+    let deaths: usize = ends.iter().map(|(_, deaths, ..)| deaths).sum();
+    let breaches: usize = ends.iter().map(|(.., breaches)| breaches).sum();
+    let waits: u64 = ends.iter().map(|(_, _, waits, _)| waits).sum();
+    println!(
+        "{seeds} seeds: {done} done, {} failed, {deaths} deaths, {waits} waits, {breaches} breaches",
+        ends.len() - done
+    );
     // A simulation in which nothing goes wrong proves nothing.
     assert!(
         done > ends.len() / 4 && done < ends.len() && deaths > ends.len() && waits > ends.len() as u64 / 4
     );
+    assert!(breaches > ends.len() / 20, "only {breaches} breaches");
 }

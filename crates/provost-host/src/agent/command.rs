@@ -1,11 +1,12 @@
 //! Any program as an agent: `claude -p`, `codex exec`, a script.
 //!
-//! The prompt comes on stdin, or in place of an argument `{prompt}`; the report is what it prints.
+//! The prompt comes on stdin, or in place of an argument `{prompt}`; the report is what it prints, read
+//! in the form it speaks.
 
 use std::ffi::OsString;
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Work, start};
+use crate::agent::{Agent, Attempt, Speaks, Work, start};
 
 /// The argument that stands for the prompt.
 pub const PLACEHOLDER: &str = "{prompt}";
@@ -14,24 +15,29 @@ pub const PLACEHOLDER: &str = "{prompt}";
 pub struct Command {
     pub program: OsString,
     pub args: Vec<OsString>,
+    pub speaks: Speaks,
 }
 
 impl Command {
     /// `None` for an empty command line.
     pub fn new(argv: impl IntoIterator<Item = impl Into<OsString>>) -> Option<Self> {
         let mut argv = argv.into_iter().map(Into::into);
-        Some(Self { program: argv.next()?, args: argv.collect() })
+        Some(Self { program: argv.next()?, args: argv.collect(), speaks: Speaks::Text })
+    }
+
+    pub fn speaking(self, speaks: Speaks) -> Self {
+        Self { speaks, ..self }
     }
 }
 
 impl Agent for Command {
     fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
         if !self.args.iter().any(|arg| arg == PLACEHOLDER) {
-            return start(&self.program, &self.args, work.prompt.as_bytes(), work);
+            return start(&self.program, &self.args, work.prompt.as_bytes(), self.speaks, work);
         }
         let fill =
             |arg: &OsString| if arg == PLACEHOLDER { OsString::from(work.prompt) } else { arg.clone() };
         let args: Vec<OsString> = self.args.iter().map(fill).collect();
-        start(&self.program, &args, b"", work)
+        start(&self.program, &args, b"", self.speaks, work)
     }
 }

@@ -12,11 +12,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use provost_core::plan::StepNumber;
+use provost_core::usage::Usage;
 use rustix::process::{Signal, getpid, kill_process};
 use serde::Deserialize;
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Work, start};
+use crate::agent::{Agent, Attempt, Speaks, Work, start};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {
@@ -33,7 +34,7 @@ impl Agent for Scripted {
         args.push(work.step.to_string().into());
         args.push(work.attempt.to_string().into());
         let program = self.launcher.first().cloned().unwrap_or_default();
-        start(&program, &args, work.prompt.as_bytes(), work)
+        start(&program, &args, work.prompt.as_bytes(), Speaks::Json, work)
     }
 }
 
@@ -46,10 +47,20 @@ pub const NOT_IN_PROMPT: i32 = 9;
 pub fn perform(script: &Path, step: StepNumber, attempt: u32, prompt: &str, out: &mut dyn Write) -> i32 {
     let performed = read(script).and_then(|script| {
         let actions = script.actions(step, attempt)?;
-        actions.iter().try_fold(None, |end, action| match end {
-            Some(code) => Ok(Some(code)),
-            None => action.perform(prompt, out),
-        })
+        let mut used = None;
+        let code = actions.iter().try_fold(None, |end, action| match (end, action) {
+            (Some(code), _) => Ok(Some(code)),
+            (None, Action::Usage(usage)) => {
+                used = Some(usage);
+                Ok(None)
+            }
+            (None, action) => action.perform(prompt, out),
+        })?;
+        if let Some(usage) = used {
+            // What was printed before may have no end of line.
+            writeln!(out, "\n{}", serde_json::json!({ "usage": usage })).and_then(|()| out.flush())?;
+        }
+        Ok(code)
     });
     match performed {
         Ok(code) => code.unwrap_or(0),
@@ -127,6 +138,7 @@ struct Written {
     hang: Option<bool>,
     daemon: Option<String>,
     require_prompt: Option<String>,
+    usage: Option<Usage>,
 }
 
 fn duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
@@ -146,6 +158,8 @@ enum Action {
     Hang,
     Daemon(String),
     RequirePrompt(String),
+    /// Said when the script is over.
+    Usage(Box<Usage>),
 }
 
 impl Written {
@@ -171,6 +185,7 @@ impl Written {
             it.hang.map(|_| Action::Hang),
             it.daemon.map(Action::Daemon),
             it.require_prompt.map(Action::RequirePrompt),
+            it.usage.map(|usage| Action::Usage(Box::new(usage))),
         ];
         let mut found = found.into_iter().flatten();
         match (found.next(), found.next()) {
@@ -211,7 +226,7 @@ impl Action {
                 eprintln!("scripted agent: the prompt does not contain {text:?}");
                 return Ok(Some(NOT_IN_PROMPT));
             }
-            Action::RequirePrompt(_) => {}
+            Action::RequirePrompt(_) | Action::Usage(_) => {}
         }
         Ok(None)
     }

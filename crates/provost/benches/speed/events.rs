@@ -5,7 +5,7 @@ use std::path::Path;
 use provost_core::chain::{PlanId, Timestamp};
 use provost_core::event::{AttemptEnd, Event, Subject};
 use provost_core::plan::StepNumber;
-use provost_core::usage::Usage;
+use provost_core::usage::{Amount, Usage};
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_store::{Append, Entry, Log, Sqlite};
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -32,7 +32,12 @@ pub fn decision(step: u32) -> [Event; 3] {
     [
         Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict },
         Event::StepPassed { step: this, attempt: 1, result: "held".to_owned(), tree: None },
-        Event::StepStarted { step: next, attempt: 1, target: "coder".to_owned() },
+        Event::StepStarted {
+            step: next,
+            attempt: 1,
+            target: "coder".to_owned(),
+            reserved: Amount::default(),
+        },
     ]
 }
 

@@ -35,7 +35,12 @@ fn stock(at: &Path, events: usize) {
 fn attempt(number: u32) -> Vec<Event> {
     let step = StepNumber(number);
     let [judged, passed, _] = decision(number);
-    vec![Event::StepStarted { step, attempt: 1, target: "coder".to_owned() }, ended(number), judged, passed]
+    vec![
+        Event::StepStarted { step, attempt: 1, target: "coder".to_owned(), reserved: Default::default() },
+        ended(number),
+        judged,
+        passed,
+    ]
 }
 
 fn used(state: &Path) -> Used {

@@ -1,8 +1,10 @@
 use provost_core::command::{HumanCommand, Refusal};
 use provost_core::event::Choice;
 use provost_core::inbox::{self, Kind};
+use provost_core::parse;
 use provost_core::plan::StepNumber;
 use provost_core::run::{Run, Stage};
+use provost_core::usage::Amount;
 use provost_engine::harness::{Access, Harness};
 use provost_engine::inbox as listing;
 
@@ -15,14 +17,16 @@ use crate::terminal;
 ///
 /// retry: try again with fresh retries. skip: waive the step in your name; it never shows as passed.
 /// abort: end the plan as failed. revise: send the plan back to draft. confirm: say that a
-/// `human` contract holds.
+/// `human` contract holds. Where a budget ran out, retry goes on with what is left of it, or with
+/// `--budget` under new limits; nothing that passed is done again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost answer e12 retry                  the item that `provost inbox` shows as e12
   provost answer 2 retry                    step 2 of the active plan
   provost answer PLAN.md:2 skip --note \"done by hand, see #41\"
-  provost answer post retry                 look at the postconditions again")]
+  provost answer post retry                 look at the postconditions again
+  provost answer 3 retry --budget \"max $3, 400k tokens\"   new limits for what ran out")]
 pub struct Args {
     /// What `provost inbox` shows (`e12`), a step's number, or `post` for the postconditions; each may
     /// have `PLAN:` before it
@@ -31,9 +35,18 @@ pub struct Args {
     /// Why
     #[arg(long, default_value = "")]
     note: String,
+    /// With retry, where a budget ran out: its limits from now on; parts that are not named stay
+    #[arg(long, value_name = "LIMITS", value_parser = limits)]
+    budget: Option<Amount>,
     /// Who answers [default: the user's name]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
+}
+
+/// Written as in a plan.
+fn limits(text: &str) -> Result<Amount, String> {
+    let form = "write them as `max 200k tokens, $1.50, 20 minutes`";
+    parse::budget(text).map(Amount::from).map_err(|part| format!("`{part}` cannot be read; {form}"))
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -60,7 +73,17 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     harness.only_people()?;
     let note = harness.redactor().text(&args.note).into_owned();
     let by = args.by.unwrap_or_else(terminal::user);
-    let run = harness.human(HumanCommand::Answer { step, choice, note, by })?;
+    let command = match (args.budget, step, choice) {
+        (None, step, choice) => HumanCommand::Answer { step, choice, note, by },
+        (Some(budget), Some(step), Choice::Retry) => HumanCommand::Raise { step, budget, note, by },
+        (Some(_), ..) => {
+            return Err(Failure::usage(
+                "`--budget` goes with `retry` of a step".to_owned(),
+                "`provost inbox` says which step waits for a budget.",
+            ));
+        }
+    };
+    let run = harness.human(command)?;
     if global.json {
         let answered = serde_json::json!({
             "plan": harness.id(), "step": step, "choice": choice, "stage": run.stage.word(),

@@ -1,3 +1,4 @@
+use provost_core::budget;
 use provost_core::plan::{Check, Contract, Needs};
 use provost_core::render;
 use provost_core::run::{PostState, Run};
@@ -52,6 +53,7 @@ fn as_json(plan: &str, run: &Run) -> Value {
                 "title": step.title,
                 "target": step.target.as_ref().map(|target| &target.value),
                 "needs": needs(&step.needs),
+                "budget": budget::of_step(run, step.number),
                 "state": run.state_word(step.number),
                 "reach": run.binding.terms.for_step(step),
                 "contract": step.contract.as_ref().map(contract),
@@ -81,6 +83,7 @@ fn as_json(plan: &str, run: &Run) -> Value {
         "stage": run.stage.word(),
         "revision": run.revision,
         "terms": run.binding.terms,
+        "budget": budget::of_plan(run),
         "steps": steps,
         "postconditions": postconditions,
     })

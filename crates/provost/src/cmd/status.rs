@@ -1,5 +1,7 @@
+use provost_core::budget;
 use provost_core::inbox::{self, Item, Kind};
 use provost_core::run::{Run, StepState};
+use provost_core::usage::{Cost, Resource};
 use provost_engine::harness::Access;
 use serde_json::{Value, json};
 
@@ -39,6 +41,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if changed {
         text.push_str("the plan file has changed since the log last saw it\n");
     }
+    text.push_str(&money(&run));
     for (step, state) in run.steps() {
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
         let verdict = state.verdict.as_ref().map(|verdict| format!(" · {}", verdict.outcome));
@@ -87,6 +90,7 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
                     _ => None,
                 },
                 "not_before": state.wait.map(|wait| wait.until),
+                "cost": step_cost(run.ledger.cost_of(step.number)),
             })
         })
         .collect();
@@ -100,8 +104,43 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
         "total": total,
         "steps": steps,
         "waiting": waiting,
-        // Nothing counts tokens or money yet; null is not zero.
-        "cost": { "tokens": null, "usd": null },
+        "cost": cost_as_json(run),
+    })
+}
+
+/// What it cost so far, against what it may.
+fn money(run: &Run) -> String {
+    let (cost, limits) = (run.ledger.cost(), budget::of_plan(run));
+    if cost.is_none() && limits.is_empty() {
+        return String::new();
+    }
+    let of = if limits.is_empty() { String::new() } else { format!(" · budget {limits}") };
+    let unknown = match cost.unknown {
+        0 => String::new(),
+        1 => " (1 attempt did not say all it used)".to_owned(),
+        n => format!(" ({n} attempts did not say all they used)"),
+    };
+    format!("cost: {cost}{unknown}{of}\n")
+}
+
+fn step_cost(cost: Cost) -> Value {
+    let usd = cost.micro_usd.map(|micro| micro as f64 / 1e6);
+    json!({ "tokens": cost.tokens, "usd": usd, "agent_ms": cost.wall_ms })
+}
+
+/// Null is unknown, and unknown is not zero.
+fn cost_as_json(run: &Run) -> Value {
+    let cost = run.ledger.cost();
+    let limits = budget::of_plan(run);
+    let usd = |micro: Option<u64>| micro.map(|micro| micro as f64 / 1e6);
+    let known = |resource| run.ledger.known(resource);
+    json!({
+        "tokens": cost.tokens,
+        "usd": usd(cost.micro_usd),
+        "wall_ms": cost.wall_ms,
+        "unknown_attempts": cost.unknown,
+        "at_least": { "tokens": known(Resource::Tokens), "usd": usd(Some(known(Resource::Usd))) },
+        "limit": { "tokens": limits.tokens, "usd": usd(limits.micro_usd), "wall_ms": limits.wall_ms },
     })
 }
 
@@ -126,7 +165,9 @@ fn next(item: &Item) -> String {
         (_, step) => {
             let choices: Vec<&str> = item.choices.iter().map(|offer| offer.choice).collect();
             let what = step.map_or("post".to_owned(), |step| step.to_string());
-            format!("provost answer {what} {}", choices.join("|"))
+            let raise = item.choices.first().and_then(|offer| offer.command.split_once(" --budget "));
+            let raise = raise.map(|(_, enough)| format!(" [--budget {enough}]")).unwrap_or_default();
+            format!("provost answer {what} {}{raise}", choices.join("|"))
         }
     }
 }

@@ -5,6 +5,7 @@ mod env;
 mod bad_input;
 mod bad_repository;
 mod bounds;
+mod budget;
 mod cheating;
 mod checklist;
 mod commit;

@@ -1,0 +1,108 @@
+//! `[budget]` and `[prices]`: what may be spent where a plan does not say it, and what tokens cost.
+
+use provost_core::parse;
+use provost_core::usage::Amount;
+
+use super::Wrong;
+use super::reading::Section;
+use crate::prices::{Own, Price};
+
+/// What holds for plans and steps that name no budget of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    pub plan: Amount,
+    pub step: Amount,
+}
+
+pub(super) fn budget(top: &Section<'_, '_>) -> Result<Budget, Wrong> {
+    let Some(section) = top.section("budget", &["plan", "step"])? else { return Ok(Budget::default()) };
+    Ok(Budget { plan: amount(&section, "plan")?, step: amount(&section, "step")? })
+}
+
+/// Written as in a plan; nothing, where the key is not there.
+pub(super) fn amount(section: &Section<'_, '_>, key: &str) -> Result<Amount, Wrong> {
+    let Some(text) = section.string(key)? else { return Ok(Amount::default()) };
+    let read = parse::budget(&text).map(Amount::from).map_err(|part| {
+        let message =
+            format!("`{part}` cannot be read: `{key}` is written as \"max 200k tokens, $1.50, 20 minutes\"");
+        section.wrong(key, message)
+    })?;
+    if [read.tokens, read.micro_usd, read.wall_ms].contains(&Some(0)) {
+        return Err(section.wrong(key, format!("`{key}` allows nothing of something; leave that part out")));
+    }
+    Ok(read)
+}
+
+/// Dollars for a million tokens, by the name of the model or its beginning and `*`.
+pub(super) fn prices(top: &Section<'_, '_>) -> Result<Own, Wrong> {
+    let price = |section: &Section<'_, '_>| {
+        section.only(&["input", "output", "cache_read", "cache_write"])?;
+        let wanted = |key| section.micro_usd(key)?.ok_or_else(|| section.missing(key));
+        Ok(Price {
+            input: wanted("input")?,
+            output: wanted("output")?,
+            cache_read: section.micro_usd("cache_read")?,
+            cache_write: section.micro_usd("cache_write")?,
+        })
+    };
+    top.named("prices")?.map(|(name, section)| Ok((name, price(&section)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::agent::Speaks;
+    use crate::config::{Config, parse};
+
+    fn parsed(text: &str) -> Result<Config, String> {
+        parse(Path::new("provost.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn budgets_prices_and_what_a_client_speaks_are_read() {
+        let text = r#"
+[agents.coder]
+driver = "command"
+command = ["codex", "exec", "--json"]
+speaks = "codex"
+model = "gpt-5"
+estimate = "40k tokens, $0.30"
+[budget]
+plan = "max 200k tokens, $1.50, 20 minutes"
+step = "$0.50"
+[prices."qwen3:*"]
+input = 0
+output = 0
+[prices."own-model"]
+input = 0.15
+output = 2
+cache_read = 0.01
+"#;
+        let config = parsed(text).expect("read");
+        let coder = &config.agents["coder"];
+        assert_eq!((coder.speaks, coder.model.as_deref()), (Speaks::Codex, Some("gpt-5")));
+        assert_eq!(coder.estimate.to_string(), "40k tokens, $0.30");
+        assert_eq!(config.budget.plan.to_string(), "200k tokens, $1.50, 20m");
+        assert_eq!(config.budget.step.to_string(), "$0.50");
+        let own = config.prices["own-model"];
+        assert_eq!((own.input, own.output, own.cache_read), (150_000, 2_000_000, Some(10_000)));
+        assert_eq!(config.prices["qwen3:*"].input, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_shown() {
+        let agent = "[agents.a]\ndriver = \"command\"\ncommand = [\"x\"]\n";
+        for (text, said) in [
+            ("[budget]\nplan = \"much\"\n".to_owned(), "`much` cannot be read"),
+            ("[budget]\nplan = \"$0\"\n".to_owned(), "allows nothing"),
+            ("[budget]\nplans = \"$1\"\n".to_owned(), "did you mean `plan`?"),
+            ("[prices.m]\ninput = 1\n".to_owned(), "has no `output`"),
+            (format!("{agent}speaks = \"claud\"\n"), "did you mean `claude`?"),
+            ("[agents.a]\ndriver = \"human\"\nspeaks = \"text\"\n".to_owned(), "has no `speaks`"),
+        ] {
+            let error = parsed(&text).expect_err(&text);
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

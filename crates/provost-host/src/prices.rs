@@ -1,0 +1,165 @@
+//! What tokens cost: by the configuration, else by the list prices that this version was built with.
+//!
+//! The list is the one of the crate `genai-prices`, pinned to one release; nothing is looked up over
+//! the network. What is reckoned here is in millionths of a dollar, and rounded up.
+//!
+//! **Invariant:** a model that is in neither has no price. That is not a price of nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::SystemTime;
+
+use genai_prices::{PriceRequest, UsageKey};
+use provost_core::usage::Usage;
+
+/// Of a million tokens, in millionths of a dollar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Price {
+    pub input: u64,
+    pub output: u64,
+    /// As input, where nothing is said.
+    pub cache_read: Option<u64>,
+    pub cache_write: Option<u64>,
+}
+
+/// For the gate.
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usd = |micro: u64| format!("${}", micro as f64 / 1e6);
+        write!(f, "{} in, {} out", usd(self.input), usd(self.output))?;
+        for (price, what) in [(self.cache_read, "read from a cache"), (self.cache_write, "written to one")] {
+            if let Some(price) = price {
+                write!(f, ", {} {what}", usd(price))?;
+            }
+        }
+        f.write_str(" for a million tokens")
+    }
+}
+
+/// Prices by the name of the model; a name that ends in `*` is the beginning of one.
+pub type Own = BTreeMap<String, Price>;
+
+/// The usage with its cost, where the client did not say it and it can be reckoned.
+pub fn priced(own: &Own, role_model: Option<&str>, usage: Usage) -> Usage {
+    let used = Usage { model: usage.model.or_else(|| role_model.map(str::to_owned)), ..usage };
+    // Nothing was counted: to name the model would make it look as if something was.
+    if used.tokens().is_none() && used.micro_usd.is_none() {
+        return Usage { model: None, ..used };
+    }
+    let micro_usd = used.micro_usd.or_else(|| cost(own, &used));
+    Usage { micro_usd, ..used }
+}
+
+fn cost(own: &Own, usage: &Usage) -> Option<u64> {
+    let model = usage.model.as_deref()?;
+    match find(own, model) {
+        Some(price) => by_price(price, usage),
+        None => by_list(model, usage),
+    }
+}
+
+/// The name itself, else the longest beginning.
+fn find<'p>(own: &'p Own, model: &str) -> Option<&'p Price> {
+    let begins = |name: &&String| name.strip_suffix('*').is_some_and(|begin| model.starts_with(begin));
+    own.get(model)
+        .or_else(|| own.keys().filter(begins).max_by_key(|name| name.len()).and_then(|name| own.get(name)))
+}
+
+fn by_price(price: &Price, usage: &Usage) -> Option<u64> {
+    let (input, output) = (usage.input_tokens?, usage.output_tokens?);
+    let read = usage.cache_read_tokens.unwrap_or(0).min(input);
+    let written = usage.cache_write_tokens.unwrap_or(0).min(input - read);
+    let parts = [
+        (input - read - written, price.input),
+        (read, price.cache_read.unwrap_or(price.input)),
+        (written, price.cache_write.unwrap_or(price.input)),
+        (output, price.output),
+    ];
+    let sum: u128 = parts.iter().map(|(tokens, price)| u128::from(*tokens) * u128::from(*price)).sum();
+    u64::try_from(sum.div_ceil(1_000_000)).ok()
+}
+
+fn by_list(model: &str, usage: &Usage) -> Option<u64> {
+    // Some prices rise with the length of one call; what is known is the sum of all calls.
+    let calls = usage.calls.unwrap_or(1).max(1) as f64;
+    let each = |tokens: u64| tokens as f64 / calls;
+    let mut used = genai_prices::Usage::from([
+        (UsageKey::INPUT_TOKENS, each(usage.input_tokens?)),
+        (UsageKey::OUTPUT_TOKENS, each(usage.output_tokens?)),
+    ]);
+    let cache = [
+        (UsageKey::CACHE_READ_TOKENS, usage.cache_read_tokens),
+        (UsageKey::CACHE_WRITE_TOKENS, usage.cache_write_tokens),
+    ];
+    for (key, tokens) in cache {
+        if let Some(tokens) = tokens.filter(|tokens| *tokens > 0) {
+            used.insert(key, each(tokens));
+        }
+    }
+    let request = PriceRequest::new(model, &used).with_timestamp(SystemTime::now());
+    let price = genai_prices::calculate(&request).ok()?;
+    let micro = (price.total_price * calls * 1e6).ceil();
+    (micro.is_finite() && (0.0..1e15).contains(&micro)).then_some(micro as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Own, Price, priced};
+    use provost_core::usage::Usage;
+
+    fn used(model: &str, input: u64, output: u64) -> Usage {
+        Usage {
+            model: Some(model.to_owned()),
+            input_tokens: Some(input),
+            output_tokens: Some(output),
+            ..Usage::default()
+        }
+    }
+
+    fn own(name: &str, input: u64, output: u64) -> Own {
+        [(name.to_owned(), Price { input, output, cache_read: None, cache_write: None })].into()
+    }
+
+    #[test]
+    fn the_list_knows_the_models_of_the_well_known_clients() {
+        // What the client itself reckoned for the same tokens.
+        let claude = priced(&Own::new(), None, used("claude-sonnet-4-5", 11_110, 260));
+        assert_eq!(claude.micro_usd, Some(37_230));
+        for model in ["gpt-5", "gemini-2.5-pro"] {
+            let cost = priced(&Own::new(), None, used(model, 11_110, 260)).micro_usd;
+            assert!(cost.is_some_and(|cost| (1_000..1_000_000).contains(&cost)), "{model}: {cost:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_model_costs_an_unknown_amount_and_a_local_one_nothing_only_where_that_is_said() {
+        let cost = |own: &Own| priced(own, None, used("qwen3:8b", 5_000, 100)).micro_usd;
+        assert_eq!(cost(&Own::new()), None);
+        assert_eq!(cost(&own("qwen3:*", 0, 0)), Some(0));
+        assert_eq!(cost(&own("other", 0, 0)), None);
+    }
+
+    #[test]
+    fn the_configuration_has_the_last_word_and_the_longest_name_wins() {
+        let mut prices = own("claude-*", 1_000_000, 2_000_000);
+        prices.extend(own("claude-sonnet-*", 3_000_000, 1));
+        let found = priced(&prices, None, used("claude-sonnet-4-5", 1_000_000, 1));
+        assert_eq!(found.micro_usd, Some(3_000_001));
+        let cached = Usage { cache_read_tokens: Some(400_000), ..used("claude-x", 1_000_000, 0) };
+        assert_eq!(priced(&prices, None, cached.clone()).micro_usd, Some(1_000_000));
+        if let Some(price) = prices.get_mut("claude-*") {
+            price.cache_read = Some(100_000);
+        }
+        assert_eq!(priced(&prices, None, cached).micro_usd, Some(640_000));
+    }
+
+    #[test]
+    fn what_the_client_says_is_not_reckoned_again_and_the_role_names_the_model_otherwise() {
+        let said = Usage { micro_usd: Some(7), ..used("gpt-5", 1_000, 1_000) };
+        assert_eq!(priced(&Own::new(), None, said).micro_usd, Some(7));
+        let nameless = Usage { model: None, ..used("", 1_000_000, 0) };
+        assert_eq!(priced(&own("m", 5, 5), Some("m"), nameless.clone()).micro_usd, Some(5));
+        assert_eq!(priced(&own("m", 5, 5), None, nameless).micro_usd, None);
+        assert!(priced(&own("m", 5, 5), Some("m"), Usage::default()).is_unknown());
+    }
+}
