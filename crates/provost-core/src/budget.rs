@@ -49,6 +49,18 @@ pub fn is_any_left(run: &Run, step: StepNumber, now: Timestamp) -> bool {
     !matches!(fits(run, step, now, true), Fit::No(_))
 }
 
+/// The most that an attempt under way may use of tokens and money: what is held for it, and what nobody
+/// holds.
+pub fn allows(run: &Run, step: StepNumber) -> Amount {
+    let (plan, own) = (of_plan(run), of_step(run, step));
+    let case = Case { run, step, now: Timestamp(0), plan, own, as_it_is: false };
+    let held = run.ledger.held(step).unwrap_or_default();
+    Amount::each(|resource| match resource {
+        Resource::WallClock => None,
+        resource => Some(case.left(resource)?.saturating_add(held.of(resource).unwrap_or(0))),
+    })
+}
+
 fn fits(run: &Run, step: StepNumber, now: Timestamp, as_it_is: bool) -> Fit {
     let case = Case { run, step, now, plan: of_plan(run), own: of_step(run, step), as_it_is };
     if case.plan.is_empty() && case.own.is_empty() {

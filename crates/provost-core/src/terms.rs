@@ -40,6 +40,9 @@ pub struct Terms {
     /// What tokens of a model cost here, in words.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, String>,
+    /// Where the harness goes in place of a role's agent, and with whose key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub meter: BTreeMap<String, String>,
 }
 
 impl Terms {
@@ -95,6 +98,7 @@ impl Terms {
         let api = self.api.iter().filter(|(_, hosts)| !hosts.is_empty());
         lines
             .extend(api.map(|(role, hosts)| format!("{role}: the model's API is also {}", hosts.join(", "))));
+        lines.extend(self.meter.iter().map(|(role, way)| format!("{role}: metered, {way}")));
         let fallback = self.fallback.iter();
         lines.extend(fallback.map(|(role, other)| format!("{role}: after the same failure twice, {other}")));
         for (whose, budget) in [("a plan", &self.budget), ("a step", &self.step_budget)] {

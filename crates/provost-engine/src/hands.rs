@@ -19,17 +19,19 @@ use provost_core::recover::recipe::Recipes;
 use provost_core::run::Run;
 use provost_core::schedule::Action;
 use provost_core::terms::Reach;
-use provost_core::usage::Usage;
+use provost_core::usage::{Amount, Usage};
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
-use provost_core::{law, parse};
+use provost_core::{budget, law, parse};
 use provost_host::Interrupted;
 use provost_host::agent::Work;
 use provost_host::ground::{Case, Ground, Veil};
+use provost_host::meter::Account;
 use provost_host::process::Survivor;
 use provost_host::reach::Grant;
 use provost_host::teeth::{Before, Doubts};
 use provost_host::{files, prices, process, roster};
 
+use crate::metering::Metering;
 use crate::portal;
 use crate::site::{self, Site};
 use crate::watch_over::Watch;
@@ -48,6 +50,7 @@ pub struct Hands<'a> {
     watch: Option<&'a Watch>,
     /// Steps whose attempt left something running that could not be ended.
     haunted: Mutex<BTreeMap<StepNumber, Vec<Survivor>>>,
+    metering: Metering,
 }
 
 /// A deed to be done.
@@ -68,6 +71,8 @@ pub struct AttemptOrder {
     reach: Reach,
     /// Addresses that count as the model's, as they were approved.
     api: Vec<String>,
+    /// The most it may use.
+    limit: Amount,
 }
 
 pub struct CheckOrder {
@@ -103,7 +108,7 @@ impl CheckOrder {
 
 impl<'a> Hands<'a> {
     pub fn new(site: &'a Site, ground: Ground) -> Self {
-        Self { site, ground, watch: None, haunted: Mutex::default() }
+        Self { site, ground, watch: None, haunted: Mutex::default(), metering: Metering::default() }
     }
 
     pub fn watched(self, watch: &'a Watch) -> Self {
@@ -138,6 +143,7 @@ impl<'a> Hands<'a> {
             attempt: run.step(number).map_or(1, |step| step.attempts),
             reach: terms.for_step_by(step, &target),
             api: terms.api.get(&target).cloned().unwrap_or_default(),
+            limit: budget::allows(run, number),
             target,
             prompt: self.site.redactor.text(&prompt).into_owned(),
             timeout: left.map_or(timeout, |left| timeout.min(left)),
@@ -219,8 +225,13 @@ impl<'a> Hands<'a> {
     fn attempt(&self, order: &AttemptOrder) -> Vec<Said> {
         let AttemptOrder { step, attempt, timeout, .. } = *order;
         let tag = self.tag(step, attempt);
-        let agent = match roster::agent(&self.site.config, &order.target, &self.site.launcher) {
-            Ok(agent) => agent,
+        let agent = roster::agent(&self.site.config, &order.target, &self.site.launcher);
+        let opened = agent.and_then(|agent| {
+            let account = self.metering.open(self.site, &order.target, order.limit)?;
+            Ok((agent, account))
+        });
+        let (agent, account) = match opened {
+            Ok(opened) => opened,
             Err(reason) => {
                 return vec![Said::Harness(HarnessCommand::AttemptEnded {
                     step,
@@ -234,8 +245,14 @@ impl<'a> Hands<'a> {
             }
         };
         let portal = portal::launcher(&self.site.launcher);
-        let grant =
-            Grant { role: &order.target, reach: order.reach, api: &order.api, launcher: portal.as_slice() };
+        let grant = Grant {
+            role: &order.target,
+            reach: order.reach,
+            api: &order.api,
+            launcher: portal.as_slice(),
+            meter: account.as_ref().map(Account::address),
+        };
+        let metered = account.as_ref().map(|account| account.environment(&self.site.environment));
         let work = Work {
             prompt: &order.prompt,
             workspace: &self.site.place.workspace,
@@ -245,17 +262,20 @@ impl<'a> Hands<'a> {
             tag: &tag,
             stop: Some(&self.site.stop),
             fence: None,
-            environment: &self.site.environment,
+            environment: metered.as_ref().unwrap_or(&self.site.environment),
             bounds: Some(self.site.config.run.bounds()),
         };
         let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
-        let Ok(done) = self.ground.attempt(&*agent, &work, veil, &grant) else {
+        let Ok(mut done) = self.ground.attempt(&*agent, &work, veil, &grant) else {
             return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
         };
+        if let Some(account) = account {
+            self.metering.close(account, &mut done);
+        }
         if !done.survivors.is_empty() {
             self.haunted().insert(step, done.survivors.clone());
         }
-        let clean = |text: &str| self.site.redactor.text(text.trim()).into_owned();
+        let clean = |text: &str| self.metering.clean(self.site.redactor.text(text.trim()).into_owned());
         let words = clean(&done.report);
         let notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
         // The last words of an agent that ended well are its claim; of any other, its report.

@@ -4,6 +4,7 @@
 pub mod world;
 pub mod drive;
 pub mod site;
+pub mod metering;
 pub mod hands;
 pub mod project;
 pub mod gate;

@@ -108,6 +108,9 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
         Demand::Auto => None,
         Demand::Exactly(level) => Some(level),
     };
+    let metered =
+        |name: &String| Some((name.clone(), site.config.agents.get(name)?.meter.as_ref()?.to_string()));
+    let meter = named.clone().filter_map(metered).collect();
     let api = named.filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.api.clone())));
     let api = api.filter(|(_, hosts)| !hosts.is_empty()).collect();
     let roles = roles.collect();
@@ -116,7 +119,7 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let config::Budget { plan: budget, step: step_budget } = site.config.budget;
     let prices = site.config.prices.iter().map(|(model, price)| (model.clone(), price.to_string())).collect();
     let require_red = verify.require_red;
-    Terms { isolation, require_red, roles, api, fallback, budget, step_budget, estimates, prices }
+    Terms { isolation, require_red, roles, api, fallback, budget, step_budget, estimates, prices, meter }
 }
 
 /// Why an agent could read a contract that is hidden from it. Looked into only where one is.

@@ -6,6 +6,7 @@
 //! **Invariant:** no configuration approves every plan. A policy bounds where a plan may write, and
 //! something else besides.
 
+mod metering;
 mod money;
 pub(crate) mod notify;
 mod provision;
@@ -26,6 +27,7 @@ use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
 use provost_core::usage::Amount;
 use provost_core::verdict::Isolation;
 
+pub use metering::Metering;
 pub use money::Budget;
 pub use notify::{Notify, Webhook};
 pub use provision::{KNOWN, Provision, Supply};
@@ -84,6 +86,8 @@ pub struct Role {
     pub model: Option<String>,
     /// What an attempt is expected to use.
     pub estimate: Amount,
+    /// The harness stands between its agents and their model.
+    pub meter: Option<Metering>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -297,7 +301,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
 
 const ROLE_KEYS: &[&str] = &[
     "driver", "command", "script", "model", "speaks", "estimate", "timeout", "network", "git", "home", "api",
-    "fallback",
+    "fallback", "meter",
 ];
 
 fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
@@ -322,6 +326,7 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
     }
     let timeout = section.duration("timeout", WEEK)?;
     let fallback = section.string("fallback")?;
+    let meter = metering::read(section, &word)?;
     Ok(Role {
         driver,
         timeout,
@@ -331,6 +336,7 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
         speaks: self::word(section, "speaks", &Speaks::ALL, Speaks::word)?,
         model: section.string("model")?,
         estimate: money::amount(section, "estimate")?,
+        meter,
     })
 }
 

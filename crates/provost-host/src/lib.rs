@@ -12,6 +12,7 @@ pub mod sandbox;
 pub mod judge;
 pub mod proxy;
 pub mod collector;
+pub mod meter;
 pub mod agent;
 pub mod prices;
 pub mod config;

@@ -9,6 +9,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use provost_core::chain::Hash;
@@ -33,6 +34,8 @@ pub struct Grant<'a> {
     pub api: &'a [String],
     /// Starts the portal behind the fence.
     pub launcher: &'a [OsString],
+    /// Where the harness stands between the agent and its model: the one way there.
+    pub meter: Option<SocketAddr>,
 }
 
 /// Where it is made ready.
@@ -77,7 +80,10 @@ impl<'a> Ready<'a> {
         place: &Place<'_>,
         environment: &[(OsString, OsString)],
     ) -> Result<Self, Error> {
-        let allowed = Allowed::new(environment, grant.api);
+        let allowed = match grant.meter {
+            Some(meter) => Allowed::only(meter, grant.api),
+            None => Allowed::new(environment, grant.api),
+        };
         let direct = allowed.loopback().map(Address::to_string).collect();
         let proxy = match grant.reach.network {
             AgentNetwork::Model => {

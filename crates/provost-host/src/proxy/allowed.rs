@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::Address;
 
@@ -60,6 +60,8 @@ const OLLAMA_PORT: u16 = 11434;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     named: BTreeSet<Address>,
+    /// Not even the well-known ones.
+    no_others: bool,
 }
 
 /// Why an address may be reached.
@@ -79,14 +81,22 @@ impl Allowed {
             is_known.then(|| Address::of_url(value, OLLAMA_PORT)).flatten()
         });
         let of_role = api.iter().filter_map(|text| Address::parse(text));
-        Self { named: of_environment.chain(of_role).map(at_home).collect() }
+        Self { named: of_environment.chain(of_role).map(at_home).collect(), no_others: false }
+    }
+
+    /// The meter, and what the configuration names besides: who goes past it is not counted.
+    pub fn only(meter: SocketAddr, api: &[String]) -> Self {
+        let meter = Address { host: meter.ip().to_string(), port: meter.port() };
+        let of_role = api.iter().filter_map(|text| Address::parse(text)).map(at_home);
+        Self { named: of_role.chain([meter]).collect(), no_others: true }
     }
 
     pub(super) fn leave(&self, to: &Address) -> Option<Leave> {
         if self.named.contains(to) {
             return Some(Leave::Named);
         }
-        (to.port == 443 && WELL_KNOWN.contains(&to.host.as_str())).then_some(Leave::WellKnown)
+        let is_well_known = to.port == 443 && WELL_KNOWN.contains(&to.host.as_str());
+        (is_well_known && !self.no_others).then_some(Leave::WellKnown)
     }
 
     /// Addresses of this very machine: behind the fence its names mean something else.
@@ -192,6 +202,17 @@ mod tests {
             assert_eq!(leave(&allowed, other), None, "{other}");
         }
         assert_eq!(allowed.loopback().count(), 2);
+    }
+
+    #[test]
+    fn who_is_metered_reaches_the_meter_and_what_was_named_beside_it() {
+        let allowed = Allowed::only(([127, 0, 0, 1], 4000).into(), &["llm.example.org:443".to_owned()]);
+        for named in ["127.0.0.1:4000", "llm.example.org:443"] {
+            assert_eq!(leave(&allowed, named), Some(Leave::Named), "{named}");
+        }
+        for other in ["api.anthropic.com:443", "127.0.0.1:4001"] {
+            assert_eq!(leave(&allowed, other), None, "{other}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod bounds;
 mod children;
 mod confined;
 mod escapes;
+mod meter;
 mod provision;
 mod proxy;
 mod reach;

@@ -19,6 +19,7 @@ mod levels;
 mod notify;
 mod log;
 mod otel;
+mod meter;
 mod private;
 mod proof;
 mod provision;

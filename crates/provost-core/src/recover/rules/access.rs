@@ -2,6 +2,18 @@
 
 use super::{PERMISSION, Rule};
 
+/// Said by our own meter, in an answer that looks like a provider's.
+pub(super) const BUDGET: &[Rule] = &[Rule {
+    name: "budget-used-up",
+    reason: "what may be spent on models is spent, by the meter's count",
+    any: &[r"provost: the budget is (?:used up|in dollars)"],
+    quota: true,
+    configure: "the budget of the plan",
+    matches: &["API Error: 402 provost: the budget is used up: 2080 of 2000 tokens"],
+    misses: &["402 Payment Required", "the budget is used up"],
+    ..PERMISSION
+}];
+
 /// No waiting helps here, though it reads like a rate limit.
 pub(super) const QUOTA: &[Rule] = &[Rule {
     name: "quota-exhausted",

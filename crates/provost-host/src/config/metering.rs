@@ -1,0 +1,79 @@
+//! `meter = { … }` of a role: which API is metered, where it is, and whose key opens it.
+
+use std::fmt;
+
+use super::Wrong;
+use super::reading::Section;
+use crate::meter::{Api, Source, Target};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metering {
+    pub api: Api,
+    pub upstream: Target,
+    /// Some servers of one's own want none.
+    pub key: Option<Source>,
+}
+
+/// As it is shown at the gate.
+impl fmt::Display for Metering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.api.word(), self.upstream)?;
+        match &self.key {
+            Some(key) => write!(f, ", its key {key}"),
+            None => f.write_str(", without a key"),
+        }
+    }
+}
+
+const KEYS: &[&str] = &["api", "upstream", "key_env", "key_command"];
+
+pub(super) fn read(role: &Section<'_, '_>, driver: &str) -> Result<Option<Metering>, Wrong> {
+    let Some(section) = role.section("meter", KEYS)? else { return Ok(None) };
+    if matches!(driver, "scripted" | "human") {
+        return Err(role.wrong("meter", format!("driver `{driver}` asks no model that could be metered")));
+    }
+    let word = section.required("api")?;
+    let Some(api) = Api::ALL.into_iter().find(|api| api.word() == word) else {
+        let known = Api::ALL.map(Api::word);
+        return Err(section.wrong_value("api", &format!("there is no API `{word}`"), &known));
+    };
+    let upstream = match (section.string("upstream")?, api.usual_upstream()) {
+        (Some(given), _) => given,
+        (None, Some(usual)) => usual.to_owned(),
+        (None, None) => return Err(section.missing("upstream")),
+    };
+    let Some(upstream) = Target::parse(&upstream) else {
+        let message =
+            format!("`{upstream}` is no URL such as \"https://llm.example.org/v1\", without `?`, `#` or `@`");
+        return Err(section.wrong("upstream", message));
+    };
+    Ok(Some(Metering { api, upstream, key: key(&section, api)? }))
+}
+
+fn key(section: &Section<'_, '_>, api: Api) -> Result<Option<Source>, Wrong> {
+    if section.has("key_env") && section.has("key_command") {
+        let message = "the key is in `key_env` or comes from `key_command`, not both".to_owned();
+        return Err(section.wrong("key_command", message));
+    }
+    if let Some(words) = section.strings("key_command")? {
+        return match words.first() {
+            Some(program) if !program.is_empty() => Ok(Some(Source::Command(words))),
+            _ => {
+                Err(section.wrong("key_command", "a command needs at least the name of a program".to_owned()))
+            }
+        };
+    }
+    let Some(name) = section.string("key_env")? else {
+        return Ok(api.usual_key().map(|name| Source::Variable(name.to_owned())));
+    };
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    match !name.is_empty() && name.bytes().all(fits) {
+        true => Ok(Some(Source::Variable(name))),
+        // Whoever writes the key itself here is not told so with the key in the message.
+        false => {
+            let message = "`key_env` is the name of a variable, such as \"ANTHROPIC_API_KEY\"; the key itself \
+                           has no place in a file";
+            Err(section.wrong("key_env", message.to_owned()))
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The APIs that are metered: what their clients are told, what is let through, how they say no.
+
+use serde_json::{Value, json};
+
+use super::key::Key;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    Anthropic,
+    OpenAi,
+    Gemini,
+    /// Whoever speaks as OpenAI does.
+    Chat,
+}
+
+/// A request that may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// A model answers, and tells what it used in this form.
+    Answer(Form),
+    /// What models there are, how many tokens a text has.
+    Aside,
+}
+
+/// How an answer tells what was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Messages,
+    Responses,
+    Completions,
+    Gemini,
+}
+
+/// Why the meter itself answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct No {
+    pub status: u16,
+    pub why: String,
+    /// It would be the same the next time.
+    pub is_final: bool,
+}
+
+impl No {
+    pub fn now(status: u16, why: impl Into<String>) -> Self {
+        Self { status, why: why.into(), is_final: true }
+    }
+
+    pub fn perhaps_later(status: u16, why: impl Into<String>) -> Self {
+        Self { is_final: false, ..Self::now(status, why) }
+    }
+}
+
+impl Api {
+    pub const ALL: [Api; 4] = [Api::Anthropic, Api::OpenAi, Api::Gemini, Api::Chat];
+
+    /// As it is written in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Api::Anthropic => "anthropic",
+            Api::OpenAi => "openai",
+            Api::Gemini => "gemini",
+            Api::Chat => "chat",
+        }
+    }
+
+    /// Where the provider is; a server of one's own has to be named.
+    pub fn usual_upstream(self) -> Option<&'static str> {
+        match self {
+            Api::Anthropic => Some("https://api.anthropic.com"),
+            Api::OpenAi => Some("https://api.openai.com/v1"),
+            Api::Gemini => Some("https://generativelanguage.googleapis.com"),
+            Api::Chat => None,
+        }
+    }
+
+    /// Where its clients look for their key.
+    pub fn usual_key(self) -> Option<&'static str> {
+        match self {
+            Api::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Api::OpenAi => Some("OPENAI_API_KEY"),
+            Api::Gemini => Some("GEMINI_API_KEY"),
+            Api::Chat => None,
+        }
+    }
+
+    /// What belongs to the base URL for the clients of this API.
+    pub(super) fn base_path(self) -> &'static str {
+        match self {
+            Api::Anthropic | Api::Gemini => "",
+            Api::OpenAi | Api::Chat => "/v1",
+        }
+    }
+
+    /// What tells its clients where to go and with what.
+    pub(super) fn variables(self, base_url: &str, token: &str) -> Vec<(&'static str, String)> {
+        let (urls, key): (&[&str], _) = match self {
+            Api::Anthropic => (&["ANTHROPIC_BASE_URL"], "ANTHROPIC_API_KEY"),
+            Api::OpenAi | Api::Chat => (&["OPENAI_BASE_URL", "OPENAI_API_BASE"], "OPENAI_API_KEY"),
+            Api::Gemini => (&["GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"], "GEMINI_API_KEY"),
+        };
+        let urls = urls.iter().map(|name| (*name, base_url.to_owned()));
+        urls.chain([(key, token.to_owned())]).collect()
+    }
+
+    /// Other logins of its clients, which they would rather use than the token.
+    pub(super) fn hides(self) -> &'static [&'static str] {
+        match self {
+            Api::Anthropic => &["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+            Api::OpenAi | Api::Chat => &["CODEX_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"],
+            Api::Gemini => &["GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
+        }
+    }
+
+    /// The header the upstream wants.
+    pub(super) fn login(self, key: &Key) -> (&'static str, String) {
+        match self {
+            Api::Anthropic if !key.is_bearer() => ("x-api-key", key.expose().to_owned()),
+            Api::Gemini => ("x-goog-api-key", key.expose().to_owned()),
+            Api::Anthropic | Api::OpenAi | Api::Chat => ("authorization", format!("Bearer {}", key.expose())),
+        }
+    }
+
+    /// What may pass. Everything else is refused: a key opens more doors than a model's, and some of them
+    /// lead past the count. `path` is without its query and without the base.
+    pub(super) fn asked(self, method: &str, path: &str) -> Option<Asked> {
+        match (self, method) {
+            (Api::Anthropic, "POST") => match path {
+                "/v1/messages" => Some(Asked::Answer(Form::Messages)),
+                "/v1/messages/count_tokens" => Some(Asked::Aside),
+                _ => None,
+            },
+            (Api::OpenAi | Api::Chat, "POST") => match path {
+                "/responses" | "/responses/compact" => Some(Asked::Answer(Form::Responses)),
+                "/chat/completions" | "/completions" | "/embeddings" => {
+                    Some(Asked::Answer(Form::Completions))
+                }
+                "/responses/input_tokens" => Some(Asked::Aside),
+                _ => None,
+            },
+            (Api::Gemini, "POST") => {
+                let (name, verb) = path.strip_prefix('/')?.split_once('/')?.1.rsplit_once(':')?;
+                let is_model = ["models/", "tunedModels/"]
+                    .iter()
+                    .any(|kind| name.strip_prefix(kind).is_some_and(is_name));
+                match verb {
+                    _ if !is_model => None,
+                    "generateContent" | "streamGenerateContent" => Some(Asked::Answer(Form::Gemini)),
+                    "countTokens" => Some(Asked::Aside),
+                    _ => None,
+                }
+            }
+            (_, "GET") => {
+                let versionless = match self {
+                    Api::OpenAi | Api::Chat => path,
+                    Api::Anthropic | Api::Gemini => &path[path.get(1..)?.find('/')? + 1..],
+                };
+                let name = versionless.strip_prefix("/models")?;
+                let is_model = name.is_empty() || name.strip_prefix('/').is_some_and(is_name);
+                is_model.then_some(Asked::Aside)
+            }
+            // Whether there is somebody.
+            (_, "HEAD") => (path == "/" || path.is_empty()).then_some(Asked::Aside),
+            _ => None,
+        }
+    }
+
+    /// In the words of this API, so that its clients show them.
+    pub(super) fn refusal(self, no: &No) -> Value {
+        let message = format!("provost: {}", no.why);
+        match self {
+            Api::Anthropic => {
+                let kind = match no.status {
+                    401 => "authentication_error",
+                    402 => "billing_error",
+                    403 => "permission_error",
+                    413 => "request_too_large",
+                    400..=499 => "invalid_request_error",
+                    _ => "api_error",
+                };
+                json!({ "type": "error", "error": { "type": kind, "message": message } })
+            }
+            Api::OpenAi | Api::Chat => {
+                let (kind, code) = match no.status {
+                    401 => ("invalid_request_error", Some("invalid_api_key")),
+                    402 => ("budget_exceeded", Some("budget_exceeded")),
+                    400..=499 => ("invalid_request_error", None),
+                    _ => ("server_error", None),
+                };
+                json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
+            }
+            Api::Gemini => {
+                let status = match no.status {
+                    401 => "UNAUTHENTICATED",
+                    402 => "FAILED_PRECONDITION",
+                    403 => "PERMISSION_DENIED",
+                    400..=499 => "INVALID_ARGUMENT",
+                    _ => "UNAVAILABLE",
+                };
+                json!({ "error": { "code": no.status, "message": message, "status": status } })
+            }
+        }
+    }
+}
+
+/// One part of a path, and none that leads elsewhere.
+fn is_name(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b':' | b'@');
+    !text.is_empty() && !text.contains("..") && text.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Api, Asked, Form};
+
+    #[test]
+    fn what_a_model_answers_passes_and_the_rest_of_the_account_is_closed() {
+        let asked = |api: Api, line: &str| {
+            let (method, path) = line.split_once(' ').expect("a line");
+            api.asked(method, path)
+        };
+        for (api, line, form) in [
+            (Api::Anthropic, "POST /v1/messages", Form::Messages),
+            (Api::OpenAi, "POST /responses", Form::Responses),
+            (Api::OpenAi, "POST /chat/completions", Form::Completions),
+            (Api::Gemini, "POST /v1beta/models/gemini-2.5-pro:generateContent", Form::Gemini),
+            (Api::Gemini, "POST /v1alpha/models/g:streamGenerateContent", Form::Gemini),
+        ] {
+            assert_eq!(asked(api, line), Some(Asked::Answer(form)), "{line}");
+        }
+        for (api, line) in [
+            (Api::Anthropic, "GET /v1/models"),
+            (Api::Anthropic, "GET /v1/models/claude-sonnet-4-5"),
+            (Api::Anthropic, "POST /v1/messages/count_tokens"),
+            (Api::Anthropic, "HEAD /"),
+            (Api::OpenAi, "GET /models"),
+            (Api::Gemini, "GET /v1beta/models"),
+            (Api::Gemini, "POST /v1beta/models/g:countTokens"),
+        ] {
+            assert_eq!(asked(api, line), Some(Asked::Aside), "{line}");
+        }
+        for (api, line) in [
+            (Api::Anthropic, "POST /v1/messages/batches"),
+            (Api::Anthropic, "GET /v1/files"),
+            (Api::Anthropic, "GET /v1/models/../files"),
+            (Api::Anthropic, "GET /v1/models/%2e%2e"),
+            (Api::Anthropic, "DELETE /v1/messages"),
+            (Api::OpenAi, "GET /responses/resp_1"),
+            (Api::OpenAi, "POST /batches"),
+            (Api::OpenAi, "POST /fine_tuning/jobs"),
+            (Api::OpenAi, "GET /models/a/b"),
+            (Api::Gemini, "POST /v1beta/models/g:batchGenerateContent"),
+            (Api::Gemini, "POST /v1beta/files/g:generateContent"),
+            (Api::Gemini, "GET "),
+        ] {
+            assert_eq!(asked(api, line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The key to the model's API: where it comes from, and that it is not shown.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::process::{self, How, Keep, Spawn};
+
+/// A key is a line; what says more is no key.
+const KEY_MAX: usize = 16 * 1024;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where the key is. Never a file of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Variable(String),
+    /// What it prints is the key.
+    Command(Vec<String>),
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key {
+    value: String,
+    /// The variable it stood in.
+    variable: Option<String>,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum NoKey {
+    #[error(
+        "the key of its model is to be in {name}, which is not set: export it, or name another in `key_env`"
+    )]
+    NotSet { name: String },
+    #[error("{name} is no key: it has to be one line of printable ASCII")]
+    Unfit { name: String },
+    #[error("`key_command` names {}, which lies in the workspace, where agents write: put it elsewhere", .path.display())]
+    InWorkspace { path: PathBuf },
+    #[error("`key_command` cannot be run: there is no program {}; name it by its absolute path", .program.display())]
+    NoProgram { program: PathBuf },
+    #[error("`key_command` gave no key: {why}")]
+    Failed { why: String },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Variable(name) => write!(f, "in {name}"),
+            Source::Command(words) => write!(f, "from `{}`", words.join(" ")),
+        }
+    }
+}
+
+impl Source {
+    /// `environment` is the user's; a command runs with it, outside of the workspace.
+    pub fn key(&self, environment: &[(OsString, OsString)], workspace: &Path) -> Result<Key, NoKey> {
+        match self {
+            Source::Variable(name) => {
+                let found = environment.iter().find(|(known, _)| known == name.as_str());
+                let value = found.and_then(|(_, value)| value.to_str()).unwrap_or_default();
+                if found.is_none_or(|(_, value)| value.is_empty()) {
+                    return Err(NoKey::NotSet { name: name.clone() });
+                }
+                Key::new(value, Some(name)).ok_or_else(|| NoKey::Unfit { name: name.clone() })
+            }
+            Source::Command(words) => said(words, environment, workspace),
+        }
+    }
+}
+
+impl Key {
+    pub fn new(value: &str, variable: Option<&str>) -> Option<Self> {
+        let value = value.trim();
+        let is_fit =
+            !value.is_empty() && value.len() <= KEY_MAX && value.bytes().all(|byte| byte.is_ascii_graphic());
+        is_fit.then(|| Self { value: value.to_owned(), variable: variable.map(str::to_owned) })
+    }
+
+    /// For the head of a request, and for whoever takes secrets out of texts.
+    pub fn expose(&self) -> &str {
+        &self.value
+    }
+
+    /// Whether this variable is it, or has it in it.
+    pub(super) fn is_in(&self, name: &OsStr, value: &OsStr) -> bool {
+        let holds = || value.to_str().is_some_and(|value| value.contains(&self.value));
+        self.variable.as_deref().is_some_and(|own| name == own) || holds()
+    }
+
+    /// By its variable's name it is a login, not an API key.
+    pub(super) fn is_bearer(&self) -> bool {
+        self.variable.as_deref().is_some_and(|name| name.ends_with("AUTH_TOKEN"))
+    }
+}
+
+fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path) -> Result<Key, NoKey> {
+    let [program, args @ ..] = words else { return Err(NoKey::Failed { why: "it is empty".to_owned() }) };
+    let program = found(Path::new(program), environment, workspace)?;
+    let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+    let ended = process::run(Spawn {
+        program: program.as_os_str(),
+        args: &args,
+        // Not the workspace: what lies there is the agent's.
+        cwd: Path::new("/"),
+        env: environment,
+        stdin: b"",
+        deadline: PATIENCE,
+        grace: Duration::from_secs(1),
+        keep: Keep { head: KEY_MAX, tail: KEY_MAX },
+        tag: "key",
+        stop: None,
+        tee: None,
+        bounds: None,
+    });
+    let failed = |why: String| NoKey::Failed { why };
+    let ended = ended.map_err(|error| failed(error.to_string()))?;
+    match ended.how {
+        How::Exited(0) => {}
+        // Its words may hold the key.
+        How::Exited(code) => return Err(failed(format!("it exited with {code}"))),
+        How::TimedOut => return Err(failed(format!("it did not end within {} s", PATIENCE.as_secs()))),
+        How::Signalled(_) | How::OverBounds(_) | How::Stopped => {
+            return Err(failed("it was ended".to_owned()));
+        }
+    }
+    let key = Key::new(&ended.stdout.excerpt(KEY_MAX).to_string(), None);
+    key.ok_or_else(|| failed("what it printed is not one line of printable ASCII".to_owned()))
+}
+
+/// The program itself, and none that an agent could have put there.
+fn found(program: &Path, environment: &[(OsString, OsString)], workspace: &Path) -> Result<PathBuf, NoKey> {
+    let is_inside = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(workspace));
+    if program.components().count() > 1 {
+        return match program.is_absolute() && program.is_file() {
+            true if is_inside(program) => Err(NoKey::InWorkspace { path: program.to_owned() }),
+            true => Ok(program.to_owned()),
+            false => Err(NoKey::NoProgram { program: program.to_owned() }),
+        };
+    }
+    let path =
+        environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| std::env::split_paths(path));
+    let places =
+        path.into_iter().flatten().filter(|folder| folder.is_absolute()).map(|folder| folder.join(program));
+    let mut fit = places.filter(|place| place.is_file() && !is_inside(place));
+    fit.next().ok_or_else(|| NoKey::NoProgram { program: program.to_owned() })
+}

@@ -1,0 +1,221 @@
+//! What an agent wants of its model: read, found fit, and made ready to be sent on.
+
+use std::io::{BufReader, Write as _};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use super::Counter;
+use super::api::{Asked, Form, No};
+use super::http::{Framing, Head};
+
+/// More than any provider takes.
+const BODY_MAX: usize = 48 * 1024 * 1024;
+/// Of all agents together, while it is read and sent on.
+const IN_HAND_MAX: usize = 512 * 1024 * 1024;
+
+static IN_HAND: AtomicUsize = AtomicUsize::new(0);
+
+/// What is the agent's own business with the meter, or the meter's with the provider.
+const NOT_PASSED: [&str; 7] =
+    ["host", "expect", "accept-encoding", "authorization", "x-api-key", "x-goog-api-key", "cookie"];
+
+/// What the agent wants, read and found fit.
+pub struct Question {
+    pub method: String,
+    /// Of the upstream, with its query.
+    path: String,
+    head: Head,
+    pub body: Vec<u8>,
+    pub form: Option<Form>,
+    pub model: Option<String>,
+    /// It was us who wanted the usage in the stream.
+    pub drops_usage: bool,
+    pub is_11: bool,
+}
+
+/// Memory that a body takes, until it is sent on.
+#[derive(Default)]
+pub struct Held(usize);
+
+impl Held {
+    fn take(&mut self, count: usize) -> bool {
+        self.0 += count;
+        IN_HAND.fetch_add(count, Ordering::Relaxed) + count <= IN_HAND_MAX
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        IN_HAND.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+/// Or why it does not pass. The limit is not looked at here.
+pub fn read(
+    counter: &Counter,
+    reader: &mut BufReader<TcpStream>,
+    head: Head,
+    held: &mut Held,
+) -> Result<Question, No> {
+    let service = &counter.service;
+    let first = head.first.clone();
+    let words: Vec<&str> = first.split(' ').collect();
+    let [method, target, version] = words[..] else { return Err(No::now(400, "this is no request")) };
+    if !matches!(version, "HTTP/1.0" | "HTTP/1.1") || !target.starts_with('/') {
+        return Err(No::now(400, "the meter speaks HTTP/1.1, to clients that take it for their API"));
+    }
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if !is_let_in(&head, query, &counter.token) {
+        return Err(No::now(401, "this is not the token of the attempt that is under way"));
+    }
+    let asked = path.strip_prefix(service.api.base_path()).and_then(|path| service.api.asked(method, path));
+    let Some(asked) = asked else {
+        let why =
+            format!("{method} {path} is not let through: the meter leads to the model, and to nothing else");
+        return Err(No::now(403, why));
+    };
+    let body = body(reader, &head, held)?;
+    let path = path.strip_prefix(service.api.base_path()).unwrap_or(path);
+    let query: Vec<&str> =
+        query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("key=")).collect();
+    let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+    let mut question = Question {
+        method: method.to_owned(),
+        path: format!("{}{path}{query}", service.target.path()),
+        is_11: version == "HTTP/1.1",
+        form: None,
+        model: None,
+        drops_usage: false,
+        head,
+        body,
+    };
+    if let Asked::Answer(form) = asked {
+        question.form = Some(form);
+        question.understand(form, path)?;
+    }
+    Ok(question)
+}
+
+/// By any of the ways in which the clients of these APIs show a key.
+fn is_let_in(head: &Head, query: &str, token: &str) -> bool {
+    let bearer = head.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
+    let named = ["x-api-key", "x-goog-api-key"].map(|name| head.header(name));
+    let in_query = query.split('&').find_map(|pair| pair.strip_prefix("key="));
+    named
+        .into_iter()
+        .chain([bearer, in_query])
+        .flatten()
+        .any(|shown| is_same(shown.as_bytes(), token.as_bytes()))
+}
+
+/// In the same time, wherever they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+fn body(reader: &mut BufReader<TcpStream>, head: &Head, held: &mut Held) -> Result<Vec<u8>, No> {
+    let unread = |_| No::now(400, "the body cannot be read");
+    let Some(mut framing) = head.length().map_err(unread)? else { return Ok(Vec::new()) };
+    let too_large = || No::now(413, format!("a request may have {} MiB", BODY_MAX >> 20));
+    if matches!(framing, Framing::Length(length) if length > BODY_MAX as u64) {
+        return Err(too_large());
+    }
+    if head.header("content-encoding").is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        return Err(No::now(415, "requests have to come uncompressed"));
+    }
+    if head.has_token("expect", "100-continue") {
+        reader.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(unread)?;
+    }
+    let (mut whole, mut piece) = (Vec::new(), Vec::new());
+    while framing.next(reader, &mut piece).map_err(unread)? {
+        if whole.len() + piece.len() > BODY_MAX {
+            return Err(too_large());
+        }
+        if !held.take(piece.len()) {
+            return Err(No::perhaps_later(503, "too much is being sent at once"));
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole)
+}
+
+impl Question {
+    /// What the count needs to know of a call, and to have in it.
+    fn understand(&mut self, form: Form, path: &str) -> Result<(), No> {
+        let mut body: Value = serde_json::from_slice(&self.body)
+            .map_err(|error| No::now(400, format!("the body is not JSON: {error}")))?;
+        self.model = match form {
+            Form::Gemini => path
+                .rsplit('/')
+                .next()
+                .and_then(|name| name.rsplit_once(':'))
+                .map(|(name, _)| name.to_owned()),
+            _ => body["model"].as_str().map(str::to_owned),
+        };
+        if body["background"] == json!(true) {
+            return Err(No::now(400, "`background` is not let through: nobody could count what it takes"));
+        }
+        // Without this a stream of this kind does not say what it took.
+        let is_stream = form == Form::Completions && body["stream"] == json!(true);
+        if is_stream && body["stream_options"]["include_usage"] != json!(true) {
+            self.body = with_usage(&self.body, &mut body["stream_options"]);
+            self.drops_usage = true;
+        }
+        Ok(())
+    }
+
+    /// As the upstream gets it, with the key.
+    pub fn sent(&self, counter: &Counter) -> Vec<u8> {
+        let service = &counter.service;
+        let mut text =
+            format!("{} {} HTTP/1.1\r\nhost: {}\r\n", self.method, self.path, service.target.host());
+        for (name, value) in self.head.passed() {
+            if !NOT_PASSED.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
+                text.push_str(&format!("{name}: {value}\r\n"));
+            }
+        }
+        if let Some((name, value)) = service.key.as_ref().map(|key| service.api.login(key)) {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        // What is packed cannot be read along.
+        text.push_str(&format!("accept-encoding: identity\r\ncontent-length: {}\r\n\r\n", self.body.len()));
+        let mut bytes = text.into_bytes();
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
+}
+
+/// The same text with one more member: the order of the others may mean something to a model. Where there
+/// was one of this name, the last one counts.
+fn with_usage(body: &[u8], options: &mut Value) -> Vec<u8> {
+    if !options.is_object() {
+        *options = json!({});
+    }
+    options["include_usage"] = json!(true);
+    let mut text = body.trim_ascii_end().to_vec();
+    text.pop();
+    text.extend_from_slice(format!(",\"stream_options\":{options}}}").as_bytes());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::with_usage;
+
+    #[test]
+    fn what_was_said_stays_as_it_was() {
+        let body = b"{\"z\": 1.50, \"a\": {\"y\": 1, \"b\": 2}, \"stream\": true } \n";
+        let text = String::from_utf8(with_usage(body, &mut Value::Null)).expect("text");
+        assert_eq!(
+            text,
+            r#"{"z": 1.50, "a": {"y": 1, "b": 2}, "stream": true ,"stream_options":{"include_usage":true}}"#
+        );
+        let more = with_usage(br#"{"stream_options": {"x": 1}}"#, &mut json!({ "x": 1 }));
+        let value: Value = serde_json::from_slice(&more).expect("JSON");
+        assert_eq!(value, json!({ "stream_options": { "x": 1, "include_usage": true } }));
+    }
+}

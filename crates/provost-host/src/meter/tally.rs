@@ -1,0 +1,181 @@
+//! What an account has used, and what it may use.
+//!
+//! What one answer left unsaid is unknown in the sum, for whoever reads it. The limit is held against what
+//! is known and a guess at the rest, so that it is a limit all the same.
+
+use std::collections::BTreeMap;
+
+use provost_core::usage::Usage;
+
+use super::count::Counted;
+
+/// What may be spent; without a number, as much as is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    pub tokens: Option<u64>,
+    pub micro_usd: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub struct Tally {
+    calls: u64,
+    models: BTreeMap<String, u64>,
+    input: Sum,
+    output: Sum,
+    cache_read: Sum,
+    cache_write: Sum,
+    money: Sum,
+    /// What was let out for the limit: known, or guessed.
+    tokens: u64,
+    micro_usd: u64,
+    /// Answers that ended before they said what they took.
+    unsaid: u64,
+    stopped: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    known: u64,
+    /// Some of it nobody counted.
+    lacks: bool,
+}
+
+impl Sum {
+    fn add(&mut self, more: Option<u64>) {
+        self.known = self.known.saturating_add(more.unwrap_or(0));
+        self.lacks |= more.is_none();
+    }
+
+    fn total(&self) -> Option<u64> {
+        (!self.lacks).then_some(self.known)
+    }
+}
+
+/// One call that is over.
+pub struct Call<'a> {
+    pub counted: &'a Counted,
+    pub micro_usd: Option<u64>,
+    /// Bytes of the question and of the answer, for what was left unsaid.
+    pub bytes: (usize, usize),
+}
+
+/// Nobody counted: four bytes are about a token.
+fn guess(bytes: usize) -> u64 {
+    u64::try_from(bytes / 4).unwrap_or(u64::MAX)
+}
+
+impl Tally {
+    /// A question is on its way.
+    pub fn begin(&mut self) {
+        self.calls += 1;
+    }
+
+    pub fn book(&mut self, call: &Call<'_>) {
+        let Counted { model, input, output, cache_read, cache_write } = call.counted;
+        if let Some(model) = model {
+            *self.models.entry(model.clone()).or_default() += 1;
+        }
+        self.input.add(*input);
+        self.output.add(*output);
+        self.cache_read.add(*cache_read);
+        self.cache_write.add(*cache_write);
+        self.money.add(call.micro_usd);
+        self.unsaid += u64::from(output.is_none());
+        let input = input.unwrap_or_else(|| guess(call.bytes.0));
+        let output = output.unwrap_or_else(|| guess(call.bytes.1));
+        self.tokens = self.tokens.saturating_add(input).saturating_add(output);
+        self.micro_usd = self.micro_usd.saturating_add(call.micro_usd.unwrap_or(0));
+    }
+
+    /// Why there is no next call, if there is none.
+    pub fn is_over(&mut self, limit: &Limit) -> Option<String> {
+        let why = match (limit.tokens, limit.micro_usd) {
+            (Some(0), _) | (_, Some(0)) => "the budget is used up".to_owned(),
+            (Some(most), _) if self.tokens >= most => {
+                format!("the budget is used up: {} of {most} tokens", self.tokens)
+            }
+            (_, Some(most)) if self.micro_usd >= most => {
+                format!("the budget is used up: {} of {}", dollars(self.micro_usd), dollars(most))
+            }
+            _ => return None,
+        };
+        self.stop(why.clone());
+        Some(why)
+    }
+
+    /// A call was refused for this; the first reason is kept.
+    pub fn stop(&mut self, why: String) {
+        self.stopped.get_or_insert(why);
+    }
+
+    pub fn usage(&self) -> Usage {
+        // The one that was asked most.
+        let model = self.models.iter().max_by_key(|(_, calls)| **calls).map(|(model, _)| model.clone());
+        Usage {
+            model,
+            calls: Some(self.calls),
+            input_tokens: self.input.total(),
+            output_tokens: self.output.total(),
+            cache_read_tokens: self.cache_read.total(),
+            cache_write_tokens: self.cache_write.total(),
+            micro_usd: self.money.total(),
+        }
+    }
+
+    /// For people.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(why) = &self.stopped {
+            notes.push(format!("no further call to the model was let through: {why}"));
+        }
+        if self.unsaid > 0 {
+            let answers =
+                if self.unsaid == 1 { "1 answer".to_owned() } else { format!("{} answers", self.unsaid) };
+            let (input, output) = (self.input.known, self.output.known);
+            notes.push(format!(
+                "{answers} of the model ended before saying what it took; known are {input} tokens in, {output} out"
+            ));
+        }
+        notes
+    }
+}
+
+fn dollars(micro_usd: u64) -> String {
+    format!("${}.{:04}", micro_usd / 1_000_000, micro_usd % 1_000_000 / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Call, Counted, Limit, Tally};
+
+    #[test]
+    fn what_one_answer_left_unsaid_is_unknown_in_the_sum_and_counts_for_the_limit() {
+        let mut tally = Tally::default();
+        let limit = Limit { tokens: Some(1000), micro_usd: None };
+        let whole = Counted { input: Some(600), output: Some(100), ..Counted::default() };
+        tally.book(&Call { counted: &whole, micro_usd: Some(7), bytes: (0, 0) });
+        assert_eq!((tally.usage().tokens(), tally.is_over(&limit)), (Some(700), None));
+        let half = Counted { input: Some(200), output: None, ..Counted::default() };
+        tally.book(&Call { counted: &half, micro_usd: None, bytes: (0, 400) });
+        assert_eq!((tally.usage().tokens(), tally.usage().input_tokens), (None, Some(800)));
+        assert_eq!(tally.is_over(&limit).as_deref(), Some("the budget is used up: 1000 of 1000 tokens"));
+        assert_eq!(
+            tally.notes(),
+            [
+                "no further call to the model was let through: the budget is used up: 1000 of 1000 tokens",
+                "1 answer of the model ended before saying what it took; known are 800 tokens in, 100 out",
+            ]
+        );
+    }
+
+    #[test]
+    fn dollars_are_a_limit_too() {
+        let mut tally = Tally::default();
+        let counted = Counted { input: Some(1), output: Some(1), ..Counted::default() };
+        tally.book(&Call { counted: &counted, micro_usd: Some(1_500_000), bytes: (0, 0) });
+        let nothing = Limit { tokens: Some(0), micro_usd: None };
+        assert_eq!(Tally::default().is_over(&nothing).as_deref(), Some("the budget is used up"));
+        let limit = Limit { tokens: None, micro_usd: Some(1_250_000) };
+        assert_eq!(tally.is_over(&limit).as_deref(), Some("the budget is used up: $1.5000 of $1.2500"));
+    }
+}

@@ -1,0 +1,208 @@
+//! The four ways model APIs speak. Each leaf turns one reply into a body and into a stream.
+
+use serde_json::{Value, json};
+
+use crate::http::Incoming;
+use crate::offered::Called;
+use crate::turn::{Failure, Stop, Usage};
+
+mod anthropic;
+mod chat;
+mod gemini;
+mod responses;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    Anthropic,
+    Responses,
+    Chat,
+    Gemini,
+}
+
+/// What the model says, in nobody's dialect yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    /// Different for each reply of a server, and the same whenever a test is run again.
+    pub number: u64,
+    pub model: String,
+    pub text: Option<String>,
+    pub thinking: Option<String>,
+    pub refusal: Option<String>,
+    pub calls: Vec<Called>,
+    pub usage: Usage,
+    pub stop: Stop,
+    /// The client asked for usage in its stream (Chat Completions has it on request only).
+    pub tells_usage: bool,
+}
+
+/// One event of a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub event: Option<&'static str>,
+    pub data: String,
+}
+
+pub(crate) struct Said {
+    pub body: Value,
+    pub frames: Vec<Frame>,
+}
+
+impl Frame {
+    /// Named by the `type` its data has.
+    fn typed(event: &'static str, mut data: Value) -> Self {
+        data["type"] = json!(event);
+        Self { event: Some(event), data: data.to_string() }
+    }
+
+    fn plain(data: &Value) -> Self {
+        Self { event: None, data: data.to_string() }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        let event = self.event.map(|event| format!("event: {event}\n")).unwrap_or_default();
+        format!("{event}data: {}\n\n", self.data).into_bytes()
+    }
+}
+
+impl Reply {
+    fn id(&self, prefix: &str) -> String {
+        format!("{prefix}{:08}", self.number)
+    }
+
+    fn call_id(&self, prefix: &str, place: usize) -> String {
+        format!("{prefix}{:08}_{place}", self.number)
+    }
+}
+
+impl Dialect {
+    /// Of a request for an answer; `path` without its query.
+    pub(crate) fn of(path: &str) -> Option<Self> {
+        if path.ends_with("/messages") {
+            Some(Self::Anthropic)
+        } else if path.ends_with("/chat/completions") {
+            Some(Self::Chat)
+        } else if path.ends_with("/responses") {
+            Some(Self::Responses)
+        } else {
+            let asks = [":generateContent", ":streamGenerateContent"];
+            asks.iter().any(|end| path.ends_with(end)).then_some(Self::Gemini)
+        }
+    }
+
+    /// Of whoever asks for something else: by what only clients of that API send.
+    pub(crate) fn of_stranger(incoming: &Incoming) -> Self {
+        let has = |name| incoming.header(name).is_some();
+        if has("x-goog-api-key") || incoming.path.contains("/v1beta/") {
+            Self::Gemini
+        } else if has("x-api-key") || has("anthropic-version") {
+            Self::Anthropic
+        } else {
+            Self::Chat
+        }
+    }
+
+    pub(crate) fn say(self, reply: &Reply) -> Said {
+        match self {
+            Self::Anthropic => anthropic::say(reply),
+            Self::Responses => responses::say(reply),
+            Self::Chat => chat::say(reply),
+            Self::Gemini => gemini::say(reply),
+        }
+    }
+
+    /// What stands for the end of a stream, where there is such a thing.
+    pub(crate) fn farewell(self) -> &'static [u8] {
+        match self {
+            Self::Chat => b"data: [DONE]\n\n",
+            Self::Anthropic | Self::Responses | Self::Gemini => b"",
+        }
+    }
+
+    pub(crate) fn error(self, failure: &Failure) -> Value {
+        match self {
+            Self::Anthropic => anthropic::error(failure),
+            Self::Responses | Self::Chat => chat::error(failure),
+            Self::Gemini => gemini::error(failure),
+        }
+    }
+
+    /// The same, in a stream that has begun.
+    pub(crate) fn error_frame(self, failure: &Failure) -> Frame {
+        let body = self.error(failure);
+        match self {
+            Self::Anthropic => Frame { event: Some("error"), data: body.to_string() },
+            Self::Responses => responses::failed(&body),
+            Self::Chat | Self::Gemini => Frame::plain(&body),
+        }
+    }
+
+    /// What it says of a prompt that does not fit.
+    pub(crate) fn too_long(self) -> Failure {
+        let (kind, message) = match self {
+            Self::Anthropic => (None, "prompt is too long: 250000 tokens > 200000 maximum"),
+            Self::Responses => (
+                Some("context_length_exceeded"),
+                "Your input exceeds the context window of this model. Please adjust your input and try again.",
+            ),
+            Self::Chat => (
+                Some("context_length_exceeded"),
+                "This model's maximum context length is 128000 tokens. However, your messages resulted in \
+                 250000 tokens. Please reduce the length of the messages.",
+            ),
+            Self::Gemini => (
+                None,
+                "The input token count (1250000) exceeds the maximum number of tokens allowed (1048576).",
+            ),
+        };
+        let (kind, message) = (kind.map(str::to_owned), Some(message.to_owned()));
+        Failure { status: 400, kind, message, ..Failure::default() }
+    }
+
+    /// What the provider says of an address it does not have.
+    pub(crate) fn not_found(self, method: &str, path: &str) -> Failure {
+        let message = match self {
+            Self::Anthropic => "Not Found".to_owned(),
+            Self::Responses | Self::Chat => format!("Invalid URL ({method} {path})"),
+            Self::Gemini => format!("{path} is not found for API version v1beta."),
+        };
+        Failure { status: 404, message: Some(message), ..Failure::default() }
+    }
+
+    pub(crate) fn wrong_key(self) -> Failure {
+        let (status, message) = match self {
+            Self::Anthropic => (401, "invalid x-api-key"),
+            Self::Responses | Self::Chat => (401, "Incorrect API key provided."),
+            Self::Gemini => (400, "API key not valid. Please pass a valid API key."),
+        };
+        Failure { status, message: Some(message.to_owned()), ..Failure::default() }
+    }
+}
+
+/// Text as a model writes it, a little at a time; of a long one, more at a time.
+fn pieces(text: &str) -> Vec<&str> {
+    const PIECE: usize = 24;
+    const PIECES: usize = 500;
+    let size = PIECE.max(text.len() / PIECES);
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut end = size.min(rest.len());
+        while !rest.is_char_boundary(end) {
+            end += 1;
+        }
+        let (piece, after) = rest.split_at(end);
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces
+}
+
+/// Arguments as a model writes them: never all at once.
+fn halves(text: &str) -> [&str; 2] {
+    let mut middle = text.len() / 2;
+    while !text.is_char_boundary(middle) {
+        middle += 1;
+    }
+    let (one, other) = text.split_at(middle);
+    [one, other]
+}

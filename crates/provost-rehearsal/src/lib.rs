@@ -1,0 +1,35 @@
+//! Test support: a model that says what a script says.
+//!
+//! A server on loopback that answers as Anthropic Messages, OpenAI Responses, Chat Completions and Gemini
+//! do, streamed or not. What it says is written down before: turn after turn, or by what the newest
+//! message holds; and it can fail in every way a provider does.
+//!
+//! ```
+//! use provost_rehearsal::{Model, Turn};
+//!
+//! let model = Model::script([Turn::call("shell", serde_json::json!({ "command": "ls" })), Turn::text("Done.")])
+//!     .when("is missing", Turn::text("I was wrong.").using(1200, 30))
+//!     .serve()
+//!     .expect("a port on loopback");
+//! let base = model.url(); // give it to a client as its base URL
+//! # let _ = base;
+//! assert!(model.requests().is_empty());
+//! ```
+//!
+//! **Invariant:** nothing here is part of the shipped program, and nothing here depends on it.
+
+mod http;
+
+mod turn;
+mod script;
+mod request;
+mod offered;
+mod dialect;
+mod aside;
+mod server;
+
+pub use dialect::Dialect;
+pub use request::Seen;
+pub use script::{Model, Script};
+pub use server::Rehearsal;
+pub use turn::{Call, Failure, Fault, Stop, Turn, Usage};

@@ -1,0 +1,121 @@
+//! What a client asked: which dialect it speaks, which tools it offers, what is new since the model last
+//! spoke.
+
+use serde_json::Value;
+
+use crate::dialect::Dialect;
+use crate::http::Incoming;
+
+/// One request for an answer, as it was received.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Empty where no other was named.
+    pub session: String,
+    pub dialect: Dialect,
+    /// Without the session's prefix, with its query.
+    pub path: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// As it came: in a header, or in the query.
+    pub key: Option<String>,
+    pub is_stream: bool,
+    pub model: String,
+    /// By the names the model is to call them by.
+    pub tools: Vec<String>,
+    /// All texts since the model last spoke: the prompt, or what its tools answered.
+    pub newest: String,
+    /// The number of the script's turn it got, where it got one.
+    pub turn: Option<usize>,
+    /// It went away before the answer was complete.
+    pub has_left: bool,
+    pub body: Value,
+}
+
+impl Seen {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Every text in the request: system prompt, history, tools.
+    pub fn all_text(&self) -> String {
+        leaves(&self.body)
+    }
+
+    pub(crate) fn of(
+        session: String,
+        dialect: Dialect,
+        path: &str,
+        incoming: &Incoming,
+        body: Value,
+    ) -> Self {
+        let is_stream = match dialect {
+            Dialect::Gemini => path.contains(":streamGenerateContent"),
+            _ => body["stream"].as_bool().unwrap_or(false),
+        };
+        let model = match dialect {
+            Dialect::Gemini => gemini_model(path),
+            _ => body["model"].as_str().unwrap_or("scripted-1"),
+        };
+        Self {
+            session,
+            dialect,
+            path: path.to_owned(),
+            headers: incoming.headers.clone(),
+            key: key(incoming),
+            is_stream,
+            model: model.to_owned(),
+            tools: crate::offered::tools(dialect, &body).into_iter().map(|tool| tool.name).collect(),
+            newest: newest(dialect, &body),
+            turn: None,
+            has_left: false,
+            body,
+        }
+    }
+}
+
+/// The key a client shows, by any of the ways the providers know.
+pub(crate) fn key(incoming: &Incoming) -> Option<String> {
+    let bearer = incoming.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
+    let named = ["x-api-key", "x-goog-api-key"].into_iter().find_map(|name| incoming.header(name));
+    let query = incoming.path.split_once('?').map_or("", |(_, query)| query);
+    let in_query = query.split('&').find_map(|pair| pair.strip_prefix("key="));
+    named.or(bearer).or(in_query).map(str::to_owned)
+}
+
+fn gemini_model(path: &str) -> &str {
+    let name = path.rsplit("models/").next().unwrap_or_default();
+    name.split([':', '?']).next().unwrap_or_default()
+}
+
+fn newest(dialect: Dialect, body: &Value) -> String {
+    let list = match dialect {
+        Dialect::Anthropic | Dialect::Chat => &body["messages"],
+        Dialect::Responses => &body["input"],
+        Dialect::Gemini => &body["contents"],
+    };
+    let Some(items) = list.as_array() else { return leaves(list) };
+    let is_of_the_model = |item: &Value| {
+        matches!(item["role"].as_str(), Some("assistant" | "model"))
+            || matches!(
+                item["type"].as_str(),
+                Some("function_call" | "custom_tool_call" | "tool_search_call" | "reasoning")
+            )
+    };
+    let begun = items.iter().rposition(is_of_the_model).map_or(0, |last| last + 1);
+    items[begun..].iter().map(leaves).collect::<Vec<_>>().join("\n")
+}
+
+/// Texts as they are, without the escapes of JSON.
+fn leaves(value: &Value) -> String {
+    fn collect<'a>(value: &'a Value, into: &mut Vec<&'a str>) {
+        match value {
+            Value::String(text) => into.push(text),
+            Value::Array(items) => items.iter().for_each(|item| collect(item, into)),
+            Value::Object(fields) => fields.values().for_each(|field| collect(field, into)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut texts = Vec::new();
+    collect(value, &mut texts);
+    texts.join("\n")
+}

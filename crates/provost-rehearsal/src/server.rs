@@ -1,0 +1,433 @@
+//! The server: a thread for each connection, one memory of all that was asked.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, Write as _};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::aside::{aside, refuse};
+use crate::dialect::{Dialect, Frame, Reply};
+use crate::http::{self, Incoming};
+use crate::offered;
+use crate::request::{self, Seen};
+use crate::script::Cursor;
+use crate::turn::{Failure, Fault, Stop, Turn, Usage};
+
+/// How often somebody who waits looks whether the client is still there.
+const LOOK: Duration = Duration::from_millis(10);
+/// As long as [`Rehearsal::wait_for`] has patience.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A model that is listening. It ends when it is dropped.
+pub struct Rehearsal {
+    address: SocketAddr,
+    stage: Arc<Stage>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+struct Stage {
+    is_over: AtomicBool,
+    memory: Mutex<Memory>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Memory {
+    cursors: BTreeMap<String, Cursor>,
+    requests: Vec<Seen>,
+    failures: Vec<String>,
+    /// How many more held turns may go on.
+    released: usize,
+    replies: u64,
+    wires: BTreeMap<u64, TcpStream>,
+    next_wire: u64,
+}
+
+impl Rehearsal {
+    pub(crate) fn open(port: u16, cursors: BTreeMap<String, Cursor>) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        let address = listener.local_addr()?;
+        let memory = Mutex::new(Memory { cursors, ..Memory::default() });
+        let stage = Arc::new(Stage { is_over: AtomicBool::new(false), memory, changed: Condvar::new() });
+        let of_thread = stage.clone();
+        let accepting = thread::spawn(move || accept(&listener, &of_thread));
+        Ok(Self { address, stage, accepting: Some(accepting) })
+    }
+
+    /// The base URL: clients add `/v1/messages`, `/v1/responses` and so on.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The base URL of one session.
+    pub fn session_url(&self, name: &str) -> String {
+        format!("http://{}/r/{name}", self.address)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Every request for an answer, in the order in which they came.
+    pub fn requests(&self) -> Vec<Seen> {
+        self.stage.memory().requests.clone()
+    }
+
+    /// What went against the script: an expectation that was not met, a request too many.
+    pub fn failures(&self) -> Vec<String> {
+        self.stage.memory().failures.clone()
+    }
+
+    /// How many turns of a session were never asked for; `""` is the one without a name.
+    pub fn turns_left(&self, session: &str) -> usize {
+        self.stage.memory().cursors.get(session).map_or(0, Cursor::left)
+    }
+
+    pub fn has_seen(&self, text: &str) -> bool {
+        self.stage.memory().requests.iter().any(|seen| seen.all_text().contains(text))
+    }
+
+    /// Panics unless some request held this text.
+    #[track_caller]
+    pub fn expect_seen(&self, text: &str) {
+        let count = self.requests().len();
+        assert!(self.has_seen(text), "none of {count} requests to the model holds {text:?}");
+    }
+
+    /// Panics if anything went against the script.
+    #[track_caller]
+    pub fn expect_kept(&self) {
+        let failures = self.failures();
+        assert!(failures.is_empty(), "against the script:\n{}", failures.join("\n"));
+    }
+
+    /// Lets one held turn go on: the one that waits, or the next that would.
+    pub fn release(&self) {
+        self.stage.memory().released += 1;
+        self.stage.changed.notify_all();
+    }
+
+    /// Waits until `count` requests have come; panics when they do not.
+    #[track_caller]
+    pub fn wait_for(&self, count: usize) {
+        let enough = |memory: &Memory| memory.requests.len() >= count;
+        assert!(
+            self.stage.wait_until(enough),
+            "{count} requests were expected, {:?} came",
+            self.requests().len()
+        );
+    }
+
+    /// Waits until the client of a request has gone away before its answer was complete; panics when it stays.
+    #[track_caller]
+    pub fn wait_until_left(&self, request: usize) {
+        let left = |memory: &Memory| memory.requests.get(request).is_some_and(|seen| seen.has_left);
+        assert!(self.stage.wait_until(left), "the client of request {request} is still there");
+    }
+}
+
+impl Drop for Rehearsal {
+    fn drop(&mut self) {
+        self.stage.is_over.store(true, Ordering::SeqCst);
+        self.stage.changed.notify_all();
+        let woken = TcpStream::connect(self.address);
+        for wire in self.stage.memory().wires.values() {
+            let _ = wire.shutdown(Shutdown::Both);
+        }
+        if let Some(accepting) = self.accepting.take().filter(|_| woken.is_ok()) {
+            let _ = accepting.join();
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, stage: &Arc<Stage>) {
+    for wire in listener.incoming().flatten() {
+        if stage.is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        let of_thread = stage.clone();
+        thread::spawn(move || {
+            let number = of_thread.enter(&wire);
+            // What goes wrong on the way is what the test wanted, or what it will see.
+            let _ = of_thread.serve(&wire);
+            let _ = wire.shutdown(Shutdown::Both);
+            of_thread.memory().wires.remove(&number);
+        });
+    }
+}
+
+/// Whether there is something to keep the connection for.
+pub(crate) enum Then {
+    Goes,
+    Ends,
+}
+
+impl Stage {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_until(&self, is_so: impl Fn(&Memory) -> bool) -> bool {
+        let until = Instant::now() + PATIENCE;
+        let mut memory = self.memory();
+        while !is_so(&memory) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            memory = self.changed.wait_timeout(memory, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    fn enter(&self, wire: &TcpStream) -> u64 {
+        let _ = wire.set_nodelay(true);
+        let mut memory = self.memory();
+        memory.next_wire += 1;
+        let number = memory.next_wire;
+        memory.wires.extend(wire.try_clone().ok().map(|wire| (number, wire)));
+        number
+    }
+
+    fn serve(&self, wire: &TcpStream) -> io::Result<()> {
+        let mut reader = BufReader::new(wire.try_clone()?);
+        while let Some(incoming) = Incoming::read(&mut reader)? {
+            let keeps_alive = incoming.keeps_alive;
+            match self.handle(wire, &incoming)? {
+                Then::Goes if keeps_alive => {}
+                Then::Goes | Then::Ends => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(&self, wire: &TcpStream, incoming: &Incoming) -> io::Result<Then> {
+        let (session, path) = self.session(incoming);
+        let bare = path.split('?').next().unwrap_or_default();
+        let asked = Dialect::of(bare).filter(|_| incoming.method == "POST");
+        let dialect = asked.unwrap_or_else(|| Dialect::of_stranger(incoming));
+        let wanted = self.memory().cursors.get(&session).and_then(|cursor| cursor.key().map(str::to_owned));
+        if wanted.is_some() && wanted != request::key(incoming) {
+            return refuse(wire, dialect, &dialect.wrong_key());
+        }
+        let Some(dialect) = asked else { return aside(wire, dialect, incoming, bare) };
+        let body: Value = match serde_json::from_slice(&incoming.body) {
+            Ok(body) => body,
+            Err(error) => {
+                let message = Some(format!("the body is not JSON: {error}"));
+                return refuse(wire, dialect, &Failure { status: 400, message, ..Failure::default() });
+            }
+        };
+        let tools = offered::tools(dialect, &body);
+        let seen = Seen::of(session, dialect, &path, incoming, body);
+        let (index, turn, reply) = self.take(seen.clone(), &tools);
+        self.changed.notify_all();
+        self.act(wire, &seen, index, &turn, &reply)
+    }
+
+    /// The path without what names the session.
+    fn session(&self, incoming: &Incoming) -> (String, String) {
+        if let Some(rest) = incoming.path.strip_prefix("/r/") {
+            let (name, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            return (name.to_owned(), path.to_owned());
+        }
+        let by_key = request::key(incoming).filter(|key| self.memory().cursors.contains_key(key));
+        let named = incoming.header("x-rehearsal").map(str::to_owned).or(by_key);
+        (named.unwrap_or_default(), incoming.path.clone())
+    }
+
+    /// Finds what is due, and writes down that it was asked for.
+    fn take(&self, mut seen: Seen, tools: &[offered::Tool]) -> (usize, Turn, Reply) {
+        let mut memory = self.memory();
+        let index = memory.requests.len();
+        let which = match seen.session.as_str() {
+            "" => String::new(),
+            name => format!(" of {name}"),
+        };
+        let due = memory.cursors.get_mut(&seen.session).map(|cursor| cursor.due(&seen));
+        let mut failures = Vec::new();
+        let (turn, number) = match due {
+            Some(due) => {
+                if due.is_beyond {
+                    failures.push(format!("request {index}{which}: the script has no turn left for it"));
+                }
+                (due.turn, due.number)
+            }
+            None => {
+                failures.push(format!("request {index}{which}: there is no such session"));
+                (Turn::text("(no such session)"), None)
+            }
+        };
+        seen.turn = number;
+        for text in turn.expect.iter().filter(|text| !seen.newest.contains(text.as_str())) {
+            let newest: String = seen.newest.chars().take(2000).collect();
+            failures.push(format!(
+                "request {index}{which}: {text:?} was expected in its newest message: {newest}"
+            ));
+        }
+        let mut calls = Vec::new();
+        for call in &turn.calls {
+            match offered::called(call, tools) {
+                Ok(called) => calls.push(called),
+                Err(why) => failures.push(format!("request {index}{which}: {why}")),
+            }
+        }
+        memory.replies += 1;
+        let stop = match (&turn.refusal, calls.is_empty()) {
+            (Some(_), _) => Stop::Refusal,
+            (None, false) => Stop::Tools,
+            (None, true) => Stop::End,
+        };
+        // As good a guess as any.
+        let guess = || Usage {
+            input: u64::try_from(seen.body.to_string().len() / 4).unwrap_or(1).max(1),
+            output: turn.length() / 4 + 1,
+            ..Usage::default()
+        };
+        let reply = Reply {
+            number: memory.replies,
+            model: seen.model.clone(),
+            text: turn.text.clone(),
+            thinking: turn.thinking.clone(),
+            refusal: turn.refusal.clone(),
+            calls,
+            usage: turn.usage.unwrap_or_else(guess),
+            stop: turn.stop.unwrap_or(stop),
+            tells_usage: seen.body["stream_options"]["include_usage"] == json!(true),
+        };
+        memory.failures.append(&mut failures);
+        memory.requests.push(seen);
+        (index, turn, reply)
+    }
+
+    fn act(
+        &self,
+        wire: &TcpStream,
+        seen: &Seen,
+        index: usize,
+        turn: &Turn,
+        reply: &Reply,
+    ) -> io::Result<Then> {
+        thread::sleep(Duration::from_millis(turn.delay_ms));
+        let dialect = seen.dialect;
+        match &turn.fault {
+            Some(Fault::HangUp) => return Ok(Then::Ends),
+            Some(Fault::Status(failure)) => return refuse(wire, dialect, failure),
+            Some(Fault::TooLong) => return refuse(wire, dialect, &dialect.too_long()),
+            Some(Fault::InStream(failure)) if !seen.is_stream => return refuse(wire, dialect, failure),
+            Some(Fault::InStream(_) | Fault::Cut | Fault::Garbage) | None => {}
+        }
+        let said = dialect.say(reply);
+        let is_sse = dialect != Dialect::Gemini || seen.path.contains("alt=sse");
+        let sent = match (seen.is_stream, is_sse) {
+            (true, true) => self.stream(wire, dialect, turn, &said.frames),
+            // Gemini streams a JSON list to whoever does not ask for events.
+            (true, false) => {
+                let list: Vec<&str> = said.frames.iter().map(|frame| frame.data.as_str()).collect();
+                self.whole(wire, turn, &format!("[{}]", list.join(",\n")))
+            }
+            (false, _) => self.whole(wire, turn, &said.body.to_string()),
+        };
+        if sent.is_err() {
+            self.memory().requests[index].has_left = true;
+            self.changed.notify_all();
+        }
+        sent
+    }
+
+    fn whole(&self, wire: &TcpStream, turn: &Turn, body: &str) -> io::Result<Then> {
+        if turn.held {
+            self.hold(wire)?;
+        }
+        let kind = "application/json";
+        match turn.fault {
+            Some(Fault::Garbage) => {
+                http::answer(wire, 200, "text/html", &[], b"<html><body>gateway</body></html>")?;
+            }
+            Some(Fault::Cut) => {
+                let length = body.len().to_string();
+                let head = http::head(200, &[("content-type", kind), ("content-length", &length)]);
+                let mut wire = wire;
+                wire.write_all(head.as_bytes())?;
+                wire.write_all(&body.as_bytes()[..body.len() / 2])?;
+                return Ok(Then::Ends);
+            }
+            _ => http::answer(wire, 200, kind, &[("request-id", "req_scripted")], body.as_bytes())?,
+        }
+        Ok(Then::Goes)
+    }
+
+    fn stream(
+        &self,
+        mut wire: &TcpStream,
+        dialect: Dialect,
+        turn: &Turn,
+        frames: &[Frame],
+    ) -> io::Result<Then> {
+        let headers = [
+            ("content-type", "text/event-stream; charset=utf-8"),
+            ("cache-control", "no-cache"),
+            ("transfer-encoding", "chunked"),
+            ("request-id", "req_scripted"),
+        ];
+        wire.write_all(http::head(200, &headers).as_bytes())?;
+        let send = |bytes: &[u8]| match turn.dribbled {
+            true => bytes.chunks(7).try_for_each(|few| http::chunk(wire, few)),
+            false => http::chunk(wire, bytes),
+        };
+        let (before, after) = frames.split_at(frames.len().div_ceil(2));
+        for frame in before {
+            send(&frame.bytes())?;
+        }
+        if turn.held {
+            self.hold(wire)?;
+        }
+        match &turn.fault {
+            Some(Fault::Cut) => return Ok(Then::Ends),
+            Some(Fault::InStream(failure)) => send(&dialect.error_frame(failure).bytes())?,
+            Some(Fault::Garbage) => send(b"data: {\"type\": \"content_bl\n\n<html>gateway</html>\n\n")?,
+            _ => {
+                for frame in after {
+                    send(&frame.bytes())?;
+                }
+                // An empty piece would be the end already.
+                if !dialect.farewell().is_empty() {
+                    send(dialect.farewell())?;
+                }
+            }
+        }
+        wire.write_all(b"0\r\n\r\n")?;
+        Ok(Then::Goes)
+    }
+
+    /// Until it is released; an error when the client does not wait for it.
+    fn hold(&self, wire: &TcpStream) -> io::Result<()> {
+        wire.set_read_timeout(Some(LOOK))?;
+        loop {
+            {
+                let mut memory = self.memory();
+                if memory.released > 0 {
+                    memory.released -= 1;
+                    break;
+                }
+            }
+            match wire.peek(&mut [0]) {
+                Ok(0) => return Err(io::ErrorKind::ConnectionAborted.into()),
+                // It says more; that is for later.
+                Ok(_) => thread::sleep(LOOK),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                }
+                Err(error) => return Err(error),
+            }
+            if self.is_over.load(Ordering::SeqCst) {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+        }
+        wire.set_read_timeout(None)
+    }
+}
