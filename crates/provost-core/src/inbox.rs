@@ -79,8 +79,7 @@ impl Waiting {
             Kind::Approval => &["PLAN_VERIFIED", "GATE_APPROVAL_REQUESTED"],
             Kind::Question => &["GATE_QUESTION_ASKED"],
             Kind::Postcondition => &["EXECUTION_COMPLETE"],
-            Kind::Budget => &["TASK_STARTED", "ATTEMPT_ENDED", "BUDGET_EXCEEDED"],
-            Kind::Escalation | Kind::Permission | Kind::Quota | Kind::Confirmation => &[
+            Kind::Escalation | Kind::Permission | Kind::Quota | Kind::Budget | Kind::Confirmation => &[
                 "TASK_STARTED",
                 "ATTEMPT_ENDED",
                 "ATTEMPT_LOST",
@@ -89,6 +88,7 @@ impl Waiting {
                 "RECOVERY_APPLIED",
                 "PERMISSION_REQUIRED",
                 "RECOVERY_ESCALATION",
+                "BUDGET_EXCEEDED",
                 "HUMAN_ANSWERED",
             ],
         }

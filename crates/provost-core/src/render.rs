@@ -276,6 +276,8 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::TamperDetected { what, .. } => (Symbol::Bad, format!("tampering: {what}")),
         Event::RunEnded { outcome, summary, .. } => {
             let (symbol, word) = match outcome {
+                // What somebody let go was not seen to be done: the plan is over, and not green.
+                RunOutcome::Done if summary.skipped > 0 => (Symbol::Waived, "done, with steps waived"),
                 RunOutcome::Done => (Symbol::Passed, "done"),
                 RunOutcome::Failed => (Symbol::Failed, "failed"),
             };
