@@ -99,7 +99,8 @@ fn skip_is_a_waiver_by_a_named_person_and_shows_as_such_for_ever() {
     let (id, _) = only(&env);
     person.provost(&["answer", &id, "skip", "--note", "done by hand", "--by", "grace"]).exits(0);
     env.write("agent.sh", HONEST);
-    env.provost(&["run"]).exits(0);
+    let run = env.provost(&["run"]).exits(0).out;
+    assert!(run.contains("⏭ plan done, with steps waived") && !run.contains("✅ plan"), "{run}");
     assert_eq!((env.states().as_str(), env.stage().as_str()), ("1 waived, 2 passed", "done"));
     let status = env.provost(&["status", "--json"]).exits(0).json();
     assert_eq!((&status["steps"][0]["waived_by"], &status["done"]), (&"grace".into(), &2.into()));
