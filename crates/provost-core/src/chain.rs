@@ -130,11 +130,17 @@ pub fn seal(plan: &PlanId, head: Head, at: Timestamp, event: &Event, task_name: 
 
 /// Events hold strings, numbers, lists and maps with string keys: none of them can fail to serialise.
 fn details(event: &Event) -> String {
-    // Through `Value`, whose maps are sorted by key.
     match serde_json::to_value(event) {
-        Ok(mut value) => written(&value["details"].take()),
+        Ok(mut value) => written(&sorted(value["details"].take())),
         Err(error) => unreachable!("an event that cannot be written: {error}"),
     }
+}
+
+/// With the keys of every object in order. By itself a map may keep the order in which it was filled, where
+/// anything in the build asks for that.
+pub fn sorted(mut value: serde_json::Value) -> serde_json::Value {
+    value.sort_all_objects();
+    value
 }
 
 /// As `Display` of a value does it, in half the time.

@@ -12,7 +12,7 @@ use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::chain::Hash;
+use crate::chain::{self, Hash};
 
 pub mod ssh;
 
@@ -130,8 +130,7 @@ impl Key {
     }
 
     pub fn seal(&self, statement: &Statement) -> Envelope {
-        // Through `Value`, whose maps are sorted by key.
-        let payload = serde_json::to_value(statement).unwrap_or_default().to_string();
+        let payload = chain::sorted(serde_json::to_value(statement).unwrap_or_default()).to_string();
         let signature = self.0.sign(&pre_authentication(PAYLOAD_TYPE, payload.as_bytes()));
         Envelope {
             payload_type: PAYLOAD_TYPE.to_owned(),

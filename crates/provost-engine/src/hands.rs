@@ -225,7 +225,8 @@ impl<'a> Hands<'a> {
     fn attempt(&self, order: &AttemptOrder) -> Vec<Said> {
         let AttemptOrder { step, attempt, timeout, .. } = *order;
         let tag = self.tag(step, attempt);
-        let agent = roster::agent(&self.site.config, &order.target, &self.site.launcher);
+        let (config, dir) = (&self.site.config, &self.site.place.dir);
+        let agent = roster::agent(config, &order.target, &self.site.launcher, dir);
         let opened = agent.and_then(|agent| {
             let account = self.metering.open(self.site, &order.target, order.limit)?;
             Ok((agent, account))

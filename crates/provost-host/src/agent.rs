@@ -19,6 +19,7 @@ use crate::Interrupted;
 use crate::process::{self, Bounds, How, Keep, NotStarted, Output, Spawn, Survivor};
 use crate::sandbox::{self, AgentFence, Confines, HomeSeen, Offer, Outlet};
 
+pub mod builtin;
 pub mod command;
 pub mod report;
 pub mod scripted;

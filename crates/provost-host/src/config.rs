@@ -6,6 +6,7 @@
 //! **Invariant:** no configuration approves every plan. A policy bounds where a plan may write, and
 //! something else besides.
 
+mod builtin;
 mod metering;
 mod money;
 pub(crate) mod notify;
@@ -20,13 +21,14 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_core::chain::Hash;
+use provost_core::chain::{self, Hash};
 use provost_core::policy::{self, Policy};
 use provost_core::recover::recipe::Recipes;
 use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
 use provost_core::usage::Amount;
 use provost_core::verdict::Isolation;
 
+pub use builtin::Builtin;
 pub use metering::Metering;
 pub use money::Budget;
 pub use notify::{Notify, Webhook};
@@ -101,8 +103,8 @@ pub enum Driver {
     Human,
     /// Not in this version.
     Acp { command: Vec<String> },
-    /// Not in this version.
-    Builtin { model: Option<String> },
+    /// The loop of our own, on a model's API.
+    Builtin(Builtin),
 }
 
 impl Driver {
@@ -113,7 +115,7 @@ impl Driver {
             Driver::Scripted { .. } => "scripted",
             Driver::Human => "human",
             Driver::Acp { .. } => "acp",
-            Driver::Builtin { .. } => "builtin",
+            Driver::Builtin(_) => "builtin",
         }
     }
 }
@@ -300,38 +302,43 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
 }
 
 const ROLE_KEYS: &[&str] = &[
-    "driver", "command", "script", "model", "speaks", "estimate", "timeout", "network", "git", "home", "api",
+    "driver", "command", "script", "speaks", "estimate", "timeout", "network", "git", "home", "api",
     "fallback", "meter",
 ];
 
 fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
-    section.only(ROLE_KEYS)?;
+    section.only(&[ROLE_KEYS, &builtin::KEYS].concat())?;
     let word = section.required("driver")?;
     let (driver, own) = match word.as_str() {
         "command" => (Driver::Command { command: command(section)? }, "command"),
         "acp" => (Driver::Acp { command: command(section)? }, "command"),
         "scripted" => (Driver::Scripted { script: folder.join(section.required("script")?) }, "script"),
-        "builtin" => (Driver::Builtin { model: section.string("model")? }, "model"),
+        "builtin" => (Driver::Builtin(builtin::read(section)?), "model"),
         "human" => (Driver::Human, ""),
         other => {
             let known = ["command", "scripted", "human", "acp", "builtin"];
             return Err(section.wrong_value("driver", &format!("there is no driver `{other}`"), &known));
         }
     };
-    for key in ["command", "script", "model", "speaks"] {
+    for key in ["command", "script", "speaks"].into_iter().chain(builtin::KEYS) {
         let of_clients = word == "command" && ["model", "speaks"].contains(&key);
-        if key != own && !of_clients && section.has(key) {
+        let is_own = key == own || of_clients || word == "builtin" && builtin::KEYS.contains(&key);
+        if !is_own && section.has(key) {
             return Err(section.wrong(key, format!("driver `{word}` has no `{key}`")));
         }
     }
     let timeout = section.duration("timeout", WEEK)?;
     let fallback = section.string("fallback")?;
+    let mut api = api(section)?;
+    if let Driver::Builtin(Builtin { base_url: Some(url), .. }) = &driver {
+        api.extend(builtin::address(url).map(|address| address.to_string()));
+    }
     let meter = metering::read(section, &word)?;
     Ok(Role {
         driver,
         timeout,
         reach: reach(section)?,
-        api: api(section)?,
+        api,
         fallback,
         speaks: self::word(section, "speaks", &Speaks::ALL, Speaks::word)?,
         model: section.string("model")?,
@@ -436,8 +443,7 @@ fn policy(name: String, section: &Section<'_, '_>) -> Result<Policy, Wrong> {
 
 /// What an approval by this policy is recorded with: SHA-256 of its canonical JSON.
 pub fn digest(policy: &Policy) -> Hash {
-    // Through `Value`, whose maps are sorted by key.
-    let canonical = serde_json::json!({
+    let canonical = chain::sorted(serde_json::json!({
         "name": policy.name,
         "owner": policy.owner,
         "touches": policy.touches,
@@ -445,7 +451,7 @@ pub fn digest(policy: &Policy) -> Hash {
         "max_tokens": policy.max_tokens,
         "max_wall_ms": policy.max_wall.map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
         "targets": policy.targets,
-    });
+    }));
     Hash::of(canonical.to_string().as_bytes())
 }
 

@@ -1,14 +1,22 @@
 //! Which agent a role is, by the configuration.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use crate::agent::Agent;
+use crate::agent::builtin::Builtin;
 use crate::agent::command::Command;
 use crate::agent::scripted::Scripted;
 use crate::config::{Config, Driver};
 
-/// The agent of a role, or why there is none, in words for the person who configures it.
-pub fn agent(config: &Config, role: &str, launcher: &[OsString]) -> Result<Box<dyn Agent>, String> {
+/// The agent of a role, or why there is none, in words for the person who configures it. `plans` is the
+/// folder of the plan.
+pub fn agent(
+    config: &Config,
+    role: &str,
+    launcher: &[OsString],
+    plans: &Path,
+) -> Result<Box<dyn Agent>, String> {
     let Some(found) = config.agents.get(role) else {
         return Err(format!("no agent is configured for `{role}`: add [agents.{role}] to provost.toml"));
     };
@@ -20,7 +28,12 @@ pub fn agent(config: &Config, role: &str, launcher: &[OsString]) -> Result<Box<d
         Driver::Scripted { script } => {
             Ok(Box::new(Scripted { launcher: launcher.to_vec(), script: script.clone() }))
         }
-        driver @ (Driver::Human | Driver::Acp { .. } | Driver::Builtin { .. }) => Err(format!(
+        Driver::Builtin(orders) => Ok(Box::new(Builtin {
+            program: launcher.first().cloned().unwrap_or_default(),
+            orders: orders.clone(),
+            topics: plans.join("topics"),
+        })),
+        driver @ (Driver::Human | Driver::Acp { .. }) => Err(format!(
             "[agents.{role}] wants the driver `{}`, which this version does not have",
             driver.word()
         )),

@@ -11,6 +11,7 @@ mod answer;
 mod approve;
 mod ask;
 mod audit;
+mod builtin_agent;
 mod classify;
 mod commit;
 mod demo;
@@ -78,6 +79,8 @@ enum Command {
     #[command(hide = true)]
     AgentPortal(agent_portal::Args),
     #[command(hide = true)]
+    BuiltinAgent(builtin_agent::Args),
+    #[command(hide = true)]
     Fence(fence::Args),
     #[command(hide = true)]
     ScriptedAgent(scripted_agent::Args),
@@ -86,7 +89,13 @@ enum Command {
 impl Cli {
     /// Agents are looked at by the harness, so that nothing of them is overlooked.
     pub fn is_an_agent(&self) -> bool {
-        matches!(self.command, Command::ScriptedAgent(_) | Command::AgentPortal(_) | Command::Fence(_))
+        matches!(
+            self.command,
+            Command::BuiltinAgent(_)
+                | Command::ScriptedAgent(_)
+                | Command::AgentPortal(_)
+                | Command::Fence(_)
+        )
     }
 
     /// What runs under this command is not all a person's own.
@@ -119,6 +128,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Classify(args) => classify::obey(global, args),
         Command::Redact(args) => redact::obey(global, args),
         Command::AgentPortal(args) => agent_portal::obey(args),
+        Command::BuiltinAgent(args) => builtin_agent::obey(args),
         Command::Fence(args) => fence::obey(args),
         Command::ScriptedAgent(args) => scripted_agent::obey(args),
     }

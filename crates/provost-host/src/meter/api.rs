@@ -98,8 +98,9 @@ impl Api {
             Api::OpenAi | Api::Chat => (&["OPENAI_BASE_URL", "OPENAI_API_BASE"], "OPENAI_API_KEY"),
             Api::Gemini => (&["GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"], "GEMINI_API_KEY"),
         };
-        let urls = urls.iter().map(|name| (*name, base_url.to_owned()));
-        urls.chain([(key, token.to_owned())]).collect()
+        // Our own agent knows these, whatever its API.
+        let urls = urls.iter().chain(&["MODEL_BASE_URL"]).map(|name| (*name, base_url.to_owned()));
+        urls.chain([key, "MODEL_API_KEY"].map(|name| (name, token.to_owned()))).collect()
     }
 
     /// Other logins of its clients, which they would rather use than the token.

@@ -39,7 +39,7 @@ const WELL_KNOWN: [&str; 24] = [
 ];
 
 /// Variables in which a user tells a client where its model is.
-const BASE_URLS: [&str; 14] = [
+const BASE_URLS: [&str; 15] = [
     "ANTHROPIC_BASE_URL",
     "ANTHROPIC_BEDROCK_BASE_URL",
     "ANTHROPIC_VERTEX_BASE_URL",
@@ -50,6 +50,7 @@ const BASE_URLS: [&str; 14] = [
     "GOOGLE_VERTEX_BASE_URL",
     "GROQ_BASE_URL",
     "MISTRAL_BASE_URL",
+    "MODEL_BASE_URL",
     "OLLAMA_HOST",
     "OPENAI_API_BASE",
     "OPENAI_BASE_URL",

@@ -7,6 +7,7 @@
 //! `cargo bench` runs all, `cargo bench -- NAME` those whose name holds NAME. `--large` takes ten
 //! million events, `--strict` ends with 1 when a goal is missed.
 
+mod agent;
 mod append;
 mod children;
 mod events;
@@ -32,7 +33,7 @@ pub struct Asked {
 
 type Goal = (&'static str, fn(&Asked, &mut Table));
 
-const GOALS: [Goal; 8] = [
+const GOALS: [Goal; 9] = [
     ("plan", plans::measure),
     ("start", start::measure),
     ("append", append::measure),
@@ -41,6 +42,7 @@ const GOALS: [Goal; 8] = [
     ("summary", summary::measure),
     ("step", step::measure),
     ("judge", judge::measure),
+    ("agent", agent::measure),
 ];
 
 fn main() -> ExitCode {

@@ -6,6 +6,7 @@ mod bad_input;
 mod bad_repository;
 mod bounds;
 mod budget;
+mod builtin;
 mod cheating;
 mod checklist;
 mod commit;

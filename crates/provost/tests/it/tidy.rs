@@ -54,7 +54,8 @@ fn the_edges_between_the_crates_are_as_drawn() {
         ("provost-store", &["provost-core"]),
         ("provost-host", &["provost-core"]),
         ("provost-engine", &["provost-core", "provost-host", "provost-store"]),
-        ("provost", &["provost-core", "provost-engine"]),
+        ("provost-agent", &["provost-core"]),
+        ("provost", &["provost-agent", "provost-core", "provost-engine"]),
         // Test support; nobody's but the tests'.
         ("provost-rehearsal", &[]),
     ]);
@@ -165,6 +166,7 @@ fn files_named_in_the_documents_exist() {
                 "crates/provost-host/src/",
                 "crates/provost-engine/src/",
                 "crates/provost-store/src/",
+                "crates/provost-agent/src/",
                 "crates/provost-rehearsal/src/",
                 "crates/provost/src/",
                 "crates/provost-core/",

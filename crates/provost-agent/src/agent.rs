@@ -1,0 +1,391 @@
+//! The loop: ask the model, run what it calls, and take its final answer only when the plan is complete.
+//!
+//! **Invariant:** [`Outcome::Finished`] is never returned while a step is open or a postcondition is not
+//! verified. A premature answer joins the transcript with a message that shows the plan, and the loop goes
+//! on, within bounds; a bound is an outcome.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use provost_core::usage::Usage;
+use tokio::sync::watch;
+
+use crate::cap;
+use crate::context::{self, Context};
+use crate::event::Event;
+use crate::holder::PlanHolder;
+use crate::ledger::Ledger;
+use crate::plan::{Plan, Readiness};
+use crate::provider::api::Key;
+use crate::provider::{Ask, Failure, Patience, Piece, Provider, Reply};
+use crate::tally::Tally;
+use crate::tool::{self, Catalogue, Spec};
+use crate::transcript::{Answered, Call, Message, Transcript};
+
+/// Turns that are announced before the last.
+const WARNING: u32 = 3;
+
+pub type Observer<'a> = &'a mut (dyn FnMut(Event) + Send);
+
+/// How a run is bounded and led.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub system: String,
+    /// How often the model is asked.
+    pub max_turns: u32,
+    /// Final answers in a row that are refused before the run ends.
+    pub max_refusals: u32,
+    /// The model's window.
+    pub context_tokens: usize,
+    pub max_output_tokens: u32,
+    pub patience: Patience,
+    pub planning: Planning,
+    /// Taken out of what tools answer.
+    pub key: Key,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            system: include_str!("prompt/system.md").to_owned(),
+            max_turns: 100,
+            max_refusals: 8,
+            context_tokens: 128_000,
+            max_output_tokens: 16_000,
+            patience: Patience::default(),
+            planning: Planning::AsNeeded,
+            key: Key::none(),
+        }
+    }
+}
+
+/// Whether there has to be a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planning {
+    /// A run without one ends with the model's answer.
+    AsNeeded,
+    Required,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every step is over, every postcondition answered, none of them in the negative.
+    Finished { answer: String },
+    /// The model says what it could not do.
+    Blocked { answer: String },
+    /// A bound was reached first.
+    Unfinished { bound: Bound, missing: Vec<String>, answer: String },
+    /// Somebody stopped it.
+    Stopped,
+    /// The model could not be asked.
+    Failed(Failure),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    Turns(u32),
+    Refusals(u32),
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Bound::Turns(turns) => write!(out, "{turns} turns were not enough"),
+            Bound::Refusals(times) => write!(out, "it claimed to be done {times} times in a row and was not"),
+        }
+    }
+}
+
+/// All there is to know about a run when it is over.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub outcome: Outcome,
+    pub usage: Usage,
+    pub turns: u32,
+    /// Final answers that were not taken.
+    pub refusals: u32,
+    /// What each rewrite of the plan changed.
+    pub rewrites: Vec<Vec<String>>,
+    pub plan: Option<Plan>,
+    pub transcript: Transcript,
+}
+
+/// Ends a run from outside, also in the middle of an answer.
+#[derive(Clone, Debug)]
+pub struct Stop(Arc<watch::Sender<bool>>);
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl Stop {
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn stopped(&self) {
+        // The sender is ours, so there is always one.
+        let _ = self.0.subscribe().wait_for(|stop| *stop).await;
+    }
+}
+
+/// A model, its tools and its plan.
+pub struct Agent<'a> {
+    pub provider: &'a dyn Provider,
+    pub catalogue: Catalogue,
+    pub holder: PlanHolder,
+    pub ledger: Ledger,
+    pub settings: Settings,
+}
+
+/// What changes while a run is under way; it outlives a loop that is stopped.
+struct State {
+    transcript: Transcript,
+    context: Context,
+    tally: Tally,
+    turns: u32,
+    refusals: u32,
+    refusals_in_row: u32,
+    rewrites: Vec<Vec<String>>,
+    /// What is sent besides the transcript, in bytes.
+    fixed: usize,
+}
+
+impl Agent<'_> {
+    /// Works on the task until it is over, one way or another.
+    pub async fn run(&self, task: &str, stop: &Stop, tell: Observer<'_>) -> Run {
+        let mut transcript = Transcript::default();
+        transcript.push(Message::User(task.to_owned()));
+        self.go_on(transcript, stop, tell).await
+    }
+
+    /// The same from the middle of a conversation: that of an earlier [`Run`] with another question at its
+    /// end. What is said first in it is the task.
+    pub async fn go_on(&self, transcript: Transcript, stop: &Stop, tell: Observer<'_>) -> Run {
+        let task = match transcript.messages().first() {
+            Some(Message::User(task)) => task.clone(),
+            _ => String::new(),
+        };
+        let specs = self.catalogue.specs();
+        let window = self.settings.context_tokens.saturating_sub(self.settings.max_output_tokens as usize);
+        let sized = |spec: &Spec| {
+            spec.name.len()
+                + spec.description.len()
+                + serde_json::to_string(&spec.schema).map_or(0, |s| s.len())
+        };
+        let mut state = State {
+            transcript,
+            context: Context::new(window, &task),
+            tally: Tally::new(self.provider.model()),
+            turns: 0,
+            refusals: 0,
+            refusals_in_row: 0,
+            rewrites: Vec::new(),
+            fixed: self.settings.system.len() + specs.iter().map(sized).sum::<usize>(),
+        };
+        let outcome = tokio::select! {
+            biased;
+            () = stop.stopped() => Outcome::Stopped,
+            outcome = self.go(&specs, &mut state, tell) => outcome,
+        };
+        Run {
+            outcome,
+            usage: state.tally.usage(),
+            turns: state.turns,
+            refusals: state.refusals,
+            rewrites: state.rewrites,
+            plan: self.holder.plan(),
+            transcript: state.transcript,
+        }
+    }
+
+    async fn go(&self, specs: &[Spec], state: &mut State, tell: Observer<'_>) -> Outcome {
+        let mut last = String::new();
+        while state.turns < self.settings.max_turns {
+            state.turns += 1;
+            tell(Event::TurnStarted { turn: state.turns });
+            self.make_room(state, tell);
+            let reply = match self.ask(specs, state, tell).await {
+                Ok(reply) => reply,
+                Err(failure) => return Outcome::Failed(failure),
+            };
+            let Reply { text, calls, cut, replay, .. } = reply;
+            state.transcript.push(Message::Assistant { text: text.clone(), calls: calls.clone(), replay });
+            if calls.is_empty() {
+                match self.judge_answer(&text, cut, state, tell) {
+                    Verdict::Taken(outcome) => return outcome,
+                    Verdict::GoOn(message) => state.transcript.push(Message::User(message)),
+                }
+                last = text;
+                continue;
+            }
+            state.refusals_in_row = 0;
+            let mut results = self.perform(&calls, state, tell).await;
+            let left = self.settings.max_turns - state.turns;
+            if (1..=WARNING).contains(&left)
+                && let Some(result) = results.last_mut()
+            {
+                result
+                    .text
+                    .push_str(&format!("\n[{left} turns left: finish, or mark what is open as blocked]"));
+            }
+            results.iter().for_each(|result| state.context.saw(result));
+            state.transcript.push(Message::Results(results));
+        }
+        let missing = self.holder.plan().map(|plan| plan.missing()).unwrap_or_default();
+        Outcome::Unfinished { bound: Bound::Turns(self.settings.max_turns), missing, answer: last }
+    }
+
+    fn make_room(&self, state: &mut State, tell: Observer<'_>) {
+        let before = state.transcript.size() + state.fixed;
+        if !state.context.is_full(before) {
+            return;
+        }
+        state.context.compact(&mut state.transcript, self.holder.plan().as_ref(), state.fixed);
+        let after = state.transcript.size() + state.fixed;
+        let (before, after) = (state.context.tokens(before), state.context.tokens(after));
+        tell(Event::Compacted { before, after });
+    }
+
+    /// Asks until there is an answer or no hope of one.
+    async fn ask(&self, specs: &[Spec], state: &mut State, tell: Observer<'_>) -> Result<Reply, Failure> {
+        let (mut failures, mut shortened) = (0, false);
+        loop {
+            let ask = Ask {
+                system: &self.settings.system,
+                tools: specs,
+                messages: state.transcript.messages(),
+                max_output_tokens: self.settings.max_output_tokens,
+            };
+            let mut hear = |piece: Piece<'_>| match piece {
+                Piece::Text(text) => tell(Event::Text(text.to_owned())),
+                Piece::Thought(text) => tell(Event::Thought(text.to_owned())),
+            };
+            state.tally.ask();
+            let failure = match self.provider.answer(ask, &mut hear).await {
+                Ok(reply) => {
+                    if let Some(tokens) = reply.usage.input_tokens {
+                        state.context.counted(state.transcript.size() + state.fixed, tokens);
+                    }
+                    state.tally.add(&reply.usage);
+                    return Ok(reply);
+                }
+                Err(failure) => failure,
+            };
+            state.tally.failed(&failure);
+            if let (Failure::TooLong { .. }, false) = (&failure, shortened) {
+                shortened = true;
+                let before = state.context.tokens(state.transcript.size() + state.fixed);
+                state.context.compact_hard(&mut state.transcript, self.holder.plan().as_ref());
+                let after = state.context.tokens(state.transcript.size() + state.fixed);
+                tell(Event::Compacted { before, after });
+                continue;
+            }
+            let Some(pause) = self.settings.patience.pause(failures, &failure) else { return Err(failure) };
+            failures += 1;
+            tell(Event::Retrying { after: pause, why: failure.to_string() });
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// The finalization gate.
+    fn judge_answer(&self, text: &str, cut: bool, state: &mut State, tell: Observer<'_>) -> Verdict {
+        if cut {
+            return Verdict::GoOn(include_str!("prompt/cut.md").to_owned());
+        }
+        let plan = self.holder.plan();
+        let (message, missing) = match &plan {
+            Some(plan) => match plan.readiness() {
+                Readiness::Open => (unfinished(plan), plan.missing()),
+                Readiness::Blocked => {
+                    return Verdict::Taken(Outcome::Blocked { answer: text.to_owned() });
+                }
+                Readiness::Ready if !text.trim().is_empty() => {
+                    return Verdict::Taken(Outcome::Finished { answer: text.to_owned() });
+                }
+                Readiness::Ready => {
+                    (include_str!("prompt/empty.md").to_owned(), vec!["no answer".to_owned()])
+                }
+            },
+            None if self.settings.planning == Planning::Required => {
+                (include_str!("prompt/no_plan.md").to_owned(), vec!["no plan".to_owned()])
+            }
+            None if text.trim().is_empty() => {
+                (include_str!("prompt/empty.md").to_owned(), vec!["no answer".to_owned()])
+            }
+            None => return Verdict::Taken(Outcome::Finished { answer: text.to_owned() }),
+        };
+        state.refusals += 1;
+        state.refusals_in_row += 1;
+        tell(Event::FinalizationRefused { missing: missing.clone() });
+        if state.refusals_in_row >= self.settings.max_refusals {
+            let bound = Bound::Refusals(self.settings.max_refusals);
+            return Verdict::Taken(Outcome::Unfinished { bound, missing, answer: text.to_owned() });
+        }
+        Verdict::GoOn(message)
+    }
+
+    /// Runs the calls of a turn; side by side if none of them changes anything.
+    async fn perform(&self, calls: &[Call], state: &mut State, tell: Observer<'_>) -> Vec<Answered> {
+        let room = state.context.room_for_answer(calls.len());
+        let numbered: Vec<(u64, &Call)> = calls.iter().map(|call| (self.ledger.begin(), call)).collect();
+        for (number, call) in &numbered {
+            let (tool, arguments) = (call.tool.clone(), context::shown(call));
+            tell(Event::Called { call: *number, tool, arguments });
+        }
+        let only_reads =
+            calls.iter().all(|call| self.catalogue.get(&call.tool).is_some_and(|t| t.reads_only));
+        let mut results = Vec::new();
+        if only_reads {
+            let together = numbered.iter().map(|(number, call)| self.perform_one(*number, call, room));
+            results = join_all(together).await;
+        } else {
+            for (number, call) in &numbered {
+                results.push(self.perform_one(*number, call, room).await);
+            }
+        }
+        for result in &results {
+            let (tool, characters) = (result.tool.clone(), result.text.chars().count());
+            tell(Event::Answered { call: result.call, tool, failed: result.failed, characters });
+        }
+        for event in self.holder.take_events() {
+            if let Event::PlanRewritten { diff } = &event {
+                state.rewrites.push(diff.clone());
+            }
+            tell(event);
+        }
+        results
+    }
+
+    async fn perform_one(&self, number: u64, call: &Call, room: usize) -> Answered {
+        let answer: tool::Answer = match self.catalogue.get(&call.tool) {
+            Some(tool) => tool.call(call.arguments.clone()).await,
+            None => Err(self.catalogue.unknown(&call.tool)),
+        };
+        let (word, text, failed) = match answer {
+            Ok(text) => ("ok", text, false),
+            Err(text) => ("error", text, true),
+        };
+        let text = self.settings.key.hide(&text);
+        self.ledger.end(number, &text);
+        let read_on = format!("read_output with call = {number} shows them");
+        let text = format!("call:{number} {word}\n{}", cap::middle(&text, room, &read_on));
+        Answered { id: call.id.clone(), call: number, tool: call.tool.clone(), text, failed }
+    }
+}
+
+enum Verdict {
+    Taken(Outcome),
+    GoOn(String),
+}
+
+fn unfinished(plan: &Plan) -> String {
+    include_str!("prompt/unfinished.md")
+        .trim_end()
+        .replace("{missing}", &plan.missing().join("; "))
+        // Last, so that nothing in the plan's words is filled in.
+        .replace("{plan}", &plan.render())
+}

@@ -1,0 +1,334 @@
+//! The loop as a process of its own: what the driver `builtin` starts behind the fence.
+//!
+//! Orders come as arguments, the prompt on stdin, the key from the environment or a command. What happens
+//! is told on stderr as it happens; the last line of stdout is `{"report": …, "usage": …}`.
+//!
+//! **Invariant:** there is no judge in here. What the model says is done is a claim, and whoever started
+//! the process judges when it is over.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::agent::{Agent, Outcome, Run, Settings, Stop};
+use crate::cap;
+use crate::event::Event;
+use crate::holder::PlanHolder;
+use crate::ledger::Ledger;
+use crate::provider::api::{Api, Dialect, Key, NotBuilt};
+use crate::tool::files::Workspace;
+use crate::tool::{Catalogue, topics};
+
+/// What the harness keeps of a report is not much more.
+const REPORT: usize = 24 * 1024;
+
+/// Before all others: where the model is, and the key for it.
+pub const BASE_URL: &str = "MODEL_BASE_URL";
+pub const API_KEY: &str = "MODEL_API_KEY";
+
+/// Exit codes.
+pub const FINISHED: i32 = 0;
+pub const BAD_ORDERS: i32 = 2;
+pub const BLOCKED: i32 = 3;
+pub const UNFINISHED: i32 = 4;
+pub const FAILED: i32 = 5;
+pub const STOPPED: i32 = 130;
+
+/// What the process is to do, less the prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    pub model: String,
+    /// A [`Dialect`] by its word; of a well-known model it need not be said.
+    pub provider: Option<String>,
+    pub base_url: Option<String>,
+    /// The variable the key is in, where it is not the usual one.
+    pub key_env: Option<String>,
+    /// A program that prints the key.
+    pub key_command: Vec<String>,
+    pub max_turns: Option<u32>,
+    pub context_tokens: Option<usize>,
+    pub topics: Option<PathBuf>,
+}
+
+/// Why the loop did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum NotBegun {
+    #[error("no provider is known for the model `{model}`: say provider = one of {}", words())]
+    NoProvider { model: String },
+    #[error("there is no provider `{word}`: say one of {}", words())]
+    UnknownProvider { word: String },
+    #[error("{variable} is not set: the key of the model's API is looked for there")]
+    NoKey { variable: String },
+    #[error("the key command `{command}` failed: {why}")]
+    KeyCommand { command: String, why: String },
+    #[error(transparent)]
+    Provider(#[from] NotBuilt),
+    #[error("the workspace cannot be entered: {0}")]
+    Workspace(io::Error),
+    #[error("no runtime: {0}")]
+    Runtime(io::Error),
+}
+
+fn words() -> String {
+    Dialect::ALL.map(Dialect::word).join(", ")
+}
+
+/// Looks a variable up; an empty one counts as unset.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Orders {
+    fn dialect(&self) -> Result<Dialect, NotBegun> {
+        match &self.provider {
+            Some(word) => {
+                Dialect::from_word(word).ok_or_else(|| NotBegun::UnknownProvider { word: word.clone() })
+            }
+            None => Dialect::of_model(&self.model)
+                .ok_or_else(|| NotBegun::NoProvider { model: self.model.clone() }),
+        }
+    }
+
+    /// Where the model is: said for this process, in the configuration, or as other programs are told.
+    fn base_url(&self, dialect: Dialect, environment: Environment<'_>) -> Option<String> {
+        let usual = || {
+            let found = environment(dialect.base_url_variable())?;
+            Some(if found.contains("://") { found } else { format!("http://{found}") })
+        };
+        environment(BASE_URL).or_else(|| self.base_url.clone()).or_else(usual)
+    }
+
+    /// The key, and the variables it may be in.
+    fn key(&self, dialect: Dialect, environment: Environment<'_>) -> Result<(Key, Vec<String>), NotBegun> {
+        let own: Vec<String> = self.key_env.iter().cloned().collect();
+        let usual: Vec<String> = dialect.key_variables().iter().map(|name| (*name).to_owned()).collect();
+        let named = if own.is_empty() { usual.clone() } else { own };
+        let withheld = || {
+            let mut all = vec![API_KEY.to_owned()];
+            all.extend(named.iter().chain(&usual).cloned());
+            all
+        };
+        if let Some(key) = environment(API_KEY) {
+            return Ok((Key::new(key), withheld()));
+        }
+        if !self.key_command.is_empty() {
+            return Ok((key_of_command(&self.key_command)?, withheld()));
+        }
+        if let Some(key) = named.iter().find_map(|name| environment(name)) {
+            return Ok((Key::new(key), withheld()));
+        }
+        // A server of one's own may want none.
+        match (dialect, named.first()) {
+            (Dialect::Ollama, _) | (_, None) => Ok((Key::none(), withheld())),
+            (Dialect::Chat, _) if self.key_env.is_none() => Ok((Key::none(), withheld())),
+            (_, Some(variable)) => Err(NotBegun::NoKey { variable: variable.clone() }),
+        }
+    }
+}
+
+fn key_of_command(words: &[String]) -> Result<Key, NotBegun> {
+    let failed = |why: String| NotBegun::KeyCommand { command: words.join(" "), why };
+    let [program, arguments @ ..] = words else { return Ok(Key::none()) };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().map_err(|error| failed(error.to_string()))?;
+    let key = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match (output.status.success(), key.is_empty()) {
+        (false, _) => Err(failed(output.status.to_string())),
+        (true, true) => Err(failed("it printed nothing".to_owned())),
+        (true, false) => Ok(Key::new(key)),
+    }
+}
+
+/// Works on the prompt in the folder. Returns the exit code.
+pub fn perform(
+    orders: &Orders,
+    prompt: &str,
+    folder: &Path,
+    environment: Environment<'_>,
+    out: &mut dyn Write,
+) -> Result<i32, NotBegun> {
+    let dialect = orders.dialect()?;
+    let (key, withheld) = orders.key(dialect, environment)?;
+    let base_url = orders.base_url(dialect, environment);
+    let provider = Api::new(dialect, orders.model.as_str(), base_url.as_deref(), key.clone())?;
+    let workspace = Workspace::new(folder).map_err(NotBegun::Workspace)?;
+    let workspace = withheld.into_iter().fold(workspace, Workspace::withhold);
+    let (holder, ledger) = (PlanHolder::default(), Ledger::default());
+    let mut catalogue = Catalogue::standard(&workspace, &ledger).with_plan(&holder, &ledger);
+    if let Some(folder) = &orders.topics {
+        catalogue = catalogue.with_all(topics::tools(&workspace.root().join(folder)));
+    }
+    let agent = Agent { provider: &provider, catalogue, holder, ledger, settings: settings(orders, key) };
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(NotBegun::Runtime)?;
+    let run = runtime.block_on(async {
+        let stop = Stop::default();
+        tokio::spawn(stop_on_signal(stop.clone()));
+        agent.run(prompt, &stop, &mut |event| tell(&event)).await
+    });
+    // The last words of the model end no line.
+    let _ = writeln!(io::stderr());
+    // A search that is still under way does not hold the end.
+    runtime.shutdown_background();
+    let report = json!({ "report": report(&run), "usage": run.usage });
+    // Who does not listen any more does not need it.
+    let _ = writeln!(out, "{report}").and_then(|()| out.flush());
+    Ok(exit_code(&run.outcome))
+}
+
+fn settings(orders: &Orders, key: Key) -> Settings {
+    let usual = Settings::default();
+    let context_tokens = orders.context_tokens.unwrap_or(usual.context_tokens);
+    let quarter = u32::try_from(context_tokens / 4).unwrap_or(u32::MAX);
+    Settings {
+        max_turns: orders.max_turns.unwrap_or(usual.max_turns),
+        context_tokens,
+        max_output_tokens: usual.max_output_tokens.min(quarter),
+        key,
+        ..usual
+    }
+}
+
+/// Asked to end, it says what it used before it does.
+async fn stop_on_signal(stop: Stop) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut asked), Ok(mut interrupted)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = asked.recv() => {}
+        _ = interrupted.recv() => {}
+    }
+    stop.stop();
+}
+
+fn exit_code(outcome: &Outcome) -> i32 {
+    match outcome {
+        Outcome::Finished { .. } => FINISHED,
+        Outcome::Blocked { .. } => BLOCKED,
+        Outcome::Unfinished { .. } => UNFINISHED,
+        Outcome::Failed(_) => FAILED,
+        Outcome::Stopped => STOPPED,
+    }
+}
+
+/// The answer, the plan it rests on, and what happened to the plan on the way.
+pub fn report(run: &Run) -> String {
+    let mut out = match &run.outcome {
+        Outcome::Finished { answer } => answer.trim().to_owned(),
+        Outcome::Blocked { answer } => format!("blocked: {}", answer.trim()),
+        Outcome::Unfinished { bound, missing, answer } => {
+            format!("unfinished: {bound}; {}\n{}", missing.join("; "), answer.trim()).trim_end().to_owned()
+        }
+        Outcome::Failed(failure) => failure.to_string(),
+        Outcome::Stopped => "stopped before the end".to_owned(),
+    };
+    if let Some(plan) = &run.plan {
+        let _ = write!(out, "\n\n{}", plan.render());
+    }
+    for diff in &run.rewrites {
+        let _ = write!(out, "\n\nThe plan was rewritten:\n{}", diff.join("\n"));
+    }
+    match run.refusals {
+        0 => {}
+        1 => out.push_str("\n\nA final answer was refused once."),
+        times => _ = write!(out, "\n\nA final answer was refused {times} times."),
+    }
+    cap::middle(&out, REPORT, "the report was too long")
+}
+
+/// For people who watch; what the model says comes as it arrives.
+fn tell(event: &Event) {
+    let mut to = io::stderr().lock();
+    // Nobody may be listening, and that is fine.
+    let _ = match event {
+        Event::Text(text) => to.write_all(text.as_bytes()),
+        Event::Thought(_) | Event::StepUpdated { .. } | Event::PostconditionAnswered { .. } => Ok(()),
+        Event::TurnStarted { turn } => writeln!(to, "\n[turn {turn}]"),
+        Event::Called { call, tool, arguments } => writeln!(to, "\n[call:{call} {tool}] {arguments}"),
+        Event::Answered { call, failed, characters, .. } => match failed {
+            true => writeln!(to, "[call:{call}] failed"),
+            false => writeln!(to, "[call:{call}] {characters} characters"),
+        },
+        Event::PlanCreated { steps, postconditions } => {
+            writeln!(to, "[plan: {steps} steps, {postconditions} postconditions]")
+        }
+        Event::PlanRewritten { diff } => writeln!(to, "[plan rewritten]\n{}", diff.join("\n")),
+        Event::FinalizationRefused { missing } => {
+            writeln!(to, "\n[final answer refused: {}]", missing.join("; "))
+        }
+        Event::Compacted { before, after } => writeln!(to, "[context: {before} → {after} tokens]"),
+        Event::Retrying { after, why } => writeln!(to, "\n[again in {} s: {why}]", after.as_secs()),
+    };
+    let _ = to.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orders(model: &str) -> Orders {
+        Orders { model: model.to_owned(), ..Orders::default() }
+    }
+
+    #[test]
+    fn the_key_comes_from_the_variable_that_is_meant() {
+        let set = |names: &'static [&'static str]| {
+            move |name: &str| names.contains(&name).then(|| format!("value-of-{name}"))
+        };
+        let key = |orders: &Orders, names| {
+            let dialect = orders.dialect().expect("a dialect");
+            let found = orders
+                .key(dialect, &set(names))
+                .map(|(key, _)| key.hide("value-of-OWN_KEY").contains("[key]"));
+            found.map_err(|error| error.to_string())
+        };
+        let own = Orders { key_env: Some("OWN_KEY".to_owned()), ..orders("claude-x") };
+        assert_eq!(key(&own, &["OWN_KEY", "ANTHROPIC_API_KEY"]), Ok(true));
+        assert_eq!(key(&orders("claude-x"), &["OWN_KEY", "ANTHROPIC_API_KEY"]), Ok(false));
+        let missing = key(&own, &["ANTHROPIC_API_KEY"]).expect_err("no key");
+        assert!(missing.starts_with("OWN_KEY is not set"), "{missing}");
+        assert_eq!(key(&own, &[API_KEY]), Ok(false), "what is said for this process goes before");
+        let local = Orders { provider: Some("chat".to_owned()), ..orders("qwen3") };
+        assert_eq!(key(&local, &[]), Ok(false), "a server of one's own may want none");
+    }
+
+    #[test]
+    fn a_key_may_come_from_a_program() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let key = key_of_command(&words(&["printf", "sk-not-a-real-key\\n"])).expect("a key");
+        assert_eq!(key.hide("sk-not-a-real-key"), "[key]");
+        assert!(key_of_command(&words(&["false"])).is_err());
+        assert!(
+            key_of_command(&words(&["true"])).expect_err("nothing").to_string().contains("printed nothing")
+        );
+    }
+
+    #[test]
+    fn the_nearest_base_url_counts() {
+        let orders = Orders { base_url: Some("http://configured".to_owned()), ..orders("claude-x") };
+        let dialect = Dialect::Anthropic;
+        let all = |name: &str| match name {
+            "MODEL_BASE_URL" => Some("http://meter".to_owned()),
+            "ANTHROPIC_BASE_URL" => Some("http://usual".to_owned()),
+            _ => None,
+        };
+        assert_eq!(orders.base_url(dialect, &all).as_deref(), Some("http://meter"));
+        let usual = |name: &str| (name == "ANTHROPIC_BASE_URL").then(|| "http://usual".to_owned());
+        assert_eq!(orders.base_url(dialect, &usual).as_deref(), Some("http://configured"));
+        let orders = Orders { base_url: None, ..orders };
+        assert_eq!(orders.base_url(dialect, &usual).as_deref(), Some("http://usual"));
+        let bare = |name: &str| (name == "OLLAMA_HOST").then(|| "127.0.0.1:11434".to_owned());
+        assert_eq!(orders.base_url(Dialect::Ollama, &bare).as_deref(), Some("http://127.0.0.1:11434"));
+    }
+
+    #[test]
+    fn an_unknown_model_says_what_to_write() {
+        let error = orders("qwen3").dialect().expect_err("no dialect").to_string();
+        assert!(error.ends_with("anthropic, openai, chat, gemini, ollama"), "{error}");
+    }
+}

@@ -1,0 +1,294 @@
+//! How much the model is given, and what goes when it is too much.
+//!
+//! Sizes are estimated in bytes and corrected by what the provider counted. What is left out first is old
+//! output of tools, then whole old turns; the task, the plan, what is open and the last failures stay.
+//!
+//! **Invariant:** a turn of the model and the results of its calls stay or go together: providers refuse
+//! the one without the other.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use crate::cap;
+use crate::plan::Plan;
+use crate::transcript::{Answered, Call, Message, Transcript};
+
+/// Failures that are kept, and how much of each.
+const FAILURES: usize = 3;
+const FAILURE: usize = 800;
+/// Lines about what was left out.
+const LINES: usize = 40;
+const LINE: usize = 120;
+/// Messages whose output is not touched while something older can go.
+const RECENT: usize = 6;
+/// Output that is short enough to stay.
+const SHORT: usize = 300;
+/// Bytes a token, to begin with.
+const BYTES_PER_TOKEN: f64 = 3.5;
+
+/// The window of the model, and what has to be known to keep within it.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// For what goes in, in tokens.
+    window: usize,
+    bytes_per_token: f64,
+    task: String,
+    failures: VecDeque<String>,
+    lines: VecDeque<String>,
+}
+
+impl Context {
+    pub fn new(window: usize, task: &str) -> Self {
+        Self {
+            window,
+            bytes_per_token: BYTES_PER_TOKEN,
+            task: task.to_owned(),
+            failures: VecDeque::new(),
+            lines: VecDeque::new(),
+        }
+    }
+
+    pub fn tokens(&self, bytes: usize) -> usize {
+        (bytes as f64 / self.bytes_per_token) as usize
+    }
+
+    fn bytes(&self, tokens: usize) -> usize {
+        (tokens as f64 * self.bytes_per_token) as usize
+    }
+
+    /// What the provider counted for so many bytes.
+    pub fn counted(&mut self, bytes: usize, tokens: u64) {
+        // Of little text, most of what is counted is not ours.
+        if bytes >= 2000 && tokens > 0 {
+            self.bytes_per_token = (bytes as f64 / tokens as f64).clamp(1.0, 6.0);
+        }
+    }
+
+    /// What one of several answers of a turn may be, so that together they leave room for others.
+    pub fn room_for_answer(&self, answers: usize) -> usize {
+        (self.bytes(self.window) / 6 / answers.max(1)).clamp(500, 16 * 1024)
+    }
+
+    pub fn is_full(&self, bytes: usize) -> bool {
+        self.tokens(bytes) > self.window / 100 * 85
+    }
+
+    /// Remembers a failure; the last few outlive what is left out.
+    pub fn saw(&mut self, result: &Answered) {
+        let text = result.text.split_once('\n').map_or("", |(_, text)| text);
+        let is_bad_end = text.starts_with("ended by signal")
+            || text.strip_prefix("exit code ").is_some_and(|code| !code.starts_with('0'));
+        if result.failed || is_bad_end {
+            let shown = cap::middle(result.text.trim(), FAILURE, "read_output shows it");
+            keep(&mut self.failures, format!("{}: {shown}", result.tool), FAILURES);
+        }
+    }
+
+    /// Shortens the transcript to about half the window. `fixed` is what is sent besides.
+    pub fn compact(&mut self, transcript: &mut Transcript, plan: Option<&Plan>, fixed: usize) {
+        let target = self.bytes(self.window / 2).saturating_sub(fixed);
+        self.shorten(transcript, plan, target);
+    }
+
+    /// The provider said that it is too much, whatever we count.
+    pub fn compact_hard(&mut self, transcript: &mut Transcript, plan: Option<&Plan>) {
+        let target = transcript.size() / 2;
+        self.shorten(transcript, plan, target);
+    }
+
+    fn shorten(&mut self, transcript: &mut Transcript, plan: Option<&Plan>, target: usize) {
+        let mut messages = transcript.messages().to_vec();
+        let recent = messages.len().saturating_sub(RECENT).max(1);
+        let mut size = transcript.size();
+        for message in &mut messages[1..recent] {
+            if size <= target {
+                break;
+            }
+            let before = message.size();
+            leave_out_output(message);
+            size -= before - message.size();
+        }
+        if size > target {
+            self.leave_out_turns(&mut messages, plan, target);
+        }
+        transcript.replace(messages);
+    }
+
+    /// The oldest turns become lines in the first message.
+    fn leave_out_turns(&mut self, messages: &mut Vec<Message>, plan: Option<&Plan>, target: usize) {
+        let first = self.first(plan).len() + LINES * LINE / 2;
+        let sizes: Vec<usize> = messages.iter().map(Message::size).collect();
+        let mut left = first + sizes[1..].iter().sum::<usize>();
+        let mut cut = 1;
+        // The last turn stays, whatever it takes.
+        for at in 1..messages.len() {
+            let begins_turn = matches!(messages[at], Message::Assistant { .. });
+            if begins_turn {
+                cut = at;
+                if left <= target {
+                    break;
+                }
+            }
+            left -= sizes[at];
+        }
+        for message in &messages[1..cut] {
+            self.describe(message);
+        }
+        let first = Message::User(self.first(plan));
+        messages.splice(..cut, [first]);
+    }
+
+    fn describe(&mut self, message: &Message) {
+        match message {
+            Message::User(_) => {}
+            Message::Assistant { text, calls, .. } => {
+                if calls.is_empty() && !text.trim().is_empty() {
+                    keep(&mut self.lines, format!("you said: {}", cap::line(text, LINE)), LINES);
+                }
+            }
+            Message::Results(results) => {
+                for result in results {
+                    let text = result.text.lines().nth(1).unwrap_or_default();
+                    let line = format!("call:{} {}: {}", result.call, result.tool, cap::line(text, LINE));
+                    keep(&mut self.lines, line, LINES);
+                }
+            }
+        }
+    }
+
+    /// The task, and what has to be known of what is no longer there.
+    fn first(&self, plan: Option<&Plan>) -> String {
+        let mut out = format!("{}\n\n{}", self.task, include_str!("prompt/left_out.md"));
+        if let Some(plan) = plan {
+            let _ = write!(out, "\n{}\n", plan.render());
+            let missing = plan.missing();
+            if !missing.is_empty() {
+                let _ = write!(out, "\nOpen: {}.\n", missing.join("; "));
+            }
+        }
+        for (title, lines) in [("The last failures", &self.failures), ("What you did", &self.lines)] {
+            if !lines.is_empty() {
+                let _ = write!(out, "\n## {title}\n");
+                lines.iter().for_each(|line| _ = writeln!(out, "- {line}"));
+            }
+        }
+        out.push_str("\nread_output shows the answer of a call again.\n");
+        out
+    }
+}
+
+fn keep(lines: &mut VecDeque<String>, line: String, most: usize) {
+    lines.push_back(line);
+    while lines.len() > most {
+        lines.pop_front();
+    }
+}
+
+fn leave_out_output(message: &mut Message) {
+    let Message::Results(results) = message else { return };
+    for result in results.iter_mut().filter(|result| result.text.len() > SHORT) {
+        let head = result.text.lines().next().unwrap_or_default();
+        result.text = format!(
+            "{head}\n[{} bytes left out; read_output with call = {} shows them]",
+            result.text.len(),
+            result.call
+        );
+    }
+}
+
+/// Arguments in a line, for people.
+pub(crate) fn shown(call: &Call) -> String {
+    match &call.arguments {
+        serde_json::Value::Object(entries) if entries.len() == 1 => {
+            let only = entries.values().next();
+            let text = only.and_then(serde_json::Value::as_str).map(str::to_owned);
+            cap::line(&text.unwrap_or_else(|| call.arguments.to_string()), LINE)
+        }
+        other => cap::line(&other.to_string(), LINE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(transcript: &mut Transcript, call: u64, output: &str) {
+        let asked =
+            Call { id: format!("c{call}"), tool: "shell".to_owned(), arguments: serde_json::json!({}) };
+        transcript.push(Message::Assistant { text: String::new(), calls: vec![asked], replay: None });
+        let text = format!("call:{call} ok\n{output}");
+        transcript.push(Message::Results(vec![Answered {
+            id: format!("c{call}"),
+            call,
+            tool: "shell".to_owned(),
+            text,
+            failed: false,
+        }]));
+    }
+
+    /// Every result has its call before it, and the first message is the task.
+    fn is_sound(transcript: &Transcript) -> bool {
+        let messages = transcript.messages();
+        let pairs = messages.windows(2).all(|pair| match &pair[1] {
+            Message::Results(results) => match &pair[0] {
+                Message::Assistant { calls, .. } => {
+                    calls.iter().map(|call| &call.id).eq(results.iter().map(|result| &result.id))
+                }
+                _ => false,
+            },
+            _ => true,
+        });
+        pairs && matches!(&messages[0], Message::User(text) if text.starts_with("the task"))
+    }
+
+    #[test]
+    fn old_output_goes_before_old_turns() {
+        let mut context = Context::new(8000, "the task");
+        let mut transcript = Transcript::default();
+        transcript.push(Message::User("the task".to_owned()));
+        (1..=10).for_each(|call| turn(&mut transcript, call, &"x".repeat(2000)));
+        assert!(!context.is_full(transcript.size()));
+        (11..=14).for_each(|call| turn(&mut transcript, call, &"x".repeat(2000)));
+        assert!(context.is_full(transcript.size()));
+        context.compact(&mut transcript, None, 0);
+        assert!(is_sound(&transcript));
+        assert_eq!(transcript.messages().len(), 29, "no turn had to go");
+        assert!(context.tokens(transcript.size()) <= 4000);
+        let Message::Results(results) = &transcript.messages()[2] else { panic!("no results") };
+        assert!(results[0].text.contains("read_output with call = 1"), "{}", results[0].text);
+    }
+
+    #[test]
+    fn what_matters_outlives_the_turns() {
+        let plan = Plan::new("o").step("weigh a").step("weigh b");
+        let mut context = Context::new(4000, "the task");
+        let mut transcript = Transcript::default();
+        transcript.push(Message::User("the task".to_owned()));
+        for call in 1..=200 {
+            let output = if call == 150 { "exit code 1\n3 tests failed" } else { "exit code 0\nfine" };
+            turn(&mut transcript, call, output);
+            if let Some(Message::Results(results)) = transcript.messages().last().cloned() {
+                results.iter().for_each(|result| context.saw(result));
+            }
+            if context.is_full(transcript.size()) {
+                context.compact(&mut transcript, Some(&plan), 0);
+                assert!(is_sound(&transcript), "after call {call}");
+                assert!(context.tokens(transcript.size()) <= 2300, "{}", context.tokens(transcript.size()));
+            }
+        }
+        let Message::User(first) = &transcript.messages()[0] else { panic!("no task") };
+        assert!(first.contains("2. [ ] weigh b") && first.contains("Open: step 1 is pending"), "{first}");
+        assert!(first.contains("3 tests failed"), "{first}");
+        assert_eq!(first.matches("left out to make room").count(), 1, "{first}");
+    }
+
+    #[test]
+    fn the_provider_knows_better_how_much_a_token_is() {
+        let mut context = Context::new(1000, "");
+        assert_eq!(context.tokens(3500), 1000);
+        context.counted(7000, 3500);
+        assert_eq!(context.tokens(3500), 1750);
+        context.counted(100, 90);
+        assert_eq!(context.tokens(3500), 1750);
+    }
+}

@@ -1,0 +1,80 @@
+//! Works: an agent loop that knows its plan and does not take "done" for an answer.
+//!
+//! A [`Provider`](provider::Provider) answers, a [`Catalogue`](tool::Catalogue) of tools acts, a
+//! [`PlanHolder`](holder::PlanHolder) keeps the plan outside of the conversation, and
+//! [`Agent::run`](agent::Agent::run) goes round until the plan is complete. A final answer with open steps
+//! or unverified postconditions is refused: it joins the transcript together with the plan as it stands,
+//! and the model goes on.
+//!
+//! ```
+//! use provost_agent::agent::{Agent, Outcome, Settings, Stop};
+//! use provost_agent::holder::PlanHolder;
+//! use provost_agent::ledger::Ledger;
+//! use provost_agent::provider::scripted::Scripted;
+//! use provost_agent::tool::Catalogue;
+//! use provost_agent::tool::files::Workspace;
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! // A model that claims too early. For a real one: provider::api::Api.
+//! let model = Scripted::default()
+//!     .calls("plan_create", json!({
+//!         "objective": "say hello", "steps": ["write hello.txt"], "postconditions": ["hello.txt is there"]
+//!     }))
+//!     .says("All done!")
+//!     .calls("write_file", json!({ "path": "hello.txt", "content": "hello\n" }))
+//!     .calls("verify_file_exists", json!({ "path": "hello.txt" }))
+//!     .calls("step_update", json!({ "step_number": 1, "status": "done", "evidence": "call:2" }))
+//!     .calls("postcondition_verify", json!({ "postcondition_number": 1, "evidence": "true, call:3" }))
+//!     .says("hello.txt says hello.");
+//!
+//! # let folder = std::env::temp_dir().join(format!("provost-agent-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! let (holder, ledger) = (PlanHolder::default(), Ledger::default());
+//! let workspace = Workspace::new(&folder)?;
+//! let agent = Agent {
+//!     provider: &model,
+//!     catalogue: Catalogue::standard(&workspace, &ledger).with_plan(&holder, &ledger),
+//!     holder,
+//!     ledger,
+//!     settings: Settings::default(),
+//! };
+//! let run = agent.run("Say hello in a file.", &Stop::default(), &mut |event| println!("{event:?}")).await;
+//!
+//! assert_eq!(run.outcome, Outcome::Finished { answer: "hello.txt says hello.".to_owned() });
+//! assert_eq!(run.refusals, 1);
+//! # std::fs::remove_dir_all(&folder)
+//! # }
+//! ```
+//!
+//! The modules, in reading order: [`plan`], [`holder`], [`tool`], [`transcript`], [`provider`], [`agent`];
+//! [`builtin`] is the loop as a process of its own, as the harness starts it.
+
+pub mod plan;
+
+pub mod event;
+pub mod holder;
+pub mod ledger;
+
+pub mod tool;
+
+pub mod provider;
+pub mod transcript;
+
+pub mod agent;
+mod cap;
+mod context;
+mod tally;
+
+pub mod builtin;
+
+use std::pin::Pin;
+
+/// What an asynchronous method of a trait returns.
+pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
+
+/// The examples of the manual are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct Manual;

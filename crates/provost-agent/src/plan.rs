@@ -1,0 +1,321 @@
+//! The agent's own plan: steps to do, postconditions that must be true at the end.
+//!
+//! It lives outside the transcript, so nothing that shortens the transcript can lose it. The model
+//! changes it through tools only; the words it has to use are in [`crate::holder`].
+//!
+//! **Invariant:** a plan is ready when every step is over and every postcondition is answered. Whether
+//! that is true is computed here and nowhere else.
+
+use std::fmt::Write as _;
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Pending,
+    InProgress,
+    /// The model says done, and somebody else will judge it after the run.
+    Claimed,
+    Done,
+    Blocked,
+}
+
+impl Status {
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Pending => "pending",
+            Status::InProgress => "in_progress",
+            Status::Claimed => "claimed",
+            Status::Done => "done",
+            Status::Blocked => "blocked",
+        }
+    }
+
+    fn mark(self) -> &'static str {
+        match self {
+            Status::Pending => "[ ]",
+            // Not done before it is judged.
+            Status::InProgress | Status::Claimed => "[.]",
+            Status::Done => "[x]",
+            Status::Blocked => "[!]",
+        }
+    }
+
+    /// Nothing more is expected of the model.
+    pub fn is_over(self) -> bool {
+        match self {
+            Status::Claimed | Status::Done | Status::Blocked => true,
+            Status::Pending | Status::InProgress => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub description: String,
+    pub status: Status,
+    /// What proved the step done, or why it is blocked.
+    pub evidence: String,
+    pub notes: String,
+    /// A check that decides: with one, `done` is the judge's word and not the model's.
+    pub contract: Option<String>,
+}
+
+impl Step {
+    pub fn new(description: impl Into<String>) -> Self {
+        Self {
+            description: description.into(),
+            status: Status::Pending,
+            evidence: String::new(),
+            notes: String::new(),
+            contract: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Postcondition {
+    pub description: String,
+    pub answer: Answer,
+    pub evidence: String,
+    pub contract: Option<String>,
+}
+
+/// What is said about a postcondition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Open,
+    /// Said to hold, to be judged after the run.
+    Claimed,
+    Verified,
+    /// The model says that it does not hold, and why: an honest end, not a good one.
+    Unmet,
+}
+
+impl Postcondition {
+    pub fn new(description: impl Into<String>) -> Self {
+        Self {
+            description: description.into(),
+            answer: Answer::Open,
+            evidence: String::new(),
+            contract: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub objective: String,
+    pub steps: Vec<Step>,
+    pub postconditions: Vec<Postcondition>,
+}
+
+/// Where a plan stands, as the gate sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Steps are open or postconditions unanswered.
+    Open,
+    /// All is answered, and something could not be done.
+    Blocked,
+    Ready,
+}
+
+impl Plan {
+    pub fn new(objective: impl Into<String>) -> Self {
+        Self { objective: objective.into(), ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn step(mut self, description: impl Into<String>) -> Self {
+        self.steps.push(Step::new(description));
+        self
+    }
+
+    /// A step the model cannot end by itself.
+    #[must_use]
+    pub fn step_with_contract(mut self, description: impl Into<String>, contract: impl Into<String>) -> Self {
+        self.steps.push(Step { contract: Some(contract.into()), ..Step::new(description) });
+        self
+    }
+
+    #[must_use]
+    pub fn postcondition(mut self, description: impl Into<String>) -> Self {
+        self.postconditions.push(Postcondition::new(description));
+        self
+    }
+
+    /// A postcondition the model cannot verify by itself.
+    #[must_use]
+    pub fn postcondition_with_contract(
+        mut self,
+        description: impl Into<String>,
+        contract: impl Into<String>,
+    ) -> Self {
+        let contract = Some(contract.into());
+        self.postconditions.push(Postcondition { contract, ..Postcondition::new(description) });
+        self
+    }
+
+    /// Somebody else made it, with checks of their own: it is not the model's to replace.
+    pub fn has_contracts(&self) -> bool {
+        let of_steps = self.steps.iter().map(|step| &step.contract);
+        of_steps.chain(self.postconditions.iter().map(|post| &post.contract)).any(Option::is_some)
+    }
+
+    pub fn readiness(&self) -> Readiness {
+        let is_open = self.steps.iter().any(|step| !step.status.is_over())
+            || self.postconditions.iter().any(|post| post.answer == Answer::Open);
+        let is_blocked = self.steps.iter().any(|step| step.status == Status::Blocked)
+            || self.postconditions.iter().any(|post| post.answer == Answer::Unmet);
+        match (is_open, is_blocked) {
+            (true, _) => Readiness::Open,
+            (false, true) => Readiness::Blocked,
+            (false, false) => Readiness::Ready,
+        }
+    }
+
+    /// What holds a final answer back, one phrase each.
+    pub fn missing(&self) -> Vec<String> {
+        let steps = self.steps.iter().zip(1..).filter(|(step, _)| !step.status.is_over());
+        let posts = self.postconditions.iter().zip(1..).filter(|(post, _)| post.answer == Answer::Open);
+        let steps = steps.map(|(step, number)| format!("step {number} is {}", step.status.word()));
+        steps.chain(posts.map(|(_, number)| format!("postcondition {number} is not verified"))).collect()
+    }
+
+    /// The plan as the model reads it.
+    pub fn render(&self) -> String {
+        let mut out = format!("# Plan: {}\n\n## Steps", self.objective);
+        for (step, number) in self.steps.iter().zip(1..) {
+            let _ = write!(out, "\n{number}. {} {}", step.status.mark(), step.description);
+            match step.status {
+                _ if step.evidence.is_empty() => {}
+                Status::Claimed => _ = write!(out, "\n   claimed: {}", step.evidence),
+                _ => _ = write!(out, "\n   evidence: {}", step.evidence),
+            }
+            if !step.notes.is_empty() {
+                let _ = write!(out, "\n   notes: {}", step.notes);
+            }
+        }
+        out.push_str("\n\n## Postconditions");
+        for (post, number) in self.postconditions.iter().zip(1..) {
+            let mark = match post.answer {
+                Answer::Open => "[ ]",
+                Answer::Claimed => "[.]",
+                Answer::Verified => "[x]",
+                Answer::Unmet => "[!]",
+            };
+            let _ = write!(out, "\n{number}. {mark} {}", post.description);
+            match post.answer {
+                _ if post.evidence.is_empty() => {}
+                Answer::Claimed => _ = write!(out, "\n   claimed: {}", post.evidence),
+                _ => _ = write!(out, "\n   evidence: {}", post.evidence),
+            }
+        }
+        out
+    }
+
+    /// What another plan takes away from this one and adds to it, a line each.
+    pub fn diff(&self, new: &Plan) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.objective != new.objective {
+            out.push(format!("- objective: {}", self.objective));
+            out.push(format!("+ objective: {}", new.objective));
+        }
+        let old_steps = self.steps.iter().map(|step| (step.description.as_str(), step.status.word()));
+        let new_steps = new.steps.iter().map(|step| step.description.as_str());
+        difference("step", old_steps, new_steps, &mut out);
+        let old_posts = self.postconditions.iter().map(|post| {
+            (post.description.as_str(), if post.answer == Answer::Open { "open" } else { "answered" })
+        });
+        let new_posts = new.postconditions.iter().map(|post| post.description.as_str());
+        difference("postcondition", old_posts, new_posts, &mut out);
+        out
+    }
+}
+
+/// What is only in one of two lists, by its words; how far it was is said of what goes.
+fn difference<'p>(
+    kind: &str,
+    old: impl Iterator<Item = (&'p str, &'p str)>,
+    new: impl Iterator<Item = &'p str>,
+    out: &mut Vec<String>,
+) {
+    let mut added: Vec<&str> = new.collect();
+    for (description, how_far) in old {
+        match added.iter().position(|each| *each == description) {
+            Some(at) => _ = added.remove(at),
+            None => out.push(format!("- {kind} ({how_far}): {description}")),
+        }
+    }
+    out.extend(added.into_iter().map(|description| format!("+ {kind}: {description}")));
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_reads_as_the_model_is_told() {
+        let mut plan = Plan::new("weigh three files")
+            .step("weigh a")
+            .step("weigh b")
+            .step("weigh c")
+            .step_with_contract("write the summary", "test -s summary.md")
+            .postcondition("the largest is named")
+            .postcondition("nothing was changed");
+        plan.steps[0].status = Status::Done;
+        plan.steps[0].evidence = "12 bytes, call:1".to_owned();
+        plan.steps[1].status = Status::Blocked;
+        plan.steps[1].notes = "no such file".to_owned();
+        plan.steps[2].status = Status::InProgress;
+        plan.steps[3].status = Status::Claimed;
+        plan.steps[3].evidence = "written".to_owned();
+        plan.postconditions[0].answer = Answer::Verified;
+        plan.postconditions[0].evidence = "a".to_owned();
+        expect![[r#"
+            # Plan: weigh three files
+
+            ## Steps
+            1. [x] weigh a
+               evidence: 12 bytes, call:1
+            2. [!] weigh b
+               notes: no such file
+            3. [.] weigh c
+            4. [.] write the summary
+               claimed: written
+
+            ## Postconditions
+            1. [x] the largest is named
+               evidence: a
+            2. [ ] nothing was changed"#]]
+        .assert_eq(&plan.render());
+        assert_eq!(plan.missing(), ["step 3 is in_progress", "postcondition 2 is not verified"]);
+    }
+
+    #[test]
+    fn ready_is_when_nothing_is_open_and_blocked_is_said_so() {
+        let mut plan = Plan::new("x").step("a").postcondition("p");
+        assert_eq!(plan.readiness(), Readiness::Open);
+        plan.steps[0].status = Status::Done;
+        assert_eq!(plan.readiness(), Readiness::Open);
+        plan.postconditions[0].answer = Answer::Verified;
+        assert_eq!(plan.readiness(), Readiness::Ready);
+        plan.steps[0].status = Status::Blocked;
+        assert_eq!(plan.readiness(), Readiness::Blocked);
+    }
+
+    #[test]
+    fn a_rewrite_shows_what_went_and_how_far_it_was() {
+        let mut old = Plan::new("x").step("a").step("b").postcondition("p");
+        old.steps[1].status = Status::InProgress;
+        let new = Plan::new("x").step("a").step("c").step("a");
+        expect![[r#"
+            - step (in_progress): b
+            + step: c
+            + step: a
+            - postcondition (open): p"#]]
+        .assert_eq(&old.diff(&new).join("\n"));
+        assert!(old.diff(&old).is_empty());
+    }
+}

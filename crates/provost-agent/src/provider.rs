@@ -1,0 +1,150 @@
+//! Where answers come from: a model behind an API, or a script.
+//!
+//! A provider is asked once a turn with everything the model should know, tells each piece of the answer
+//! as it arrives, and returns the whole. To cancel it, drop its future.
+
+pub mod api;
+pub mod scripted;
+
+use std::time::Duration;
+
+use provost_core::usage::Usage;
+
+use crate::Future;
+use crate::tool::Spec;
+use crate::transcript::{Call, Message, Replay};
+
+/// Told at once, on the thread that read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    Text(&'a str),
+    Thought(&'a str),
+}
+
+pub type Listener<'a> = &'a mut (dyn FnMut(Piece<'_>) + Send);
+
+pub trait Provider: Send + Sync {
+    /// The model, by its provider's name for it.
+    fn model(&self) -> &str;
+
+    fn answer<'a>(&'a self, ask: Ask<'a>, hear: Listener<'a>) -> Future<'a, Result<Reply, Failure>>;
+}
+
+/// Everything the model is given for one turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    pub system: &'a str,
+    pub tools: &'a [Spec],
+    pub messages: &'a [Message],
+    /// How much it may say at most, in tokens.
+    pub max_output_tokens: u32,
+}
+
+/// One turn of the model.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    pub text: String,
+    pub calls: Vec<Call>,
+    /// It wanted to say more than it may.
+    pub cut: bool,
+    pub usage: Usage,
+    pub replay: Option<Replay>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    #[error("the model's API refused the key (HTTP {status}): {message}")]
+    Unauthorized { status: u16, message: String },
+    #[error("the model's API asks to wait (HTTP {status}): {message}{}", after(.retry_after))]
+    Busy { status: u16, message: String, retry_after: Option<Duration> },
+    #[error("the model's API had an error of its own (HTTP {status}): {message}")]
+    Server { status: u16, message: String, retry_after: Option<Duration> },
+    #[error("the conversation is longer than the model's context: {message}")]
+    TooLong { message: String },
+    #[error("the model's API did not accept the request (HTTP {status}): {message}")]
+    Rejected { status: u16, message: String },
+    #[error("the model's API could not be reached: {message}")]
+    Unreachable { message: String },
+    #[error("the connection was lost in the middle of an answer: {message}")]
+    Cut { message: String },
+    #[error("the connection was broken by what is no answer: {message}")]
+    Malformed { message: String },
+}
+
+/// In the form other programs use, so that who reads it knows when to come back.
+fn after(retry_after: &Option<Duration>) -> String {
+    retry_after.map_or_else(String::new, |wait| format!("; retry-after: {}", wait.as_secs()))
+}
+
+impl Failure {
+    /// The same question may be answered later.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Failure::Busy { .. }
+            | Failure::Server { .. }
+            | Failure::Unreachable { .. }
+            | Failure::Cut { .. }
+            | Failure::Malformed { .. } => true,
+            Failure::Unauthorized { .. } | Failure::TooLong { .. } | Failure::Rejected { .. } => false,
+        }
+    }
+
+    /// When the other side said to come back.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Failure::Busy { retry_after, .. } | Failure::Server { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+/// How often and after which pauses the model is asked again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// After the first failure, the second, and so on.
+    pub pauses: Vec<Duration>,
+    /// A longer wait than this is not ours to sit out: who started us can do better things meanwhile.
+    pub longest: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { pauses: [1, 2, 4, 8].map(Duration::from_secs).to_vec(), longest: Duration::from_secs(60) }
+    }
+}
+
+impl Patience {
+    /// The pause before the next try, if there is one.
+    pub(crate) fn pause(&self, failures: usize, failure: &Failure) -> Option<Duration> {
+        if !failure.is_passing() {
+            return None;
+        }
+        let usual = self.pauses.get(failures)?;
+        let pause = failure.retry_after().map_or(*usual, |asked| asked.max(*usual));
+        (pause <= self.longest).then_some(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_listens_to_the_other_side_and_has_an_end() {
+        let patience = Patience::default();
+        let busy = |seconds: Option<u64>| Failure::Busy {
+            status: 429,
+            message: "slow down".to_owned(),
+            retry_after: seconds.map(Duration::from_secs),
+        };
+        let seconds = |failures, failure: &Failure| patience.pause(failures, failure).map(|p| p.as_secs());
+        assert_eq!(seconds(0, &busy(None)), Some(1));
+        assert_eq!(seconds(3, &busy(None)), Some(8));
+        assert_eq!(seconds(4, &busy(None)), None);
+        assert_eq!(seconds(0, &busy(Some(30))), Some(30));
+        assert_eq!(seconds(0, &busy(Some(3600))), None);
+        assert_eq!(seconds(0, &Failure::Unauthorized { status: 401, message: String::new() }), None);
+        assert!(busy(Some(7)).to_string().ends_with("; retry-after: 7"));
+    }
+}

@@ -1,0 +1,103 @@
+//! Our words in `genai`'s, and back.
+
+use genai::chat::{
+    CacheControl, ChatMessage, ChatRequest, ContentPart, MessageContent, Tool, ToolCall, ToolResponse,
+};
+use provost_core::usage::Usage;
+use serde_json::{Value, json};
+
+use super::Dialect;
+use crate::provider::Ask;
+use crate::tool::Spec;
+use crate::transcript::{Answered, Call, Message, Replay};
+
+pub(super) fn request(ask: &Ask<'_>, dialect: Dialect) -> ChatRequest {
+    let mut messages: Vec<ChatMessage> = ask.messages.iter().map(message).collect();
+    if let (Dialect::Anthropic, Some(last)) = (dialect, messages.last_mut()) {
+        // All up to here is read from the cache with the next turn; elsewhere that needs no word.
+        last.options = Some(CacheControl::Ephemeral.into());
+    }
+    ChatRequest::new(messages)
+        .with_system(ask.system)
+        .with_tools(ask.tools.iter().map(|spec| tool(spec, dialect)))
+}
+
+fn tool(spec: &Spec, dialect: Dialect) -> Tool {
+    let tool = Tool::new(spec.name.as_str())
+        .with_description(spec.description.as_str())
+        .with_schema(spec.schema.clone());
+    match dialect {
+        // Where nothing is said it insists on every argument being given.
+        Dialect::OpenAi => tool.with_strict(false),
+        _ => tool,
+    }
+}
+
+fn message(message: &Message) -> ChatMessage {
+    match message {
+        Message::User(text) => ChatMessage::user(text.as_str()),
+        Message::Assistant { text, calls, replay } => {
+            replay.as_ref().and_then(Replay::get::<ChatMessage>).cloned().unwrap_or_else(|| said(text, calls))
+        }
+        Message::Results(results) => {
+            ChatMessage::from(results.iter().map(result).collect::<Vec<ToolResponse>>())
+        }
+    }
+}
+
+/// A turn of the model that need not be replayed to the letter.
+fn said(text: &str, calls: &[Call]) -> ChatMessage {
+    let mut parts: Vec<ContentPart> = Vec::new();
+    // No provider takes a turn of no words and no calls.
+    if !text.is_empty() || calls.is_empty() {
+        let shown = if text.trim().is_empty() { "(nothing)" } else { text };
+        parts.push(ContentPart::Text(shown.to_owned()));
+    }
+    parts.extend(calls.iter().map(|call| {
+        ContentPart::ToolCall(ToolCall {
+            call_id: call.id.clone(),
+            fn_name: call.tool.clone(),
+            fn_arguments: object(&call.arguments),
+            thought_signatures: None,
+        })
+    }));
+    ChatMessage::assistant(MessageContent::from_parts(parts))
+}
+
+/// Every provider wants an object back, whatever the model wrote.
+fn object(arguments: &Value) -> Value {
+    match arguments {
+        Value::Object(_) => arguments.clone(),
+        other => json!({ "not_json": other }),
+    }
+}
+
+fn result(result: &Answered) -> ToolResponse {
+    ToolResponse::new(result.id.as_str(), result.text.as_str()).with_fn_name(result.tool.as_str())
+}
+
+pub(super) fn call(call: &ToolCall) -> Call {
+    let arguments = match &call.fn_arguments {
+        // No arguments at all are an empty object; anything else that is text could not be read.
+        Value::String(text) if text.trim().is_empty() => json!({}),
+        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| call.fn_arguments.clone()),
+        Value::Null => json!({}),
+        other => other.clone(),
+    };
+    Call { id: call.call_id.clone(), tool: call.fn_name.clone(), arguments }
+}
+
+/// `genai` has what came from a cache in the input already.
+pub(super) fn usage(usage: Option<&genai::chat::Usage>, model: &str) -> Usage {
+    let Some(usage) = usage else { return Usage { model: Some(model.to_owned()), ..Usage::default() } };
+    let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
+    let details = usage.prompt_tokens_details.as_ref();
+    Usage {
+        model: Some(model.to_owned()),
+        input_tokens: count(usage.prompt_tokens),
+        output_tokens: count(usage.completion_tokens),
+        cache_read_tokens: count(details.and_then(|details| details.cached_tokens)),
+        cache_write_tokens: count(details.and_then(|details| details.cache_creation_tokens)),
+        ..Usage::default()
+    }
+}

@@ -1,0 +1,242 @@
+//! Tools: what the model may do, offered with a schema made from types.
+//!
+//! A tool takes its arguments as a type and answers with text, or with an error that tells the model
+//! what to do instead. It knows nothing of the loop.
+
+pub mod files;
+pub mod output;
+pub mod plans;
+pub mod search;
+pub mod shell;
+pub mod topics;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::Future;
+use crate::holder::PlanHolder;
+use crate::ledger::Ledger;
+use crate::tool::files::Workspace;
+
+/// What is said to the model about a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub schema: Value,
+}
+
+/// What a tool answered: text either way.
+pub type Answer = Result<String, String>;
+
+type Run = dyn Fn(Value) -> Future<'static, Answer> + Send + Sync;
+
+#[derive(Clone)]
+pub struct Tool {
+    pub spec: Spec,
+    /// Changes nothing, so it may run beside others.
+    pub reads_only: bool,
+    run: Arc<Run>,
+}
+
+impl Tool {
+    pub fn new<A, F, R>(name: &str, description: &str, run: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        F: Fn(A) -> R + Send + Sync + 'static,
+        R: std::future::Future<Output = Answer> + Send + 'static,
+    {
+        let schema = schema::<A>();
+        let hint = parameters(&schema);
+        let run = move |arguments: Value| -> Future<'static, Answer> {
+            match read::<A>(arguments, &hint) {
+                Ok(arguments) => Box::pin(run(arguments)),
+                Err(wrong) => Box::pin(async { Err(wrong) }),
+            }
+        };
+        let spec = Spec { name: name.to_owned(), description: description.trim().to_owned(), schema };
+        Self { spec, reads_only: false, run: Arc::new(run) }
+    }
+
+    #[must_use]
+    pub fn reading_only(mut self) -> Self {
+        self.reads_only = true;
+        self
+    }
+
+    pub fn call(&self, arguments: Value) -> Future<'static, Answer> {
+        (self.run)(arguments)
+    }
+}
+
+/// The tools of a run, by name.
+#[derive(Clone, Default)]
+pub struct Catalogue {
+    tools: BTreeMap<String, Tool>,
+}
+
+impl Catalogue {
+    /// Another tool; one of the same name is replaced.
+    #[must_use]
+    pub fn with(mut self, tool: Tool) -> Self {
+        self.tools.insert(tool.spec.name.clone(), tool);
+        self
+    }
+
+    #[must_use]
+    pub fn with_all(self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        tools.into_iter().fold(self, Self::with)
+    }
+
+    /// Files, search, shell and what reads on in their answers.
+    pub fn standard(workspace: &Workspace, ledger: &Ledger) -> Self {
+        Self::default()
+            .with_all(files::tools(workspace))
+            .with_all(search::tools(workspace))
+            .with(shell::tool(workspace))
+            .with(output::tool(ledger))
+    }
+
+    #[must_use]
+    pub fn with_plan(self, holder: &PlanHolder, ledger: &Ledger) -> Self {
+        self.with_all(plans::tools(holder, ledger))
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.tools.get(name)
+    }
+
+    /// In a fixed order, so that providers can keep them in their caches.
+    pub fn specs(&self) -> Vec<Spec> {
+        self.tools.values().map(|tool| tool.spec.clone()).collect()
+    }
+
+    pub(crate) fn unknown(&self, name: &str) -> String {
+        let names: Vec<&str> = self.tools.keys().map(String::as_str).collect();
+        format!("there is no tool `{name}`; use one of: {}", names.join(", "))
+    }
+}
+
+fn schema<A: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        // Not every provider follows references.
+        settings.inline_subschemas = true;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
+    strip(&mut schema);
+    schema
+}
+
+/// What says nothing to a model and trips some providers.
+fn strip(schema: &mut Value) {
+    match schema {
+        Value::Object(entries) => {
+            // A property may have such a name; a keyword is never an object.
+            let says_nothing = |key: &str| matches!(key, "title" | "format" | "minimum");
+            entries.retain(|key, value| !says_nothing(key) || value.is_object());
+            entries.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+/// The arguments in a line: `path, offset?, limit?`.
+fn parameters(schema: &Value) -> String {
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = schema["properties"].as_object();
+    let names = properties.into_iter().flatten().map(|(name, _)| match required.contains(&name.as_str()) {
+        true => name.clone(),
+        false => format!("{name}?"),
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort_by_key(|name| name.ends_with('?'));
+    names.join(", ")
+}
+
+fn read<A: DeserializeOwned>(arguments: Value, hint: &str) -> Result<A, String> {
+    if let Value::String(text) = &arguments {
+        let why = serde_json::from_str::<Value>(text).err().map(|why| why.to_string()).unwrap_or_default();
+        return Err(format!(
+            "the arguments are not valid JSON ({why}); call the tool again with an object of: {hint}"
+        ));
+    }
+    serde_json::from_value(arguments)
+        .map_err(|why| format!("the arguments do not fit ({why}); call the tool again with: {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Weigh {
+        /// The file.
+        path: String,
+        /// How often.
+        #[serde(default)]
+        times: u32,
+    }
+
+    fn tool() -> Tool {
+        Tool::new("weigh", "Weighs a file.", |weigh: Weigh| async move {
+            Ok(format!("{} × {}", weigh.path, weigh.times))
+        })
+    }
+
+    #[test]
+    fn the_schema_comes_from_the_type() {
+        let schema = serde_json::to_string_pretty(&tool().spec.schema).expect("JSON");
+        expect![[r#"
+            {
+              "type": "object",
+              "additionalProperties": false,
+              "properties": {
+                "path": {
+                  "type": "string",
+                  "description": "The file."
+                },
+                "times": {
+                  "type": "integer",
+                  "description": "How often.",
+                  "default": 0
+                }
+              },
+              "required": [
+                "path"
+              ]
+            }"#]]
+        .assert_eq(&schema);
+    }
+
+    #[tokio::test]
+    async fn wrong_arguments_are_answered_with_the_right_ones() {
+        let call = |arguments| async move { tool().call(arguments).await };
+        assert_eq!(call(json!({ "path": "a", "times": 2 })).await, Ok("a × 2".to_owned()));
+        let missing = call(json!({})).await.expect_err("an error");
+        assert!(missing.contains("missing field `path`") && missing.ends_with("path, times?"), "{missing}");
+        let unknown = call(json!({ "path": "a", "time": 2 })).await.expect_err("an error");
+        assert!(unknown.contains("unknown field `time`"), "{unknown}");
+        let broken = call(json!("{\"path\": \"a")).await.expect_err("an error");
+        assert!(broken.contains("not valid JSON (EOF"), "{broken}");
+    }
+
+    #[test]
+    fn an_unknown_tool_is_answered_with_the_known_ones() {
+        let catalogue = Catalogue::default().with(tool());
+        assert_eq!(catalogue.unknown("wiegh"), "there is no tool `wiegh`; use one of: weigh");
+    }
+}

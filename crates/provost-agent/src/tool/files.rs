@@ -1,0 +1,394 @@
+//! Files of the workspace: read through a viewport, write, edit, list, and look whether one is as it
+//! should be.
+//!
+//! **Invariant:** no path leads out of the workspace, not through `..` and not through a link. It is a
+//! help to the model, not a fence: the fence is around the process.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Answer, Tool};
+use crate::cap;
+
+/// Lines of a viewport, where nothing is said.
+const LINES: usize = 200;
+/// What an answer is at most before it is paged.
+const BYTES: usize = 24 * 1024;
+/// A file that is read at all.
+const FILE: u64 = 16 << 20;
+const ENTRIES: usize = 300;
+
+/// The folder tools work in.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    root: PathBuf,
+    /// Variables that commands of the model do not get.
+    pub(crate) withheld: Vec<String>,
+}
+
+impl Workspace {
+    pub fn new(root: &Path) -> io::Result<Self> {
+        Ok(Self { root: root.canonicalize()?, withheld: Vec::new() })
+    }
+
+    /// Keeps a variable, such as the one with the key, from what the model starts.
+    #[must_use]
+    pub fn withhold(mut self, variable: impl Into<String>) -> Self {
+        self.withheld.push(variable.into());
+        self
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The place a path means, which need not be there yet.
+    pub(crate) fn place(&self, path: &str) -> Result<PathBuf, String> {
+        let outside =
+            || format!("`{path}` is outside of the workspace; use a path inside, such as src/main.rs");
+        if path.trim().is_empty() {
+            return Err("the path is empty; `.` is the workspace".to_owned());
+        }
+        let given = Path::new(path);
+        let inside = match given.is_absolute() {
+            true => given.strip_prefix(&self.root).map_err(|_| outside())?,
+            false => given,
+        };
+        let mut place = self.root.clone();
+        for part in inside.components() {
+            match part {
+                Component::CurDir => {}
+                Component::Normal(name) => place.push(name),
+                Component::ParentDir if place != self.root => _ = place.pop(),
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(outside()),
+            }
+        }
+        // The deepest part that is there decides where a link leads.
+        let there = place.ancestors().find(|above| fs::symlink_metadata(above).is_ok());
+        let real =
+            there.unwrap_or(&self.root).canonicalize().map_err(|error| format!("`{path}`: {error}"))?;
+        if real.starts_with(&self.root) { Ok(place) } else { Err(outside()) }
+    }
+
+    pub(crate) fn shown<'p>(&self, path: &'p Path) -> std::path::Display<'p> {
+        path.strip_prefix(&self.root).unwrap_or(path).display()
+    }
+
+    fn text(&self, path: &str) -> Result<String, String> {
+        let place = self.place(path)?;
+        let found = fs::metadata(&place).map_err(|error| missing(path, &error))?;
+        if found.is_dir() {
+            return Err(format!("`{path}` is a folder; use list"));
+        }
+        if !found.is_file() {
+            return Err(format!("`{path}` is not a regular file"));
+        }
+        if found.len() > FILE {
+            return Err(format!(
+                "`{path}` has {} bytes, too many to read; use shell with head, tail or grep",
+                found.len()
+            ));
+        }
+        let bytes = fs::read(&place).map_err(|error| missing(path, &error))?;
+        String::from_utf8(bytes).map_err(|_| format!("`{path}` is not UTF-8 text; use shell to look at it"))
+    }
+}
+
+fn missing(path: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("`{path}` is not there; use list or search to find it"),
+        _ => format!("`{path}`: {error}"),
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadFile {
+    /// Path inside the workspace.
+    path: String,
+    /// First line to show, from 1. Default 1.
+    #[serde(default)]
+    first_line: usize,
+    /// How many lines to show. Default 200.
+    #[serde(default)]
+    lines: usize,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteFile {
+    /// Path inside the workspace; folders are made.
+    path: String,
+    /// The whole new content.
+    content: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Edit {
+    /// Path inside the workspace.
+    path: String,
+    /// Text that is in the file exactly once, whitespace included.
+    old: String,
+    /// Text to put in its place.
+    new: String,
+    /// Replace every occurrence instead of exactly one.
+    #[serde(default)]
+    all: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct List {
+    /// Folder inside the workspace; `.` is the workspace.
+    path: String,
+    /// How many entries to skip, to read on in a long list.
+    #[serde(default)]
+    skip: usize,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct VerifyFileExists {
+    /// Path inside the workspace.
+    path: String,
+    /// Text the file must contain; empty if it only has to be there.
+    #[serde(default)]
+    expected_content_contains: String,
+}
+
+pub fn tools(workspace: &Workspace) -> Vec<Tool> {
+    let tool = |workspace: &Workspace| workspace.clone();
+    let (read, write, edit, list, verify) =
+        (tool(workspace), tool(workspace), tool(workspace), tool(workspace), tool(workspace));
+    vec![
+        Tool::new(
+            "read_file",
+            "Shows lines of a text file with their numbers. Long files are paged: ask again with first_line.",
+            move |ask: ReadFile| std::future::ready(read_file(&read, &ask)),
+        )
+        .reading_only(),
+        Tool::new(
+            "write_file",
+            "Writes a whole file; what was there is replaced. For a small change use edit.",
+            move |ask: WriteFile| std::future::ready(write_file(&write, &ask)),
+        ),
+        Tool::new(
+            "edit",
+            "Replaces a piece of a file. `old` must be in it exactly once; take enough lines around it.",
+            move |ask: Edit| std::future::ready(self::edit(&edit, &ask)),
+        ),
+        Tool::new("list", "Lists a folder: folders end with `/`, files have their size in bytes.", move |ask: List| {
+            std::future::ready(self::list(&list, &ask))
+        })
+        .reading_only(),
+        Tool::new(
+            "verify_file_exists",
+            "Says true or false: whether a file is there and contains a text. Cite its call number as evidence.",
+            move |ask: VerifyFileExists| std::future::ready(verify_file_exists(&verify, &ask)),
+        )
+        .reading_only(),
+    ]
+}
+
+fn read_file(workspace: &Workspace, ask: &ReadFile) -> Answer {
+    let text = workspace.text(&ask.path)?;
+    let total = text.lines().count();
+    let first = ask.first_line.max(1);
+    if total == 0 {
+        return Ok(format!("{} is empty", ask.path));
+    }
+    if first > total {
+        return Err(format!("{} has {total} lines; first_line {first} is behind its end", ask.path));
+    }
+    let wanted = if ask.lines == 0 { LINES } else { ask.lines };
+    let mut out = String::new();
+    let mut last = first - 1;
+    for (line, number) in text.lines().zip(1..).skip(first - 1).take(wanted) {
+        if !out.is_empty() && out.len() + line.len() > BYTES {
+            break;
+        }
+        let _ = writeln!(out, "{number:>5}  {}", cap::middle(line, BYTES, "use shell to see the whole line"));
+        last = number;
+    }
+    if last < total {
+        let _ = writeln!(out, "[lines {first}–{last} of {total}; read on with first_line = {}]", last + 1);
+    }
+    Ok(out)
+}
+
+fn write_file(workspace: &Workspace, ask: &WriteFile) -> Answer {
+    let place = workspace.place(&ask.path)?;
+    let failed = |error: io::Error| format!("`{}` could not be written: {error}", ask.path);
+    // Writing to a pipe would wait for a reader that never comes.
+    if fs::metadata(&place).is_ok_and(|found| !found.is_file()) {
+        return Err(format!("`{}` is there and is not a regular file", ask.path));
+    }
+    if let Some(folder) = place.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    fs::write(&place, &ask.content).map_err(failed)?;
+    Ok(format!("wrote {} bytes to {}", ask.content.len(), workspace.shown(&place)))
+}
+
+fn edit(workspace: &Workspace, ask: &Edit) -> Answer {
+    let text = workspace.text(&ask.path)?;
+    if ask.old.is_empty() {
+        return Err("`old` is empty; name the text to replace, or use write_file".to_owned());
+    }
+    let found = text.matches(&ask.old).count();
+    match found {
+        0 => {
+            return Err(format!(
+                "`old` is not in {}; read the file and copy the text exactly, whitespace included",
+                ask.path
+            ));
+        }
+        1 => {}
+        _ if ask.all => {}
+        _ => {
+            return Err(format!(
+                "`old` is {found} times in {}; take more of the lines around it, or set all = true",
+                ask.path
+            ));
+        }
+    }
+    let place = workspace.place(&ask.path)?;
+    fs::write(&place, text.replace(&ask.old, &ask.new))
+        .map_err(|error| format!("`{}` could not be written: {error}", ask.path))?;
+    Ok(format!("replaced {found} in {}", workspace.shown(&place)))
+}
+
+fn list(workspace: &Workspace, ask: &List) -> Answer {
+    let place = workspace.place(&ask.path)?;
+    let entries = fs::read_dir(&place).map_err(|error| missing(&ask.path, &error))?;
+    let mut names: Vec<String> = entries
+        .flatten()
+        .map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            match entry.metadata() {
+                Ok(found) if found.is_dir() => format!("{name}/"),
+                Ok(found) => format!("{name}  {}", found.len()),
+                Err(_) => name,
+            }
+        })
+        .collect();
+    names.sort();
+    let total = names.len();
+    if total == 0 {
+        return Ok(format!("{} is empty", ask.path));
+    }
+    let mut out: String = names.into_iter().skip(ask.skip).take(ENTRIES).collect::<Vec<_>>().join("\n");
+    if ask.skip + ENTRIES < total {
+        let _ = write!(out, "\n[{total} entries; read on with skip = {}]", ask.skip + ENTRIES);
+    }
+    Ok(out)
+}
+
+fn verify_file_exists(workspace: &Workspace, ask: &VerifyFileExists) -> Answer {
+    let place = workspace.place(&ask.path)?;
+    let Ok(found) = fs::metadata(&place) else { return Ok(format!("false: {} is not there", ask.path)) };
+    if !found.is_file() {
+        return Ok(format!("false: {} is not a file", ask.path));
+    }
+    if ask.expected_content_contains.is_empty() {
+        return Ok(format!("true: {} is there with {} bytes", ask.path, found.len()));
+    }
+    match workspace.text(&ask.path)?.contains(&ask.expected_content_contains) {
+        true => Ok(format!("true: {} is there with {} bytes and contains the text", ask.path, found.len())),
+        false => Ok(format!("false: {} is there and does not contain the text", ask.path)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    struct Place {
+        folder: tempfile::TempDir,
+        tools: Vec<Tool>,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let tools = tools(&Workspace::new(folder.path()).expect("a workspace"));
+            Self { folder, tools }
+        }
+
+        async fn call(&self, name: &str, arguments: Value) -> String {
+            let tool = self.tools.iter().find(|tool| tool.spec.name == name).expect("a tool");
+            tool.call(arguments).await.unwrap_or_else(|error| format!("error: {error}"))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_written_read_edited_and_verified() {
+        let place = Place::new();
+        let wrote = place.call("write_file", json!({ "path": "a/b.txt", "content": "one\ntwo\n" })).await;
+        assert_eq!(wrote, "wrote 8 bytes to a/b.txt");
+        assert_eq!(place.call("read_file", json!({ "path": "a/b.txt" })).await, "    1  one\n    2  two\n");
+        let edited = place.call("edit", json!({ "path": "a/b.txt", "old": "two", "new": "three" })).await;
+        assert_eq!(edited, "replaced 1 in a/b.txt");
+        assert_eq!(place.call("list", json!({ "path": "." })).await, "a/");
+        assert_eq!(place.call("list", json!({ "path": "a" })).await, "b.txt  10");
+        let ask = |text: &str| json!({ "path": "a/b.txt", "expected_content_contains": text });
+        assert!(place.call("verify_file_exists", ask("three")).await.starts_with("true:"));
+        assert!(place.call("verify_file_exists", ask("two")).await.starts_with("false:"));
+        let away = place.call("verify_file_exists", json!({ "path": "c" })).await;
+        assert_eq!(away, "false: c is not there");
+    }
+
+    #[tokio::test]
+    async fn long_files_are_paged() {
+        let place = Place::new();
+        let text: String = (1..=1000).map(|number| format!("line {number}\n")).collect();
+        std::fs::write(place.folder.path().join("long"), text).expect("a file");
+        let first = place.call("read_file", json!({ "path": "long" })).await;
+        assert!(first.ends_with("[lines 1–200 of 1000; read on with first_line = 201]\n"), "{first}");
+        let last = place.call("read_file", json!({ "path": "long", "first_line": 999 })).await;
+        assert_eq!(last, "  999  line 999\n 1000  line 1000\n");
+        let behind = place.call("read_file", json!({ "path": "long", "first_line": 1001 })).await;
+        assert!(behind.contains("has 1000 lines"), "{behind}");
+    }
+
+    #[tokio::test]
+    async fn an_ambiguous_edit_says_how_to_make_it_plain() {
+        let place = Place::new();
+        place.call("write_file", json!({ "path": "f", "content": "x x" })).await;
+        let twice = place.call("edit", json!({ "path": "f", "old": "x", "new": "y" })).await;
+        assert!(twice.contains("2 times") && twice.contains("all = true"), "{twice}");
+        let none = place.call("edit", json!({ "path": "f", "old": "z", "new": "y" })).await;
+        assert!(none.contains("copy the text exactly"), "{none}");
+        assert_eq!(
+            place.call("edit", json!({ "path": "f", "old": "x", "new": "y", "all": true })).await,
+            "replaced 2 in f"
+        );
+    }
+
+    #[tokio::test]
+    async fn no_path_leads_out() {
+        let place = Place::new();
+        let outside = tempfile::tempdir().expect("a folder");
+        std::fs::write(outside.path().join("secret"), "s").expect("a file");
+        std::os::unix::fs::symlink(outside.path(), place.folder.path().join("link")).expect("a link");
+        for path in ["../x", "/etc/passwd", "a/../../x", "link/secret", "link/new"] {
+            let read = place.call("read_file", json!({ "path": path })).await;
+            assert!(read.contains("outside of the workspace"), "{path}: {read}");
+            let wrote = place.call("write_file", json!({ "path": path, "content": "x" })).await;
+            assert!(wrote.contains("outside of the workspace"), "{path}: {wrote}");
+        }
+        let absolute = place.folder.path().canonicalize().expect("a path").join("in");
+        let wrote = place.call("write_file", json!({ "path": absolute, "content": "x" })).await;
+        assert_eq!(wrote, "wrote 1 bytes to in");
+        let folder = place.call("write_file", json!({ "path": ".", "content": "x" })).await;
+        assert!(folder.contains("not a regular file"), "{folder}");
+    }
+}

@@ -1,0 +1,110 @@
+//! Topics: what agents leave for each other, a text file each.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Answer, Tool};
+
+/// One publication; a topic is for words, not for files.
+const PUBLISHED: usize = 32 * 1024;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TopicRead {
+    /// Name of the topic.
+    topic: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TopicPublish {
+    /// Name of the topic: letters, digits, `-` and `_`.
+    topic: String,
+    /// What to add to it.
+    text: String,
+}
+
+/// Topics that live in `folder`, which need not be there yet.
+pub fn tools(folder: &Path) -> Vec<Tool> {
+    let (from, to) = (folder.to_owned(), folder.to_owned());
+    vec![
+        Tool::new("topic_read", "Reads what was published under a topic.", move |ask: TopicRead| {
+            std::future::ready(read(&from, &ask.topic))
+        })
+        .reading_only(),
+        Tool::new(
+            "topic_publish",
+            "Adds a text to a topic, for agents that work after you.",
+            move |ask: TopicPublish| std::future::ready(publish(&to, &ask)),
+        ),
+    ]
+}
+
+fn file(folder: &Path, topic: &str) -> Result<PathBuf, String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    match !topic.is_empty() && topic.len() <= 100 && topic.bytes().all(is_plain) {
+        true => Ok(folder.join(format!("{topic}.md"))),
+        false => Err(format!("`{topic}` is no name of a topic; use letters, digits, `-` and `_`")),
+    }
+}
+
+fn read(folder: &Path, topic: &str) -> Answer {
+    let file = file(folder, topic)?;
+    fs::read_to_string(file).map_err(|_| {
+        let names = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = names
+            .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".md")?.to_owned()))
+            .collect();
+        names.sort();
+        match names.is_empty() {
+            true => format!("nothing was published under `{topic}`, and there are no other topics"),
+            false => format!("nothing was published under `{topic}`; there are: {}", names.join(", ")),
+        }
+    })
+}
+
+fn publish(folder: &Path, ask: &TopicPublish) -> Answer {
+    let file = file(folder, &ask.topic)?;
+    if ask.text.trim().is_empty() {
+        return Err("there is nothing to publish; `text` is empty".to_owned());
+    }
+    if ask.text.len() > PUBLISHED {
+        return Err(format!(
+            "that is {} bytes, more than a topic takes; write a file and publish its name",
+            ask.text.len()
+        ));
+    }
+    let failed = |error: std::io::Error| format!("topic `{}` could not be written: {error}", ask.topic);
+    fs::create_dir_all(folder).map_err(failed)?;
+    let mut open = fs::File::options().create(true).append(true).open(file).map_err(failed)?;
+    // In one write, so that two agents at once do not mix.
+    open.write_all(format!("{}\n\n", ask.text.trim_end()).as_bytes()).map_err(failed)?;
+    Ok(format!("published under `{}`", ask.topic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_is_read_and_names_are_plain() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = folder.path().join("topics");
+        let say = |topic: &str, text: &str| {
+            publish(&at, &TopicPublish { topic: topic.to_owned(), text: text.to_owned() })
+        };
+        assert!(read(&at, "found").expect_err("nothing").contains("no other topics"));
+        say("found", "the cause").expect("published");
+        say("found", "the fix").expect("published");
+        assert_eq!(read(&at, "found").expect("text"), "the cause\n\nthe fix\n\n");
+        assert!(read(&at, "fuond").expect_err("nothing").ends_with("there are: found"));
+        for topic in ["../x", "", "a/b", "a.b"] {
+            assert!(say(topic, "x").is_err(), "{topic}");
+        }
+        assert!(say("found", " ").is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! A folder, a model, and a run with the standard tools.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use provost_agent::agent::{Agent, Run, Settings, Stop};
+use provost_agent::event::Event;
+use provost_agent::holder::PlanHolder;
+use provost_agent::ledger::Ledger;
+use provost_agent::provider::api::{Api, Dialect, Key};
+use provost_agent::provider::{Patience, Provider};
+use provost_agent::tool::Catalogue;
+use provost_agent::tool::files::Workspace;
+use provost_rehearsal::Rehearsal;
+use tempfile::TempDir;
+
+pub const KEY: &str = "sk-rehearsed-and-not-a-real-key";
+
+/// The four kinds of API the rehearsal speaks.
+pub const DIALECTS: [Dialect; 4] = [Dialect::Anthropic, Dialect::OpenAi, Dialect::Chat, Dialect::Gemini];
+
+pub struct Stage {
+    pub folder: TempDir,
+    pub holder: PlanHolder,
+    pub settings: Settings,
+    pub stop: Stop,
+    pub events: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            holder: PlanHolder::default(),
+            settings: Settings { patience: impatient(), ..Settings::default() },
+            stop: Stop::default(),
+            events: Arc::default(),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path().join(name), text).expect("a file");
+    }
+
+    pub async fn run(&self, provider: &dyn Provider, task: &str) -> Run {
+        let ledger = Ledger::default();
+        let workspace = Workspace::new(self.path()).expect("a workspace");
+        let agent = Agent {
+            provider,
+            catalogue: Catalogue::standard(&workspace, &ledger).with_plan(&self.holder, &ledger),
+            holder: self.holder.clone(),
+            ledger,
+            settings: self.settings.clone(),
+        };
+        let events = self.events.clone();
+        agent.run(task, &self.stop, &mut move |event| events.lock().expect("events").push(event)).await
+    }
+
+    pub fn told(&self) -> Vec<Event> {
+        self.events.lock().expect("events").clone()
+    }
+}
+
+/// Tries as often as usual, and waits for none of it.
+pub fn impatient() -> Patience {
+    Patience { pauses: vec![Duration::from_millis(1); 4], longest: Duration::from_secs(2) }
+}
+
+pub fn api(dialect: Dialect, model: &Rehearsal) -> Api {
+    Api::new(dialect, "rehearsed", Some(&model.url()), Key::new(KEY)).expect("a provider")
+}

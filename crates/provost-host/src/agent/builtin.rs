@@ -1,0 +1,80 @@
+//! Our own agent: the plan-aware loop on a model's API, in a process of its own.
+//!
+//! The driver starts `<program> builtin-agent` with its orders as arguments and the prompt on stdin. It
+//! reports as `json`: the last line it prints is `{"report": …, "usage": …}`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::Interrupted;
+use crate::agent::{Agent, Attempt, Speaks, Work, start};
+use crate::config;
+
+/// The hidden subcommand.
+pub const COMMAND: &str = "builtin-agent";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Builtin {
+    /// The program that has the loop.
+    pub program: OsString,
+    pub orders: config::Builtin,
+    /// Where topics are kept.
+    pub topics: PathBuf,
+}
+
+impl Builtin {
+    fn arguments(&self) -> Vec<OsString> {
+        let orders = &self.orders;
+        let mut words: Vec<OsString> = vec![COMMAND.into()];
+        let mut say = |name: &str, value: OsString| {
+            // In one word, so that a value may begin with a dash.
+            let mut word = OsString::from(format!("--{name}="));
+            word.push(value);
+            words.push(word);
+        };
+        say("model", orders.model.as_str().into());
+        let texts =
+            [("provider", &orders.provider), ("base-url", &orders.base_url), ("key-env", &orders.key_env)];
+        texts.into_iter().for_each(|(name, value)| value.iter().for_each(|value| say(name, value.into())));
+        orders.key_command.iter().for_each(|word| say("key-command", word.into()));
+        orders.max_turns.iter().for_each(|turns| say("max-turns", turns.to_string().into()));
+        orders.context_tokens.iter().for_each(|tokens| say("context-tokens", tokens.to_string().into()));
+        say("topics", self.topics.clone().into());
+        words
+    }
+}
+
+impl Agent for Builtin {
+    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+        start(&self.program, &self.arguments(), work.prompt.as_bytes(), Speaks::Json, work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_become_words_without_a_key() {
+        let orders = config::Builtin {
+            model: "m".to_owned(),
+            provider: Some("chat".to_owned()),
+            key_command: vec!["pass".to_owned(), "-c".to_owned()],
+            max_turns: Some(7),
+            ..config::Builtin::default()
+        };
+        let builtin = Builtin { program: "provost".into(), orders, topics: "/p/topics".into() };
+        let words: Vec<String> =
+            builtin.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let expected = [
+            "builtin-agent",
+            "--model=m",
+            "--provider=chat",
+            "--key-command=pass",
+            "--key-command=-c",
+            "--max-turns=7",
+            "--topics=/p/topics",
+        ];
+        assert_eq!(words, expected);
+    }
+}

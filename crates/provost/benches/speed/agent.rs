@@ -1,0 +1,195 @@
+//! What the builtin agent's loop adds to a turn of its model, with a conversation of 100k tokens; and how
+//! soon what the model says is told.
+//!
+//! The model is a socket that reads a request and answers with the same bytes each time. The floor sends
+//! it as many bytes and reads the same answer.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use provost_agent::agent::{Agent, Settings, Stop};
+use provost_agent::event::Event;
+use provost_agent::holder::PlanHolder;
+use provost_agent::ledger::Ledger;
+use provost_agent::provider::api::{Api, Dialect, Key};
+use provost_agent::tool::Catalogue;
+use provost_agent::tool::files::Workspace;
+use provost_agent::transcript::{Answered, Call, Message, Transcript};
+use serde_json::json;
+
+use crate::Asked;
+use crate::measure::{interleaved, quantile, time};
+use crate::table::{Kind, Row, Table};
+
+const TURNS: u32 = 20;
+/// 3.5 bytes a token.
+const CONVERSATION: usize = 350_000;
+
+/// One call of a tool that costs nothing.
+fn answer() -> String {
+    let frames = [
+        json!({ "type": "message_start", "message": { "usage": { "input_tokens": 100_000, "output_tokens": 1 } } }),
+        json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } }),
+        json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": "Let me see." } }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "content_block_start", "index": 1,
+                "content_block": { "type": "tool_use", "id": "t", "name": "plan_show", "input": {} } }),
+        json!({ "type": "content_block_stop", "index": 1 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" }, "usage": { "output_tokens": 9 } }),
+        json!({ "type": "message_stop" }),
+    ];
+    let frame = |frame: &serde_json::Value| {
+        format!("event: {}\ndata: {frame}\n\n", frame["type"].as_str().unwrap_or(""))
+    };
+    frames.iter().map(frame).collect()
+}
+
+/// A model that knows one answer, and when it gave it.
+struct Socket {
+    address: SocketAddr,
+    said: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Socket {
+    fn open() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let said = Arc::new(Mutex::new(None));
+        let of_thread = said.clone();
+        std::thread::spawn(move || {
+            for wire in listener.incoming().flatten() {
+                let said = of_thread.clone();
+                std::thread::spawn(move || serve(wire, &said));
+            }
+        });
+        Self { address, said }
+    }
+}
+
+fn serve(wire: TcpStream, said: &Mutex<Option<Instant>>) -> Option<()> {
+    let mut reader = BufReader::with_capacity(1 << 16, wire.try_clone().ok()?);
+    let body = answer();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let whole = head + &body;
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            (reader.read_line(&mut line).ok()? > 0).then_some(())?;
+            let line = line.trim().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+        }
+        std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink()).ok()?;
+        *said.lock().ok()? = Some(Instant::now());
+        (&wire).write_all(whole.as_bytes()).ok()?;
+    }
+}
+
+/// Turns that read so many lines of a file each, until it is long enough.
+fn conversation(lines: usize) -> Transcript {
+    let mut transcript = Transcript::default();
+    transcript.push(Message::User("Find out why the build is slow.".to_owned()));
+    let output =
+        "    1  fn main() { println!(\"a line of \\\"code\\\" as there are many\"); }\n".repeat(lines);
+    for call in 1.. {
+        if transcript.size() >= CONVERSATION {
+            break;
+        }
+        let id = format!("toolu_{call}");
+        let asked = Call {
+            id: id.clone(),
+            tool: "read_file".to_owned(),
+            arguments: json!({ "path": "src/main.rs" }),
+        };
+        let text = "I look at the file.".to_owned();
+        transcript.push(Message::Assistant { text, calls: vec![asked], replay: None });
+        let text = format!("call:{call} ok\n{output}");
+        transcript.push(Message::Results(vec![Answered {
+            id,
+            call,
+            tool: "read_file".to_owned(),
+            text,
+            failed: false,
+        }]));
+    }
+    transcript
+}
+
+/// Sends as many bytes as the loop does, and reads as many.
+fn bare(address: SocketAddr, bytes: usize) {
+    let mut wire = TcpStream::connect(address).expect("the socket");
+    let body = "x".repeat(bytes);
+    let mut answered = vec![0; 1 << 16];
+    for _ in 0..TURNS {
+        let head = format!("POST /v1/messages HTTP/1.1\r\ncontent-length: {bytes}\r\n\r\n");
+        wire.write_all(head.as_bytes()).and_then(|()| wire.write_all(body.as_bytes())).expect("sent");
+        let mut text = String::new();
+        while !text.contains("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") {
+            let length = wire.read(&mut answered).expect("an answer");
+            text.push_str(&String::from_utf8_lossy(&answered[..length]));
+        }
+    }
+}
+
+pub fn measure(_: &Asked, table: &mut Table) {
+    let socket = Socket::open();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let base_url = format!("http://{}", socket.address);
+    let provider = Api::new(Dialect::Anthropic, "bench", Some(&base_url), Key::none()).expect("a provider");
+    let folder = crate::measure::folder("agent");
+    let workspace = Workspace::new(&folder).expect("a workspace");
+    let (holder, ledger) = (PlanHolder::default(), Ledger::default());
+    let settings = Settings { max_turns: TURNS, context_tokens: 200_000, ..Settings::default() };
+    let catalogue = Catalogue::standard(&workspace, &ledger).with_plan(&holder, &ledger);
+    let agent = Agent { provider: &provider, catalogue, holder, ledger, settings };
+    let mut delays = Vec::new();
+    // As many lines as a page of a file has; and so few that the pieces cost more than what is in them.
+    for (lines, what) in
+        [(100, "agent: a turn with 100k tokens, less the model"), (24, "agent: the same in 200 small turns")]
+    {
+        let transcript = conversation(lines);
+        let mut turns = || {
+            let said = socket.said.clone();
+            let mut tell = |event: Event| {
+                if let (Event::Text(_), Ok(said)) = (event, said.lock()) {
+                    delays.push(said.map_or(Duration::ZERO, |at| at.elapsed()).as_secs_f64());
+                }
+            };
+            let run = runtime.block_on(agent.go_on(transcript.clone(), &Stop::default(), &mut tell));
+            assert_eq!(run.turns, TURNS, "{:?}", run.outcome);
+        };
+        let (mut floor, mut again) =
+            (|| bare(socket.address, CONVERSATION), || bare(socket.address, CONVERSATION));
+        let [subject, floor, again] = interleaved(15, [&mut turns, &mut floor, &mut again]);
+        table.guard("bytes over a socket against themselves", again.cpu_over(&floor));
+        let each = f64::from(TURNS);
+        table.row(Row {
+            what,
+            subject: time(subject.cpu_median() / each),
+            floor: time(floor.cpu_median() / each),
+            figure: (subject.cpu_median() - floor.cpu_median()) / each * 1000.0,
+            unit: " ms",
+            goal: 2.0,
+            kind: Kind::Cpu,
+        });
+    }
+    table.row(Row {
+        what: "agent: first word, from its sending to its telling",
+        subject: time(quantile(&delays, 0.5)),
+        floor: String::new(),
+        figure: quantile(&delays, 0.95) * 1000.0,
+        unit: " ms",
+        goal: 5.0,
+        kind: Kind::Wall,
+    });
+}
