@@ -165,7 +165,7 @@ impl Case<'_> {
             Scope::Plan => ledger.committed(resource, self.now),
             Scope::Step => ledger.committed_by(self.step, resource),
         };
-        let open = |number| !matches!(self.run.step(number), Some(step) if step.state.is_over());
+        let open = |number| !matches!(self.run.step(number), Some(step) if step.state.is_settled());
         let left: Vec<StepNumber> =
             self.run.plan.steps.iter().map(|step| step.number).filter(|number| open(*number)).collect();
         Breach {

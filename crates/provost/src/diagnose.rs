@@ -333,20 +333,20 @@ mod tests {
         expect![[r#"
             {
               "code": "P030",
-              "column": 3,
-              "end_column": 9,
-              "end_line": 8,
+              "severity": "error",
+              "message": "unknown field `targte`",
+              "hint": "Did you mean `target`? If it is not a field, write it without the colon.",
               "fix": {
-                "column": 3,
-                "end_column": 9,
-                "end_line": 8,
                 "line": 8,
+                "column": 3,
+                "end_line": 8,
+                "end_column": 9,
                 "replacement": "target"
               },
-              "hint": "Did you mean `target`? If it is not a field, write it without the colon.",
               "line": 8,
-              "message": "unknown field `targte`",
-              "severity": "error"
+              "column": 3,
+              "end_line": 8,
+              "end_column": 9
             }"#]]
         .assert_eq(&serde_json::to_string_pretty(&value["diagnostics"][1]).unwrap());
         assert_eq!(value["plan"], "x");

@@ -1,0 +1,403 @@
+//! What each event does to a run. Nothing else changes one.
+//!
+//! **Invariant:** nothing is decided here: an event that was decided has its effect, whatever was before.
+
+use super::ready::Ready;
+use super::{PostState, Run, Stage, StepRun, StepState, Wait};
+use crate::chain::Timestamp;
+use crate::event::{Choice, Event, LossCause, Revision, RunOutcome, Scope, Subject};
+use crate::law::{self, Binding};
+use crate::parse;
+use crate::plan::{Budget, Check, Plan, Step, StepNumber};
+use crate::usage::Amount;
+use crate::verdict::{Excerpt, Outcome, Verdict};
+
+impl Run {
+    /// An event and the time at which it became durable.
+    pub fn apply_at(&mut self, event: &Event, at: Timestamp) {
+        self.apply(event);
+        self.tick(event, at);
+    }
+
+    /// An event that was applied became durable. Those of one append have one time.
+    pub fn tick(&mut self, event: &Event, at: Timestamp) {
+        let busy = self.is_busy();
+        self.ledger.tick(event, at, busy);
+    }
+
+    /// There is something to do for the harness, and not only for a person.
+    fn is_busy(&self) -> bool {
+        let confirming = |number: &StepNumber| {
+            let state = self.step(*number).map(|step| &step.state);
+            self.confirmed_by_person(*number) && matches!(state, Some(StepState::Ended { .. }))
+        };
+        let open = matches!(self.stage, Stage::Approved | Stage::InProgress);
+        let asked = self.any_failed() || self.any_blocked() || self.under_way().any(|step| confirming(&step));
+        let at_work = !self.at_work.is_empty() || self.under_way().any(|step| !confirming(&step));
+        let stopped = self.any_failed() || self.any_blocked() || self.ready.steps.is_empty();
+        open && (at_work || !(asked && stopped))
+    }
+
+    pub fn apply(&mut self, event: &Event) {
+        self.seq += 1;
+        self.ledger.hear(event);
+        match event {
+            Event::PlanCreated { text, revision, base, files, terms, .. }
+            | Event::PlanRewritten { text, revision, base, files, terms, .. } => {
+                let binding = Binding { base: base.clone(), files: files.clone(), terms: terms.clone() };
+                self.take_law(text, revision, binding);
+            }
+            Event::PlanVerified { .. } => self.stage = Stage::Verified,
+            Event::ApprovalRequested { revision, .. } => self.requested = Some(revision.clone()),
+            Event::Approved { by, .. } => {
+                self.stage = if self.started() { Stage::InProgress } else { Stage::Approved };
+                self.approved_by = Some(by.clone());
+                self.question = None;
+                self.rejection = None;
+            }
+            Event::Rejected { revision, reason, .. } => {
+                self.rejection = Some((revision.clone(), reason.clone()));
+                self.withdraw();
+            }
+            Event::QuestionAsked { question, .. } => {
+                self.question = Some(question.clone());
+                self.stage = self.stage.min(Stage::Verified);
+                self.approved_by = None;
+            }
+            Event::IsolationAttested { level, require_red, .. } => {
+                if self.isolation != Some(*level) {
+                    self.held_on_tree.clear();
+                }
+                self.isolation = Some(*level);
+                self.require_red = *require_red;
+                // A new run: what an earlier one had begun is over, or is judged first.
+                self.at_work.clear();
+            }
+            Event::StepStarted { step, attempt, .. } => {
+                self.stage = Stage::InProgress;
+                self.at_work.insert(*step);
+                self.set_state(*step, StepState::Running { attempt: *attempt });
+                if let Some(step) = self.step_mut(*step) {
+                    step.attempts = *attempt;
+                    step.claim = None;
+                    step.ended = None;
+                    step.wait = None;
+                }
+            }
+            Event::StepClaimed { step, evidence } => {
+                if let Some(step) = self.step_mut(*step) {
+                    step.claim = Some(evidence.clone());
+                }
+            }
+            Event::AttemptEnded { step, attempt, end, report, .. } => {
+                self.at_work.remove(step);
+                if let Some(step) = self.step_mut(*step) {
+                    step.losses = 0;
+                    step.ended = Some((end.clone(), report.clone()));
+                }
+                self.set_state(*step, StepState::Ended { attempt: *attempt });
+            }
+            Event::AttemptLost { step, cause, .. } => {
+                self.at_work.remove(step);
+                if let (Some(step), LossCause::Crash) = (self.step_mut(*step), cause) {
+                    step.losses += 1;
+                }
+                self.set_state(*step, StepState::Pending);
+            }
+            Event::Judged { subject, verdict, .. } => self.judged(*subject, verdict),
+            Event::StepPassed { step, tree, .. } => {
+                self.at_work.remove(step);
+                self.set_state(*step, StepState::Passed);
+                if let Some(step) = self.step_mut(*step) {
+                    (step.ended, step.fingerprint, step.wait) = (None, None, None);
+                }
+                self.passes += 1;
+                self.final_from = 0;
+                self.unseen_work = tree.is_none();
+                if tree.is_some() && *tree != self.tree {
+                    self.tree.clone_from(tree);
+                    self.held_on_tree.clear();
+                }
+                self.remember_held(Subject::Contract(*step));
+            }
+            Event::StepFailed { step, .. } => self.set_state(*step, StepState::Failed),
+            Event::StepWaived { step, by, .. } => {
+                self.set_state(*step, StepState::Waived { by: by.clone() });
+                self.unseen_work = true;
+            }
+            Event::FailureDetected { step, fingerprint, .. } => {
+                if let Some(step) = self.step_mut(*step) {
+                    step.failures += 1;
+                    step.fingerprint.clone_from(fingerprint);
+                    step.wait = None;
+                }
+            }
+            Event::FailureClassified { step, failure_type, halts, .. } => {
+                self.halted.extend(halts.clone());
+                if let Some(step) = self.step_mut(*step) {
+                    step.failed_as = Some(*failure_type);
+                }
+            }
+            Event::RecoveryApplied { step, recipe_name, not_before, wait_ms, check_again, role, .. } => {
+                self.retries += 1;
+                self.try_again(*step, *check_again);
+                if let Some(step) = self.step_mut(*step) {
+                    let before = step.recipe.as_ref().filter(|(name, _)| name == recipe_name);
+                    step.recipe = Some((recipe_name.clone(), before.map_or(0, |(_, times)| *times) + 1));
+                    step.wait = not_before.map(|until| Wait { until, whole_ms: *wait_ms });
+                    if role.is_some() {
+                        step.role.clone_from(role);
+                    }
+                }
+            }
+            Event::Escalated { step: Some(step), reason } => {
+                self.set_state(*step, StepState::Blocked { reason: reason.clone() });
+            }
+            Event::BudgetExceeded { step, breach } => {
+                self.set_state(*step, StepState::Blocked { reason: breach.to_string() });
+                if let Some(step) = self.step_mut(*step) {
+                    step.over_budget = Some(breach.clone());
+                }
+            }
+            Event::Answered { step, choice, budget, .. } => {
+                let over =
+                    step.and_then(|number| Some((number, self.step(number)?.over_budget.as_ref()?.scope)));
+                match over {
+                    Some((number, scope)) => self.answered_budget(number, scope, *choice, *budget),
+                    None => self.answered(*step, *choice),
+                }
+            }
+            Event::RunEnded { outcome, .. } => {
+                self.stage = match outcome {
+                    RunOutcome::Done => Stage::Done,
+                    RunOutcome::Failed => Stage::Failed,
+                };
+            }
+            // Kept for people; they change nothing that is decided.
+            Event::PermissionRequired { .. }
+            | Event::Escalated { step: None, .. }
+            | Event::LawChanged { .. }
+            | Event::TamperDetected { from_seq: None, .. } => {}
+            Event::TamperDetected { from_seq: Some(from), .. } => {
+                self.forged_from = Some(self.forged_from.map_or(*from, |known| known.min(*from)));
+            }
+        }
+    }
+
+    /// An event that is not believed: it has its place in the log and no effect.
+    pub fn pass_over(&mut self) {
+        self.seq += 1;
+    }
+
+    fn withdraw(&mut self) {
+        self.stage = Stage::Draft;
+        self.approved_by = None;
+        self.requested = None;
+    }
+
+    /// A new law. Steps whose own text is the same keep what they have achieved.
+    fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding) {
+        let plan = parse::plan(text).plan;
+        self.ledger.new_law(|scope| written(&self.plan, scope) != written(&plan, scope));
+        let before = std::mem::take(&mut self.steps);
+        self.steps = plan
+            .steps
+            .iter()
+            .map(|step| {
+                let digest = law::step_digest(text, step);
+                let index = (step.number.0 as usize).wrapping_sub(1);
+                match before.get(index) {
+                    Some(known) if known.digest == digest => known.under_new_law(),
+                    // Attempts are counted on, so that a late word of an old one fits no new one.
+                    Some(known) => StepRun { attempts: known.attempts, ..StepRun::new(digest) },
+                    None => StepRun::new(digest),
+                }
+            })
+            .collect();
+        self.postconditions = vec![PostState::Open; plan.postconditions.len()];
+        self.law = Some(law::digest(text, &plan));
+        self.text = text.to_owned();
+        self.hides = plan.steps.iter().any(Step::is_hidden);
+        self.plan = plan;
+        self.revision = revision.clone();
+        self.binding = binding;
+        // The base is the newly approved one; what passed steps left is taken over from the workspace.
+        self.tree = None;
+        self.held_on_tree.clear();
+        self.question = None;
+        self.given_up = false;
+        self.withdraw();
+        self.ready = Ready::new(&self.plan, &self.steps);
+    }
+
+    fn judged(&mut self, subject: Subject, verdict: &Verdict) {
+        match subject {
+            Subject::Precondition(number) => {
+                if let Some(step) = self.step_mut(number) {
+                    step.precondition_held = verdict.held();
+                    step.verdict = Some(remembered(verdict));
+                }
+            }
+            Subject::Control(number) => {
+                let ran = !matches!(verdict.outcome, Outcome::NotRun { .. });
+                if let Some(step) = self.step_mut(number).filter(|_| ran) {
+                    step.held_before = Some(verdict.held());
+                    step.tests_before = verdict.tests;
+                }
+            }
+            Subject::Contract(number) => {
+                if let Some(step) = self.step_mut(number) {
+                    step.verdict = Some(remembered(verdict));
+                }
+            }
+            Subject::Final(number) => {
+                let passes = self.passes;
+                if let Some(step) = self.step_mut(number) {
+                    if verdict.held() {
+                        step.finally = Some(passes);
+                    } else {
+                        step.verdict = Some(remembered(verdict));
+                    }
+                }
+                self.seen_finally(subject, verdict);
+                while self.final_from < self.steps.len()
+                    && self.is_final(StepNumber(self.final_from as u32 + 1))
+                {
+                    self.final_from += 1;
+                }
+            }
+            Subject::Postcondition(number) => {
+                let index = (number as usize).wrapping_sub(1);
+                if let Some(post) = self.postconditions.get_mut(index) {
+                    *post = if verdict.held() {
+                        PostState::Held
+                    } else {
+                        PostState::Broke(Box::new(remembered(verdict)))
+                    };
+                }
+                self.seen_finally(subject, verdict);
+            }
+        }
+    }
+
+    /// What held finally is the tree from now on.
+    fn seen_finally(&mut self, subject: Subject, verdict: &Verdict) {
+        let Some(tree) = verdict.tree_id().filter(|_| verdict.held()) else { return };
+        self.unseen_work = false;
+        if self.tree.as_deref() != Some(tree) {
+            self.tree = Some(tree.to_owned());
+            self.held_on_tree.clear();
+        }
+        self.remember_held(subject);
+    }
+
+    fn remember_held(&mut self, subject: Subject) {
+        let contract = match subject {
+            Subject::Contract(number) | Subject::Final(number) => {
+                self.plan.step(number).and_then(|step| step.contract.as_ref())
+            }
+            Subject::Postcondition(number) => {
+                let found = self.plan.postconditions.iter().find(|post| post.number == number);
+                found.and_then(|post| post.contract.as_ref())
+            }
+            Subject::Precondition(_) | Subject::Control(_) => None,
+        };
+        if let (Some(Check::Shell(shell)), true) =
+            (contract.map(|contract| &contract.check), self.tree.is_some())
+        {
+            self.held_on_tree.push(law::check_digest(shell));
+        }
+    }
+
+    /// The check once more where the check was at fault, the agent otherwise.
+    fn try_again(&mut self, number: StepNumber, check_again: bool) {
+        let of_the_check = self.step(number).is_some_and(|step| {
+            step.attempts > 0 && (check_again || step.verdict.as_ref().is_some_and(Verdict::is_of_the_check))
+        });
+        let attempt = self.step(number).map_or(0, |step| step.attempts);
+        let state = if of_the_check { StepState::Ended { attempt } } else { StepState::Pending };
+        self.set_state(number, state);
+    }
+
+    /// Nothing failed: with what a person allows, the step goes on where it stood.
+    fn answered_budget(&mut self, number: StepNumber, scope: Scope, choice: Choice, limits: Amount) {
+        let whose = match scope {
+            Scope::Plan => None,
+            Scope::Step => Some(number),
+        };
+        self.ledger.answered(whose, choice, limits);
+        if let Some(step) = self.step_mut(number).filter(|_| choice != Choice::Revise) {
+            step.over_budget = None;
+        }
+        match choice {
+            Choice::Retry => self.set_state(number, StepState::Pending),
+            Choice::Skip | Choice::Abort | Choice::Revise | Choice::Confirm => {
+                self.answered(Some(number), choice);
+            }
+        }
+    }
+
+    fn answered(&mut self, step: Option<StepNumber>, choice: Choice) {
+        match (choice, step) {
+            (Choice::Retry, Some(number)) => {
+                self.try_again(number, false);
+                let role = self.role(number).to_owned();
+                self.halted.remove(&role);
+                if let Some(step) = self.step_mut(number) {
+                    step.failures = 0;
+                    step.losses = 0;
+                    step.fingerprint = None;
+                    step.recipe = None;
+                    step.wait = None;
+                    step.role = None;
+                    step.precondition_held = false;
+                    step.verdict = None;
+                }
+                self.stage = Stage::InProgress;
+            }
+            (Choice::Retry, None) => {
+                for post in &mut self.postconditions {
+                    *post = PostState::Open;
+                }
+                self.given_up = false;
+                // A person may have mended it by hand: everything is looked at anew.
+                self.unseen_work = true;
+                self.passes += 1;
+                self.final_from = 0;
+                self.stage = Stage::InProgress;
+            }
+            (Choice::Skip, Some(_)) => self.stage = Stage::InProgress,
+            (Choice::Revise, _) => self.withdraw(),
+            (Choice::Abort, None) => self.given_up = true,
+            (Choice::Skip, None) | (Choice::Abort, Some(_)) | (Choice::Confirm, _) => {}
+        }
+    }
+
+    fn step_mut(&mut self, number: StepNumber) -> Option<&mut StepRun> {
+        self.steps.get_mut((number.0 as usize).wrapping_sub(1))
+    }
+
+    fn set_state(&mut self, number: StepNumber, state: StepState) {
+        let index = (number.0 as usize).wrapping_sub(1);
+        let Some(step) = self.steps.get_mut(index) else { return };
+        let before = std::mem::replace(&mut step.state, state);
+        self.ready.moved(index, &before, &self.steps, &self.plan);
+    }
+}
+
+/// The limits a plan has in its text for itself, or for one of its steps.
+fn written(plan: &Plan, scope: Option<StepNumber>) -> Option<Budget> {
+    let budget = match scope {
+        None => plan.budget.as_ref(),
+        Some(number) => plan.step(number).and_then(|step| step.budget.as_ref()),
+    };
+    budget.map(|budget| budget.value)
+}
+
+/// The output of a check that held is of no use to the next prompt.
+fn remembered(verdict: &Verdict) -> Verdict {
+    if !verdict.held() {
+        return verdict.clone();
+    }
+    Verdict { stdout: Excerpt::default(), stderr: Excerpt::default(), ..verdict.clone() }
+}
