@@ -47,6 +47,8 @@ use crate::watch_over::Watch;
 
 /// How often a lease that somebody has is asked for again.
 const LEASE_LOOK: Duration = Duration::from_millis(100);
+/// Of a process that was killed while it started another, that one has the lease until it has begun.
+const LAST_BREATH: Duration = Duration::from_secs(10);
 
 /// Where and for whom the harness works.
 #[derive(Clone, Debug)]
@@ -479,16 +481,18 @@ impl Harness {
 
     /// Takes a lease, and waits for whoever has it for as long as the configuration says.
     fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error> {
-        let deadline = Instant::now() + self.config().run.lease_timeout;
+        let (begun, usual) = (Instant::now(), self.config().run.lease_timeout);
         loop {
-            match self.log.lease(name, holder) {
-                Err(StoreError::LeaseHeld { .. })
-                    if Instant::now() < deadline && !self.site.stop.load(Ordering::Relaxed) =>
-                {
-                    std::thread::sleep(LEASE_LOOK);
-                }
+            let held = match self.log.lease(name, holder) {
+                Err(StoreError::LeaseHeld { name, holder }) => (name, holder),
                 taken => return Ok(taken?),
+            };
+            let is_gone = held.1.as_ref().is_some_and(Holder::is_gone);
+            let patience = if is_gone { usual.max(LAST_BREATH) } else { usual };
+            if begun.elapsed() >= patience || self.site.stop.load(Ordering::Relaxed) {
+                return Err(StoreError::LeaseHeld { name: held.0, holder: held.1 }.into());
             }
+            std::thread::sleep(LEASE_LOOK);
         }
     }
 

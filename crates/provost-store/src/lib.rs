@@ -140,6 +140,16 @@ impl Holder {
         let pid_namespace = namespace.map(|found| std::os::unix::fs::MetadataExt::ino(&found));
         Self { pid: std::process::id(), host, what: what.into(), since, pid_namespace }
     }
+
+    /// Its process is dead, as far as can be seen from here.
+    pub fn is_gone(&self) -> bool {
+        let here = Self::here("", self.since);
+        let is_near = (&self.host, self.pid_namespace) == (&here.host, here.pid_namespace);
+        let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
+        let is_there =
+            pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH));
+        is_near && !is_there
+    }
 }
 
 impl std::fmt::Display for Holder {
