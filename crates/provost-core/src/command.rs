@@ -117,6 +117,18 @@ pub enum HarnessCommand {
         /// So many losses in a row go to a person.
         max_losses: u32,
     },
+    /// A session that the harness did not start wants to stop, and this was seen of what it left. A
+    /// failure goes back to the session. Nothing was seen where only a person can say.
+    Looked {
+        subject: Subject,
+        verdict: Option<Verdict>,
+        /// Whose session it is.
+        client: String,
+    },
+    /// A session was sent back often enough, and is let go with the plan open: a person decides.
+    LetGo {
+        reason: String,
+    },
     /// The plan file says something else than what was approved.
     LawChanged {
         changes: Vec<String>,

@@ -6,6 +6,8 @@
 //! **Invariant:** [`Event::StepPassed`] is built in [`passed`] alone, from a verdict that held or the
 //! word of a named person on a `human` contract. [`agent`] cannot reach it.
 
+mod session;
+
 use crate::budget::{self, Fit};
 use crate::chain::Timestamp;
 use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
@@ -21,6 +23,8 @@ use crate::recover::{self, Failure, Means};
 use crate::run::{PostState, Run, Stage, StepRun, StepState};
 use crate::usage::{Amount, Resource};
 use crate::verdict::{Outcome, Verdict};
+
+pub use session::SESSION;
 
 /// How the escalation begins that an agent asked for.
 pub(crate) const BLOCKED: &str = "the agent is blocked: ";
@@ -249,6 +253,10 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
         HarnessCommand::JudgedLost { step, verdict, max_losses } => {
             judged_lost(run, step, verdict, max_losses)
         }
+        HarnessCommand::Looked { subject, verdict, client } => {
+            session::looked(run, means, subject, verdict, &client)
+        }
+        HarnessCommand::LetGo { reason } => session::let_go(run, &reason),
         HarnessCommand::LawChanged { changes } => Ok(vec![Event::LawChanged { changes }]),
         HarnessCommand::Tampered { step, what } => {
             Ok(vec![Event::TamperDetected { step, what, from_seq: None }])
@@ -427,10 +435,7 @@ fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> D
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
         Subject::Postcondition(number) => {
-            let open = run.to_be_final().next().is_some();
-            if !run.all_settled() || open || run.postcondition(number) != Some(&PostState::Open) {
-                return Err(Refusal::NotDue { what: format!("postcondition {number}") });
-            }
+            postcondition_is_due(run, number)?;
             let follows = if verdict.held() {
                 Vec::new()
             } else {
@@ -439,6 +444,19 @@ fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> D
             };
             Ok(with_verdict(None, subject, verdict, follows))
         }
+    }
+}
+
+fn postcondition_is_due(run: &Run, number: u32) -> Result<(), Refusal> {
+    let open = match run.postcondition(number) {
+        Some(PostState::Open) => true,
+        // It broke for a session, which went on.
+        Some(PostState::Broke(_)) => run.stage == Stage::InProgress,
+        Some(PostState::Held) | None => false,
+    };
+    match run.all_settled() && run.to_be_final().next().is_none() && open {
+        true => Ok(()),
+        false => Err(Refusal::NotDue { what: format!("postcondition {number}") }),
     }
 }
 

@@ -480,6 +480,8 @@ pub enum Why {
     Person,
     /// The same failure came back, and nothing was left to try.
     Stuck,
+    /// A session that worked on it was let go, and left a postcondition broken.
+    LetGo,
 }
 
 impl Event {

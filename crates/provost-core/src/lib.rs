@@ -30,5 +30,6 @@ pub mod schedule;
 pub mod gate;
 pub mod policy;
 pub mod prompt;
+pub mod dialect;
 pub mod render;
 pub mod redact;

@@ -1,4 +1,5 @@
-//! The words an agent is given: its task, its subscriptions and, on a retry, what the judge saw.
+//! The words an agent is given: its task, its subscriptions and, on a retry, what the judge saw; and
+//! those of a session that wants to stop too early.
 //!
 //! The texts are the Markdown files in `prompt/`; this room only fills them in.
 //!
@@ -7,13 +8,14 @@
 use std::fmt::Write as _;
 
 use crate::plan::{Check, Plan, Span, Step, StepNumber, Stream};
-use crate::run::Run;
+use crate::run::{PostState, Run};
 use crate::verdict::{Excerpt, Outcome, Verdict};
 
 const STEP: &str = include_str!("prompt/step.md");
 const CONTEXT: &str = include_str!("prompt/context.md");
 const LIMITS: &str = include_str!("prompt/limits.md");
 const RETRY: &str = include_str!("prompt/retry.md");
+const UNFINISHED: &str = include_str!("prompt/unfinished.md");
 /// What stands in place of a hidden contract.
 const VEIL: &str = "**contract:** (hidden)";
 const REFUSED_MAX: usize = 10;
@@ -42,6 +44,69 @@ pub fn step(run: &Run, number: StepNumber, context: &[Context]) -> String {
         ("limits", &limits),
     ];
     fill(STEP, &parts)
+}
+
+/// What a session is told that wants to stop too early: where the plan stands, what is missing, and what
+/// the judge saw last.
+pub fn unfinished(run: &Run) -> String {
+    let (done, total) = run.progress();
+    let progress = format!("{done} of {total} steps passed");
+    let open = run.under_way().chain(run.ready()).next().and_then(|number| run.plan.step(number));
+    let missing = match open {
+        Some(step) => missing_step(run, step),
+        None => missing_postconditions(run),
+    };
+    fill(UNFINISHED, &[("title", &run.plan.title), ("progress", &progress), ("missing", missing.trim_end())])
+}
+
+fn missing_step(run: &Run, step: &Step) -> String {
+    let mut text = format!("Step {} is open: {}\n", step.number, step.title);
+    if let Some(task) = step.task.as_ref().map(|task| task.value.trim()).filter(|task| !task.is_empty()) {
+        let _ = writeln!(text, "\n{task}");
+    }
+    let seen = run.step(step.number).and_then(|step| step.verdict.as_ref());
+    if let Some(verdict) = seen.filter(|verdict| !verdict.held()) {
+        text.push_str(&seen_words(step.is_hidden(), verdict, &the_check(step, verdict)));
+    }
+    let after = run.plan.steps.iter().filter(|other| {
+        other.number != step.number && matches!(run.state_word(other.number), "pending" | "in_progress")
+    });
+    let after: Vec<String> = after.map(|step| format!("- {}. {}", step.number, step.title)).collect();
+    if !after.is_empty() {
+        let _ = write!(text, "\nAlso open:\n{}\n", after.join("\n"));
+    }
+    text
+}
+
+fn missing_postconditions(run: &Run) -> String {
+    let mut text = String::new();
+    for (post, state) in run.postconditions() {
+        let PostState::Broke(verdict) = state else { continue };
+        let _ = writeln!(text, "Postcondition {} does not hold: {}", post.number, post.description.trim());
+        let check = post.contract.as_ref().map(|contract| &contract.check);
+        let shown = match check {
+            Some(Check::Shell(shell)) => fenced("shell", &shell.command),
+            _ => String::new(),
+        };
+        text.push_str(&seen_words(false, verdict, &shown));
+    }
+    if text.is_empty() {
+        "Every step has passed; the last checks are still to be made.".to_owned()
+    } else {
+        text
+    }
+}
+
+fn seen_words(hidden: bool, verdict: &Verdict, check: &str) -> String {
+    match hidden {
+        true => format!("\nIts check was run: {}\n", bare(verdict)),
+        false => format!("\nIts check was run: {}\n{check}{}", verdict.outcome, outputs(verdict)),
+    }
+}
+
+fn fenced(kind: &str, text: &str) -> String {
+    let fence = fence_for(text);
+    format!("\n{fence}{kind}\n{}\n{fence}\n", text.trim_end())
 }
 
 fn subscriptions(context: &[Context]) -> String {
@@ -117,8 +182,7 @@ fn the_check(step: &Step, verdict: &Verdict) -> String {
     let Some(Check::Shell(shell)) = step.contract.as_ref().map(|contract| &contract.check) else {
         return String::new();
     };
-    let fence = fence_for(&shell.command);
-    let mut text = format!("\n{fence}shell\n{}\n{fence}\n", shell.command.trim_end());
+    let mut text = fenced("shell", &shell.command);
     if !verdict.unmet.is_empty() {
         let _ = writeln!(text, "\nNot met: {}", verdict.unmet.join(", "));
     }

@@ -200,6 +200,29 @@ pub fn after(
     events
 }
 
+/// What follows where the agent is a session that goes on by itself: it is told, and no retry is decided.
+pub fn send_back(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failure<'_>) -> Vec<Event> {
+    let attempt = run.step(step).map_or(0, |step| step.attempts);
+    let mut events = after(run, means, step, attempt, failure);
+    events.truncate(2);
+    for event in &mut events {
+        // Whatever a contract prints: the session is not one of the roles that spend.
+        if let Event::FailureClassified { halts, .. } = event {
+            *halts = None;
+        }
+    }
+    events.push(Event::RecoveryApplied {
+        step,
+        recipe_name: "session".to_owned(),
+        outcome: "the session was sent back with what was seen".to_owned(),
+        not_before: None,
+        wait_ms: 0,
+        check_again: false,
+        role: None,
+    });
+    events
+}
+
 /// One failure, and everything that has a say in what follows from it.
 struct Case<'a> {
     run: &'a Run,

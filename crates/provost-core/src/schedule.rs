@@ -166,7 +166,7 @@ fn finish(run: &Run, in_hand: &InHand, room: usize) -> Vec<Action> {
     if !last.is_empty() || !in_hand.is_empty() {
         return last;
     }
-    let open = run.postconditions().find(|(_, state)| **state == PostState::Open);
+    let open = run.postconditions().find(|(_, state)| **state != PostState::Held);
     vec![match open {
         Some((postcondition, _)) => Action::Judge { subject: Subject::Postcondition(postcondition.number) },
         None => Action::End,

@@ -193,8 +193,8 @@ impl<'a, W: World> Loop<'a, W> {
                         self.rest = Some(Rest::LawChanged(changes));
                         break;
                     }
-                    // What one begins may leave too little for the next.
-                    if self.decide(HarnessCommand::Start { step }) {
+                    // A session has begun by itself. And what one begins may leave too little for the next.
+                    if !self.drive.world.starts_agents() || self.decide(HarnessCommand::Start { step }) {
                         self.begin(action, &mut orders);
                     }
                 }

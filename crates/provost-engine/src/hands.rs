@@ -6,7 +6,7 @@
 //! **Invariant:** the contract that is run is the one of the revision in the log, never of a file.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +51,32 @@ pub struct Hands<'a> {
     /// Steps whose attempt left something running that could not be ended.
     haunted: Mutex<BTreeMap<StepNumber, Vec<Survivor>>>,
     metering: Metering,
+    session: Option<Session>,
+}
+
+/// A session that the harness did not start: what it left is looked at, once.
+struct Session {
+    client: String,
+    looked: Mutex<Vec<Subject>>,
+    /// Something did not hold, or is to be waited for: the session has the word.
+    is_over: AtomicBool,
+}
+
+impl Session {
+    /// Whether this was not looked at before. What is due again so soon did not hold.
+    fn is_new(&self, subject: Subject) -> bool {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !looked.contains(&subject);
+        match is_new {
+            true => looked.push(subject),
+            false => self.end(),
+        }
+        is_new
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A deed to be done.
@@ -108,7 +134,21 @@ impl CheckOrder {
 
 impl<'a> Hands<'a> {
     pub fn new(site: &'a Site, ground: Ground) -> Self {
-        Self { site, ground, watch: None, haunted: Mutex::default(), metering: Metering::default() }
+        Self {
+            site,
+            ground,
+            watch: None,
+            haunted: Mutex::default(),
+            metering: Metering::default(),
+            session: None,
+        }
+    }
+
+    /// Gives no work to agents: a session of this client does it.
+    pub fn for_a_session(self, client: &str) -> Self {
+        let session =
+            Session { client: client.to_owned(), looked: Mutex::default(), is_over: AtomicBool::new(false) };
+        Self { session: Some(session), ..self }
     }
 
     pub fn watched(self, watch: &'a Watch) -> Self {
@@ -313,6 +353,17 @@ impl<'a> Hands<'a> {
         // A check that was interrupted says nothing; it is due again next time.
         let Ok(verdict) = verdict else { return Vec::new() };
         let verdict = self.redacted(verdict);
+        if let (Some(session), false) = (&self.session, order.lost) {
+            let person = matches!(order.check, Some(Check::Human));
+            if !verdict.held() && !person && !matches!(order.subject, Subject::Control(_)) {
+                session.end();
+            }
+            return vec![Said::Harness(HarnessCommand::Looked {
+                subject: order.subject,
+                verdict: (!person).then_some(verdict),
+                client: session.client.clone(),
+            })];
+        }
         let max_losses = self.site.config.run.max_lost_attempts;
         vec![Said::Harness(if order.lost {
             HarnessCommand::JudgedLost { step: order.step(), verdict, max_losses }
@@ -401,6 +452,9 @@ impl World for Hands<'_> {
     }
 
     fn wait(&self, until: Timestamp) {
+        if let Some(session) = &self.session {
+            return session.end();
+        }
         let left = Duration::from_millis(until.0.saturating_sub(site::now().0));
         std::thread::sleep(left.min(EAR));
     }
@@ -413,11 +467,30 @@ impl World for Hands<'_> {
         self.site.law_changes(run)
     }
 
+    fn starts_agents(&self) -> bool {
+        self.session.is_none()
+    }
+
     fn interrupted(&self) -> bool {
-        self.site.stop.load(Ordering::Relaxed)
+        let is_over = self.session.as_ref().is_some_and(|session| session.is_over.load(Ordering::Relaxed));
+        is_over || self.site.stop.load(Ordering::Relaxed)
     }
 
     fn order(&self, run: &Run, action: Action) -> Order {
+        if let Some(session) = &self.session {
+            let subject = match action {
+                Action::Dispatch { step } => Some(Subject::Contract(step)),
+                Action::Judge { subject } => Some(subject),
+                // Begun in so many words, and not yet looked at.
+                Action::JudgeLost { step, .. } => Some(Subject::Contract(step)),
+                Action::Hold { .. } | Action::OverBudget { .. } | Action::End => None,
+            };
+            match subject {
+                Some(subject) if session.is_new(subject) => return self.check_order(run, subject, false),
+                Some(_) => return Order::Nothing,
+                None => {}
+            }
+        }
         match action {
             Action::Dispatch { step } => self.attempt_order(run, step),
             Action::Judge { subject } => self.check_order(run, subject, false),

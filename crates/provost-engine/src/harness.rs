@@ -50,6 +50,9 @@ const LEASE_LOOK: Duration = Duration::from_millis(100);
 /// Of a process that was killed while it started another, that one has the lease until it has begun.
 const LAST_BREATH: Duration = Duration::from_secs(10);
 
+/// How the holder of a lease is called that looks at what a session has left.
+pub(crate) const LOOKING: &str = "a look for a session of ";
+
 /// Where and for whom the harness works.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -420,13 +423,43 @@ impl Harness {
         jobs: usize,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<(Run, Rest), Error> {
+        self.drive_for(None, jobs, watch)
+    }
+
+    /// Looks at what a session of `client` has left: every check that is due, once each, until one does
+    /// not hold.
+    pub fn look(&self, client: &str) -> Result<(Run, Rest), Error> {
+        self.drive_for(Some(client), 1, &mut |_, _, _| {})
+    }
+
+    /// A session was sent back often enough: a person decides. Nothing, where a run is under way, which
+    /// then has the word.
+    pub fn let_session_go(&self, reason: &str) -> Result<Run, Error> {
+        let holder = Holder::here(format!("plan {}", self.id()), site::now());
+        let _workspace = self.lease(&self.workspace_lease(), &holder)?;
+        let _plan = self.lease(&format!("plan {}", self.id()), &holder)?;
+        let run = self.harness(|_| HarnessCommand::LetGo { reason: reason.to_owned() })?;
+        let _ = project::marks(&self.site, &run);
+        Ok(run)
+    }
+
+    fn drive_for(
+        &self,
+        client: Option<&str>,
+        jobs: usize,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<(Run, Rest), Error> {
         // Orphans of an attempt come back to this process and can be ended.
         process::become_subreaper().map_err(|source| Error::Io {
             what: "take in orphans in",
             path: "/proc/self".into(),
             source,
         })?;
-        let holder = Holder::here(format!("plan {}", self.id()), site::now());
+        let what = match client {
+            Some(client) => format!("{LOOKING}{client}, at plan {}", self.id()),
+            None => format!("plan {}", self.id()),
+        };
+        let holder = Holder::here(what, site::now());
         let _workspace = self.lease(&self.workspace_lease(), &holder)?;
         let lease = self.lease(&format!("plan {}", self.id()), &holder)?;
         self.still_proved()?;
@@ -451,6 +484,10 @@ impl Harness {
             watch(run, sealed, event);
         };
         let hands = Hands::new(&self.site, self.ground(&mut run, &mut both)?).watched(&watched);
+        let hands = match client {
+            Some(client) => hands.for_a_session(client),
+            None => hands,
+        };
         let drive = Drive {
             log: &*self.log,
             plan: self.id(),

@@ -10,6 +10,7 @@
 use std::ops::ControlFlow;
 
 use provost_core::chain::{PlanId, Timestamp};
+use provost_core::decide;
 use provost_core::event::Event;
 use provost_core::verdict::Isolation;
 use provost_host::process::{self, Lineage};
@@ -63,6 +64,11 @@ pub fn no_terminal(log: &dyn Log, plan: &PlanId, begun: Timestamp) -> Result<Opt
     Ok((!is_old).then(|| "its terminal was opened after the first attempt had begun".to_owned()))
 }
 
+/// No fence of ours is around a session, whatever its checks run behind.
+fn is_a_session(event: &Event) -> bool {
+    matches!(event, Event::StepStarted { target, .. } if target.starts_with(decide::SESSION))
+}
+
 /// When the first attempt without a fence began, at this time or later.
 fn unfenced_since(log: &dyn Log, plan: &PlanId, since: Timestamp) -> Result<Option<Timestamp>, Error> {
     let names = ["ISOLATION_ATTESTED", "TASK_STARTED"].map(str::to_owned).to_vec();
@@ -70,7 +76,9 @@ fn unfenced_since(log: &dyn Log, plan: &PlanId, since: Timestamp) -> Result<Opti
     log.read(&Query { names, ..Query::plan(plan) }, &mut |sealed| {
         match sealed.event() {
             Ok(Event::IsolationAttested { level: attested, .. }) => level = attested,
-            Ok(_) if !level.has_fence() && sealed.at >= since => first = Some(sealed.at),
+            Ok(event) if sealed.at >= since && (!level.has_fence() || is_a_session(&event)) => {
+                first = Some(sealed.at);
+            }
             Ok(_) => {}
             Err(error) => bad = Err(error),
         }

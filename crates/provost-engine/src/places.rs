@@ -76,6 +76,11 @@ impl Here {
         Self { repository: git::repository(&workspace), workspace, cwd, active }
     }
 
+    /// The top of the checkout, or the folder itself.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
     pub fn has(&self, place: &Place) -> bool {
         let same_repository = self.repository.is_some() && self.repository == place.repository;
         same_repository || place.workspace == self.workspace

@@ -24,6 +24,11 @@ pub trait World: Sync {
     /// What differs between the plan file and the approved law, if anything does.
     fn law_changes(&self, run: &Run) -> Option<Vec<String>>;
 
+    /// Steps are given to agents of ours. Otherwise somebody else does the work, and it is only looked at.
+    fn starts_agents(&self) -> bool {
+        true
+    }
+
     /// A person wants the harness to stop.
     fn interrupted(&self) -> bool;
 

@@ -7,6 +7,7 @@
 //! something else besides.
 
 mod builtin;
+mod hook;
 mod metering;
 mod money;
 pub(crate) mod notify;
@@ -29,6 +30,7 @@ use provost_core::usage::Amount;
 use provost_core::verdict::Isolation;
 
 pub use builtin::Builtin;
+pub use hook::Hook;
 pub use metering::Metering;
 pub use money::Budget;
 pub use notify::{Notify, Webhook};
@@ -67,6 +69,7 @@ pub struct Config {
     pub budget: Budget,
     /// What tokens cost, before the list that is built in.
     pub prices: Own,
+    pub hook: Hook,
     pub store: Store,
 }
 
@@ -220,6 +223,7 @@ impl Default for Config {
             notify: Notify::default(),
             budget: Budget::default(),
             prices: Own::new(),
+            hook: Hook::default(),
             store: Store::Sqlite,
         }
     }
@@ -277,7 +281,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         &table,
         &[
             "agents", "gate", "verify", "run", "plans", "proof", "recipes", "notify", "budget", "prices",
-            "store",
+            "hook", "store",
         ],
     )?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -297,6 +301,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         notify: notify::read(&top)?,
         budget: money::budget(&top)?,
         prices: money::prices(&top)?,
+        hook: hook::read(&top)?,
         store: store(&top)?,
     })
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Component, Path};
 
 use provost_core::chain::Hash;
@@ -94,6 +94,15 @@ fn walk(root: &File, path: &Path, flags: OFlags) -> Result<File, Errno> {
         folder = rustix::fs::openat(&folder, part.as_os_str(), open, Mode::empty())?;
     }
     rustix::fs::openat(&folder, last.as_os_str(), flags | OFlags::NOFOLLOW, Mode::empty()).map(File::from)
+}
+
+/// Puts a file in place as a whole: whoever reads it sees the old text or the new one.
+pub fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut fresh = tempfile::Builder::new().prefix(".provost-").tempfile_in(folder)?;
+    fresh.write_all(text)?;
+    fresh.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }
 
 /// The beginning of a text file, for a prompt. What is no text says so instead.

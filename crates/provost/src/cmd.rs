@@ -18,7 +18,10 @@ mod demo;
 mod diff;
 mod doctor;
 pub mod fence;
+pub mod hook;
+mod hook_look;
 mod inbox;
+mod init;
 mod log;
 mod recheck;
 mod redact;
@@ -57,6 +60,7 @@ Exit codes: 0 done · 1 the plan failed · 2 usage or unresolvable plan · 3 dia
 #[derive(Subcommand, Debug)]
 enum Command {
     Demo(demo::Args),
+    Init(init::Args),
     Verify(verify::Args),
     Show(show::Args),
     Diff(diff::Args),
@@ -74,6 +78,7 @@ enum Command {
     Recheck(recheck::Args),
     Commit(commit::Args),
     Doctor(doctor::Args),
+    Hook(hook::Args),
     Classify(classify::Args),
     Redact(redact::Args),
     #[command(hide = true)]
@@ -82,6 +87,8 @@ enum Command {
     BuiltinAgent(builtin_agent::Args),
     #[command(hide = true)]
     Fence(fence::Args),
+    #[command(hide = true)]
+    HookLook(hook_look::Args),
     #[command(hide = true)]
     ScriptedAgent(scripted_agent::Args),
 }
@@ -100,7 +107,10 @@ impl Cli {
 
     /// What runs under this command is not all a person's own.
     pub fn starts_agents_or_checks(&self) -> bool {
-        matches!(self.command, Command::Run(_) | Command::Recheck(_) | Command::Demo(_))
+        matches!(
+            self.command,
+            Command::Run(_) | Command::Recheck(_) | Command::Demo(_) | Command::HookLook(_)
+        )
     }
 }
 
@@ -109,6 +119,7 @@ pub fn obey(cli: Cli) -> Answer {
     match cli.command {
         Command::Commit(args) => commit::obey(global, args),
         Command::Demo(args) => demo::obey(global, args),
+        Command::Init(args) => init::obey(global, args),
         Command::Verify(args) => verify::obey(global, args),
         Command::Show(args) => show::obey(global, args),
         Command::Diff(args) => diff::obey(global, args),
@@ -125,6 +136,8 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Audit(args) => audit::obey(global, args),
         Command::Recheck(args) => recheck::obey(global, args),
         Command::Doctor(args) => doctor::obey(global, args),
+        Command::Hook(args) => hook::obey(global, args),
+        Command::HookLook(args) => hook_look::obey(global, args),
         Command::Classify(args) => classify::obey(global, args),
         Command::Redact(args) => redact::obey(global, args),
         Command::AgentPortal(args) => agent_portal::obey(args),

@@ -1,5 +1,6 @@
 //! Obeys: reads the command line, calls one command, and turns its end into an exit code.
 
+mod clients;
 mod cmd;
 mod demo;
 mod diagnose;
@@ -8,6 +9,7 @@ mod input;
 mod outcome;
 mod place;
 mod private;
+mod report;
 mod terminal;
 
 use std::process::ExitCode;
@@ -18,6 +20,9 @@ fn main() -> ExitCode {
     // Started for each check: it has no time for the command line of all the others.
     if let Some(args) = cmd::fence::alone() {
         return outcome::conclude(cmd::fence::obey(args));
+    }
+    if let Some(code) = cmd::hook::alone() {
+        return code;
     }
     let cli = match cmd::Cli::try_parse() {
         Ok(cli) => cli,

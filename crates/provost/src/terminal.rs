@@ -183,6 +183,11 @@ impl Live {
         Self { json, colour: colour_on_stdout(), bar }
     }
 
+    /// Lines and nothing else, whatever they are shown on.
+    pub fn plain(json: bool) -> Self {
+        Self { json, colour: false, bar: None }
+    }
+
     pub fn event(&mut self, run: &Run, sealed: &Sealed, event: &Event) {
         if self.json {
             // A reader that went away ends the printing, not the run.

@@ -276,8 +276,18 @@ impl Run {
                     };
                 }
                 self.seen_finally(subject, verdict);
+                if !verdict.held() {
+                    self.look_at_all_anew();
+                }
             }
         }
+    }
+
+    /// Whoever mends it changes what was seen: every contract has its last look once more.
+    fn look_at_all_anew(&mut self) {
+        self.unseen_work = true;
+        self.passes += 1;
+        self.final_from = 0;
     }
 
     /// What held finally is the tree from now on.
@@ -360,10 +370,7 @@ impl Run {
                     *post = PostState::Open;
                 }
                 self.given_up = false;
-                // A person may have mended it by hand: everything is looked at anew.
-                self.unseen_work = true;
-                self.passes += 1;
-                self.final_from = 0;
+                self.look_at_all_anew();
                 self.stage = Stage::InProgress;
             }
             (Choice::Skip, Some(_)) => self.stage = Stage::InProgress,

@@ -117,5 +117,6 @@ pub fn why(why: Why) -> &'static str {
         Why::Budget => "budget",
         Why::Person => "person",
         Why::Stuck => "stuck",
+        Why::LetGo => "let_go",
     }
 }

@@ -97,6 +97,16 @@ impl Lineage {
         self.ancestors.iter().any(|ancestor| u32::try_from(ancestor.pid) == Ok(pid))
     }
 
+    /// This process and those above it, nearest first: their numbers, and when each was started.
+    pub fn processes(&self) -> impl Iterator<Item = (i32, u64)> {
+        self.ancestors.iter().map(|ancestor| (ancestor.pid, ancestor.started))
+    }
+
+    /// When a process was started, in ticks since the machine was; nothing, if it is not there.
+    pub fn started(pid: i32) -> Option<u64> {
+        Proc::open().ok()?.stat(pid).map(|seen| seen.started)
+    }
+
     /// The terminal this process was started at, or why there is none that tells anything: whoever
     /// began its session must be among our parents, for anybody can open a terminal and write into it.
     pub fn seat(&self) -> Result<Seat, &'static str> {

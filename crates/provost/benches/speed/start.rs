@@ -1,5 +1,5 @@
 //! Cold start (G20, goal 9): `--version` against a program that does nothing, `status` against one
-//! that opens the same log read-only.
+//! that opens the same log read-only; `hook` with nothing to judge (goal 3) against the same.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,12 +29,28 @@ pub fn measure(_: &Asked, table: &mut Table) {
         }
     };
     let provost = Path::new(PROVOST);
+    let asked = bed.state.join("asked.json");
+    let input = format!(
+        "{{\"session_id\":\"a\",\"hook_event_name\":\"Stop\",\"cwd\":\"{}\"}}",
+        bed.workspace.display()
+    );
+    std::fs::write(&asked, input).expect("what a client asks");
+    let asks = || {
+        for _ in 0..BATCH {
+            let mut command = Command::new(provost);
+            command.args(["hook", "claude"]).env("PROVOST_STATE", &bed.state).env("PROVOST_PLAN", "PLAN.md");
+            let input = std::fs::File::open(&asked).expect("what a client asks");
+            let answer = command.current_dir(&bed.workspace).stdin(input).output().expect("an answer");
+            assert!(answer.status.success() && answer.stdout == b"{}\n", "{answer:?}");
+        }
+    };
     let log = log.to_string_lossy();
-    let [version, status, noop, again, sqlite] = interleaved(
+    let [version, status, hook, noop, again, sqlite] = interleaved(
         ROUNDS,
         [
             &mut || times(provost, &["--version"]),
             &mut || times(provost, &["status", "PLAN.md"]),
+            &mut || asks(),
             &mut || times(&noop, &[]),
             &mut || times(&noop, &[]),
             &mut || times(&sqlite, &[&log]),
@@ -44,6 +60,7 @@ pub fn measure(_: &Asked, table: &mut Table) {
     for (what, subject, floor, goal) in [
         ("start: --version, against a no-op program", &version, &noop, 1.5),
         ("start: status, against opening the log", &status, &sqlite, 2.0),
+        ("hook: nothing to judge, against opening the log", &hook, &sqlite, 1.5),
     ] {
         table.row(Row {
             what,

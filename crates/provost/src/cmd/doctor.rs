@@ -1,13 +1,19 @@
-use provost_engine::doctor;
+use provost_core::dialect::Client;
+use provost_engine::harness::Settings;
+use provost_engine::places::Here;
+use provost_engine::{doctor, finish};
 use serde_json::json;
 
+use crate::clients::ledger::Ledger;
+use crate::clients::{Finding, Ground};
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
 
-/// Say what this machine offers: which isolation it attests, and how to get the next level
+/// Say what this machine offers: which isolation it attests, and what is off with the clients set up here
 ///
-/// Runs the self-test that every run begins with: a real fence, attacked from inside.
+/// Runs the self-test that every run begins with: a real fence, attacked from inside. Looks at what
+/// `provost init` wrote, and at what keeps a client from heeding it.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -18,6 +24,7 @@ pub struct Args {}
 pub fn obey(global: &Global, _args: Args) -> Answer {
     let settings = global.settings(None)?;
     let found = doctor::examine(&settings)?;
+    let clients = clients(&settings);
     if global.json {
         let offers: Vec<_> = found
             .offers
@@ -32,7 +39,24 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
         // What was seen of the level that is used, or of the strongest.
         let used = found.levels.iter().find(|seen| seen.level == found.level).or(found.levels.first());
         let probes: Vec<_> = used.iter().flat_map(|seen| &seen.probes).map(probe).collect();
-        let answer = json!({ "level": found.level, "offers": offers, "probes": probes, "levels": levels });
+        let clients: Vec<_> = clients
+            .iter()
+            .map(|(client, findings)| {
+                let findings: Vec<_> = findings
+                    .iter()
+                    .map(|found| json!({ "words": found.words, "hint": found.hint }))
+                    .collect();
+                json!({ "client": client.word(), "findings": findings })
+            })
+            .collect();
+        let answer = json!({
+            "level": found.level,
+            "offers": offers,
+            "probes": probes,
+            "levels": levels,
+            "clients": clients,
+            "last_hook_failure": finish::last_failure(&settings.state),
+        });
         terminal::print(&format!("{answer}\n"))?;
         return Ok(Outcome::Done);
     }
@@ -58,8 +82,53 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
             text.push_str(&format!("    ✗ {} {}\n", probe.name, probe.detail));
         }
     }
+    text.push_str(&of_clients(&clients));
+    if let Some(failure) = finish::last_failure(&settings.state) {
+        text.push_str(&format!("the last hook that failed, and let its session go: {failure}\n"));
+    }
     terminal::print(&text)?;
     Ok(Outcome::Done)
+}
+
+/// What is off with each client that was set up, for this project or for the user.
+fn clients(settings: &Settings) -> Vec<(Client, Vec<Finding>)> {
+    let value = |wanted: &str| settings.environment.iter().find(|(name, _)| name == wanted);
+    let Some((_, home)) = value("HOME") else { return Vec::new() };
+    let program = settings.launcher.first().map(|program| program.to_string_lossy().into_owned());
+    let mut ground = Ground {
+        program: program.unwrap_or_default(),
+        workspace: Here::of(&settings.cwd).workspace().to_owned(),
+        home: home.into(),
+        user: false,
+        environment: settings.environment.clone(),
+    };
+    let entries = Ledger::open(&settings.state).entries();
+    let mut found = Vec::new();
+    for user in [false, true] {
+        ground.user = user;
+        for client in Client::ALL {
+            let files = ground.wanted(client);
+            if files.iter().any(|wanted| entries.iter().any(|entry| entry.path == wanted.path)) {
+                found.push((client, ground.findings(client)));
+            }
+        }
+    }
+    found
+}
+
+fn of_clients(clients: &[(Client, Vec<Finding>)]) -> String {
+    let mut text = String::new();
+    for (index, (client, findings)) in clients.iter().enumerate() {
+        if index == 0 {
+            text.push_str("clients that were set up:\n");
+        }
+        let mark = if findings.is_empty() { "✓" } else { "✗" };
+        text.push_str(&format!("  {mark} {}\n", client.word()));
+        for found in findings {
+            text.push_str(&format!("    {}\n    {:<28} {}\n", found.words, "", found.hint));
+        }
+    }
+    text
 }
 
 fn probe(probe: &doctor::Probe) -> serde_json::Value {

@@ -1,3 +1,6 @@
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
 use provost_core::inbox::{self, Kind};
 use provost_core::run::{Run, Stage};
 use provost_engine::drive::Rest;
@@ -8,6 +11,7 @@ use provost_engine::notice::Notices;
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
+use crate::report::{self, Report};
 use crate::terminal::{self, Gate, Live};
 
 /// Verify, gate and execute the plan; the same command resumes it
@@ -20,6 +24,7 @@ Examples:
   provost run PLAN.md                 ask at the gate, then run
   provost run --jobs 2                independent steps side by side
   provost run --wait                  stay until it is done, whoever has to answer first
+  provost run --ci --junit out.xml    never ask, never wait; write reports
   provost run --json                  one event a line")]
 pub struct Args {
     /// A path, a name, or nothing for the active plan
@@ -30,6 +35,18 @@ pub struct Args {
     /// Stay when a person is waited for, and go on when they have answered
     #[arg(long, short)]
     wait: bool,
+    /// For machines: ask nobody, wait for nobody, print plain lines; the exit code says how it ended
+    #[arg(long, conflicts_with = "wait")]
+    ci: bool,
+    /// Write a test report in JUnit's form
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write what did not hold as SARIF 2.1.0
+    #[arg(long, value_name = "FILE")]
+    sarif: Option<PathBuf>,
+    /// Add a summary with the proof, in Markdown [default with --ci: what GITHUB_STEP_SUMMARY names]
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
@@ -39,13 +56,77 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     notices.silent.iter().for_each(|line| terminal::talk(line));
     let answer = run(global, &harness, &notices, &args);
     notices.finish().iter().for_each(|line| terminal::talk(line));
-    answer
+    match (write_reports(&harness, &args, &answer), answer) {
+        (Err(failure), Ok(_)) => Err(failure),
+        (_, answer) => answer,
+    }
+}
+
+/// However it ended, for whoever was promised a file.
+fn write_reports(harness: &Harness, args: &Args, answer: &Answer) -> Result<(), Failure> {
+    let of_github = || std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| args.ci && !path.is_empty());
+    let summary = args.summary.clone().or_else(|| of_github().map(PathBuf::from));
+    if summary.is_none() && args.junit.is_none() && args.sarif.is_none() {
+        return Ok(());
+    }
+    let report = report(harness, answer)?;
+    if let Some(path) = &args.junit {
+        put(path, &report::junit::text(&report), false)?;
+    }
+    if let Some(path) = &args.sarif {
+        put(path, &report::sarif::text(&report, &relative(harness)), false)?;
+    }
+    if let Some(path) = &summary {
+        put(path, &report::markdown::text(&report), true)?;
+    }
+    Ok(())
+}
+
+fn report(harness: &Harness, answer: &Answer) -> Result<Report, Failure> {
+    let (run, audit) = (harness.run()?, harness.audit()?);
+    let end = match answer {
+        Ok(Outcome::Done) => "done".to_owned(),
+        Ok(Outcome::PlanFailed) => "the plan failed".to_owned(),
+        Ok(Outcome::Diagnosed) => "the plan has errors: `provost verify`".to_owned(),
+        Ok(Outcome::Waiting) => "a person is waited for: `provost inbox`".to_owned(),
+        Ok(Outcome::Refused) => "refused".to_owned(),
+        Ok(Outcome::Unsound) => "the log is not to be believed".to_owned(),
+        Ok(Outcome::Interrupted) => "interrupted".to_owned(),
+        Err(failure) => failure.to_string(),
+    };
+    let title = if run.exists() { run.plan.title.clone() } else { harness.place().name.clone() };
+    Ok(Report {
+        plan: harness.id().to_string(),
+        title,
+        stage: run.stage.word(),
+        end,
+        revision: run.revision.short().to_owned(),
+        approved_by: run.approved_by.as_ref().map(ToString::to_string),
+        isolation: run.isolation.map(|level| level.to_string()),
+        checks: report::checks(&run),
+        head: format!("{} {}", audit.head.seq, audit.head.hash),
+        proof: audit.proofs.map(|(file, key)| (file.display().to_string(), key)),
+        text: run.text,
+    })
+}
+
+fn relative(harness: &Harness) -> String {
+    let place = harness.place();
+    place.path.strip_prefix(&place.workspace).unwrap_or(&place.path).display().to_string()
+}
+
+/// A summary is added to what others said; a report is whole.
+fn put(path: &Path, text: &str, add: bool) -> Result<(), Failure> {
+    let mut options = std::fs::File::options();
+    options.create(true).write(true).append(add).truncate(!add);
+    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|source| Failure::Io { what: format!("write {}", path.display()), source })
 }
 
 /// Until it rests, or, if that is wanted, until nobody has to be waited for any more.
 fn run(global: &Global, harness: &Harness, notices: &Notices<'_>, args: &Args) -> Answer {
     loop {
-        let (outcome, waits) = once(global, harness, notices, usize::from(args.jobs))?;
+        let (outcome, waits) = once(global, harness, notices, args)?;
         if !args.wait || outcome != Outcome::Waiting {
             return Ok(outcome);
         }
@@ -73,7 +154,7 @@ fn once(
     global: &Global,
     harness: &Harness,
     notices: &Notices<'_>,
-    jobs: usize,
+    args: &Args,
 ) -> Result<(Outcome, bool), Failure> {
     let (run, reading) = match harness.bring_up() {
         Ok(brought) => brought,
@@ -90,14 +171,15 @@ fn once(
         Stage::Draft | Stage::Verified | Stage::Approved | Stage::InProgress => {}
     }
     harness.ready_to_drive(&run)?;
-    let run = match gate(harness, notices, run, reading.as_ref())? {
+    let may_ask = !args.ci && terminal::is_interactive();
+    let run = match gate(harness, notices, run, reading.as_ref(), may_ask)? {
         Passage::Open(run) => run,
         Passage::Closed(outcome) => return Ok((outcome, true)),
     };
-    let live = Live::new(global.json, &run);
+    let live = if args.ci { Live::plain(global.json) } else { Live::new(global.json, &run) };
     // The drive reads the log for itself; a large plan need not be held three times.
     drop((run, reading));
-    drive(harness, notices, live, jobs)
+    drive(harness, notices, live, usize::from(args.jobs))
 }
 
 enum Passage {
@@ -111,6 +193,7 @@ fn gate(
     notices: &Notices<'_>,
     run: Run,
     reading: Option<&provost_engine::reading::Reading>,
+    may_ask: bool,
 ) -> Result<Passage, Failure> {
     if run.stage != Stage::Verified {
         return Ok(Passage::Open(Box::new(run)));
@@ -124,7 +207,7 @@ fn gate(
     }
     let run = harness.request_approval()?;
     notices.look(&run);
-    if !terminal::is_interactive() {
+    if !may_ask {
         terminal::talk(&format!(
             "the plan waits for approval: `provost show`, then `provost approve --revision {}`; it is in `provost inbox`",
             run.revision.short()

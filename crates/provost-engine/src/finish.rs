@@ -1,0 +1,392 @@
+//! May this session finish?
+//!
+//! A session of a client that the harness did not start asks before it stops. What the log answers is
+//! answered at once; where checks are due, a process of ours makes them, apart from the client, and is
+//! waited for as long as the client has patience.
+//!
+//! **Invariant:** nothing here decides that a plan is done. A session that is let go, for whatever
+//! reason, leaves the log as it is, or a step that waits for a person.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use provost_core::chain::PlanId;
+use provost_core::dialect::{Answer, Asked, Client, Moment};
+use provost_core::event::{Event, RunOutcome};
+use provost_core::inbox;
+use provost_core::plan::StepNumber;
+use provost_core::prompt;
+use provost_core::run::{PostState, Run, Stage};
+use provost_host::config::{self, Hook};
+use provost_host::plan_file::{self, PlanPlace};
+use provost_host::{git, process};
+use provost_store::{Error as StoreError, Log, Query};
+
+use crate::harness::{self, Access, Harness, LOOKING, Settings};
+use crate::sessions::{Session, Sessions};
+use crate::turns::Turns;
+use crate::{Error, drive};
+
+/// The hidden subcommand that makes the checks.
+pub const COMMAND: &str = "hook-look";
+/// The variable that names a session's plan.
+pub const PLAN: &str = "PROVOST_PLAN";
+/// Where failures of hooks are kept, and how much of them.
+const FAILURES: &str = "hook-failures.txt";
+const FAILURES_MAX: u64 = 64 * 1024;
+/// More tools than any session uses.
+const TOOLS: u64 = 1_000_000;
+/// So many texts are one stop, where a client asks after each of them.
+const TEXTS: u32 = 10;
+/// How often it is asked whether the checks are made.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Answers a client. `settings.plan` is a plan that was named, if one was.
+pub fn asked(settings: Settings, client: Client, asked: &Asked) -> Result<Answer, Error> {
+    let gate = Gate::new(settings, client, asked);
+    match asked.moment {
+        Moment::Other => Ok(let_go("")),
+        Moment::Begin => gate.begins(),
+        Moment::Stop => gate.stops(),
+    }
+}
+
+/// Makes the checks that are due, for [`asked`], in a process of its own.
+pub fn look(harness: &Harness, client: &str) -> Result<(), Error> {
+    let run = harness.run()?;
+    if !is_open(&run) {
+        return Ok(());
+    }
+    match harness.look(client) {
+        // Somebody else looks already; whoever waits for us waits for them.
+        Err(Error::Store(StoreError::LeaseHeld { .. })) => Ok(()),
+        looked => looked.map(drop),
+    }
+}
+
+fn let_go(words: impl Into<String>) -> Answer {
+    Answer::LetGo { words: words.into() }
+}
+
+fn is_open(run: &Run) -> bool {
+    matches!(run.stage, Stage::Approved | Stage::InProgress) && run.forged_from.is_none()
+}
+
+struct Gate {
+    settings: Settings,
+    client: Client,
+    session: Session,
+    sessions: Sessions,
+    turns: Turns,
+    tools: u64,
+}
+
+/// The plan of a session, and where it is from.
+struct Found {
+    place: PlanPlace,
+    id: PlanId,
+    /// Named for this very session.
+    is_own: bool,
+}
+
+impl Gate {
+    fn new(settings: Settings, client: Client, asked: &Asked) -> Self {
+        let cwd = settings.cwd.canonicalize().unwrap_or_else(|_| settings.cwd.clone());
+        let workspace = git::top(&cwd).unwrap_or(cwd);
+        Self {
+            client,
+            session: session(&settings.state, asked.session.clone()),
+            sessions: Sessions::new(&settings.state),
+            turns: Turns::open(&settings.state, &workspace),
+            tools: asked.tools,
+            settings,
+        }
+    }
+
+    /// A session that begins is told of the plan it is expected to carry out.
+    fn begins(&self) -> Result<Answer, Error> {
+        let Some(found) = self.plan()? else { return Ok(Answer::Tell { words: String::new() }) };
+        let run = drive::read(&*harness::open_log(&self.settings.state)?, &found.id)?;
+        let words = match is_open(&run) && !self.is_another_sessions(&found) {
+            true => prompt::unfinished(&run),
+            false => String::new(),
+        };
+        Ok(Answer::Tell { words })
+    }
+
+    fn stops(&self) -> Result<Answer, Error> {
+        // The harness that started the attempt judges it when it has ended.
+        if std::env::var_os(process::TAG).is_some() {
+            return Ok(let_go(""));
+        }
+        let Some(found) = self.plan()? else { return self.without_a_plan() };
+        let log = harness::open_log(&self.settings.state)?;
+        if is_done(&*log, &found.id)? || self.is_another_sessions(&found) {
+            return Ok(let_go(""));
+        }
+        let run = drive::read(&*log, &found.id)?;
+        if !run.exists() {
+            return Ok(let_go(format!(
+                "plan {} was not verified yet, so nothing holds it",
+                found.place.name
+            )));
+        }
+        if let Some(words) = free(&run) {
+            return Ok(let_go(words));
+        }
+        // The same, where the variable is gone.
+        if process::inside_attempt().is_some() {
+            return Ok(let_go(""));
+        }
+        self.held(&found, &*log, run.seq)
+    }
+
+    /// Explicitly named, bound to the session, or the active one; nothing where there is none at all.
+    fn plan(&self) -> Result<Option<Found>, Error> {
+        let bound = || Some(self.sessions.plan_of(&self.session)?.plan.to_string_lossy().into_owned());
+        let named = self.settings.plan.clone().or_else(bound);
+        let is_own = named.is_some();
+        match plan_file::resolve(named.as_deref(), &self.settings.cwd) {
+            Ok(place) => Ok(Some(Found { id: plan_file::id(&place), place, is_own })),
+            Err(plan_file::Error::NoPlan { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Titles, summaries and the like have sessions too, and no plan.
+    fn is_another_sessions(&self, found: &Found) -> bool {
+        !found.is_own
+            && self.client != Client::GitPrePush
+            && self.sessions.is_taken(&self.session, &found.place.path)
+    }
+
+    fn without_a_plan(&self) -> Result<Answer, Error> {
+        let hook = config::find(&self.settings.cwd)?.hook;
+        if !hook.require_plan || process::inside_attempt().is_some() {
+            return Ok(let_go(""));
+        }
+        let none = PlanId("none".to_owned());
+        let times = self.count(&none, 0, hook.refusals)?;
+        if times > hook.refusals {
+            return Ok(let_go("a plan is required here and there is none; the session was let go"));
+        }
+        let words = "This project requires a plan, and there is none. Make one (plan_create, or PLAN.md as \
+                     docs/plan-format.md says), have it approved, carry it out, and stop then.";
+        Ok(Answer::Refuse { words: words.to_owned() })
+    }
+
+    /// How often in a row, this time included. A push is refused each time: whoever pushes can see to it.
+    fn count(&self, plan: &PlanId, progress: u64, most: u32) -> Result<u32, Error> {
+        match self.client {
+            Client::GitPrePush => Ok(0),
+            Client::Opencode => {
+                // It asks after every text. With a tool used since, the last one was not the end.
+                let now = progress.saturating_mul(TOOLS).saturating_add(self.tools);
+                let times = self.turns.refused(self.name(), plan, now)?;
+                let all = self.turns.refused(&format!("{} in all", self.name()), plan, progress)?;
+                Ok(if all > most.saturating_mul(TEXTS) { all } else { times })
+            }
+            _ => self.turns.refused(self.name(), plan, progress),
+        }
+    }
+
+    /// Sessions without a name are counted together: better let go one day than never.
+    fn name(&self) -> &str {
+        self.session.name.as_deref().unwrap_or(self.client.word())
+    }
+
+    fn held(&self, found: &Found, log: &dyn Log, seq: u64) -> Result<Answer, Error> {
+        let hook = config::find(&found.place.workspace)?.hook;
+        let lease = format!("workspace {}", found.place.workspace.display());
+        let holder = log.holder(&lease).ok().flatten();
+        if let Some(holder) = holder.as_ref().filter(|holder| !holder.what.starts_with(LOOKING)) {
+            return Ok(let_go(format!("{holder} is carrying a plan out here, and judges it itself")));
+        }
+        let waited = self.turns.waits_since(self.name());
+        // Checks that were made since the session was told to wait are what it waited for.
+        let is_answered = holder.is_none() && waited.is_some_and(|since| seq > since);
+        if !is_answered {
+            let looking = if holder.is_none() { Some(self.begin_look(found)?) } else { None };
+            if !wait(looking, log, &lease, Instant::now() + hook.patience) {
+                self.turns.wait_since(self.name(), Some(waited.unwrap_or(seq)))?;
+                return Ok(Answer::Refuse { words: still_looking(&found.place.name) });
+            }
+        }
+        self.turns.wait_since(self.name(), None)?;
+        self.after_the_look(found, log, &hook)
+    }
+
+    /// Apart from the client, which may end whatever its hook has started.
+    fn begin_look(&self, found: &Found) -> Result<Child, Error> {
+        let program = self.settings.launcher.first().cloned().unwrap_or_else(|| OsString::from("provost"));
+        let _ = fs::create_dir_all(self.settings.state.join("turns"));
+        let mut look = Command::new(&program);
+        look.arg("--state").arg(&self.settings.state).arg(COMMAND).arg(self.client.word());
+        look.arg(&found.place.path).current_dir(&found.place.workspace);
+        look.stdin(Stdio::null()).stdout(Stdio::null());
+        look.stderr(fs::File::create(self.said(found)).map_or_else(|_| Stdio::null(), Stdio::from));
+        look.spawn().map_err(|source| Error::Io {
+            what: "start the checks with",
+            path: program.into(),
+            source,
+        })
+    }
+
+    /// What kept the last checks from being made.
+    fn said(&self, found: &Found) -> PathBuf {
+        self.settings.state.join("turns").join(format!("{}.err", found.id))
+    }
+
+    fn after_the_look(&self, found: &Found, log: &dyn Log, hook: &Hook) -> Result<Answer, Error> {
+        let run = drive::read(log, &found.id)?;
+        if run.stage == Stage::Done {
+            return Ok(let_go(format!("plan {} is done: every contract held", found.place.name)));
+        }
+        if let Some(words) = free(&run) {
+            return Ok(let_go(words));
+        }
+        let mut words = prompt::unfinished(&run);
+        if let Some(changes) = self.law_changes(found, &run) {
+            words = format!(
+                "The plan file {} is not what was approved ({changes}). Put it back as it was: nothing is judged \
+                 by another law.\n\n{words}",
+                found.place.name
+            );
+        }
+        let trouble = fs::read_to_string(self.said(found)).unwrap_or_default();
+        if !trouble.trim().is_empty() {
+            words = format!("The checks could not be made:\n{}\n\n{words}", trouble.trim());
+        }
+        let times = self.count(&found.id, progress(&run), hook.refusals)?;
+        if times <= hook.refusals {
+            return Ok(Answer::Refuse { words });
+        }
+        self.let_session_go(found, times)
+    }
+
+    fn law_changes(&self, found: &Found, run: &Run) -> Option<String> {
+        let text = plan_file::read(&found.place.path).ok()?;
+        let text = String::from_utf8_lossy(&text.bytes).into_owned();
+        let plan = provost_core::parse::plan(&text).plan;
+        let now = provost_core::law::digest(&text, &plan);
+        (run.law != Some(now)).then(|| {
+            let old = provost_core::law::Law { text: &run.text, plan: &run.plan, binding: None };
+            let new = provost_core::law::Law { text: &text, plan: &plan, binding: None };
+            provost_core::law::diff(old, new).join("; ")
+        })
+    }
+
+    /// The session goes; its step stays, and waits for a person.
+    fn let_session_go(&self, found: &Found, times: u32) -> Result<Answer, Error> {
+        let mut settings = self.settings.clone();
+        settings.plan = Some(found.place.path.to_string_lossy().into_owned());
+        let harness = Harness::open(settings, Access::Write)?;
+        let reason = format!("{} asked to stop {times} times without progress", self.client.word());
+        harness.let_session_go(&reason)?;
+        self.turns.forgive(self.name(), &found.id)?;
+        self.turns.forgive(&format!("{} in all", self.name()), &found.id)?;
+        Ok(let_go(format!(
+            "{reason}; plan {} is not done and waits for you: `provost inbox`",
+            found.place.name
+        )))
+    }
+}
+
+/// Which processes it can be is only asked where some session is known by its process.
+fn session(state: &Path, name: Option<String>) -> Session {
+    match state.join("sessions").exists() {
+        true => Session::of_hook(name),
+        false => Session { name, clients: Vec::new() },
+    }
+}
+
+/// The last event says so; nothing has to be folded.
+fn is_done(log: &dyn Log, plan: &PlanId) -> Result<bool, Error> {
+    let query = Query { newest_first: true, limit: Some(1), ..Query::plan(plan) };
+    let mut done = false;
+    log.read(&query, &mut |sealed| {
+        done = matches!(sealed.event(), Ok(Event::RunEnded { outcome: RunOutcome::Done, .. }));
+        std::ops::ControlFlow::Break(())
+    })?;
+    Ok(done)
+}
+
+/// Why nothing holds a session of this plan, if so: it is over, or a person has the word.
+fn free(run: &Run) -> Option<String> {
+    let title = &run.plan.title;
+    if let Some(from) = run.forged_from {
+        return Some(format!(
+            "the log of “{title}” is not to be believed from event {from} on: `provost audit`"
+        ));
+    }
+    match run.stage {
+        Stage::Done => return Some(String::new()),
+        Stage::Draft | Stage::Verified => {
+            return Some(format!("“{title}” is not approved yet: `provost show`, then `provost approve`"));
+        }
+        Stage::Failed => return Some(format!("“{title}” has failed: `provost status`")),
+        Stage::Approved | Stage::InProgress => {}
+    }
+    let waiting = inbox::waiting(run);
+    let open = run.under_way().chain(run.ready()).any(|step| !waits(run, step));
+    if waiting.is_empty() || (open && !run.any_blocked() && !run.any_failed()) {
+        return None;
+    }
+    let reasons: Vec<String> = waiting.into_iter().map(|waiting| waiting.reason).collect();
+    Some(format!("“{title}” waits for a person: {} (`provost inbox`)", reasons.join("; ")))
+}
+
+fn waits(run: &Run, step: StepNumber) -> bool {
+    run.confirmed_by_person(step) && run.state_word(step) == "claimed"
+}
+
+/// Another number whenever the plan has come further, or was thrown back.
+fn progress(run: &Run) -> u64 {
+    let (settled, _) = run.progress();
+    let held = run.postconditions().filter(|(_, state)| **state == PostState::Held).count();
+    u64::from(settled) * 1000 + held as u64
+}
+
+/// Whether the checks are made by then.
+fn wait(mut looking: Option<Child>, log: &dyn Log, lease: &str, until: Instant) -> bool {
+    loop {
+        let is_begun = looking.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)));
+        let is_over = !is_begun && matches!(log.holder(lease), Ok(None));
+        if is_over || Instant::now() >= until {
+            return is_over;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn still_looking(plan: &str) -> String {
+    format!(
+        "The checks of plan {plan} are still being made, and nothing is decided yet. Change nothing, wait a \
+         minute, and stop again: the answer is given then."
+    )
+}
+
+/// Keeps what went wrong with a hook, which every client takes for a yes.
+pub fn failed(state: &Path, client: Client, why: &str) {
+    let file = state.join(FAILURES);
+    if fs::metadata(&file).is_ok_and(|found| found.len() > FAILURES_MAX) {
+        let _ = fs::remove_file(&file);
+    }
+    let line = format!("{} {}: {}\n", crate::site::now(), client.word(), why.replace('\n', " "));
+    let opened = fs::File::options().append(true).create(true).open(file);
+    let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
+}
+
+/// What last went wrong with a hook.
+pub fn last_failure(state: &Path) -> Option<String> {
+    fs::read_to_string(state.join(FAILURES)).ok()?.lines().last().map(str::to_owned)
+}
+
+/// The folder a client's hook is about: what it says, or where it was started.
+pub fn folder<'a>(asked: &'a Asked, cwd: &'a Path) -> &'a Path {
+    asked.cwd.as_deref().map(Path::new).filter(|folder| folder.is_dir()).unwrap_or(cwd)
+}

@@ -1,0 +1,64 @@
+//! Claude Code: `.mcp.json` and `.claude/settings.json`, or `.claude.json` and its settings in the home.
+
+use provost_core::dialect::Client;
+use serde_json::{Value, json};
+
+use super::{Edit, Finding, Ground, Wanted, finding, jsonc, read};
+
+/// Claude Code lets a session go after eight refusals in a row; we count ourselves.
+const CAP: &str = "50";
+
+pub fn wanted(ground: &Ground) -> Vec<Wanted> {
+    let server = json!({
+        "type": "stdio", "command": ground.program, "args": ["mcp"], "env": {}, "alwaysLoad": true,
+    });
+    let hook = |timeout: u32| json!({ "hooks": [{ "type": "command", "command": ground.hook(Client::Claude), "timeout": timeout }] });
+    let on = |event: &'static str, timeout| Edit::Element {
+        path: vec!["hooks", event],
+        value: hook(timeout),
+        ours: " hook claude".to_owned(),
+    };
+    let mut edits = vec![
+        on("Stop", 600),
+        on("SessionStart", 30),
+        Edit::Element {
+            path: vec!["permissions", "allow"],
+            value: json!("mcp__provost"),
+            ours: "mcp__provost".to_owned(),
+        },
+        Edit::Member { path: vec!["env", "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"], value: json!(CAP) },
+    ];
+    if !ground.user {
+        edits.push(Edit::Element {
+            path: vec!["enabledMcpjsonServers"],
+            value: json!("provost"),
+            ours: "provost".to_owned(),
+        });
+    }
+    let servers = Edit::Member { path: vec!["mcpServers", "provost"], value: server };
+    let [mcp, settings] = match ground.user {
+        true => [ground.home.join(".claude.json"), folder(ground).join("settings.json")],
+        false => [ground.workspace.join(".mcp.json"), ground.workspace.join(".claude/settings.json")],
+    };
+    vec![Wanted::new(mcp, vec![servers]), Wanted::new(settings, edits)]
+}
+
+fn folder(ground: &Ground) -> std::path::PathBuf {
+    ground.folder("CLAUDE_CONFIG_DIR", ".claude")
+}
+
+pub fn findings(ground: &Ground) -> Vec<Finding> {
+    let files = [
+        ground.workspace.join(".claude/settings.json"),
+        ground.workspace.join(".claude/settings.local.json"),
+        folder(ground).join("settings.json"),
+    ];
+    let off = |path: &std::path::PathBuf| {
+        let value: Value = jsonc::value(&read(path).ok()??).ok()?;
+        (value["disableAllHooks"] == json!(true)).then(|| {
+            let words = format!("{} has disableAllHooks: no hook runs", path.display());
+            finding(words, "Take it out; an agent may have put it there.")
+        })
+    };
+    files.iter().filter_map(off).collect()
+}

@@ -1,0 +1,28 @@
+//! Cursor: `.cursor/mcp.json` and `.cursor/hooks.json`, of the project or of the user.
+
+use provost_core::dialect::Client;
+use serde_json::json;
+
+use super::{Edit, Ground, Wanted};
+
+/// Cursor lets a session go after so many refusals; we count ourselves.
+const LOOPS: u32 = 20;
+
+pub fn wanted(ground: &Ground) -> Vec<Wanted> {
+    let folder = if ground.user { &ground.home } else { &ground.workspace }.join(".cursor");
+    let server = json!({ "command": ground.program, "args": ["mcp"] });
+    let hook = json!({ "command": ground.hook(Client::Cursor), "loop_limit": LOOPS });
+    vec![
+        Wanted::new(
+            folder.join("mcp.json"),
+            vec![Edit::Member { path: vec!["mcpServers", "provost"], value: server }],
+        ),
+        Wanted::new(
+            folder.join("hooks.json"),
+            vec![
+                Edit::Element { path: vec!["hooks", "stop"], value: hook, ours: " hook cursor".to_owned() },
+                Edit::Member { path: vec!["version"], value: json!(1) },
+            ],
+        ),
+    ]
+}

@@ -1,0 +1,19 @@
+//! git: a `pre-push` hook of the repository, where there is none yet.
+
+use provost_core::dialect::Client;
+
+use super::{Edit, Ground, Wanted};
+
+pub fn wanted(ground: &Ground) -> Vec<Wanted> {
+    let folder = ground.workspace.join(".git");
+    if ground.user || !folder.is_dir() {
+        return Vec::new();
+    }
+    let call = format!("exec {} \"$@\"", ground.hook(Client::GitPrePush));
+    let edits = vec![
+        Edit::Whole("#!/bin/sh\n".to_owned()),
+        // Behind whatever another hook there has to say.
+        Edit::Lines(format!("# provost: no push while the plan is open\n{call}\n")),
+    ];
+    vec![Wanted { executable: true, ..Wanted::new(folder.join("hooks/pre-push"), edits) }]
+}

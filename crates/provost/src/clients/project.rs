@@ -1,0 +1,21 @@
+//! The project's own files: `provost.toml`, the harness folder with its ignore rules, and a paragraph in
+//! `AGENTS.md` for those who want it.
+
+use super::{Edit, Ground, Wanted};
+
+const CONFIG: &str = include_str!("provost.toml");
+const PARAGRAPH: &str = include_str!("agents.md");
+/// What belongs to one worktree, or is made anew.
+const IGNORED: &str = "# provost: of this worktree alone\nactive-plan\nprogress*.md\nprovost-opencode.js\n";
+
+pub fn wanted(ground: &Ground, agents_md: bool) -> Vec<Wanted> {
+    let at = |path: &str| ground.workspace.join(path);
+    let mut wanted = vec![
+        Wanted::new(at("provost.toml"), vec![Edit::Whole(CONFIG.to_owned())]),
+        Wanted::new(at(".harness/.gitignore"), vec![Edit::Lines(IGNORED.to_owned())]),
+    ];
+    if agents_md {
+        wanted.push(Wanted::new(at("AGENTS.md"), vec![Edit::Lines(PARAGRAPH.to_owned())]));
+    }
+    wanted
+}

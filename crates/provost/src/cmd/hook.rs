@@ -1,0 +1,108 @@
+use std::io::{Read as _, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use provost_core::dialect::{self, Answer as Said, Client, Reply};
+use provost_engine::finish;
+
+use crate::failure::Failure;
+use crate::outcome::Answer;
+use crate::place::Global;
+use crate::terminal;
+
+/// Nobody's answer is longer, and a client that writes without end is not waited for.
+const INPUT_MAX: u64 = 64 << 20;
+
+/// Answer a client's stop hook: a session may stop when its plan is done
+///
+/// Reads what the client writes to its hook and answers in the client's own form. While steps are open,
+/// their contracts are run by the harness, and the agent is sent back with what was seen. The plan is the
+/// one that PROVOST_PLAN names, the one the session works on, or the active one. `provost init` installs
+/// it; docs/hooks.md says what each client does with the answer.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost init --agent claude         install it
+  echo '{\"session_id\":\"a\",\"cwd\":\".\"}' | provost hook claude
+                                      ask as Claude Code would
+  provost hook git-pre-push origin    refuse a push while the plan is open")]
+pub struct Args {
+    /// Whose hook it is
+    #[arg(value_parser = PossibleValuesParser::new(Client::ALL.map(Client::word)))]
+    client: String,
+    /// What else the client says; not needed
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
+
+/// The answer, where the command line is a client's: no client may wait for help texts, and none may be
+/// told of usage errors, which some take for a no.
+pub fn alone() -> Option<ExitCode> {
+    let mut words = std::env::args_os().skip(1);
+    if words.next()? != "hook" {
+        return None;
+    }
+    let client = Client::named(words.next()?.to_str()?)?;
+    if words.any(|word| word == "--help" || word == "-h") {
+        return None;
+    }
+    let global = Global { dir: None, state: std::env::var_os("PROVOST_STATE").map(Into::into), json: false };
+    Some(ExitCode::from(speak(&global, client)))
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let _ = args.rest;
+    let client = Client::named(&args.client)
+        .ok_or_else(|| Failure::usage("there is no such client", "`provost hook --help` names them."))?;
+    std::process::exit(i32::from(speak(global, client)))
+}
+
+/// Whatever happens, the client gets an answer.
+fn speak(global: &Global, client: Client) -> u8 {
+    std::panic::set_hook(Box::new(|_| {}));
+    let heard = catch_unwind(AssertUnwindSafe(|| answer(global, client)));
+    let answer = match heard {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(failure)) => broken(global, client, &whole(&failure)),
+        Err(_) => broken(global, client, "the hook itself broke"),
+    };
+    let Reply { stdout, stderr, exit_code } = dialect::say(client, &answer);
+    let _ = std::io::stderr().lock().write_all(stderr.as_bytes());
+    let _ = terminal::print(&stdout);
+    exit_code
+}
+
+fn answer(global: &Global, client: Client) -> Result<Said, Failure> {
+    let mut input = String::new();
+    let read = std::io::stdin().lock().take(INPUT_MAX).read_to_string(&mut input);
+    read.map_err(|source| Failure::Io { what: "read the input of the hook".to_owned(), source })?;
+    let asked = dialect::read(client, &input)
+        .map_err(|message| Failure::usage(message, "Clients call this; docs/hooks.md."))?;
+    let named = std::env::var(finish::PLAN).ok().filter(|name| !name.is_empty());
+    let mut settings = global.settings(named.as_deref())?;
+    settings.cwd = finish::folder(&asked, &settings.cwd).to_owned();
+    Ok(finish::asked(settings, client, &asked)?)
+}
+
+/// Every client takes a hook that fails for a yes, so that is what is said; the plan stays as it is.
+fn broken(global: &Global, client: Client, why: &str) -> Said {
+    terminal::talk(&format!("provost hook: {why}; the session is let go, and the plan stays as it is"));
+    if let Ok(settings) = global.settings(None) {
+        finish::failed(&settings.state, client, why);
+    }
+    Said::LetGo { words: format!("the hook failed, and nothing was checked: {why}") }
+}
+
+fn whole(failure: &Failure) -> String {
+    let mut text = failure.to_string();
+    let mut cause = std::error::Error::source(failure);
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.ends_with(&words) {
+            text.push_str(&format!(": {words}"));
+        }
+        cause = error.source();
+    }
+    text
+}

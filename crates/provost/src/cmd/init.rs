@@ -1,0 +1,262 @@
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+use provost_core::dialect::Client;
+use provost_core::redact::Redactor;
+use provost_engine::places::Here;
+use serde_json::json;
+
+use crate::clients::ledger::{Entry, Ledger};
+use crate::clients::{self, Change, Ground, difference};
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Set up the clients you use: tools, stop hook, configuration
+///
+/// Finds which clients are there (Claude Code, Codex, Gemini CLI, opencode, Cursor), shows the exact
+/// change to each file and writes it when you agree. Comments, order and everything else stay as they are;
+/// running it again changes nothing; `--undo` gives every file its bytes back. `provost doctor` says
+/// what is off.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost init                        the clients that are found, for this project
+  provost init --agent claude --yes   one of them, without being asked
+  provost init --user --dry-run       for all projects; show it only
+  provost init --undo                 take everything back")]
+pub struct Args {
+    /// Which client; may be given more than once [default: those that are found]
+    #[arg(long, value_name = "CLIENT", value_parser = PossibleValuesParser::new(Client::ALL.map(Client::word)))]
+    agent: Vec<String>,
+    /// For you in every project, instead of for this project
+    #[arg(long)]
+    user: bool,
+    /// Take back what was written
+    #[arg(long)]
+    undo: bool,
+    /// Write without asking
+    #[arg(long, short)]
+    yes: bool,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Add a paragraph about plans to AGENTS.md
+    #[arg(long, conflicts_with = "undo")]
+    agents_md: bool,
+    /// What the files call this program [default: its absolute path]
+    #[arg(long, value_name = "PATH")]
+    program: Option<String>,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let settings = global.settings(None)?;
+    let ground = ground(&settings, &args)?;
+    let ledger = Ledger::open(&settings.state);
+    let chosen = chosen(&args, &ground)?;
+    let steps = match args.undo {
+        true => taken_back(&ledger, &ground, &args),
+        false => put_in(&ledger, &ground, &chosen, args.agents_md),
+    };
+    show(global, &steps)?;
+    if !args.undo && !args.agents_md && !args.user {
+        terminal::talk("a paragraph for AGENTS.md is there for the asking: --agents-md");
+    }
+    let troubled = steps.iter().any(|step| matches!(step.deed, Deed::Leave(_)));
+    let is_nothing = steps.iter().all(|step| matches!(step.deed, Deed::Leave(_)));
+    if args.dry_run || is_nothing {
+        if is_nothing && !troubled {
+            terminal::talk("nothing to do");
+        }
+        return Ok(if troubled { Outcome::Refused } else { Outcome::Done });
+    }
+    if !args.yes && !agreed()? {
+        terminal::talk("nothing was written; --yes writes without asking");
+        return Ok(Outcome::Waiting);
+    }
+    let mut broken = troubled;
+    for step in &steps {
+        if let Err(trouble) = step.carry_out(&ledger) {
+            terminal::talk(&format!("{}: {trouble}", step.path.display()));
+            broken = true;
+        }
+    }
+    for step in &steps {
+        if let Deed::Restore { folders, .. } = &step.deed {
+            clients::clear(folders);
+        }
+    }
+    if !args.undo {
+        terminal::talk("done; `provost doctor` says what the clients still want");
+    }
+    Ok(if broken { Outcome::Refused } else { Outcome::Done })
+}
+
+fn ground(settings: &provost_engine::harness::Settings, args: &Args) -> Result<Ground, Failure> {
+    let home = settings.environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| home);
+    let home = home.ok_or_else(|| Failure::usage("HOME is not set", "Set it to your home folder."))?;
+    let own = || settings.launcher.first().map(|program| program.to_string_lossy().into_owned());
+    Ok(Ground {
+        program: args.program.clone().or_else(own).unwrap_or_else(|| "provost".to_owned()),
+        workspace: Here::of(&settings.cwd).workspace().to_owned(),
+        home: PathBuf::from(home),
+        user: args.user,
+        environment: settings.environment.clone(),
+    })
+}
+
+fn chosen(args: &Args, ground: &Ground) -> Result<Vec<Client>, Failure> {
+    if !args.agent.is_empty() {
+        return Ok(args.agent.iter().filter_map(|word| Client::named(word)).collect());
+    }
+    let found: Vec<Client> = Client::ALL.into_iter().filter(|client| ground.has(*client)).collect();
+    match found.is_empty() && !args.undo {
+        true => Err(Failure::usage(
+            "no client was found: neither a program on PATH nor a folder of one",
+            "Name it, as in `provost init --agent claude`.",
+        )),
+        false => Ok(found),
+    }
+}
+
+/// One file, and what becomes of it.
+struct Step {
+    path: PathBuf,
+    deed: Deed,
+}
+
+enum Deed {
+    Write(Box<Change>),
+    Restore {
+        now: Option<String>,
+        text: Option<String>,
+        folders: Vec<PathBuf>,
+    },
+    /// It cannot be done, and this is why.
+    Leave(String),
+}
+
+impl Step {
+    fn texts(&self) -> (Option<&str>, Option<&str>) {
+        match &self.deed {
+            Deed::Write(change) => (change.now.as_deref(), Some(&change.after)),
+            Deed::Restore { now, text, .. } => (now.as_deref(), text.as_deref()),
+            Deed::Leave(_) => (None, None),
+        }
+    }
+
+    fn word(&self) -> &'static str {
+        match (&self.deed, self.texts()) {
+            (Deed::Leave(_), _) => "leave",
+            (_, (None, _)) => "create",
+            (_, (_, None)) => "remove",
+            (Deed::Write(_), _) => "change",
+            (Deed::Restore { .. }, _) => "restore",
+        }
+    }
+
+    fn carry_out(&self, ledger: &Ledger) -> Result<(), clients::Trouble> {
+        match &self.deed {
+            Deed::Write(change) => change.write(ledger),
+            Deed::Restore { text, .. } => {
+                clients::restore(&self.path, text.as_deref())?;
+                ledger.forget(&self.path);
+                Ok(())
+            }
+            Deed::Leave(_) => Ok(()),
+        }
+    }
+}
+
+fn put_in(ledger: &Ledger, ground: &Ground, chosen: &[Client], agents_md: bool) -> Vec<Step> {
+    let project = (!ground.user).then_some(ground.workspace.as_path());
+    let of_clients = chosen.iter().flat_map(|client| ground.wanted(*client));
+    let all = ground.project(agents_md).into_iter().chain(of_clients);
+    let step = |wanted: clients::Wanted| {
+        let deed = match wanted.change(ledger, project) {
+            Ok(None) => return None,
+            Ok(Some(change)) => Deed::Write(Box::new(change)),
+            Err(trouble) => Deed::Leave(trouble.to_string()),
+        };
+        Some(Step { path: wanted.path, deed })
+    };
+    all.filter_map(step).collect()
+}
+
+fn taken_back(ledger: &Ledger, ground: &Ground, args: &Args) -> Vec<Step> {
+    let project = (!ground.user).then_some(ground.workspace.as_path());
+    let named: Vec<PathBuf> = args
+        .agent
+        .iter()
+        .filter_map(|word| Client::named(word))
+        .flat_map(|client| ground.wanted(client))
+        .map(|wanted| wanted.path)
+        .collect();
+    let is_meant = |entry: &Entry| {
+        entry.project.as_deref() == project && (args.agent.is_empty() || named.contains(&entry.path))
+    };
+    ledger.entries().into_iter().filter(is_meant).map(|entry| take_back(&entry)).collect()
+}
+
+fn take_back(entry: &Entry) -> Step {
+    let deed = match clients::read(&entry.path) {
+        Err(trouble) => Deed::Leave(trouble.to_string()),
+        Ok(now) => match entry.without(now.as_deref()) {
+            Some(without)
+                if without.is_exact || still_sound(&entry.path, now.as_deref(), without.text.as_deref()) =>
+            {
+                Deed::Restore { now, text: without.text, folders: entry.folders.clone() }
+            }
+            _ => Deed::Leave(format!("it was changed since; take out by hand:{}", entry.added())),
+        },
+    };
+    Step { path: entry.path.clone(), deed }
+}
+
+/// What was JSON before is JSON after.
+fn still_sound(path: &Path, now: Option<&str>, text: Option<&str>) -> bool {
+    let is_json = path.extension().is_some_and(|extension| extension == "json" || extension == "jsonc");
+    let reads = |text: Option<&str>| text.is_none_or(|text| clients::jsonc::value(text).is_ok());
+    !is_json || reads(text) || !reads(now)
+}
+
+fn show(global: &Global, steps: &[Step]) -> Result<(), Failure> {
+    // What stands around our lines may be a key.
+    let redactor = Redactor::new(std::iter::empty::<(&str, &str)>());
+    let diff = |step: &Step| {
+        let (before, after) = step.texts();
+        let diff = difference::unified(&step.path.to_string_lossy(), before, after);
+        redactor.text(&diff).into_owned()
+    };
+    if global.json {
+        let changes: Vec<_> = steps
+            .iter()
+            .map(|step| match &step.deed {
+                Deed::Leave(why) => json!({ "path": step.path, "action": "leave", "why": why }),
+                _ => json!({ "path": step.path, "action": step.word(), "diff": diff(step) }),
+            })
+            .collect();
+        return terminal::print(&format!("{}\n", json!({ "changes": changes })));
+    }
+    for step in steps {
+        match &step.deed {
+            Deed::Leave(why) => terminal::talk(&format!("{} is left as it is: {why}", step.path.display())),
+            _ => terminal::print(&diff(step))?,
+        }
+    }
+    Ok(())
+}
+
+/// A person says yes. Nobody there is no yes.
+fn agreed() -> Result<bool, Failure> {
+    if !terminal::is_interactive() || !std::io::stdout().is_terminal() {
+        return Ok(false);
+    }
+    let _ = write!(std::io::stderr().lock(), "Write this? (yes · no) > ");
+    let mut said = String::new();
+    let read = std::io::stdin().lock().read_line(&mut said);
+    read.map_err(|source| Failure::Io { what: "read your answer".to_owned(), source })?;
+    Ok(matches!(said.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}

@@ -1,0 +1,174 @@
+//! A run for other tools: JUnit for test reports, SARIF for code scanning, Markdown for a summary.
+//!
+//! Each is a leaf that makes a text of the same [`Report`]; nothing here reads anything.
+
+pub mod junit;
+pub mod markdown;
+pub mod sarif;
+
+use provost_core::plan::{Contract, Span};
+use provost_core::run::{PostState, Run, StepState};
+use provost_core::verdict::Verdict;
+
+/// A run as others see it: the plan's checks, and how each came out.
+pub struct Report {
+    pub plan: String,
+    pub title: String,
+    pub stage: &'static str,
+    /// In a word, how the command ended.
+    pub end: String,
+    pub revision: String,
+    pub approved_by: Option<String>,
+    pub isolation: Option<String>,
+    pub text: String,
+    pub checks: Vec<Check>,
+    /// Where the log ends, and what proves it.
+    pub head: String,
+    pub proof: Option<(String, String)>,
+}
+
+impl Report {
+    /// Why the whole is not green, though nothing in it failed: what was not looked at proves nothing.
+    pub fn unfinished(&self) -> Option<&str> {
+        let failed = self.checks.iter().any(|check| matches!(check.end, End::Failed(_) | End::Waiting(_)));
+        (self.stage != "done" && !failed).then_some(self.end.as_str())
+    }
+}
+
+/// A step or a postcondition.
+pub struct Check {
+    pub name: String,
+    pub end: End,
+    pub attempts: u32,
+    pub duration_ms: u64,
+    /// What the check printed, where it did not hold.
+    pub output: String,
+    pub span: Span,
+}
+
+pub enum End {
+    /// The contract held, or a person confirmed it.
+    Passed,
+    /// Let go by a person or by the plan they approved; never as good as passed.
+    Waived(String),
+    Failed(String),
+    /// A person has the word.
+    Waiting(String),
+    Open,
+}
+
+impl End {
+    pub fn symbol(&self) -> &'static str {
+        match self {
+            End::Passed => "✅",
+            End::Waived(_) => "⏭️",
+            End::Failed(_) => "❌",
+            End::Waiting(_) => "⛔",
+            End::Open => "·",
+        }
+    }
+
+    pub fn words(&self) -> String {
+        match self {
+            End::Passed => "passed".to_owned(),
+            End::Waived(by) => format!("waived by {by}"),
+            End::Failed(why) => format!("failed: {why}"),
+            End::Waiting(why) => format!("waits for a person: {why}"),
+            End::Open => "open".to_owned(),
+        }
+    }
+}
+
+/// Every step, then every postcondition.
+pub fn checks(run: &Run) -> Vec<Check> {
+    let steps = run.steps().map(|(step, state)| {
+        let seen = state.verdict.as_ref().filter(|verdict| !verdict.held());
+        let outcome = seen.map_or("it did not pass".to_owned(), |verdict| verdict.outcome.to_string());
+        let end = match &state.state {
+            StepState::Passed => End::Passed,
+            StepState::Waived { by } => End::Waived(by.clone()),
+            StepState::Failed => End::Failed(outcome),
+            StepState::Blocked { reason } => End::Waiting(reason.clone()),
+            StepState::Ended { .. } if run.confirmed_by_person(step.number) => {
+                End::Waiting("a person confirms this step".to_owned())
+            }
+            StepState::Pending | StepState::Running { .. } | StepState::Ended { .. } => End::Open,
+        };
+        Check {
+            name: format!("{}. {}", step.number, step.title),
+            end,
+            attempts: state.attempts,
+            duration_ms: state.verdict.as_ref().map_or(0, |verdict| verdict.duration_ms),
+            // Of a hidden contract nothing is shown where agents may look.
+            output: seen.filter(|_| !step.is_hidden()).map(output).unwrap_or_default(),
+            span: span(step.contract.as_ref(), step.heading),
+        }
+    });
+    let posts = run.postconditions().map(|(post, state)| {
+        let (end, seen) = match state {
+            PostState::Open => (End::Open, None),
+            PostState::Held => (End::Passed, None),
+            PostState::Broke(verdict) => (End::Failed(verdict.outcome.to_string()), Some(verdict)),
+        };
+        Check {
+            name: format!("postcondition {}: {}", post.number, post.description.trim()),
+            end,
+            attempts: 0,
+            duration_ms: seen.map_or(0, |verdict| verdict.duration_ms),
+            output: seen.map(|verdict| output(verdict)).unwrap_or_default(),
+            span: span(post.contract.as_ref(), post.span),
+        }
+    });
+    steps.chain(posts).collect()
+}
+
+fn span(contract: Option<&Contract>, otherwise: Span) -> Span {
+    contract.map_or(otherwise, |contract| contract.span)
+}
+
+fn output(verdict: &Verdict) -> String {
+    let parts = [verdict.unmet.join("\n"), verdict.stdout.to_string(), verdict.stderr.to_string()];
+    let said: Vec<&str> = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
+    said.join("\n")
+}
+
+#[cfg(test)]
+pub mod tests {
+    //! One run for all three.
+
+    use super::*;
+
+    pub fn example() -> Report {
+        let check = |name: &str, end, output: &str| Check {
+            name: name.to_owned(),
+            end,
+            attempts: 2,
+            duration_ms: 1234,
+            output: output.to_owned(),
+            span: Span { start: 4, end: 9 },
+        };
+        Report {
+            plan: "plan-1a2b3c4d".to_owned(),
+            title: "Fix <login> & \"more\"".to_owned(),
+            stage: "in-progress",
+            end: "a person is waited for".to_owned(),
+            revision: "2f73508e8706".to_owned(),
+            approved_by: Some("ada".to_owned()),
+            isolation: Some("clean".to_owned()),
+            text: "one\ntwo\nthree\n".to_owned(),
+            checks: vec![
+                check("1. Analyse", End::Passed, ""),
+                check(
+                    "2. Mend | it",
+                    End::Waiting("broke: exit code 1".to_owned()),
+                    "a < b\u{1b}[31m && ```c\n]]>",
+                ),
+                check("3. Later", End::Waived("ada".to_owned()), ""),
+                check("postcondition 1: it works", End::Failed("timed out".to_owned()), ""),
+                check("4. Last", End::Open, ""),
+            ],
+            head: "36 abcdef".to_owned(),
+            proof: Some(("proofs/plan.jsonl".to_owned(), "c545eb".to_owned())),
+        }
+    }
+}

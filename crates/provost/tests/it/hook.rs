@@ -1,0 +1,321 @@
+//! Sessions of clients that the harness did not start: held by the answer to their stop hook, judged by
+//! the harness, and never done by being let go.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::env::{Answer, Env, HONEST, answer, plan};
+
+const TWO: [&str; 2] = ["test -f out/1 || { echo 'out/1 is missing' >&2; exit 1; }", "test -f out/2"];
+
+fn approved(contracts: &[&str]) -> Env {
+    let env = Env::new(&plan(contracts, "escalate")).isolation("in-place");
+    env.provost(&["verify"]).exits(0);
+    env.approve();
+    env
+}
+
+fn hook(env: &Env, client: &str, input: &str) -> Answer {
+    hook_with(env.command(&["hook", client]), input)
+}
+
+fn hook_with(mut command: Command, input: &str) -> Answer {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("provost");
+    // A hook that needs no input may be gone before it is written.
+    let _ = child.stdin.take().expect("stdin").write_all(input.as_bytes());
+    answer(child.wait_with_output().expect("provost"))
+}
+
+fn stop(env: &Env, client: &str, session: &str) -> Value {
+    let cwd = env.work();
+    let input = match client {
+        "claude" | "codex" => json!({ "session_id": session, "cwd": cwd, "hook_event_name": "Stop" }),
+        "gemini" => json!({ "session_id": session, "cwd": cwd, "hook_event_name": "AfterAgent" }),
+        "opencode" => json!({ "sessionID": session, "directory": cwd }),
+        _ => json!({ "conversation_id": session, "status": "completed", "workspace_roots": [cwd] }),
+    };
+    hook(env, client, &input.to_string()).exits(0).json()
+}
+
+/// What the agent is told, if it is sent back.
+fn refused(answer: &Value) -> Option<&str> {
+    ["reason", "refuse", "followup_message"].iter().find_map(|key| answer[key].as_str())
+}
+
+#[test]
+fn every_client_is_held_until_the_contracts_hold() {
+    for client in ["claude", "codex", "gemini", "opencode", "cursor"] {
+        let env = approved(&TWO);
+        let early = stop(&env, client, "s");
+        let words = refused(&early).unwrap_or_else(|| panic!("{client}: {early}"));
+        assert!(words.contains("0 of 2 steps") && words.contains("out/1 is missing"), "{client}: {words}");
+        assert_eq!(env.states(), "1 pending, 2 pending", "{client}");
+        env.write("out/1", "x");
+        let half = stop(&env, client, "s");
+        assert!(refused(&half).is_some_and(|words| words.contains("Step 2 is open")), "{client}: {half}");
+        assert_eq!(env.states(), "1 passed, 2 pending", "{client}");
+        env.write("out/2", "x");
+        assert_eq!(refused(&stop(&env, client, "s")), None, "{client}");
+        assert_eq!(env.stage(), "done", "{client}");
+        assert_eq!(refused(&stop(&env, client, "another")), None, "{client}");
+        env.provost(&["audit"]).exits(0);
+    }
+    // In the words each of them knows.
+    let env = approved(&TWO);
+    assert_eq!(stop(&env, "claude", "s")["decision"], "block");
+    assert_eq!(stop(&env, "gemini", "s")["decision"], "deny");
+}
+
+#[test]
+fn a_clean_tree_judges_what_a_session_left_and_every_postcondition() {
+    let text = plan(&["test -f out/1"], "escalate");
+    let text =
+        format!("{text}\n## Postconditions\n\n1. It says so\n   ```shell\n   grep -q done out/1\n   ```\n");
+    let env = Env::new(&text);
+    env.provost(&["verify"]).exits(0);
+    env.approve();
+    env.write("out/1", "x");
+    // Beside the work, and not part of what may be touched: a check does not see it.
+    env.write("grep", "#!/bin/sh\nexit 0\n");
+    for _ in 0..2 {
+        let answer = stop(&env, "claude", "s");
+        assert!(refused(&answer).is_some_and(|words| words.contains("Postcondition 1")), "{answer}");
+        assert_eq!(env.stage(), "in-progress");
+    }
+    env.write("out/1", "done");
+    assert_eq!(refused(&stop(&env, "claude", "s")), None);
+    assert_eq!(env.stage(), "done");
+}
+
+#[test]
+fn nothing_is_held_without_a_plan_or_before_its_approval() {
+    let env = Env::new(&plan(&TWO, "escalate")).isolation("in-place");
+    assert_eq!(refused(&stop(&env, "claude", "s")), None, "not in the log");
+    env.provost(&["verify"]).exits(0);
+    let answer = stop(&env, "claude", "s");
+    assert_eq!(refused(&answer), None, "not approved");
+    assert!(
+        answer["systemMessage"].as_str().is_some_and(|words| words.contains("provost approve")),
+        "{answer}"
+    );
+    std::fs::remove_file(env.work().join("PLAN.md")).expect("a plan");
+    assert_eq!(stop(&env, "claude", "s"), json!({}));
+}
+
+#[test]
+fn a_plan_that_is_required_is_asked_for_a_few_times() {
+    let env = Env::new(&plan(&TWO, "escalate"));
+    std::fs::remove_file(env.work().join("PLAN.md")).expect("a plan");
+    env.write("provost.toml", "[hook]\nrequire_plan = true\nrefusals = 2\n");
+    let answers: Vec<bool> = (0..4).map(|_| refused(&stop(&env, "claude", "s")).is_some()).collect();
+    assert_eq!(answers, [true, true, false, false]);
+    assert!(refused(&stop(&env, "claude", "another")).is_some());
+}
+
+#[test]
+fn a_session_without_progress_is_let_go_and_its_step_waits_for_a_person() {
+    let env = approved(&TWO);
+    env.write("provost.toml", format!("{}[hook]\nrefusals = 2\n", env.read("provost.toml")));
+    assert!(refused(&stop(&env, "codex", "s")).is_some());
+    // Progress counts anew.
+    env.write("out/1", "x");
+    assert!(refused(&stop(&env, "codex", "s")).is_some());
+    assert!(refused(&stop(&env, "codex", "s")).is_some());
+    let gone = stop(&env, "codex", "s");
+    assert_eq!(refused(&gone), None);
+    assert!(gone["systemMessage"].as_str().is_some_and(|words| words.contains("provost inbox")), "{gone}");
+    assert_eq!((env.states().as_str(), env.stage().as_str()), ("1 passed, 2 blocked", "in-progress"));
+    let inbox = env.provost(&["inbox"]).exits(0).out;
+    assert!(
+        inbox.contains("the session was let go") && inbox.contains("3 times without progress"),
+        "{inbox}"
+    );
+    // It stays let go, until a person has answered.
+    assert_eq!(refused(&stop(&env, "codex", "s")), None);
+    env.provost(&["answer", "2", "retry"]).exits(0);
+    assert!(refused(&stop(&env, "codex", "s")).is_some());
+    env.write("out/2", "x");
+    assert_eq!(refused(&stop(&env, "codex", "s")), None);
+    assert_eq!(env.stage(), "done");
+}
+
+#[test]
+fn checks_that_take_long_are_waited_for_and_never_taken_for_a_yes() {
+    let env = approved(&["while ! test -f out/go; do sleep 0.05; done; test -f out/1"]);
+    env.write("provost.toml", format!("{}[hook]\npatience = \"300ms\"\n", env.read("provost.toml")));
+    for _ in 0..2 {
+        let answer = stop(&env, "claude", "s");
+        assert!(refused(&answer).is_some_and(|words| words.contains("still being made")), "{answer}");
+        assert_eq!(env.states(), "1 pending");
+    }
+    env.write("out/go", "");
+    // The checks are made by a process of their own; what they saw is the answer, without another look.
+    let seen = answered(&env, "claude", "s");
+    assert!(refused(&seen).is_some_and(|words| words.contains("broke: exit code 1")), "{seen}");
+    assert_eq!(env.events().iter().filter(|name| *name == "CONTRACT_JUDGED").count(), 1);
+    env.write("out/1", "x");
+    assert_eq!(refused(&answered(&env, "claude", "s")), None);
+    assert_eq!(env.stage(), "done");
+}
+
+/// Stops again for as long as it is told to wait.
+fn answered(env: &Env, client: &str, session: &str) -> Value {
+    loop {
+        let answer = stop(env, client, session);
+        if !refused(&answer).is_some_and(|words| words.contains("still being made")) {
+            return answer;
+        }
+    }
+}
+
+#[test]
+fn a_hook_that_fails_lets_go_says_so_and_leaves_the_plan_open() {
+    let env = approved(&TWO);
+    let input = json!({ "session_id": "s", "cwd": env.work(), "hook_event_name": "Stop" }).to_string();
+    let lets_go = |what: &str, answer: Answer| {
+        assert_eq!(answer.code, 0, "{what}: {}", answer.err);
+        assert_eq!(refused(&answer.json()), None, "{what}");
+        assert!(answer.err.contains("let go"), "{what}: {}", answer.err);
+        let record = std::fs::read_to_string(env.state().join("hook-failures.txt")).expect(what);
+        assert!(!record.is_empty(), "{what}");
+        std::fs::remove_file(env.state().join("hook-failures.txt")).expect(what);
+    };
+    for garbage in ["", "not json", "[1]", "{\"session_id\":"] {
+        lets_go(garbage, hook(&env, "claude", garbage));
+    }
+    env.write(".harness/active-plan", "gone\n");
+    lets_go("a marker of nothing", hook(&env, "gemini", &input));
+    std::fs::remove_dir_all(env.work().join(".harness")).expect("a folder");
+    let config = env.read("provost.toml");
+    env.write("provost.toml", "[hook]\nrefusal = 5\n");
+    lets_go("a wrong configuration", hook(&env, "codex", &input));
+    env.write("provost.toml", config);
+    let mut named = env.command(&["hook", "claude"]);
+    named.env("PROVOST_PLAN", "nobody");
+    lets_go("a plan that is not there", hook_with(named, &input));
+    assert_eq!((env.states().as_str(), env.stage().as_str()), ("1 pending, 2 pending", "approved"));
+    assert!(refused(&stop(&env, "claude", "s")).is_some(), "held again when all is well");
+}
+
+#[test]
+fn a_check_that_cannot_be_made_is_not_taken_for_a_yes() {
+    let env = approved(&TWO);
+    env.write("out/1", "x");
+    env.write("out/2", "x");
+    let level = if env.has_fences() { "uid" } else { "clean" };
+    if env.provost(&["doctor", "--json"]).json()["levels"].to_string().contains(&format!("\"{level}\"")) {
+        eprintln!("this machine attests {level}");
+        return;
+    }
+    env.write("provost.toml", env.read("provost.toml").replace("in-place", level));
+    let answer = stop(&env, "claude", "s");
+    assert!(refused(&answer).is_some_and(|words| words.contains("could not be made")), "{answer}");
+    assert_ne!(env.stage(), "done");
+}
+
+#[test]
+fn helpers_and_sessions_inside_an_attempt_are_let_through() {
+    let env = approved(&TWO);
+    let helper = json!({ "session_id": "s", "cwd": env.work(), "hook_event_name": "SubagentStop" });
+    assert_eq!(hook(&env, "claude", &helper.to_string()).exits(0).json(), json!({}));
+    let ended = json!({ "conversation_id": "s", "status": "aborted", "workspace_roots": [env.work()] });
+    assert_eq!(hook(&env, "cursor", &ended.to_string()).exits(0).json(), json!({}));
+    let provost = env!("CARGO_BIN_EXE_provost");
+    let ask = format!("echo '{{\"session_id\":\"a\"}}' | {provost} hook claude > out/answer");
+    let env = env.agent(&format!("mkdir -p out; {ask}\n{HONEST}"));
+    env.provost(&["run"]).exits(0);
+    assert_eq!(env.read("out/answer"), "{}\n");
+}
+
+#[test]
+fn a_session_that_rewrites_the_plan_is_told_to_put_it_back() {
+    let env = approved(&TWO);
+    let text = env.read("PLAN.md");
+    env.write("PLAN.md", text.replace("test -f out/2", "true"));
+    env.write("out/1", "x");
+    let answer = stop(&env, "claude", "s");
+    assert!(refused(&answer).is_some_and(|words| words.contains("not what was approved")), "{answer}");
+    env.write("PLAN.md", text);
+    assert!(refused(&stop(&env, "claude", "s")).is_some_and(|words| words.contains("Step 2")));
+}
+
+#[test]
+fn a_session_that_begins_is_told_of_the_plan() {
+    let env = approved(&TWO);
+    let begin = json!({ "session_id": "s", "cwd": env.work(), "hook_event_name": "SessionStart" });
+    let told = hook(&env, "claude", &begin.to_string()).exits(0).json();
+    let words = told["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default();
+    assert!(words.contains("Do part 1 of the work"), "{told}");
+    assert_eq!(env.states(), "1 pending, 2 pending");
+}
+
+#[test]
+fn a_push_is_refused_while_the_plan_is_open() {
+    let env = approved(&TWO);
+    let remote = env.folder().join("remote");
+    let made = Command::new("git").args(["init", "--quiet", "--bare"]).arg(&remote).status().expect("git");
+    assert!(made.success());
+    let provost = env!("CARGO_BIN_EXE_provost");
+    env.write(".git/hooks/pre-push", format!("#!/bin/sh\nexec '{provost}' hook git-pre-push \"$@\"\n"));
+    let hook = env.work().join(".git/hooks/pre-push");
+    std::fs::set_permissions(hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a hook");
+    let push = || {
+        let mut git = Command::new("git");
+        git.args(["push", "--quiet"]).arg(&remote).arg("HEAD:refs/heads/x").current_dir(env.work());
+        git.env("PROVOST_STATE", env.state()).env("HOME", env.folder().join("home"));
+        answer(git.output().expect("git"))
+    };
+    let refused = push();
+    assert!(refused.code != 0 && refused.err.contains("Step 1 is open"), "{}", refused.err);
+    env.write("out/1", "x");
+    env.write("out/2", "x");
+    push().exits(0);
+    assert_eq!(env.stage(), "done");
+}
+
+#[test]
+fn sessions_that_stop_at_once_get_the_same_answer_and_one_look_is_enough() {
+    let env = approved(&["sleep 0.3; test -f out/1"]);
+    let answers: Vec<Value> = std::thread::scope(|scope| {
+        let asking: Vec<_> =
+            ["a", "b", "c"].map(|name| scope.spawn(|| stop(&env, "claude", name))).into_iter().collect();
+        asking.into_iter().map(|each| each.join().expect("an answer")).collect()
+    });
+    for answer in &answers {
+        let words = refused(answer).unwrap_or_else(|| panic!("{answer}"));
+        assert!(words.contains("broke: exit code 1") && !words.contains("could not"), "{words}");
+    }
+    env.provost(&["audit"]).exits(0);
+}
+
+#[test]
+fn what_a_person_confirms_is_not_waited_for() {
+    let text = plan(&["test -f out/1"], "escalate")
+        .replace("```shell\ntest -f out/1\n```\nexit_code == 0\n", "human\n");
+    let text = text.replace("**contract:**\nhuman", "**contract:** human");
+    let env = Env::new(&text).isolation("in-place");
+    env.provost(&["verify"]).exits(0);
+    env.approve();
+    let answer = stop(&env, "claude", "s");
+    assert_eq!(refused(&answer), None, "{answer}");
+    assert_eq!((env.states().as_str(), env.stage().as_str()), ("1 claimed", "in-progress"));
+}
+
+#[test]
+fn a_text_in_between_is_not_the_end() {
+    let env = approved(&TWO);
+    env.write("provost.toml", format!("{}[hook]\nrefusals = 1\n", env.read("provost.toml")));
+    let text = |tools: u32| {
+        let input = json!({ "sessionID": "s", "directory": env.work(), "tools": tools }).to_string();
+        refused(&hook(&env, "opencode", &input).exits(0).json()).is_some()
+    };
+    // A tool after each: ten are borne with, where one stop is.
+    let held: Vec<bool> = (0..11).map(text).collect();
+    assert_eq!(held, [&[true; 10][..], &[false]].concat());
+    assert_eq!(env.states(), "1 blocked, 2 pending");
+    env.provost(&["answer", "1", "retry"]).exits(0);
+    assert_eq!([text(20), text(20)], [true, false]);
+}
