@@ -27,7 +27,7 @@ use provost_host::{git, process};
 use provost_store::{Error as StoreError, Log, Query};
 
 use crate::harness::{self, Access, Harness, LOOKING, Settings};
-use crate::sessions::{Session, Sessions};
+use crate::sessions::{By, Session, Sessions};
 use crate::turns::Turns;
 use crate::{Error, drive};
 
@@ -99,7 +99,7 @@ impl Gate {
         let workspace = git::top(&cwd).unwrap_or(cwd);
         Self {
             client,
-            session: session(&settings.state, asked.session.clone()),
+            session: session(&settings, asked.session.clone(), &workspace),
             sessions: Sessions::new(&settings.state),
             turns: Turns::open(&settings.state, &workspace),
             tools: asked.tools,
@@ -297,10 +297,10 @@ impl Gate {
 }
 
 /// Which processes it can be is only asked where some session is known by its process.
-fn session(state: &Path, name: Option<String>) -> Session {
-    match state.join("sessions").exists() {
-        true => Session::of_hook(name),
-        false => Session { name, clients: Vec::new() },
+fn session(settings: &Settings, name: Option<String>, workspace: &Path) -> Session {
+    match settings.state.join("sessions").exists() {
+        true => Session::of_hook(&settings.environment, name, workspace),
+        false => Session { name, workspace: workspace.to_owned(), by: By::Hook(Vec::new()) },
     }
 }
 

@@ -8,6 +8,7 @@
 //! **Invariant:** two sessions with different names never share a plan, whatever process they are in.
 //! **Invariant:** nothing is decided by what stands here: it says which plan is meant, not how it stands.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ use provost_host::process::Lineage;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::places::Here;
 
 /// Names of sessions that clients leave in the environment of what they start.
 const VARIABLES: [&str; 6] = [
@@ -27,8 +29,8 @@ const VARIABLES: [&str; 6] = [
     "GEMINI_SESSION_ID",
     "OPENCODE_SESSION_ID",
 ];
-/// So many of a hook's parents can be the client: shells and launchers stand between.
-const NEAREST: usize = 5;
+/// How the files of processes begin.
+const CLIENT: &str = "client-";
 
 /// A process that cannot be mistaken for a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,46 +41,69 @@ pub struct Client {
 }
 
 impl Client {
+    /// How the names of its files begin.
+    fn prefix(self) -> String {
+        format!("{CLIENT}{}-{}-", self.pid, self.started)
+    }
+
     pub fn is_alive(self) -> bool {
         Lineage::started(self.pid) == Some(self.started)
     }
 }
 
 /// Who asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     /// What the client calls it, where it says so.
     pub name: Option<String>,
-    /// Processes that are the client, or may be.
-    pub clients: Vec<Client>,
+    /// One process may be the client of several.
+    pub workspace: PathBuf,
+    pub by: By,
+}
+
+/// How the client's process is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Our parent is the client.
+    Server(Option<Client>),
+    /// The client is one of these, above us.
+    Hook(Vec<Client>),
 }
 
 impl Session {
     /// The session of a server that a client started: its parent is the client.
-    pub fn of_server(environment: &[(std::ffi::OsString, std::ffi::OsString)]) -> Self {
-        Self { name: named(environment), clients: parents().into_iter().take(1).collect() }
+    pub fn of_server(environment: &[(OsString, OsString)], cwd: &Path) -> Self {
+        let by = By::Server(parents().into_iter().next());
+        Self { name: named(environment), workspace: workspace(cwd), by }
     }
 
-    /// The session of a hook: its client is some way above it, and mostly said its name.
-    pub fn of_hook(name: Option<String>) -> Self {
-        Self { name, clients: parents().into_iter().take(NEAREST).collect() }
+    /// The session of a hook: its client is some way above it, and mostly said the session's name. A name
+    /// that was set for all of them comes first.
+    pub fn of_hook(environment: &[(OsString, OsString)], said: Option<String>, cwd: &Path) -> Self {
+        let name = variable(environment, VARIABLES[0]).or(said);
+        Self { name, workspace: workspace(cwd), by: By::Hook(parents()) }
     }
 
     pub fn named(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    fn keys(&self) -> impl Iterator<Item = Key<'_>> {
-        let name = self.name.as_deref().map(Key::Name);
-        name.into_iter().chain(self.clients.iter().copied().map(Key::Client))
+    fn is_named_otherwise(&self, known: &Bound) -> bool {
+        matches!((&known.name, &self.name), (Some(known), Some(own)) if known != own)
     }
 }
 
-fn named(environment: &[(std::ffi::OsString, std::ffi::OsString)]) -> Option<String> {
-    VARIABLES.iter().find_map(|name| {
-        let (_, value) = environment.iter().find(|(key, value)| key == name && !value.is_empty())?;
-        Some(value.to_string_lossy().into_owned())
-    })
+fn named(environment: &[(OsString, OsString)]) -> Option<String> {
+    VARIABLES.iter().find_map(|name| variable(environment, name))
+}
+
+fn variable(environment: &[(OsString, OsString)], name: &str) -> Option<String> {
+    let (_, value) = environment.iter().find(|(key, value)| key == name && !value.is_empty())?;
+    Some(value.to_string_lossy().into_owned())
+}
+
+fn workspace(cwd: &Path) -> PathBuf {
+    Here::of(cwd).workspace().to_owned()
 }
 
 fn parents() -> Vec<Client> {
@@ -89,29 +114,31 @@ fn parents() -> Vec<Client> {
 #[derive(Clone, Copy)]
 enum Key<'a> {
     Name(&'a str),
-    Client(Client),
+    Client(Client, &'a Path),
 }
 
 impl Key<'_> {
     fn file(self) -> String {
-        let words = match self {
-            Key::Name(name) => format!("name\0{name}"),
-            Key::Client(Client { pid, started }) => format!("client\0{pid}\0{started}"),
-        };
-        format!("{}.json", Hash::of(words.as_bytes()))
+        match self {
+            Key::Name(name) => format!("name-{}.json", Hash::of(name.as_bytes())),
+            Key::Client(client, workspace) => {
+                let place = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
+                format!("{}{}.json", client.prefix(), &place[..16])
+            }
+        }
     }
 }
 
 /// What is known of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
-    /// The plan's file.
+    /// The plan's file; empty, as long as there is none.
     pub plan: PathBuf,
     pub workspace: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub clients: Vec<Client>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Client>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refusals: Option<Refusals>,
 }
@@ -136,35 +163,74 @@ impl Sessions {
         Self { folder: state.join("sessions") }
     }
 
+    /// A server is there: hooks of the same client find out by it which process the client is.
+    pub fn arrive(&self, session: &Session) -> Result<(), Error> {
+        self.sweep();
+        let By::Server(Some(client)) = session.by else { return Ok(()) };
+        let key = Key::Client(client, &session.workspace);
+        if self.plan_of(session).is_some() || self.read(key).is_some() {
+            return Ok(());
+        }
+        let (name, workspace) = (session.name.clone(), session.workspace.clone());
+        self.put(key, &Bound { name, workspace, client: Some(client), ..Bound::default() })
+    }
+
     /// From now on the session works on this plan.
-    pub fn bind(&self, session: &Session, plan: &Path, workspace: &Path) -> Result<(), Error> {
+    pub fn bind(&self, session: &Session, plan: &Path) -> Result<(), Error> {
         self.write(&Bound {
             plan: plan.to_owned(),
-            workspace: workspace.to_owned(),
+            workspace: session.workspace.clone(),
             name: session.name.clone(),
-            clients: session.clients.clone(),
+            client: self.client(session),
             refusals: None,
         })
     }
 
-    /// The plan the session works on. What is found under one of its keys is there under all from now on.
+    /// The plan the session works on. What is found by its name is found by its process from now on, and
+    /// the other way round.
     pub fn plan_of(&self, session: &Session) -> Option<Bound> {
-        let is_its = |bound: &Bound| match (&bound.name, &session.name) {
-            (Some(known), Some(asked)) => known == asked,
-            _ => true,
+        let has_plan = |bound: &Bound| !bound.plan.as_os_str().is_empty();
+        let client = self.client(session);
+        let by_name = || session.name.as_deref().and_then(|name| self.read(Key::Name(name)));
+        let by_client = || {
+            let bound = self.read(Key::Client(client?, &session.workspace))?;
+            (!session.is_named_otherwise(&bound)).then_some(bound)
         };
-        let bound = session.keys().find_map(|key| self.read(key).filter(is_its))?;
+        let bound = by_name().filter(has_plan).or_else(|| by_client().filter(has_plan))?;
         let mut known = bound.clone();
         known.name = known.name.or_else(|| session.name.clone());
         // The client of a session that was taken up again is another process.
-        if !session.clients.iter().any(|client| known.clients.contains(client)) {
-            known.clients.clone_from(&session.clients);
+        known.client = client.or(known.client);
+        if client.is_some() {
+            known.workspace.clone_from(&session.workspace);
         }
         if known != bound {
             // Not being able to remember it is no reason not to answer.
             let _ = self.write(&known);
         }
         Some(known)
+    }
+
+    /// The client's process. Above a hook it is the one that has a server of ours.
+    fn client(&self, session: &Session) -> Option<Client> {
+        match &session.by {
+            By::Server(client) => *client,
+            By::Hook(above) => above
+                .iter()
+                .copied()
+                .find(|client| self.folder.join(Key::Client(*client, &session.workspace).file()).exists()),
+        }
+    }
+
+    /// This process was started by an agent: a client that has a plan in hand is above it.
+    pub fn is_inside(&self) -> bool {
+        let above: Vec<String> = parents().into_iter().map(Client::prefix).collect();
+        let is_above = |path: &PathBuf| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            above.iter().any(|prefix| name.starts_with(prefix))
+        };
+        let mut bounds = self.files().filter(is_above).filter_map(|path| from(&path));
+        bounds.any(|bound| !bound.plan.as_os_str().is_empty())
     }
 
     /// Counts a stop that was refused, and says how many there were in a row while `mark`, which stands
@@ -180,13 +246,30 @@ impl Sessions {
 
     /// Some other session, whose client is still there, works on the plan.
     pub fn is_taken(&self, session: &Session, plan: &Path) -> bool {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let mut bounds = entries.filter_map(|entry| from(&entry.path())).filter(|bound| bound.plan == plan);
-        bounds.any(|bound| {
-            let same_name = bound.name.is_some() && bound.name == session.name;
-            let others = bound.clients.iter().filter(|client| !session.clients.contains(client));
-            !same_name && others.clone().any(|client| client.is_alive())
+        let own = self.client(session);
+        self.files().filter_map(|path| from(&path)).filter(|bound| bound.plan == plan).any(|bound| {
+            let is_other = match (&bound.name, &session.name) {
+                (Some(known), Some(asked)) => known != asked,
+                _ => bound.client != own,
+            };
+            is_other && bound.client.is_some_and(Client::is_alive)
         })
+    }
+
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path())
+    }
+
+    /// A process that is gone asks nothing any more; what has a name is found by it.
+    fn sweep(&self) {
+        let is_client =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CLIENT));
+        for path in self.files().filter(is_client) {
+            let client = from(&path).and_then(|bound| bound.client);
+            if !client.is_some_and(Client::is_alive) {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 
     fn read(&self, key: Key<'_>) -> Option<Bound> {
@@ -194,14 +277,16 @@ impl Sessions {
     }
 
     fn write(&self, bound: &Bound) -> Result<(), Error> {
+        let name = bound.name.as_deref().map(Key::Name);
+        let client = bound.client.map(|client| Key::Client(client, &bound.workspace));
+        name.into_iter().chain(client).try_for_each(|key| self.put(key, bound))
+    }
+
+    fn put(&self, key: Key<'_>, bound: &Bound) -> Result<(), Error> {
         let io = |source| Error::Io { what: "write in", path: self.folder.clone(), source };
         fs::create_dir_all(&self.folder).map_err(io)?;
         let text = serde_json::to_vec(bound).map_err(|error| io(error.into()))?;
-        let session = Session { name: bound.name.clone(), clients: bound.clients.clone() };
-        for key in session.keys() {
-            files::write_whole(&self.folder.join(key.file()), &text).map_err(io)?;
-        }
-        Ok(())
+        files::write_whole(&self.folder.join(key.file()), &text).map_err(io)
     }
 }
 
@@ -217,63 +302,84 @@ mod tests {
         Client { pid, started: 7 }
     }
 
-    fn session(name: Option<&str>, pid: i32) -> Session {
-        Session { name: name.map(str::to_owned), clients: vec![client(pid)] }
+    fn server(name: Option<&str>, pid: i32) -> Session {
+        Session { name: name.map(str::to_owned), workspace: "/p".into(), by: By::Server(Some(client(pid))) }
+    }
+
+    /// Under a shell that the client started, with the person's own shell far above.
+    fn hook(name: &str, pid: i32) -> Session {
+        Session {
+            workspace: "/p".into(),
+            name: Some(name.to_owned()),
+            by: By::Hook(vec![client(1000 + pid), client(pid), client(2)]),
+        }
     }
 
     fn plan(sessions: &Sessions, session: &Session) -> Option<String> {
         sessions.plan_of(session).map(|bound| bound.plan.display().to_string())
     }
 
-    #[test]
-    fn a_hook_finds_by_name_what_the_server_bound_by_its_process() {
+    fn fresh() -> (tempfile::TempDir, Sessions) {
         let folder = tempfile::tempdir().expect("a folder");
         let sessions = Sessions::new(folder.path());
-        sessions.bind(&session(None, 10), Path::new("/p/a"), Path::new("/p")).expect("bound");
-        assert_eq!(plan(&sessions, &session(Some("one"), 10)).as_deref(), Some("/p/a"));
+        (folder, sessions)
+    }
+
+    #[test]
+    fn a_hook_finds_by_name_what_the_server_bound_by_its_process() {
+        let (_folder, sessions) = fresh();
+        sessions.bind(&server(None, 10), Path::new("/p/a")).expect("bound");
+        assert_eq!(plan(&sessions, &hook("one", 10)).as_deref(), Some("/p/a"));
         // Taken up again in another process, where nobody says its name but the hook.
-        assert_eq!(plan(&sessions, &session(None, 20)), None);
-        assert_eq!(plan(&sessions, &session(Some("one"), 20)).as_deref(), Some("/p/a"));
-        assert_eq!(plan(&sessions, &session(None, 20)).as_deref(), Some("/p/a"));
+        sessions.arrive(&server(None, 20)).expect("there");
+        assert_eq!(plan(&sessions, &server(None, 20)), None);
+        assert_eq!(plan(&sessions, &hook("one", 20)).as_deref(), Some("/p/a"));
+        assert_eq!(plan(&sessions, &server(None, 20)).as_deref(), Some("/p/a"));
+        // The shell that is above them all is nobody's client.
+        assert_eq!(plan(&sessions, &server(None, 2)), None);
     }
 
     #[test]
     fn sessions_do_not_see_each_others_plans() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let sessions = Sessions::new(folder.path());
-        sessions.bind(&session(Some("one"), 10), Path::new("/p/a"), Path::new("/p")).expect("bound");
-        sessions.bind(&session(None, 11), Path::new("/p/b"), Path::new("/p")).expect("bound");
-        assert_eq!(plan(&sessions, &session(None, 11)).as_deref(), Some("/p/b"));
+        let (_folder, sessions) = fresh();
+        sessions.bind(&server(Some("one"), 10), Path::new("/p/a")).expect("bound");
+        sessions.bind(&server(None, 11), Path::new("/p/b")).expect("bound");
+        assert_eq!(plan(&sessions, &server(None, 11)).as_deref(), Some("/p/b"));
+        assert_eq!(plan(&sessions, &hook("three", 12)), None);
+        let elsewhere = Session { workspace: "/q".into(), ..server(None, 11) };
+        assert_eq!(plan(&sessions, &elsewhere), None);
         // A new session in the same process has none, and gets its own.
-        assert_eq!(plan(&sessions, &session(Some("two"), 10)), None);
-        sessions.bind(&session(Some("two"), 10), Path::new("/p/c"), Path::new("/p")).expect("bound");
-        assert_eq!(plan(&sessions, &session(Some("one"), 12)).as_deref(), Some("/p/a"));
-        assert_eq!(plan(&sessions, &session(Some("two"), 10)).as_deref(), Some("/p/c"));
+        assert_eq!(plan(&sessions, &hook("two", 10)), None);
+        sessions.bind(&server(Some("two"), 10), Path::new("/p/c")).expect("bound");
+        assert_eq!(plan(&sessions, &server(Some("one"), 13)).as_deref(), Some("/p/a"));
+        assert_eq!(plan(&sessions, &hook("two", 10)).as_deref(), Some("/p/c"));
     }
 
     #[test]
     fn refusals_are_counted_until_the_plan_moves() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let sessions = Sessions::new(folder.path());
-        let (one, id) = (session(Some("one"), 10), PlanId("a-1".to_owned()));
-        sessions.bind(&one, Path::new("/p/a"), Path::new("/p")).expect("bound");
+        let (_folder, sessions) = fresh();
+        let (one, id) = (server(Some("one"), 10), PlanId("a-1".to_owned()));
+        sessions.bind(&one, Path::new("/p/a")).expect("bound");
         let count = |mark: &str| sessions.refuse(&one, &id, mark).expect("counted");
         assert_eq!([count("0"), count("0"), count("1"), count("1"), count("1")], [1, 2, 1, 2, 3]);
-        sessions.bind(&one, Path::new("/p/a"), Path::new("/p")).expect("bound");
+        sessions.bind(&one, Path::new("/p/a")).expect("bound");
         assert_eq!(count("1"), 1);
     }
 
     #[test]
     fn a_plan_is_taken_while_another_client_is_there() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let sessions = Sessions::new(folder.path());
+        let (_folder, sessions) = fresh();
         let me = i32::try_from(std::process::id()).expect("a number");
         let alive = Client { pid: me, started: Lineage::started(me).expect("it is there") };
-        let other = Session { name: None, clients: vec![alive] };
-        sessions.bind(&other, Path::new("/p/a"), Path::new("/p")).expect("bound");
-        assert!(sessions.is_taken(&session(None, 10), Path::new("/p/a")));
+        let other = Session { name: None, workspace: "/p".into(), by: By::Server(Some(alive)) };
+        sessions.bind(&other, Path::new("/p/a")).expect("bound");
+        assert!(sessions.is_taken(&server(None, 10), Path::new("/p/a")));
         assert!(!sessions.is_taken(&other, Path::new("/p/a")));
-        sessions.bind(&session(None, 11), Path::new("/p/b"), Path::new("/p")).expect("bound");
-        assert!(!sessions.is_taken(&session(None, 10), Path::new("/p/b")));
+        sessions.bind(&server(None, 11), Path::new("/p/b")).expect("bound");
+        assert!(!sessions.is_taken(&server(None, 10), Path::new("/p/b")));
+        // What is gone is forgotten when the next one comes.
+        sessions.arrive(&server(None, 12)).expect("there");
+        assert_eq!(plan(&sessions, &server(None, 11)), None);
+        assert_eq!(plan(&sessions, &other).as_deref(), Some("/p/a"));
     }
 }
