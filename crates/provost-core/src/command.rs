@@ -87,6 +87,8 @@ pub enum HarnessCommand {
         probes: Vec<Probe>,
         kernel: String,
         bubblewrap: Option<String>,
+        /// The agent works in a client of its own, which no fence of ours is around.
+        agent_outside: bool,
     },
     /// An attempt is about to be dispatched.
     Start {

@@ -228,8 +228,15 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             Ok(vec![Event::ApprovalRequested { plan_id, revision: run.revision.clone() }])
         }
         HarnessCommand::ApproveByPolicy { revision, by } => approve_by_policy(run, revision, by),
-        HarnessCommand::Attested { level, require_red, probes, kernel, bubblewrap } => {
-            Ok(vec![Event::IsolationAttested { level, require_red, probes, kernel, bubblewrap }])
+        HarnessCommand::Attested { level, require_red, probes, kernel, bubblewrap, agent_outside } => {
+            Ok(vec![Event::IsolationAttested {
+                level,
+                require_red,
+                probes,
+                kernel,
+                bubblewrap,
+                agent_outside,
+            }])
         }
         HarnessCommand::Start { step } => start(run, step, means.now),
         HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes, usage } => {
@@ -436,7 +443,8 @@ fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> D
         }
         Subject::Postcondition(number) => {
             postcondition_is_due(run, number)?;
-            let follows = if verdict.held() {
+            // An agent that is still there mends it and asks again; nothing has ended.
+            let follows = if verdict.held() || run.agent_outside {
                 Vec::new()
             } else {
                 let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::Failed));

@@ -20,7 +20,7 @@ use crate::verdict::Isolation;
 /// An agent, or code of its that a check runs, is at work with nothing between it and the log: a
 /// decision that is found there now can be the agent's own.
 pub fn exposed(run: &Run) -> bool {
-    let fenced = run.isolation.is_some_and(Isolation::has_fence);
+    let fenced = run.isolation.is_some_and(Isolation::has_fence) && !run.agent_outside;
     // A step that waits for a person's word has nobody at work on it.
     let waits = |number| {
         let state = run.step(number).map(|step| &step.state);

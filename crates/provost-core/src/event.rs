@@ -87,6 +87,9 @@ pub enum Event {
         kernel: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bubblewrap: Option<String>,
+        /// The agent works in a client of its own, outside of any fence: the level is that of the checks.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        agent_outside: bool,
     },
     /// An attempt is about to be dispatched. Durable before the agent starts.
     #[serde(rename = "TASK_STARTED")]

@@ -29,6 +29,7 @@ pub mod recover;
 pub mod schedule;
 pub mod gate;
 pub mod policy;
+pub mod draft;
 pub mod prompt;
 pub mod dialect;
 pub mod render;

@@ -6,6 +6,8 @@
 //! **Invariant:** a plan that does not say what it touches is covered by no policy.
 //! **Invariant:** a glob of a plan is covered only if every path it can match is inside the policy's.
 
+pub mod session;
+
 use std::time::Duration;
 
 use crate::plan::{Budget, Plan};

@@ -254,8 +254,9 @@ impl Case<'_> {
         if !may || self.found.quota {
             return self.stop(recipe, failures > on_fail.retries);
         }
-        // To wait longer is another way; to do the same again at once is not.
-        if self.again && recipe.backoff.is_empty() {
+        // To wait longer is another way; to do the same again at once is not. An agent in a client of its
+        // own has worked on since, and is told each time.
+        if self.again && recipe.backoff.is_empty() && !self.run.agent_outside {
             return self.not_a_third_time();
         }
         let pause = self.pause(recipe, tried);

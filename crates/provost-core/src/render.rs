@@ -223,6 +223,11 @@ fn meaning(event: &Event) -> (Symbol, String) {
         }
         Event::Rejected { reason, by, .. } => (Symbol::Bad, format!("rejected by {by}: {reason}")),
         Event::QuestionAsked { question, by, .. } => (Symbol::Waiting, format!("{by} asks: {question}")),
+        Event::IsolationAttested { level, probes, agent_outside: true, .. } => {
+            let words =
+                format!("{}; the agent works in its own client, without a fence", isolation(*level, probes));
+            (Symbol::Note, words)
+        }
         Event::IsolationAttested { level, probes, .. } => (Symbol::Note, isolation(*level, probes)),
         Event::StepStarted { attempt: 1, target, .. } => (Symbol::Begun, format!("given to {target}")),
         Event::StepStarted { attempt, target, .. } => {

@@ -66,6 +66,8 @@ pub struct Run {
     /// The level the last run attested.
     pub isolation: Option<Isolation>,
     pub require_red: bool,
+    /// The agent works in a client of its own, outside of any fence.
+    pub agent_outside: bool,
     /// The tree the last step that passed left; the next step's base.
     pub tree: Option<String>,
     /// Some contract is kept from agents.

@@ -181,6 +181,12 @@ impl<'a, W: World> Loop<'a, W> {
                 Action::End => {
                     self.decide(HarnessCommand::End);
                 }
+                // Somebody works on it of their own accord, and will say so.
+                Action::Dispatch { .. }
+                | Action::Hold { .. }
+                | Action::OverBudget { .. }
+                | Action::JudgeLost { .. }
+                    if !self.drive.world.dispatches() => {}
                 Action::Hold { step } => {
                     self.decide(HarnessCommand::Hold { step });
                 }
@@ -206,7 +212,7 @@ impl<'a, W: World> Loop<'a, W> {
 
     /// When a step that waits may be tried again; never, where the loop is about to rest.
     fn wakes(&self) -> Option<Timestamp> {
-        if self.rest.is_some() {
+        if self.rest.is_some() || !self.drive.world.dispatches() {
             return None;
         }
         schedule::wakes(&self.run, self.looked_at)

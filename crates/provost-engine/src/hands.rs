@@ -35,6 +35,7 @@ use crate::metering::Metering;
 use crate::portal;
 use crate::site::{self, Site};
 use crate::watch_over::Watch;
+use crate::worker::Worker;
 use crate::world::{Said, World};
 
 /// At most this much of a subscribed file reaches a prompt.
@@ -48,6 +49,8 @@ pub struct Hands<'a> {
     ground: Ground,
     /// Over the harness's own files, where agents are given work.
     watch: Option<&'a Watch>,
+    /// Work is given to agents here; elsewhere somebody does it of their own accord.
+    dispatches: bool,
     /// Steps whose attempt left something running that could not be ended.
     haunted: Mutex<BTreeMap<StepNumber, Vec<Survivor>>>,
     metering: Metering,
@@ -138,6 +141,7 @@ impl<'a> Hands<'a> {
             site,
             ground,
             watch: None,
+            dispatches: true,
             haunted: Mutex::default(),
             metering: Metering::default(),
             session: None,
@@ -145,7 +149,7 @@ impl<'a> Hands<'a> {
     }
 
     /// Gives no work to agents: a session of this client does it.
-    pub fn for_a_session(self, client: &str) -> Self {
+    fn for_a_session(self, client: &str) -> Self {
         let session =
             Session { client: client.to_owned(), looked: Mutex::default(), is_over: AtomicBool::new(false) };
         Self { session: Some(session), ..self }
@@ -155,6 +159,14 @@ impl<'a> Hands<'a> {
         // Elsewhere they cannot be carved out of the workspace.
         watch.behind_a_fence(self.ground.level == Isolation::Clean);
         Self { watch: Some(watch), ..self }
+    }
+
+    pub(crate) fn for_worker(self, worker: &Worker<'_>) -> Self {
+        match worker {
+            Worker::Agents { .. } => self,
+            Worker::Look { client } => self.for_a_session(client),
+            Worker::Session { .. } => Self { dispatches: false, ..self },
+        }
     }
 
     fn haunted(&self) -> MutexGuard<'_, BTreeMap<StepNumber, Vec<Survivor>>> {
@@ -474,6 +486,10 @@ impl World for Hands<'_> {
     fn interrupted(&self) -> bool {
         let is_over = self.session.as_ref().is_some_and(|session| session.is_over.load(Ordering::Relaxed));
         is_over || self.site.stop.load(Ordering::Relaxed)
+    }
+
+    fn dispatches(&self) -> bool {
+        self.dispatches
     }
 
     fn order(&self, run: &Run, action: Action) -> Order {

@@ -17,7 +17,7 @@ use provost_core::chain::{Hash, Head, PlanId, Sealed, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use provost_core::decide;
 use provost_core::doors;
-use provost_core::event::{Event, Probe, Revision};
+use provost_core::event::{Approver, Event, Probe, Revision};
 use provost_core::law::{self, Law};
 use provost_core::plan::{Step, StepNumber};
 use provost_core::proof::Statement;
@@ -42,8 +42,10 @@ use crate::places;
 use crate::project::{self, Projector};
 use crate::prove::Prover;
 use crate::reading::{self, Reading};
+use crate::sessions::Sessions;
 use crate::site::{self, Site};
 use crate::watch_over::Watch;
+use crate::worker::Worker;
 
 /// How often a lease that somebody has is asked for again.
 const LEASE_LOOK: Duration = Duration::from_millis(100);
@@ -230,7 +232,7 @@ impl Harness {
     }
 
     /// The plan as the log knows it, if nobody else wrote to the log.
-    fn genuine(&self) -> Result<Run, Error> {
+    pub(crate) fn genuine(&self) -> Result<Run, Error> {
         let run = self.run()?;
         match run.forged_from {
             None => Ok(run),
@@ -292,6 +294,18 @@ impl Harness {
         }
     }
 
+    /// The rule for plans that an agent made in a session lets this one through.
+    pub(crate) fn approve_by_rule(&self, run: &Run, by: Approver) -> Result<Run, Error> {
+        let revision = run.revision.clone();
+        self.say(|run| match self.is_under_way() {
+            true => doors::policy(run, revision.clone(), by.clone()),
+            false => {
+                let (revision, by) = (revision.clone(), by.clone());
+                decide::harness(run, HarnessCommand::ApproveByPolicy { revision, by })
+            }
+        })
+    }
+
     fn policies(&self) -> Vec<(provost_core::policy::Policy, String)> {
         let policies = self.config().gate.policies.values();
         policies.map(|policy| (policy.clone(), config::digest(policy).to_string())).collect()
@@ -331,7 +345,10 @@ impl Harness {
 
     /// Refuses and records whoever comes from inside an attempt, or may.
     pub fn only_people(&self) -> Result<(), Error> {
-        let Some(why) = people::intruder(&*self.log, &self.workspace_lease())? else { return Ok(()) };
+        let Some(why) = people::intruder(&*self.log, &self.workspace_lease(), &Sessions::new(&self.state))?
+        else {
+            return Ok(());
+        };
         let what = format!("a person's command was tried {why}");
         self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
         Err(Error::NotAPerson { why })
@@ -380,7 +397,11 @@ impl Harness {
     }
 
     /// Applies the events and makes them durable.
-    fn append(&self, run: &mut Run, events: &[Event]) -> Result<Vec<Sealed>, provost_store::Error> {
+    pub(crate) fn append(
+        &self,
+        run: &mut Run,
+        events: &[Event],
+    ) -> Result<Vec<Sealed>, provost_store::Error> {
         let expected_seq = run.seq;
         for event in events {
             run.apply(event);
@@ -401,7 +422,7 @@ impl Harness {
 
     /// Shows the run in the files people look at; trouble there is told, not failed on. A run that is
     /// under way does it itself, and would not know who else wrote to them.
-    fn project(&self, run: &Run) {
+    pub(crate) fn project(&self, run: &Run) {
         if !self.is_under_way() {
             let _ = project::marks(&self.site, run);
         }
@@ -423,30 +444,30 @@ impl Harness {
         jobs: usize,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<(Run, Rest), Error> {
-        self.drive_for(None, jobs, watch)
+        self.drive_for(&Worker::Agents { jobs: jobs.max(1) }, watch)
     }
 
     /// Looks at what a session of `client` has left: every check that is due, once each, until one does
     /// not hold.
     pub fn look(&self, client: &str) -> Result<(Run, Rest), Error> {
-        self.drive_for(Some(client), 1, &mut |_, _, _| {})
+        self.drive_for(&Worker::Look { client }, &mut |_, _, _| {})
     }
 
     /// A session was sent back often enough: a person decides. Nothing, where a run is under way, which
     /// then has the word.
     pub fn let_session_go(&self, reason: &str) -> Result<Run, Error> {
         let holder = Holder::here(format!("plan {}", self.id()), site::now());
-        let _workspace = self.lease(&self.workspace_lease(), &holder)?;
-        let _plan = self.lease(&format!("plan {}", self.id()), &holder)?;
+        let patience = self.config().run.lease_timeout;
+        let _workspace = self.lease(&self.workspace_lease(), &holder, patience)?;
+        let _plan = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
         let run = self.harness(|_| HarnessCommand::LetGo { reason: reason.to_owned() })?;
         let _ = project::marks(&self.site, &run);
         Ok(run)
     }
 
-    fn drive_for(
+    pub(crate) fn drive_for(
         &self,
-        client: Option<&str>,
-        jobs: usize,
+        worker: &Worker<'_>,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<(Run, Rest), Error> {
         // Orphans of an attempt come back to this process and can be ended.
@@ -455,13 +476,15 @@ impl Harness {
             path: "/proc/self".into(),
             source,
         })?;
-        let what = match client {
-            Some(client) => format!("{LOOKING}{client}, at plan {}", self.id()),
-            None => format!("plan {}", self.id()),
+        let what = match worker {
+            Worker::Agents { .. } => format!("plan {}", self.id()),
+            Worker::Look { client } => format!("{LOOKING}{client}, at plan {}", self.id()),
+            Worker::Session { .. } => format!("{LOOKING}an MCP client, at plan {}", self.id()),
         };
         let holder = Holder::here(what, site::now());
-        let _workspace = self.lease(&self.workspace_lease(), &holder)?;
-        let lease = self.lease(&format!("plan {}", self.id()), &holder)?;
+        let patience = worker.patience(self.config().run.lease_timeout);
+        let _workspace = self.lease(&self.workspace_lease(), &holder, patience)?;
+        let lease = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
         self.still_proved()?;
         let secret = self.prover().secret()?;
         let mut proving = self.prover().begin(&secret)?;
@@ -483,20 +506,23 @@ impl Harness {
             proving.hear(run, sealed, event);
             watch(run, sealed, event);
         };
-        let hands = Hands::new(&self.site, self.ground(&mut run, &mut both)?).watched(&watched);
-        let hands = match client {
-            Some(client) => hands.for_a_session(client),
-            None => hands,
+        let ground = self.ground(worker, &mut run, &mut both)?;
+        let hands = Hands::new(&self.site, ground).watched(&watched).for_worker(worker);
+        let mut go_on = |run: Run, both: &mut dyn FnMut(&Run, &Sealed, &Event)| {
+            let drive = Drive {
+                log: &*self.log,
+                plan: self.id(),
+                fence: Some(lease.fence().clone()),
+                world: &hands,
+                jobs: worker.jobs(),
+                watch: both,
+            };
+            drive.go_on(run, head.get())
         };
-        let drive = Drive {
-            log: &*self.log,
-            plan: self.id(),
-            fence: Some(lease.fence().clone()),
-            world: &hands,
-            jobs: jobs.max(1),
-            watch: &mut both,
+        let driven = match worker {
+            Worker::Agents { .. } | Worker::Look { .. } => go_on(run, &mut both),
+            Worker::Session { words } => self.hear_session(words, run, &mut both, &mut go_on),
         };
-        let driven = drive.go_on(run, head.get());
         let planted = watched.at_the_end();
         let (mut run, rest) = match driven {
             Ok(driven) => driven,
@@ -516,9 +542,9 @@ impl Harness {
         Ok((run, rest))
     }
 
-    /// Takes a lease, and waits for whoever has it for as long as the configuration says.
-    fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error> {
-        let (begun, usual) = (Instant::now(), self.config().run.lease_timeout);
+    /// Takes a lease, and waits so long for whoever has it.
+    pub(crate) fn lease(&self, name: &str, holder: &Holder, usual: Duration) -> Result<Lease, Error> {
+        let begun = Instant::now();
         loop {
             let held = match self.log.lease(name, holder) {
                 Err(StoreError::LeaseHeld { name, holder }) => (name, holder),
@@ -534,7 +560,7 @@ impl Harness {
     }
 
     /// Makes the events durable and tells them.
-    fn tell(
+    pub(crate) fn tell(
         &self,
         run: &mut Run,
         events: &[Event],
@@ -548,7 +574,12 @@ impl Harness {
     }
 
     /// Attests what this machine holds, records it, and makes the ground ready before any agent runs.
-    fn ground(&self, run: &mut Run, watch: &mut dyn FnMut(&Run, &Sealed, &Event)) -> Result<Ground, Error> {
+    fn ground(
+        &self,
+        worker: &Worker<'_>,
+        run: &mut Run,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<Ground, Error> {
         let place = self.place();
         let marker = plan_file::marker(&place.workspace);
         let read_only: Vec<PathBuf> = [place.path.clone(), place.progress.clone(), marker]
@@ -563,7 +594,7 @@ impl Harness {
         let verify = &self.config().verify;
         let (offer, seen) = ground::attest(verify.isolation, &estate)?;
         let level = seen.level;
-        self.attested(run, seen, watch)?;
+        self.attested(worker, run, seen, watch)?;
         self.on_the_base(run, offer, level, &estate)
     }
 
@@ -616,6 +647,7 @@ impl Harness {
 
     fn attested(
         &self,
+        worker: &Worker<'_>,
         run: &mut Run,
         seen: Attestation,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
@@ -628,6 +660,7 @@ impl Harness {
             probes: seen.probes.into_iter().map(probe).collect(),
             kernel: seen.kernel,
             bubblewrap: seen.bubblewrap,
+            agent_outside: !matches!(worker, Worker::Agents { .. }),
         };
         let events = decide::harness(run, command)?;
         self.tell(run, &events, watch)

@@ -23,6 +23,7 @@ use crate::harness::{self, Access, Harness, Settings};
 use crate::notice::Notices;
 use crate::people;
 use crate::places::{self, Here, Place};
+use crate::sessions::Sessions;
 use crate::site;
 
 /// More than so many events about one step say nothing new.
@@ -181,7 +182,10 @@ impl Harness {
 
     /// Whether whoever looks may also tell others: nobody does from inside an attempt.
     pub fn may_tell(&self) -> bool {
-        matches!(people::intruder(self.log(), &self.workspace_lease()), Ok(None))
+        matches!(
+            people::intruder(self.log(), &self.workspace_lease(), &Sessions::new(self.state())),
+            Ok(None)
+        )
     }
 
     /// Waits until a person has answered, and reminds those who do not.

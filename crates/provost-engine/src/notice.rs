@@ -83,7 +83,10 @@ impl Harness {
         let names = vec!["ISOLATION_ATTESTED".to_owned()];
         let mut could = false;
         self.each(&Query { names, ..Query::default() }, &mut |sealed| {
-            could = !matches!(sealed.event(), Ok(Event::IsolationAttested { level: Isolation::Clean, .. }));
+            could = !matches!(
+                sealed.event(),
+                Ok(Event::IsolationAttested { level: Isolation::Clean, agent_outside: false, .. })
+            );
             if could { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(could)

@@ -17,11 +17,16 @@ use provost_host::process::{self, Lineage};
 use provost_store::{Error as StoreError, Log, Query};
 
 use crate::Error;
+use crate::sessions::Sessions;
 
-/// Where the command came from, if it can have come from an attempt of the run that has `lease`.
-pub fn intruder(log: &dyn Log, lease: &str) -> Result<Option<String>, Error> {
+/// Where the command came from, if it can have come from an attempt of the run that has `lease`, or from
+/// an agent in a client of its own.
+pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions) -> Result<Option<String>, Error> {
     if let Some(tag) = process::inside_attempt() {
         return Ok(Some(format!("from inside attempt {tag}")));
+    }
+    if sessions.is_inside() {
+        return Ok(Some("from inside the client of an agent, which has a server of ours".to_owned()));
     }
     let holder = match log.holder(lease) {
         Ok(None) => return Ok(None),
@@ -75,6 +80,7 @@ fn unfenced_since(log: &dyn Log, plan: &PlanId, since: Timestamp) -> Result<Opti
     let (mut level, mut first, mut bad) = (Isolation::None, None, Ok(()));
     log.read(&Query { names, ..Query::plan(plan) }, &mut |sealed| {
         match sealed.event() {
+            Ok(Event::IsolationAttested { agent_outside: true, .. }) => level = Isolation::None,
             Ok(Event::IsolationAttested { level: attested, .. }) => level = attested,
             Ok(event) if sealed.at >= since && (!level.has_fence() || is_a_session(&event)) => {
                 first = Some(sealed.at);

@@ -3,9 +3,10 @@
 //! Everything a person is shown at the gate comes from one of these, so that what is approved is what
 //! was read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::diagnostic::{Diagnostic, Severity};
+use provost_core::draft;
 use provost_core::event::Revision;
 use provost_core::facts;
 use provost_core::law::{self, Binding, Law};
@@ -65,7 +66,7 @@ impl Reading {
             workspace: site.place.workspace.clone(),
             plan_dir: site.place.dir.clone(),
             slug: site.place.slug.clone(),
-            targets: site.config.agents.keys().cloned().collect(),
+            targets: targets(site, &self.plan),
             git: self.binding.base.is_some() || site.place.workspace.join(".git").exists(),
             in_sight: in_sight(site, &self.plan),
         };
@@ -79,6 +80,17 @@ impl Reading {
     pub fn law(&self) -> Law<'_> {
         Law { text: &self.text, plan: &self.plan, binding: Some(&self.binding) }
     }
+}
+
+/// The roles of the configuration, and the one of agents that work in a client of their own, where the
+/// plan was made for one.
+fn targets(site: &Site, plan: &Plan) -> BTreeSet<String> {
+    let mut targets: BTreeSet<String> = site.config.agents.keys().cloned().collect();
+    let is_session = |step: &Step| step.target.as_ref().is_some_and(|target| target.value == draft::ROLE);
+    if plan.steps.iter().any(is_session) {
+        targets.insert(draft::ROLE.to_owned());
+    }
+    targets
 }
 
 /// The revision the law in the log would have now, with everything around it as it is.

@@ -222,15 +222,13 @@ impl Sessions {
         }
     }
 
-    /// This process was started by an agent: a client that has a plan in hand is above it.
+    /// This process may have been started by an agent: a client that has a server of ours is above it.
     pub fn is_inside(&self) -> bool {
         let above: Vec<String> = parents().into_iter().map(Client::prefix).collect();
-        let is_above = |path: &PathBuf| {
+        self.files().any(|path| {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             above.iter().any(|prefix| name.starts_with(prefix))
-        };
-        let mut bounds = self.files().filter(is_above).filter_map(|path| from(&path));
-        bounds.any(|bound| !bound.plan.as_os_str().is_empty())
+        })
     }
 
     /// Counts a stop that was refused, and says how many there were in a row while `mark`, which stands

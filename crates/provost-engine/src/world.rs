@@ -32,6 +32,11 @@ pub trait World: Sync {
     /// A person wants the harness to stop.
     fn interrupted(&self) -> bool;
 
+    /// Whether work is given out here. Where it is not, the loop judges what there is and rests.
+    fn dispatches(&self) -> bool {
+        true
+    }
+
     fn order(&self, run: &Run, action: Action) -> Self::Order;
 
     /// Does it, however long it takes.

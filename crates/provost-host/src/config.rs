@@ -11,6 +11,7 @@ mod hook;
 mod metering;
 mod money;
 pub(crate) mod notify;
+mod mcp;
 mod provision;
 mod reading;
 mod recipes;
@@ -31,6 +32,7 @@ use provost_core::verdict::Isolation;
 
 pub use builtin::Builtin;
 pub use hook::Hook;
+pub use mcp::{Mcp, SessionGate};
 pub use metering::Metering;
 pub use money::Budget;
 pub use notify::{Notify, Webhook};
@@ -70,6 +72,7 @@ pub struct Config {
     /// What tokens cost, before the list that is built in.
     pub prices: Own,
     pub hook: Hook,
+    pub mcp: Mcp,
     pub store: Store,
 }
 
@@ -224,6 +227,7 @@ impl Default for Config {
             budget: Budget::default(),
             prices: Own::new(),
             hook: Hook::default(),
+            mcp: Mcp::default(),
             store: Store::Sqlite,
         }
     }
@@ -281,7 +285,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         &table,
         &[
             "agents", "gate", "verify", "run", "plans", "proof", "recipes", "notify", "budget", "prices",
-            "hook", "store",
+            "hook", "mcp", "store",
         ],
     )?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -302,6 +306,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         budget: money::budget(&top)?,
         prices: money::prices(&top)?,
         hook: hook::read(&top)?,
+        mcp: mcp::read(&top)?,
         store: store(&top)?,
     })
 }

@@ -23,6 +23,7 @@ mod hook_look;
 mod inbox;
 mod init;
 mod log;
+mod mcp;
 mod recheck;
 mod redact;
 mod reject;
@@ -79,6 +80,7 @@ enum Command {
     Commit(commit::Args),
     Doctor(doctor::Args),
     Hook(hook::Args),
+    Mcp(mcp::Args),
     Classify(classify::Args),
     Redact(redact::Args),
     #[command(hide = true)]
@@ -109,7 +111,7 @@ impl Cli {
     pub fn starts_agents_or_checks(&self) -> bool {
         matches!(
             self.command,
-            Command::Run(_) | Command::Recheck(_) | Command::Demo(_) | Command::HookLook(_)
+            Command::Run(_) | Command::Recheck(_) | Command::Demo(_) | Command::HookLook(_) | Command::Mcp(_)
         )
     }
 }
@@ -138,6 +140,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Doctor(args) => doctor::obey(global, args),
         Command::Hook(args) => hook::obey(global, args),
         Command::HookLook(args) => hook_look::obey(global, args),
+        Command::Mcp(args) => mcp::obey(global, args),
         Command::Classify(args) => classify::obey(global, args),
         Command::Redact(args) => redact::obey(global, args),
         Command::AgentPortal(args) => agent_portal::obey(args),

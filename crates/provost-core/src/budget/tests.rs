@@ -68,7 +68,14 @@ impl Story {
     fn attest(&mut self) {
         let (level, require_red, probes) = (Isolation::InPlace, false, Vec::new());
         let (kernel, bubblewrap) = (String::new(), None);
-        self.harness(HarnessCommand::Attested { level, require_red, probes, kernel, bubblewrap });
+        self.harness(HarnessCommand::Attested {
+            level,
+            require_red,
+            probes,
+            kernel,
+            bubblewrap,
+            agent_outside: false,
+        });
     }
 
     fn take(&mut self, events: Vec<Event>) {

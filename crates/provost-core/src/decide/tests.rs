@@ -135,6 +135,7 @@ fn read(run: &Run, word: &str) -> Said {
             probes: Vec::new(),
             kernel: String::new(),
             bubblewrap: None,
+            agent_outside: false,
         }),
         "control-unrunnable" => Said::Harness(control(Outcome::NotRun { reason: "no crates".to_owned() })),
         "control-holds" => Said::Harness(control(Outcome::Held)),

@@ -64,7 +64,11 @@ impl Run {
                 self.stage = self.stage.min(Stage::Verified);
                 self.approved_by = None;
             }
-            Event::IsolationAttested { level, require_red, .. } => {
+            Event::IsolationAttested { level, require_red, agent_outside, .. } => {
+                self.agent_outside = *agent_outside;
+                if *agent_outside {
+                    self.look_again();
+                }
                 if self.isolation != Some(*level) {
                     self.held_on_tree.clear();
                 }
@@ -290,6 +294,22 @@ impl Run {
         self.final_from = 0;
     }
 
+    /// Somebody may have mended it by hand: everything is looked at anew.
+    fn reopen(&mut self) {
+        for post in &mut self.postconditions {
+            *post = PostState::Open;
+        }
+        self.look_at_all_anew();
+    }
+
+    /// The agent of a session has gone on since a postcondition broke.
+    fn look_again(&mut self) {
+        let broke = self.postconditions.iter().any(|state| matches!(state, PostState::Broke(_)));
+        if broke && self.stage == Stage::InProgress {
+            self.reopen();
+        }
+    }
+
     /// What held finally is the tree from now on.
     fn seen_finally(&mut self, subject: Subject, verdict: &Verdict) {
         let Some(tree) = verdict.tree_id().filter(|_| verdict.held()) else { return };
@@ -366,11 +386,8 @@ impl Run {
                 self.stage = Stage::InProgress;
             }
             (Choice::Retry, None) => {
-                for post in &mut self.postconditions {
-                    *post = PostState::Open;
-                }
+                self.reopen();
                 self.given_up = false;
-                self.look_at_all_anew();
                 self.stage = Stage::InProgress;
             }
             (Choice::Skip, Some(_)) => self.stage = Stage::InProgress,

@@ -584,3 +584,12 @@ fn who_is_told_and_what_is_waited_for_is_read() {
     let other = super::parse(Path::new("provost.toml"), &text.replace("tell.sh", "other.sh")).expect("read");
     assert_ne!(other.notify.digest(), config.notify.digest());
 }
+
+#[test]
+fn who_lets_the_plans_of_sessions_through_is_one_of_two() {
+    assert_eq!(parsed("").mcp.gate, SessionGate::Auto);
+    assert_eq!(parsed("[mcp]\ngate = \"person\"\n").mcp.gate, SessionGate::Person);
+    let error =
+        parse(Path::new("provost.toml"), "[mcp]\ngate = \"nobody\"\n").expect_err("refused").to_string();
+    assert!(error.contains("`gate` cannot be `nobody`") && error.contains("auto"), "{error}");
+}

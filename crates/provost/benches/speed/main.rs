@@ -12,6 +12,7 @@ mod append;
 mod children;
 mod events;
 mod judge;
+mod mcp;
 mod measure;
 mod plans;
 mod queries;
@@ -33,7 +34,7 @@ pub struct Asked {
 
 type Goal = (&'static str, fn(&Asked, &mut Table));
 
-const GOALS: [Goal; 9] = [
+const GOALS: [Goal; 10] = [
     ("plan", plans::measure),
     ("start", start::measure),
     ("append", append::measure),
@@ -43,6 +44,7 @@ const GOALS: [Goal; 9] = [
     ("step", step::measure),
     ("judge", judge::measure),
     ("agent", agent::measure),
+    ("mcp", mcp::measure),
 ];
 
 fn main() -> ExitCode {

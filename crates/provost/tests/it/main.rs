@@ -22,6 +22,7 @@ mod kill;
 mod levels;
 mod notify;
 mod log;
+mod mcp;
 mod otel;
 mod meter;
 mod private;

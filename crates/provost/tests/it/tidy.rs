@@ -54,8 +54,9 @@ fn the_edges_between_the_crates_are_as_drawn() {
         ("provost-store", &["provost-core"]),
         ("provost-host", &["provost-core"]),
         ("provost-engine", &["provost-core", "provost-host", "provost-store"]),
+        ("provost-server", &["provost-core", "provost-engine"]),
         ("provost-agent", &["provost-core"]),
-        ("provost", &["provost-agent", "provost-core", "provost-engine"]),
+        ("provost", &["provost-agent", "provost-core", "provost-engine", "provost-server"]),
         // Test support; nobody's but the tests'.
         ("provost-rehearsal", &[]),
     ]);
@@ -168,6 +169,8 @@ fn files_named_in_the_documents_exist() {
                 "crates/provost-store/src/",
                 "crates/provost-agent/src/",
                 "crates/provost-rehearsal/src/",
+                "crates/provost-server/src/",
+                "crates/provost-server/src/mcp/",
                 "crates/provost/src/",
                 "crates/provost-core/",
             ];

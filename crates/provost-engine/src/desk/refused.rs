@@ -1,0 +1,125 @@
+//! Why an agent of a session does not get what it asked for, and what it can do instead.
+//!
+//! Its reader is a model in the middle of its work: every line says what to call next.
+
+use provost_core::command::Refusal;
+use provost_core::draft::Unwritable;
+use provost_core::plan::StepNumber;
+
+use crate::Error;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    #[error(
+        "there is no plan in this session yet: call plan_create first, with an objective, steps and a check for each"
+    )]
+    NoPlan,
+    #[error("plan {name} has not been verified yet: `provost verify {name}`")]
+    NotRecorded { name: String },
+    #[error(
+        "plan {name} belongs to another session that is still there: call plan_create for a plan of your own"
+    )]
+    Taken { name: String },
+    #[error("`{name}` cannot be taken up here: name a plan of this folder, in a session that was given none")]
+    NotToTakeUp { name: String },
+    #[error(
+        "evidence is required: say what was done and where it can be seen, for example which command showed it"
+    )]
+    NoEvidence,
+    #[error("a reason is required: say what keeps you from going on, so that a person can help")]
+    NoReason,
+    #[error("there is no step {step}: steps are 1 to {count}")]
+    NoSuchStep { step: u32, count: u32 },
+    #[error("step {step} is {how} already; call plan_next")]
+    Over { step: StepNumber, how: &'static str },
+    #[error(
+        "step {step} is in progress, and only one is at a time: claim it (done), block it or put it back (pending) first"
+    )]
+    OneAtATime { step: StepNumber },
+    #[error("it is not the turn of step {step} yet; {}", turn(*next))]
+    NotItsTurn { step: StepNumber, next: Option<StepNumber> },
+    #[error("step {step} waits for a person: {reason}. Tell your user; they answer with `provost inbox`")]
+    Blocked { step: StepNumber, reason: String },
+    #[error(
+        "step {step} is blocked and waits for a person, so nothing else begins. Tell your user; they answer with `provost inbox`"
+    )]
+    AnotherBlocked { step: StepNumber },
+    #[error(
+        "still open: step {}; the postconditions are looked at when every step has passed",
+        listed(steps)
+    )]
+    StepsOpen { steps: Vec<StepNumber> },
+    #[error("the plan has failed and waits for a person. Tell your user; they answer with `provost inbox`")]
+    Failed,
+    #[error(
+        "the plan waits for a person's approval. Tell your user to read and approve it: `provost approve {name}`"
+    )]
+    AtTheGate { name: String },
+    #[error("the file of plan {name} does not say any more what was approved ({}). Ask your user to look: `provost diff {name}`", changes.join("; "))]
+    LawChanged { name: String, changes: Vec<String> },
+    #[error("this plan was written by a person: ask your user to change it (`provost amend {name}`)")]
+    NotYours { name: String },
+    #[error(
+        "you work on one step of a run: do it, and end with what was done and where it can be seen. The harness judges when you have ended"
+    )]
+    InsideAttempt,
+    #[error("{0}")]
+    Unwritable(#[from] Unwritable),
+    #[error("the plan has errors; correct them and call plan_create again:\n{}", lines.join("\n"))]
+    Diagnosed { lines: Vec<String> },
+    #[error("`{name}` is no name of a topic: a-z, 0-9, `.`, `_`, `-`, beginning with a letter or digit")]
+    BadTopic { name: String },
+    #[error("there is no topic `{name}`{}", known(topics))]
+    NoSuchTopic { name: String, topics: Vec<String> },
+    #[error("a topic takes at most {most} bytes; publish a summary, or a path to a file")]
+    TopicFull { most: usize },
+    #[error("say what is to be published: the text is empty")]
+    NothingToPublish,
+    #[error(transparent)]
+    Engine(Error),
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Refused::Engine(refusal.into())
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Refused::Engine(error)
+    }
+}
+
+impl Refused {
+    /// The line, and behind it what is underneath.
+    pub fn told(&self) -> String {
+        let mut words = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            let cause_words = cause.to_string();
+            if !words.contains(&cause_words) {
+                words.push_str(": ");
+                words.push_str(&cause_words);
+            }
+            source = cause.source();
+        }
+        words
+    }
+}
+
+fn turn(next: Option<StepNumber>) -> String {
+    next.map_or("call plan_next".to_owned(), |next| format!("go on with step {next}"))
+}
+
+fn listed(steps: &[StepNumber]) -> String {
+    steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn known(topics: &[String]) -> String {
+    if topics.is_empty() {
+        "; none was published yet".to_owned()
+    } else {
+        format!("; there are: {}", topics.join(", "))
+    }
+}

@@ -1,0 +1,292 @@
+//! The Model Context Protocol: one service for each session of a client.
+//!
+//! **Invariant:** a refusal is an answer, marked as an error, in words that say what to do: clients show
+//! these to the model, and protocol errors they mostly do not.
+
+mod arguments;
+mod judging;
+mod prompts;
+mod resources;
+mod tools;
+mod words;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use provost_engine::desk::{Desk, Refused};
+use provost_engine::sessions::Session;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams,
+    GetPromptResponse, Implementation, JsonObject, ListPromptsResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use arguments::{Arguments, Status};
+use judging::{Ask, Judging};
+
+const INSTRUCTIONS: &str = include_str!("mcp/instructions.md");
+
+#[derive(Clone)]
+pub struct Mcp {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    desk: Arc<Desk>,
+    session: Mutex<Session>,
+    judging: Judging,
+}
+
+/// What a tool answers: words, and whether they refuse.
+struct Reply {
+    text: String,
+    refuses: bool,
+}
+
+impl Reply {
+    fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), refuses: false }
+    }
+
+    fn refusal(text: impl Into<String>) -> Self {
+        Self { text: text.into(), refuses: true }
+    }
+}
+
+impl From<Refused> for Reply {
+    fn from(refused: Refused) -> Self {
+        Reply::refusal(refused.told())
+    }
+}
+
+impl From<Reply> for CallToolResult {
+    fn from(reply: Reply) -> Self {
+        let content = vec![ContentBlock::text(reply.text)];
+        if reply.refuses { CallToolResult::error(content) } else { CallToolResult::success(content) }
+    }
+}
+
+impl Mcp {
+    pub fn new(desk: Arc<Desk>, session: Session, patience: Duration) -> Self {
+        let inner = Inner { desk, session: Mutex::new(session), judging: Judging::new(patience) };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Waits for what is being judged, which was told to stop.
+    pub fn wind_down(&self, patience: Duration) {
+        self.inner.judging.wind_down(patience);
+    }
+
+    /// Who asks: as far as was known, and by the name this request gives.
+    fn session(&self, context: &RequestContext<RoleServer>) -> Session {
+        let mut session = self.inner.session.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = arguments::session_name(&context.meta) {
+            *session = session.clone().named(&name);
+        }
+        session.clone()
+    }
+
+    /// Something that touches the disk, away from the threads that talk.
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Desk) -> Result<T, Refused> + Send + 'static,
+    ) -> Result<T, Reply> {
+        let desk = self.inner.desk.clone();
+        match tokio::task::spawn_blocking(move || look(&desk)).await {
+            Ok(answer) => answer.map_err(Reply::from),
+            Err(_) => Err(Reply::refusal("something broke on the way; call it again")),
+        }
+    }
+
+    async fn call(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Reply, Reply> {
+        let session = self.session(context);
+        let arguments = Arguments(arguments);
+        match name {
+            "plan_create" => {
+                let draft = arguments.draft()?;
+                let created = self.look(move |desk| desk.create(&session, &draft)).await?;
+                Ok(Reply::ok(words::created(&created)))
+            }
+            "plan_show" => {
+                let plan = arguments.text("plan")?;
+                let shown = self.look(move |desk| match plan.as_str() {
+                    "" => desk.show(&session),
+                    name => desk.take_up(&session, name),
+                });
+                let shown = shown.await?;
+                Ok(Reply::ok(format!(
+                    "{}{}",
+                    words::plan(&shown.run, &shown.name),
+                    self.inner.judging.note()
+                )))
+            }
+            "plan_next" => {
+                let said = self.inner.judging.settled(context).await;
+                let shown = self.look(move |desk| desk.show(&session)).await?;
+                Ok(Reply::ok(words::after(said, &words::next(&shown.run))))
+            }
+            "step_update" => self.step_update(session, &arguments, context).await,
+            "postcondition_verify" => {
+                self.known_postcondition(&session, &arguments).await?;
+                let ask = Ask::new("the whole plan", "verify".to_owned());
+                let said = self
+                    .inner
+                    .judging
+                    .judge(ask, context, {
+                        let desk = self.inner.desk.clone();
+                        move |told| desk.verify(&session, told)
+                    })
+                    .await;
+                Ok(words::verified(said))
+            }
+            "topic_read" => {
+                let topic = arguments.text("topic")?;
+                if topic.is_empty() {
+                    let topics = self.look(|desk| Ok(desk.topics())).await?;
+                    return Ok(Reply::ok(words::topics(&topics)));
+                }
+                Ok(Reply::ok(self.look(move |desk| desk.topic(&topic)).await?))
+            }
+            "topic_publish" => {
+                let (topic, text) = (arguments.required("topic")?, arguments.required("text")?);
+                let named = topic.clone();
+                let length = self.look(move |desk| desk.publish(&topic, &text)).await?;
+                Ok(Reply::ok(format!("published; topic {named} has {length} bytes now")))
+            }
+            other => Err(Reply::refusal(format!(
+                "there is no tool `{other}`; there are: {}",
+                tools::NAMES.join(", ")
+            ))),
+        }
+    }
+
+    async fn step_update(
+        &self,
+        session: Session,
+        arguments: &Arguments,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Reply, Reply> {
+        let step = arguments.step()?;
+        let status = arguments.status()?;
+        let (evidence, reason) = (arguments.text("evidence")?, arguments.text("reason")?);
+        let desk = self.inner.desk.clone();
+        let said = match status {
+            Status::Pending => {
+                let run = self.look(move |desk| desk.put_back(&session, step)).await?;
+                return Ok(Reply::ok(format!("step {step} is put back.\n{}", words::next(&run))));
+            }
+            Status::Blocked => {
+                let why = if reason.trim().is_empty() { evidence } else { reason };
+                let run = self.look(move |desk| desk.block(&session, step, &why)).await?;
+                return Ok(Reply::ok(words::blocked(&run, step)));
+            }
+            Status::InProgress => {
+                let ask = Ask::new(format!("step {step} before the work"), format!("begin {step}"));
+                let judged =
+                    self.inner.judging.judge(ask, context, move |told| desk.begin(&session, step, told));
+                return Ok(words::begun(judged.await, step));
+            }
+            Status::Done => {
+                let ask = Ask::new(format!("step {step}"), format!("claim {step}"));
+                let claim = move |told: &mut judging::Told| desk.claim(&session, step, &evidence, told);
+                self.inner.judging.judge(ask, context, claim).await
+            }
+        };
+        Ok(words::claimed(said, step))
+    }
+
+    /// A postcondition that is named has to be there.
+    async fn known_postcondition(&self, session: &Session, arguments: &Arguments) -> Result<(), Reply> {
+        let Some(number) = arguments.number("postcondition")? else { return Ok(()) };
+        let session = session.clone();
+        let shown = self.look(move |desk| desk.show(&session)).await?;
+        let count = shown.run.plan.postconditions.len() as u64;
+        if (1..=count).contains(&number) {
+            return Ok(());
+        }
+        Err(Reply::refusal(match count {
+            0 => "the plan has no postconditions; call postcondition_verify without a number".to_owned(),
+            _ => format!("there is no postcondition {number}: they are 1 to {count}"),
+        }))
+    }
+}
+
+impl ServerHandler for Mcp {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().build();
+        let mut info = ServerConfig::new(capabilities);
+        info.server_info = Implementation::new("provost", env!("CARGO_PKG_VERSION"));
+        info.instructions = Some(INSTRUCTIONS.to_owned());
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::all()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let reply = self.call(&request.name, arguments, &context).await.unwrap_or_else(|refusal| refusal);
+        Ok(CallToolResult::from(reply).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(resources::all()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let session = self.session(&context);
+        let uri = request.uri.clone();
+        let read = self.look(move |desk| Ok(resources::read(desk, &session, &uri))).await;
+        match read {
+            Ok(Some(Ok(read))) => Ok(read.into()),
+            Ok(Some(Err(refused))) => Err(ErrorData::resource_not_found(refused.told(), None)),
+            Ok(None) => Err(ErrorData::resource_not_found(format!("there is no {}", request.uri), None)),
+            Err(reply) => Err(ErrorData::internal_error(reply.text, None)),
+        }
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::all()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        match prompts::get(&request.name, request.arguments.as_ref()) {
+            Some(prompt) => Ok(prompt.into()),
+            None => Err(ErrorData::invalid_params(format!("there is no prompt `{}`", request.name), None)),
+        }
+    }
+}

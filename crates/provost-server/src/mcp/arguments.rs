@@ -1,0 +1,175 @@
+//! What a model put into a call, read with patience: numbers as text, steps as mere titles.
+
+use provost_core::draft::{Draft, Postcondition, Step};
+use rmcp::model::{JsonObject, RequestMetaObject};
+use serde_json::Value;
+
+use super::Reply;
+
+const STATUSES: &str = "pending, in_progress, done, blocked";
+/// So many steps or postconditions at most: nobody reads more.
+const MOST: usize = 1000;
+
+pub struct Arguments(pub JsonObject);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Pending,
+    InProgress,
+    Done,
+    Blocked,
+}
+
+impl Arguments {
+    /// A text, or nothing.
+    pub fn text(&self, key: &str) -> Result<String, Reply> {
+        text(self.0.get(key), key)
+    }
+
+    pub fn required(&self, key: &str) -> Result<String, Reply> {
+        let text = self.text(key)?;
+        if text.trim().is_empty() { Err(Reply::refusal(format!("`{key}` is missing"))) } else { Ok(text) }
+    }
+
+    pub fn number(&self, key: &str) -> Result<Option<u64>, Reply> {
+        let wrong = || Reply::refusal(format!("`{key}` has to be a whole number, counted from 1"));
+        match self.0.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+            Some(value) => number(value).map(Some).ok_or_else(wrong),
+        }
+    }
+
+    pub fn step(&self) -> Result<u32, Reply> {
+        let number = match self.number("step")? {
+            Some(number) => Some(number),
+            None => self.number("step_number")?,
+        };
+        let number = number.ok_or_else(|| Reply::refusal("`step` is missing: the number of the step"))?;
+        Ok(u32::try_from(number).unwrap_or(u32::MAX))
+    }
+
+    pub fn status(&self) -> Result<Status, Reply> {
+        match self.text("status")?.trim() {
+            "pending" => Ok(Status::Pending),
+            "in_progress" => Ok(Status::InProgress),
+            "done" => Ok(Status::Done),
+            "blocked" => Ok(Status::Blocked),
+            "" => Err(Reply::refusal(format!("`status` is missing: one of {STATUSES}"))),
+            other => Err(Reply::refusal(format!("unknown status `{other}`: it is one of {STATUSES}"))),
+        }
+    }
+
+    pub fn draft(&self) -> Result<Draft, Reply> {
+        Ok(Draft {
+            objective: self.text("objective")?,
+            touches: self
+                .list("touches")?
+                .iter()
+                .map(|glob| text(Some(glob), "touches"))
+                .collect::<Result<_, _>>()?,
+            steps: self.list("steps")?.iter().map(step).collect::<Result<_, _>>()?,
+            postconditions: self
+                .list("postconditions")?
+                .iter()
+                .map(postcondition)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn list(&self, key: &str) -> Result<Vec<Value>, Reply> {
+        match self.0.get(key) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(list)) if list.len() > MOST => {
+                Err(Reply::refusal(format!("`{key}` has {} entries; at most {MOST} are taken", list.len())))
+            }
+            Some(Value::Array(list)) => Ok(list.clone()),
+            // Some clients send what is nested as text.
+            Some(Value::String(text)) => match serde_json::from_str(text) {
+                Ok(Value::Array(list)) => Ok(list),
+                _ => Err(Reply::refusal(format!("`{key}` has to be a list"))),
+            },
+            Some(_) => Err(Reply::refusal(format!("`{key}` has to be a list"))),
+        }
+    }
+}
+
+fn step(value: &Value) -> Result<Step, Reply> {
+    let entry = match value {
+        Value::String(title) => return Ok(Step { title: title.clone(), ..Step::default() }),
+        Value::Object(entry) => Arguments(entry.clone()),
+        _ => return Err(Reply::refusal("each of `steps` is {title, task, check}")),
+    };
+    let needs = entry.list("needs")?;
+    let need = |value: &Value| {
+        let need = number(value).and_then(|number| u32::try_from(number).ok());
+        need.ok_or_else(|| Reply::refusal("`needs` is a list of step numbers"))
+    };
+    Ok(Step {
+        title: entry.first(&["title", "description", "text"])?,
+        task: entry.text("task")?,
+        check: entry.text("check")?,
+        needs: needs.iter().map(need).collect::<Result<_, _>>()?,
+        network: matches!(entry.0.get("network"), Some(Value::Bool(true))),
+    })
+}
+
+fn postcondition(value: &Value) -> Result<Postcondition, Reply> {
+    match value {
+        Value::String(text) => Ok(Postcondition { text: text.clone(), check: String::new() }),
+        Value::Object(entry) => {
+            let entry = Arguments(entry.clone());
+            Ok(Postcondition {
+                text: entry.first(&["text", "description", "title"])?,
+                check: entry.text("check")?,
+            })
+        }
+        _ => Err(Reply::refusal("each of `postconditions` is {text, check}")),
+    }
+}
+
+impl Arguments {
+    /// The first of these that says something.
+    fn first(&self, keys: &[&str]) -> Result<String, Reply> {
+        for key in keys {
+            let text = self.text(key)?;
+            if !text.trim().is_empty() {
+                return Ok(text);
+            }
+        }
+        Ok(String::new())
+    }
+}
+
+fn text(value: Option<&Value>, key: &str) -> Result<String, Reply> {
+    match value {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(Value::Number(number)) => Ok(number.to_string()),
+        Some(_) => Err(Reply::refusal(format!("`{key}` has to be text"))),
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => number
+            .as_u64()
+            .or_else(|| number.as_f64().filter(|n| n.fract() == 0.0 && *n >= 0.0).map(|n| n as u64)),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// The session's name, where the client puts it beside its requests.
+pub fn session_name(meta: &RequestMetaObject) -> Option<String> {
+    const KEYS: [&str; 5] = ["sessionId", "session_id", "threadId", "thread_id", "conversationId"];
+    let named = |map: &JsonObject| {
+        KEYS.iter().find_map(|key| map.get(*key)?.as_str().filter(|name| !name.is_empty()).map(str::to_owned))
+    };
+    let map = &meta.0.0;
+    named(map).or_else(|| match map.get("x-codex-turn-metadata")? {
+        Value::Object(nested) => named(nested),
+        Value::String(text) => named(serde_json::from_str::<Value>(text).ok()?.as_object()?),
+        _ => None,
+    })
+}

@@ -1,0 +1,199 @@
+//! Checks take as long as they take, and clients do not wait: a tool answers within its patience, and the
+//! next call has the result.
+//!
+//! One check of a session is under way at a time, on a thread of its own. While somebody waits for it, the
+//! client is told what happens.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use provost_core::chain::Sealed;
+use provost_core::event::Event;
+use provost_core::render;
+use provost_core::run::Run;
+use provost_engine::desk::Refused;
+use rmcp::RoleServer;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::RequestContext;
+use tokio::sync::watch;
+
+/// How often a client hears that we are still there.
+const TICK: Duration = Duration::from_secs(1);
+
+pub type Told<'a> = dyn FnMut(&Run, &Sealed, &Event) + 'a;
+type Outcome = Arc<Result<Run, String>>;
+
+/// What is to be judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// In words.
+    what: String,
+    /// The same call again has the same key.
+    key: String,
+}
+
+impl Ask {
+    pub fn new(what: impl Into<String>, key: String) -> Self {
+        Self { what: what.into(), key }
+    }
+}
+
+/// What there is to say about a judgement.
+#[derive(Clone)]
+pub enum Said {
+    /// Nothing was under way.
+    Nothing,
+    Still {
+        what: String,
+        seconds: u64,
+    },
+    /// The outcome, and whether it is that of an earlier call about something else.
+    Over {
+        outcome: Outcome,
+        of: Option<String>,
+    },
+}
+
+pub struct Judging {
+    patience: Duration,
+    current: Mutex<Option<Job>>,
+}
+
+#[derive(Clone)]
+struct Job {
+    ask: Ask,
+    begun: Instant,
+    news: watch::Receiver<News>,
+}
+
+#[derive(Clone, Default)]
+struct News {
+    line: String,
+    outcome: Option<Outcome>,
+}
+
+impl Judging {
+    pub fn new(patience: Duration) -> Self {
+        Self { patience, current: Mutex::default() }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Job>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has it judged, unless something is being judged already; then that is waited for first.
+    pub async fn judge<F>(&self, ask: Ask, context: &RequestContext<RoleServer>, work: F) -> Said
+    where
+        F: FnOnce(&mut Told<'_>) -> Result<Run, Refused> + Send + 'static,
+    {
+        let (job, is_ours) = self.take(&ask, work);
+        self.wait(&job, is_ours, context).await
+    }
+
+    /// Waits for what is under way, if anything is.
+    pub async fn settled(&self, context: &RequestContext<RoleServer>) -> Said {
+        let job = self.current().clone();
+        match job {
+            Some(job) => self.wait(&job, false, context).await,
+            None => Said::Nothing,
+        }
+    }
+
+    /// A line about what is under way.
+    pub fn note(&self) -> String {
+        match self.current().as_ref() {
+            Some(job) if job.news.borrow().outcome.is_none() => format!(
+                "\nStill judging {} ({} s so far): call plan_next for the result.\n",
+                job.ask.what,
+                job.begun.elapsed().as_secs()
+            ),
+            _ => String::new(),
+        }
+    }
+
+    /// Waits for what is under way, for as long as `patience` lasts.
+    pub fn wind_down(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let Some(job) = self.current().clone() else { return };
+        while job.news.borrow().outcome.is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn take<F>(&self, ask: &Ask, work: F) -> (Job, bool)
+    where
+        F: FnOnce(&mut Told<'_>) -> Result<Run, Refused> + Send + 'static,
+    {
+        let mut current = self.current();
+        if let Some(job) = current.as_ref() {
+            return (job.clone(), job.ask == *ask);
+        }
+        let (sender, news) = watch::channel(News::default());
+        std::thread::spawn(move || {
+            let worked = work(&mut |run, _, event| {
+                let line = render::event(run, event).words;
+                sender.send_modify(|news| news.line = line);
+            });
+            let outcome = Arc::new(worked.map_err(|refused| refused.told()));
+            sender.send_modify(|news| news.outcome = Some(outcome));
+        });
+        let job = Job { ask: ask.clone(), begun: Instant::now(), news };
+        *current = Some(job.clone());
+        (job, true)
+    }
+
+    async fn wait(&self, job: &Job, is_ours: bool, context: &RequestContext<RoleServer>) -> Said {
+        let mut news = job.news.clone();
+        let deadline = tokio::time::Instant::now() + self.patience;
+        let token = context.meta.get_progress_token();
+        let mut ticks = 0u32;
+        loop {
+            let now = news.borrow_and_update().clone();
+            if let Some(outcome) = now.outcome {
+                self.collect(job);
+                return Said::Over { outcome, of: (!is_ours).then(|| job.ask.what.clone()) };
+            }
+            ticks += 1;
+            tell(context, token.as_ref(), ticks, job, &now.line).await;
+            tokio::select! {
+                changed = news.changed() => if changed.is_err() {
+                    // The thread is gone without a word.
+                    self.collect(job);
+                    let outcome = Arc::new(Err("the check ended without a verdict; call it again".to_owned()));
+                    return Said::Over { outcome, of: None };
+                },
+                () = tokio::time::sleep(TICK) => {}
+                () = tokio::time::sleep_until(deadline) => {
+                    let seconds = job.begun.elapsed().as_secs();
+                    return Said::Still { what: job.ask.what.clone(), seconds };
+                }
+            }
+        }
+    }
+
+    /// The outcome was told: the next call is a new one.
+    fn collect(&self, job: &Job) {
+        let mut current = self.current();
+        if current.as_ref().is_some_and(|known| known.begun == job.begun) {
+            *current = None;
+        }
+    }
+}
+
+async fn tell(
+    context: &RequestContext<RoleServer>,
+    token: Option<&ProgressToken>,
+    ticks: u32,
+    job: &Job,
+    line: &str,
+) {
+    let Some(token) = token else { return };
+    let mut progress = ProgressNotificationParam::new(token.clone(), f64::from(ticks));
+    let seconds = job.begun.elapsed().as_secs();
+    progress.message = Some(match line.is_empty() {
+        true => format!("judging {} ({seconds} s)", job.ask.what),
+        false => format!("judging {} ({seconds} s): {line}", job.ask.what),
+    });
+    // A client that does not listen still gets its answer.
+    let _ = context.peer.notify_progress(progress).await;
+}

@@ -1,0 +1,29 @@
+//! Prompts that teach the way of working; their words are in `prompts/`.
+
+use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
+
+const PLAN: &str = include_str!("prompts/plan.md");
+const FINISH: &str = include_str!("prompts/finish.md");
+
+pub fn all() -> Vec<Prompt> {
+    let goal = PromptArgument::new("goal").with_description("What is to be achieved").with_required(false);
+    vec![
+        Prompt::new(
+            "plan",
+            Some("Plan the work with a check for each step, and carry it out"),
+            Some(vec![goal]),
+        ),
+        Prompt::new("finish", Some("What has to be so before you say that it is done"), None),
+    ]
+}
+
+pub fn get(name: &str, arguments: Option<&JsonObject>) -> Option<GetPromptResult> {
+    let goal = arguments.and_then(|map| map.get("goal")?.as_str()).map(str::trim).unwrap_or_default();
+    let text = match name {
+        "plan" if goal.is_empty() => PLAN.to_owned(),
+        "plan" => format!("{PLAN}\nThe goal: {goal}\n"),
+        "finish" => FINISH.to_owned(),
+        _ => return None,
+    };
+    Some(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]))
+}

@@ -1,0 +1,40 @@
+//! The plan and its log as resources, for clients that show them to people.
+
+use provost_engine::desk::{Desk, Refused};
+use provost_engine::sessions::Session;
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
+
+use super::words;
+
+const PLAN: &str = "provost://plan";
+const TEXT: &str = "provost://plan.md";
+const LOG: &str = "provost://log";
+/// The last events are what one looks for.
+const EVENTS: usize = 500;
+
+pub fn all() -> Vec<Resource> {
+    let resource = |uri: &str, name: &str, description: &str, kind: &str| {
+        let mut resource = Resource::new(uri, name);
+        resource.description = Some(description.to_owned());
+        resource.mime_type = Some(kind.to_owned());
+        resource
+    };
+    vec![
+        resource(PLAN, "plan", "The plan of this session as it stands", "text/plain"),
+        resource(TEXT, "plan text", "The text of the plan as the log holds it", "text/markdown"),
+        resource(LOG, "log", "What happened to the plan, one JSON object a line", "application/x-ndjson"),
+    ]
+}
+
+/// Nothing, if there is no such resource.
+pub fn read(desk: &Desk, session: &Session, uri: &str) -> Option<Result<ReadResourceResult, Refused>> {
+    let text = match uri {
+        PLAN => desk.show(session).map(|shown| words::plan(&shown.run, &shown.name)),
+        TEXT => desk.show(session).map(|shown| words::text(&shown.run)),
+        LOG => {
+            desk.log(session, EVENTS).map(|events| events.iter().map(|event| event.line() + "\n").collect())
+        }
+        _ => return None,
+    };
+    Some(text.map(|text| ReadResourceResult::new(vec![ResourceContents::text(text, uri)])))
+}

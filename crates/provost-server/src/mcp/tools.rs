@@ -1,0 +1,186 @@
+//! The tools, as clients list them.
+//!
+//! Schemas are flat and say nothing with `null`: some clients refuse to pass such tools on. Every tool asks
+//! to be shown to the model from the start; a tool that has to be searched for is not used.
+
+use std::sync::Arc;
+
+use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+pub const NAMES: [&str; 7] = [
+    "plan_create",
+    "plan_show",
+    "plan_next",
+    "step_update",
+    "postcondition_verify",
+    "topic_read",
+    "topic_publish",
+];
+
+pub fn all() -> Vec<Tool> {
+    vec![
+        tool(
+            "plan_create",
+            "Make the plan of this session, or write it anew. Every step should have a `check`: a shell \
+             command that fails until the step is done. provost runs it; your word does not count. A step \
+             without one waits for a person.",
+            json!({
+                "objective": text("What is to be achieved, in a sentence."),
+                "steps": {
+                    "type": "array",
+                    "description": "Three to seven steps, in order.",
+                    "items": object(
+                        json!({
+                            "title": text("The step in a few words."),
+                            "task": text("What is to be done, with files and behaviour."),
+                            "check": text("Shell command, run with bash in a clean copy of the workspace; exit code 0 means done."),
+                            "needs": {
+                                "type": "array",
+                                "items": { "type": "integer" },
+                                "description": "Numbers of steps that have to be done before; all before it, if left out.",
+                            },
+                            "network": { "type": "boolean", "description": "The check needs the network; a person has to allow it." },
+                        }),
+                        &["title"],
+                    ),
+                },
+                "postconditions": {
+                    "type": "array",
+                    "description": "What has to hold when everything is done.",
+                    "items": object(
+                        json!({
+                            "text": text("What has to hold, in a sentence."),
+                            "check": text("Shell command whose exit code 0 shows it."),
+                        }),
+                        &["text"],
+                    ),
+                },
+                "touches": {
+                    "type": "array",
+                    "items": { "type": "string" },
+                    "description": "Globs of the files you will change, such as src/**; checks see no other change of yours.",
+                },
+            }),
+            &["objective", "steps"],
+            ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false)),
+        ),
+        tool(
+            "plan_show",
+            "The plan of this session as it stands: steps, checks, what the last check said.",
+            json!({ "plan": text("Take up this plan by its name, if its own session is over. Leave it out otherwise.") }),
+            &[],
+            ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false)),
+        ),
+        tool(
+            "plan_next",
+            "What to do next. Also waits for a check that is still running, and tells its result.",
+            json!({}),
+            &[],
+            ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false)),
+        ),
+        tool(
+            "step_update",
+            "Say where a step stands. `in_progress` begins it, `done` has its check run and answers with the \
+             verdict, `blocked` asks a person, `pending` puts it back.",
+            json!({
+                "step": { "type": "integer", "description": "The number of the step, from 1." },
+                "status": { "type": "string", "enum": ["pending", "in_progress", "done", "blocked"] },
+                "evidence": text("For done: what was done and where it can be seen."),
+                "reason": text("For blocked: what keeps you from going on."),
+            }),
+            &["step", "status"],
+            ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false)),
+        ),
+        tool(
+            "postcondition_verify",
+            "When every step has passed: runs all checks once more on the final state, and the postconditions. \
+             The plan is done when they hold.",
+            json!({
+                "postcondition": { "type": "integer", "description": "The number of one you have in mind; all are run." },
+                "evidence": text("What makes you think that they hold."),
+            }),
+            &[],
+            ToolAnnotations::from_raw(None, Some(false), Some(false), Some(true), Some(false)),
+        ),
+        tool(
+            "topic_read",
+            "Read what was published under a topic. Without a topic: which there are.",
+            json!({ "topic": text("The topic's name.") }),
+            &[],
+            ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false)),
+        ),
+        tool(
+            "topic_publish",
+            "Add something to a topic that other steps and sessions can read.",
+            json!({ "topic": text("The topic's name: a-z, 0-9, `.`, `_`, `-`."), "text": text("What to add, in Markdown.") }),
+            &["topic", "text"],
+            ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false)),
+        ),
+    ]
+}
+
+fn tool(
+    name: &'static str,
+    description: &'static str,
+    properties: Value,
+    required: &[&str],
+    annotations: ToolAnnotations,
+) -> Tool {
+    let schema = match object(properties, required) {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    };
+    let mut meta = JsonObject::new();
+    meta.insert("anthropic/alwaysLoad".to_owned(), Value::Bool(true));
+    Tool::new(name, description, Arc::new(schema)).with_annotations(annotations).with_meta(MetaObject(meta))
+}
+
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({ "type": "object", "properties": properties, "required": required })
+}
+
+fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(value: &Value, path: &str) {
+        match value {
+            Value::Object(map) => {
+                for key in ["anyOf", "oneOf", "allOf", "$ref"] {
+                    assert!(!map.contains_key(key), "{path} has {key}");
+                }
+                if let Some(kind) =
+                    map.get("type").filter(|_| !map.contains_key("properties") || path.is_empty())
+                {
+                    assert!(kind.is_string() || kind.is_object(), "{path} has a union of types: {kind}");
+                }
+                map.iter().for_each(|(key, value)| walk(value, &format!("{path}/{key}")));
+            }
+            Value::Array(list) => list.iter().for_each(|value| walk(value, path)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn tools_are_flat_shown_from_the_start_and_named_in_the_instructions() {
+        let tools = all();
+        assert_eq!(tools.iter().map(|tool| tool.name.as_ref()).collect::<Vec<_>>(), NAMES);
+        for tool in &tools {
+            walk(&Value::Object((*tool.input_schema).clone()), "");
+            assert_eq!(
+                tool.meta.as_ref().and_then(|meta| meta.0.get("anthropic/alwaysLoad")),
+                Some(&Value::Bool(true))
+            );
+            assert!(
+                super::super::INSTRUCTIONS.contains(tool.name.as_ref()),
+                "{} is not in the instructions",
+                tool.name
+            );
+        }
+    }
+}

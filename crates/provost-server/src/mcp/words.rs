@@ -1,0 +1,394 @@
+//! What tools answer: the plan, the next thing to do, a verdict, in words for a model.
+//!
+//! **Invariant:** a contract that is hidden from agents is not in any answer, nor is what it printed.
+
+use std::fmt::Write as _;
+
+use provost_core::law;
+use provost_core::parse;
+use provost_core::plan::{Check, Contract, Step, StepNumber};
+use provost_core::prompt;
+use provost_core::run::{PostState, Run, Stage, StepRun, StepState};
+use provost_core::verdict::Verdict;
+use provost_engine::desk::{Created, Gate};
+
+use super::Reply;
+use super::judging::Said;
+
+/// So much of a check's output helps; the rest is noise in a context.
+const OUTPUT_MAX: usize = 6000;
+
+/// The plan as it stands.
+pub fn plan(run: &Run, name: &str) -> String {
+    let (done, total) = run.progress();
+    let mut out = format!("Plan {name}: {}\n", run.plan.title);
+    let _ = writeln!(out, "{} · {done} of {total} steps passed", run.stage.word());
+    if let Some(by) = &run.approved_by {
+        let _ = writeln!(out, "approved by {by}");
+    }
+    for (step, state) in run.steps() {
+        let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
+        let _ = writeln!(out, "{mark} {}. {} ({})", step.number, step.title, run.state_word(step.number));
+        if let Some(check) = &step.contract {
+            let _ = writeln!(out, "   {}", checked_by(check, step.is_hidden()));
+        }
+        open_matter(&mut out, step, state);
+    }
+    for (post, state) in run.postconditions() {
+        let (mark, word) = match state {
+            PostState::Open => ("·", "open"),
+            PostState::Held => ("✅", "held"),
+            PostState::Broke(_) => ("❌", "broke"),
+        };
+        let _ = writeln!(out, "{mark} postcondition {}. {} ({word})", post.number, post.description);
+        if let Some(check) = &post.contract {
+            let _ = writeln!(out, "   {}", checked_by(check, false));
+        }
+    }
+    let _ = writeln!(out, "\n{}", next(run));
+    out
+}
+
+fn open_matter(out: &mut String, step: &Step, state: &StepRun) {
+    match &state.state {
+        StepState::Blocked { reason } => {
+            let _ = writeln!(out, "   waits for a person: {reason}");
+        }
+        StepState::Pending | StepState::Running { .. } | StepState::Ended { .. } => {
+            if let Some(verdict) = state.verdict.as_ref().filter(|verdict| !verdict.held()) {
+                let _ = writeln!(out, "   the last check: {}", seen(verdict, step.is_hidden()));
+            }
+        }
+        StepState::Passed | StepState::Failed | StepState::Waived { .. } => {}
+    }
+}
+
+fn checked_by(contract: &Contract, hidden: bool) -> String {
+    match &contract.check {
+        _ if hidden => "check: hidden from you".to_owned(),
+        Check::Shell(shell) => format!("check: {}", shell.command.trim().replace('\n', "\n          ")),
+        Check::Human => "check: a person confirms it".to_owned(),
+        Check::Judge { .. } => "check: a model judges it".to_owned(),
+    }
+}
+
+/// The text of the plan as an agent may see it.
+pub fn text(run: &Run) -> String {
+    let marked = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+    match run.hides {
+        true => prompt::veiled(&marked, &parse::plan(&marked).plan).unwrap_or_default(),
+        false => marked,
+    }
+}
+
+/// The one thing to do now.
+pub fn next(run: &Run) -> String {
+    match run.stage {
+        Stage::Draft | Stage::Verified => {
+            return "Next: the plan waits for a person's approval (`provost approve`). Tell your user, and wait.".to_owned();
+        }
+        Stage::Done => {
+            return "The plan is done: every check held on the final state. You may finish.".to_owned();
+        }
+        Stage::Failed => {
+            return "The plan has failed and waits for a person (`provost inbox`). Tell your user what is missing.".to_owned();
+        }
+        Stage::Approved | Stage::InProgress => {}
+    }
+    let in_state = |wanted: fn(&StepState) -> bool| {
+        run.steps().find(|(_, state)| wanted(&state.state)).map(|(step, _)| step)
+    };
+    if let Some(step) = in_state(|state| matches!(state, StepState::Running { .. })) {
+        return format!(
+            "Next: go on with step {}: {}\nWhen it is done: step_update(step: {}, status: \"done\", evidence: …)",
+            step.number,
+            task(step),
+            step.number
+        );
+    }
+    if let Some(step) = in_state(|state| matches!(state, StepState::Blocked { .. })) {
+        return format!(
+            "Next: step {} waits for a person (`provost inbox`). Tell your user what is missing; the plan is not done.",
+            step.number
+        );
+    }
+    if let Some(number) = run.under_way().find(|number| !run.confirmed_by_person(*number)) {
+        return format!(
+            "Next: the check of step {number} could not be made yet: call step_update(step: {number}, status: \"done\", evidence: …) again in a while."
+        );
+    }
+    if let Some(step) = run.ready().next().and_then(|number| run.plan.step(number)) {
+        return format!(
+            "Next: step {}: {}\nBegin with step_update(step: {}, status: \"in_progress\")",
+            step.number,
+            task(step),
+            step.number
+        );
+    }
+    if let Some(number) = run.under_way().next() {
+        return format!(
+            "Next: step {number} waits for a person to confirm it (`provost inbox`). Tell your user; the plan is not done before."
+        );
+    }
+    let broke = run.postconditions().find(|(_, state)| matches!(state, PostState::Broke(_)));
+    match broke {
+        Some((post, _)) => format!(
+            "Next: postcondition {} does not hold ({}): mend it, then call postcondition_verify.",
+            post.number, post.description
+        ),
+        None => "Next: every step has passed: call postcondition_verify.".to_owned(),
+    }
+}
+
+fn task(step: &Step) -> &str {
+    step.task.as_ref().map_or(step.title.as_str(), |task| task.value.trim())
+}
+
+pub fn created(created: &Created) -> String {
+    let Created { run, name, path, gate, warnings } = created;
+    let steps = run.plan.steps.len();
+    let mut out = format!("Plan {name} is made ({}): {steps} steps, ", path.display());
+    let _ = writeln!(out, "{} postconditions.", run.plan.postconditions.len());
+    match gate {
+        Gate::Open(by) => {
+            let _ = writeln!(out, "Verified, and approved by {by}.");
+        }
+        Gate::Waits(why) => {
+            let _ = writeln!(
+                out,
+                "It waits for a person, because {why}. Tell your user to read and approve it: `provost approve {name}`"
+            );
+        }
+    }
+    let by_person: Vec<String> = run
+        .plan
+        .steps
+        .iter()
+        .filter(|step| run.confirmed_by_person(step.number))
+        .map(|step| step.number.to_string())
+        .collect();
+    if !by_person.is_empty() {
+        let _ = writeln!(
+            out,
+            "Without a check a person has to confirm: step {}. Call plan_create again with a `check` to have provost decide.",
+            by_person.join(", ")
+        );
+    }
+    if !warnings.is_empty() {
+        let _ = writeln!(out, "Could be better:\n- {}", warnings.join("\n- "));
+    }
+    let _ = writeln!(out, "\n{}", next(run));
+    out
+}
+
+/// What was said about something earlier, and then this.
+pub fn after(said: Said, next: &str) -> String {
+    match said {
+        Said::Nothing => next.to_owned(),
+        Said::Still { .. } => still(&said),
+        Said::Over { outcome, of } => {
+            let what = of.unwrap_or_default();
+            let words = match outcome.as_ref() {
+                Ok(run) => summary(run, &what),
+                Err(refused) => refused.clone(),
+            };
+            format!("The check of {what} is over. {words}\n\n{next}")
+        }
+    }
+}
+
+fn summary(run: &Run, what: &str) -> String {
+    let number = what.split_whitespace().find_map(|word| word.parse().ok()).map(StepNumber);
+    match number.and_then(|number| Some((run.plan.step(number)?, run.step(number)?))) {
+        Some((step, state)) => verdict_on(run, step, state).text,
+        None => whole(run).text,
+    }
+}
+
+fn still(said: &Said) -> String {
+    match said {
+        Said::Still { what, seconds } => format!(
+            "Still judging {what} ({seconds} s so far); nothing is decided yet. Call plan_next for the result."
+        ),
+        Said::Nothing | Said::Over { .. } => String::new(),
+    }
+}
+
+/// The answer of a call that had something judged; `done` puts the outcome into words.
+fn answer(said: Said, done: impl FnOnce(&Run) -> Reply) -> Reply {
+    match said {
+        Said::Nothing => Reply::refusal("nothing was judged; call it again"),
+        Said::Still { .. } => Reply::ok(still(&said)),
+        Said::Over { outcome, of: None } => match outcome.as_ref() {
+            Ok(run) => done(run),
+            Err(refused) => Reply::refusal(refused.clone()),
+        },
+        Said::Over { outcome, of: Some(what) } => {
+            let words = match outcome.as_ref() {
+                Ok(run) => format!("{}\n\n{}", summary(run, &what), next(run)),
+                Err(refused) => refused.clone(),
+            };
+            Reply::refusal(format!(
+                "{what} was still being judged; that is over now. {words}\n\nYour call itself was not carried out: repeat it if it is still right."
+            ))
+        }
+    }
+}
+
+pub fn begun(said: Said, step: u32) -> Reply {
+    answer(said, |run| {
+        let number = StepNumber(step);
+        let (Some(step), Some(state)) = (run.plan.step(number), run.step(number)) else {
+            return Reply::ok(next(run));
+        };
+        if let StepState::Blocked { .. } = state.state {
+            return verdict_on(run, step, state);
+        }
+        let control = match state.held_before {
+            Some(true) => {
+                "\nIts check holds already, before the work: it proves no progress. A stronger one would."
+            }
+            Some(false) => "\nIts check fails now, as it should before the work.",
+            None => "",
+        };
+        Reply::ok(format!("Step {number} is in progress.{control}\n{}", next(run)))
+    })
+}
+
+pub fn claimed(said: Said, step: u32) -> Reply {
+    answer(said, |run| {
+        let number = StepNumber(step);
+        match (run.plan.step(number), run.step(number)) {
+            (Some(step), Some(state)) => {
+                let Reply { mut text, mut refuses } = verdict_on(run, step, state);
+                let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
+                if run.all_settled() && (broke || run.stage == Stage::Done) {
+                    let Reply { text: rest, refuses: undone } = whole(run);
+                    text = format!("{text}\n\n{rest}");
+                    refuses |= undone;
+                } else if !refuses {
+                    text = format!("{text}\n\n{}", next(run));
+                }
+                Reply { text, refuses }
+            }
+            _ => Reply::ok(next(run)),
+        }
+    })
+}
+
+pub fn verified(said: Said) -> Reply {
+    answer(said, whole)
+}
+
+pub fn blocked(run: &Run, step: u32) -> String {
+    format!("Step {step} is blocked and waits for a person.\n{}", next(run))
+}
+
+pub fn topics(topics: &[String]) -> String {
+    match topics.is_empty() {
+        true => "No topic was published yet.".to_owned(),
+        false => format!("Topics: {}", topics.join(", ")),
+    }
+}
+
+/// What became of a claim.
+fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
+    let number = step.number;
+    let verdict = state.verdict.as_ref();
+    match &state.state {
+        StepState::Passed => {
+            let guard = match state.held_before {
+                Some(true) => " It held before the work too, so it proves no progress.",
+                _ => "",
+            };
+            let level =
+                verdict.map(|verdict| format!(" ({}, {} ms)", verdict.isolation, verdict.duration_ms));
+            Reply::ok(format!(
+                "Step {number} has passed: its check held{}.{guard}",
+                level.unwrap_or_default()
+            ))
+        }
+        StepState::Waived { by } => Reply::ok(format!("Step {number} was let go by {by}.")),
+        StepState::Ended { .. } if run.confirmed_by_person(number) => Reply::ok(format!(
+            "Step {number} is claimed. No check decides it: a person has to confirm it (`provost inbox`)."
+        )),
+        StepState::Blocked { reason } => {
+            let seen =
+                verdict.filter(|verdict| !verdict.held()).map(|verdict| seen(verdict, step.is_hidden()));
+            Reply::refusal(format!(
+                "Step {number} is not done, and a person has to look: {reason}\n{}\nTell your user; they answer with `provost inbox`.",
+                seen.unwrap_or_default()
+            ))
+        }
+        StepState::Failed => Reply::refusal(format!("Step {number} has failed, and the plan with it.")),
+        StepState::Running { .. } => Reply::ok(format!("Step {number} is in progress.")),
+        StepState::Ended { .. } => Reply::refusal(format!(
+            "The check of step {number} could not be made: {}\nClaim the step again in a while.",
+            verdict.map(|verdict| seen(verdict, step.is_hidden())).unwrap_or_default()
+        )),
+        StepState::Pending => {
+            let left = run.on_fail(number).retries.saturating_add(1).saturating_sub(state.failures);
+            let seen = verdict.map(|verdict| seen(verdict, step.is_hidden())).unwrap_or_default();
+            Reply::refusal(format!(
+                "Step {number} is NOT done: its check {seen}\nMend the work and claim it again ({left} claims are left before a person is asked)."
+            ))
+        }
+    }
+}
+
+/// How the plan as a whole stands after everything was looked at.
+fn whole(run: &Run) -> Reply {
+    if run.stage == Stage::Done {
+        return Reply::ok(next(run));
+    }
+    let mut out = String::new();
+    for (post, state) in run.postconditions() {
+        if let PostState::Broke(verdict) = state {
+            let _ = writeln!(
+                out,
+                "Postcondition {} does NOT hold: {}\nIts check {}",
+                post.number,
+                post.description,
+                seen(verdict, false)
+            );
+        }
+    }
+    if out.is_empty() {
+        let reopened =
+            run.steps().filter(|(_, state)| state.verdict.as_ref().is_some_and(|verdict| !verdict.held()));
+        for (step, state) in reopened {
+            let _ = writeln!(out, "{}", verdict_on(run, step, state).text);
+        }
+        return Reply::refusal(format!("The plan is not done.\n{out}\n{}", next(run)));
+    }
+    Reply::refusal(format!("The plan is NOT done.\n{out}\nMend it, then call postcondition_verify again."))
+}
+
+/// What the judge saw.
+fn seen(verdict: &Verdict, hidden: bool) -> String {
+    let mut out = verdict.outcome.to_string();
+    if hidden {
+        return out;
+    }
+    if !verdict.unmet.is_empty() {
+        let _ = write!(out, " (not met: {})", verdict.unmet.join(", "));
+    }
+    for (name, excerpt) in [("stdout", &verdict.stdout), ("stderr", &verdict.stderr)] {
+        let printed = excerpt.to_string();
+        let printed = printed.trim();
+        if !printed.is_empty() {
+            let _ = write!(out, "\n--- {name}\n{}", shortened(printed));
+        }
+    }
+    out
+}
+
+/// The end of it, where errors stand.
+fn shortened(text: &str) -> String {
+    if text.len() <= OUTPUT_MAX {
+        return text.to_owned();
+    }
+    let from = text.len() - OUTPUT_MAX;
+    let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    format!("… {}", &text[from..])
+}

@@ -1,0 +1,104 @@
+//! The service over standard input and output, as clients start it.
+//!
+//! **Invariant:** nothing a client writes ends it but the end of its input.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_engine::desk::Desk;
+use provost_engine::sessions::Session;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
+use rmcp::service::{RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage, serve_server};
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::{RoleServer, transport};
+
+use crate::mcp::Mcp;
+
+/// No message of an agent is longer; what is, is dropped.
+const LINE_MAX: usize = 16 << 20;
+
+/// How often signals are listened for.
+const LOOK: Duration = Duration::from_millis(100);
+const WINDING_DOWN: Duration = Duration::from_secs(5);
+
+/// Serves until the input ends. Tools answer within `patience`, finished or not.
+pub fn serve(desk: Arc<Desk>, session: Session, patience: Duration) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let service = Mcp::new(desk.clone(), session, patience);
+    runtime.block_on(async {
+        tokio::select! {
+            () = until_the_end(&service) => {}
+            () = stopped(&desk) => {}
+        }
+    });
+    // A check is ended with its processes, and is due again next time.
+    desk.stop();
+    service.wind_down(WINDING_DOWN);
+    // A read of standard input that nobody waits for any more must not keep us.
+    runtime.shutdown_background();
+    Ok(())
+}
+
+/// Until somebody sends a signal.
+async fn stopped(desk: &Desk) {
+    while !desk.is_stopped() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn until_the_end(service: &Mcp) {
+    loop {
+        let (input, output) = transport::stdio();
+        let lines = AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(LINE_MAX);
+        match serve_server(service.clone(), Patient { lines, begun: false }).await {
+            Ok(running) => {
+                let _ = running.waiting().await;
+                return;
+            }
+            Err(
+                ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::TransportError { .. },
+            ) => {
+                return;
+            }
+            // It asked for something we do not have, and may ask again.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Lets pass whatever can begin a conversation, and drops the rest until one has begun.
+struct Patient<T> {
+    lines: T,
+    begun: bool,
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for Patient<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.lines.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            let message = self.lines.receive().await?;
+            match &message {
+                ClientJsonRpcMessage::Request(request) => {
+                    self.begun |= matches!(request.request, ClientRequest::InitializeRequest(_));
+                }
+                _ if !self.begun => continue,
+                _ => {}
+            }
+            return Some(message);
+        }
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.lines.close()
+    }
+}

@@ -1,0 +1,54 @@
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use provost_engine::desk::{Desk, Refused};
+use provost_engine::sessions::Session;
+use provost_server::stdio;
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+
+/// Serve plans to an agent's client over MCP, on standard input and output
+///
+/// Your client starts it. The agent makes a plan with a check for each step, works, and says when it thinks
+/// that a step is done; provost runs the check and answers with the verdict. Each session of the client has a
+/// plan of its own, a file in `.harness/` like any other.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  claude mcp add provost -- provost mcp
+  codex mcp add provost -- provost mcp
+  provost mcp --plan fix-auth         the agent works on a plan that is there already")]
+pub struct Args {
+    /// All sessions work on this plan: a path or a name
+    #[arg(long, value_name = "PLAN")]
+    plan: Option<String>,
+    /// What the session is called, where the client does not say
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Answer after this many seconds, also while a check still runs
+    #[arg(long, value_name = "SECONDS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    patience: u64,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let settings = global.settings(args.plan.as_deref())?;
+    let session = Session::of_server(&settings.environment, &settings.cwd);
+    let session = match &args.session {
+        Some(name) => session.named(name),
+        None => session,
+    };
+    let desk = Arc::new(Desk::open(settings)?);
+    // At a terminal there is no client: somebody tries it out.
+    if !std::io::stdin().is_terminal() {
+        desk.arrive(&session).map_err(|refused| match refused {
+            Refused::Engine(error) => Failure::from(error),
+            other => Failure::usage(other.to_string(), "See docs/mcp.md."),
+        })?;
+    }
+    stdio::serve(desk, session, Duration::from_secs(args.patience))
+        .map_err(|source| Failure::Io { what: "serve on standard input and output".to_owned(), source })?;
+    Ok(Outcome::Done)
+}
