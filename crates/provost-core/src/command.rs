@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** no variant of [`AgentCommand`] carries a verdict.
 
-use crate::event::{Approver, AttemptEnd, Choice, Probe, Revision, Subject};
+use crate::event::{Approver, AttemptEnd, Choice, Post, Probe, Revision, Subject};
 use crate::law::Binding;
 use crate::plan::StepNumber;
 use crate::usage::{Amount, Usage};
@@ -102,6 +102,10 @@ pub enum HarnessCommand {
         report: String,
         notes: Vec<String>,
         usage: Usage,
+        /// The conversation it was, where it can be gone on with.
+        session: Option<String>,
+        /// What it wrote to topics.
+        published: Vec<Post>,
     },
     /// A person interrupted the harness while the attempt ran.
     AttemptInterrupted {

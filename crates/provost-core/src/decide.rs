@@ -239,7 +239,17 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             }])
         }
         HarnessCommand::Start { step } => start(run, step, means.now),
-        HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes, usage } => {
+        HarnessCommand::AttemptEnded {
+            step,
+            attempt,
+            end,
+            duration_ms,
+            report,
+            notes,
+            usage,
+            session,
+            published,
+        } => {
             still_running(run, step, attempt)?;
             let failed = matches!(end, AttemptEnd::NotStarted { .. });
             let follows = if failed {
@@ -247,8 +257,17 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             } else {
                 Vec::new()
             };
-            let mut events =
-                vec![Event::AttemptEnded { step, attempt, end, duration_ms, report, notes, usage }];
+            let mut events = vec![Event::AttemptEnded {
+                step,
+                attempt,
+                end,
+                duration_ms,
+                report,
+                notes,
+                usage,
+                session,
+                published,
+            }];
             events.extend(follows);
             Ok(events)
         }

@@ -120,6 +120,12 @@ pub enum Event {
         /// What it used, as far as anybody counted.
         #[serde(default, skip_serializing_if = "Usage::is_unknown")]
         usage: Usage,
+        /// The conversation it was, by its client's name for it, where it can be gone on with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        /// What it wrote to topics. Other steps see it once the step has passed.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        published: Vec<Post>,
     },
     /// The harness stopped while the attempt ran. It uses up no retry.
     #[serde(rename = "ATTEMPT_LOST")]
@@ -183,6 +189,9 @@ pub enum Event {
         /// Another role than the step's own has a try.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         role: Option<String>,
+        /// The next attempt begins a new conversation.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        fresh: bool,
     },
     /// The step needs something that only a person can configure, outside of the run.
     #[serde(rename = "PERMISSION_REQUIRED")]
@@ -305,6 +314,13 @@ impl std::fmt::Display for Approver {
             Approver::Policy { name, .. } => write!(f, "policy {name}"),
         }
     }
+}
+
+/// What a step's agent wrote to a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Post {
+    pub topic: String,
+    pub text: String,
 }
 
 /// How the agent's process ended.

@@ -134,6 +134,8 @@ pub struct Step {
     pub lasting: Option<Spanned<bool>>,
     /// The step is carried out by this other plan.
     pub plan: Option<Spanned<String>>,
+    /// Topics its agent may write to, for the steps after it.
+    pub publishes: Vec<Spanned<String>>,
     pub on_fail: Option<Spanned<OnFail>>,
 }
 

@@ -14,6 +14,8 @@ use crate::verdict::{Excerpt, Outcome, Verdict};
 const STEP: &str = include_str!("prompt/step.md");
 const CONTEXT: &str = include_str!("prompt/context.md");
 const LIMITS: &str = include_str!("prompt/limits.md");
+const PUBLISH: &str = include_str!("prompt/publish.md");
+const RESUME: &str = include_str!("prompt/resume.md");
 const RETRY: &str = include_str!("prompt/retry.md");
 const UNFINISHED: &str = include_str!("prompt/unfinished.md");
 /// What stands in place of a hidden contract.
@@ -32,16 +34,13 @@ pub struct Context {
 pub fn step(run: &Run, number: StepNumber, context: &[Context]) -> String {
     let Some(step) = run.plan.step(number) else { return String::new() };
     let task = step.task.as_ref().map(|task| task.value.trim()).unwrap_or_default();
-    let seen = run.step(number).and_then(|step| step.verdict.as_ref()).filter(|verdict| !verdict.held());
-    let attempts = run.step(number).map_or(0, |step| step.failures);
-    let again = seen.filter(|_| attempts > 0).map(|verdict| retry(step, verdict, attempts));
-    let limits = run.ledger.held(number).filter(|held| !held.is_empty());
-    let limits = limits.map(|held| fill(LIMITS, &[("limits", &held.to_string())])).unwrap_or_default();
+    let again = again(run, step);
     let parts = [
         ("task", task),
         ("context", &subscriptions(context)),
+        ("publish", &publishing(step)),
         ("retry", &again.unwrap_or_default()),
-        ("limits", &limits),
+        ("limits", &limits(run, number)),
     ];
     fill(STEP, &parts)
 }
@@ -107,6 +106,33 @@ fn seen_words(hidden: bool, verdict: &Verdict, check: &str) -> String {
 fn fenced(kind: &str, text: &str) -> String {
     let fence = fence_for(text);
     format!("\n{fence}{kind}\n{}\n{fence}\n", text.trim_end())
+}
+
+/// What is said in a conversation that is gone on with: only what the judge saw, for the rest is known
+/// there.
+pub fn resumed(run: &Run, number: StepNumber) -> Option<String> {
+    run.step(number)?.session.as_ref()?;
+    let again = again(run, run.plan.step(number)?)?;
+    Some(fill(RESUME, &[("retry", again.trim_start()), ("limits", &limits(run, number))]))
+}
+
+fn publishing(step: &Step) -> String {
+    if step.publishes.is_empty() {
+        return String::new();
+    }
+    let files = step.publishes.iter().map(|topic| format!("- `$PROVOST_TOPICS/{}.md`", topic.value));
+    fill(PUBLISH, &[("files", &files.collect::<Vec<_>>().join("\n"))])
+}
+
+fn again(run: &Run, step: &Step) -> Option<String> {
+    let known = run.step(step.number)?;
+    let seen = known.verdict.as_ref().filter(|verdict| !verdict.held() && known.failures > 0)?;
+    Some(retry(step, seen, known.failures))
+}
+
+fn limits(run: &Run, number: StepNumber) -> String {
+    let held = run.ledger.held(number).filter(|held| !held.is_empty());
+    held.map(|held| fill(LIMITS, &[("limits", &held.to_string())])).unwrap_or_default()
 }
 
 fn subscriptions(context: &[Context]) -> String {

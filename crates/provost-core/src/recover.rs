@@ -219,6 +219,7 @@ pub fn send_back(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failu
         wait_ms: 0,
         check_again: false,
         role: None,
+        fresh: false,
     });
     events
 }
@@ -321,11 +322,25 @@ impl Case<'_> {
             wait_ms,
             check_again,
             role: None,
+            fresh: false,
         }
     }
 
-    /// Another role, if there is one that has not been asked; else it is as if all tries were used up.
+    /// A conversation that led to it twice is not gone on with: the same agent begins anew. Then another
+    /// role, if there is one that has not been asked; else it is as if all tries were used up.
     fn not_a_third_time(&self) -> Vec<Event> {
+        if self.run.step(self.step).and_then(|step| step.session.as_ref()).is_some_and(|it| it.turns > 1) {
+            return vec![Event::RecoveryApplied {
+                step: self.step,
+                recipe_name: "fresh-context".to_owned(),
+                outcome: "the same failure twice: again, in a new conversation".to_owned(),
+                not_before: None,
+                wait_ms: 0,
+                check_again: false,
+                role: None,
+                fresh: true,
+            }];
+        }
         let role = self.run.role(self.step);
         let fresh = self.run.step(self.step).is_some_and(|step| step.role.is_none());
         match self.run.binding.terms.fallback.get(role).filter(|_| fresh) {
@@ -337,6 +352,7 @@ impl Case<'_> {
                 wait_ms: 0,
                 check_again: false,
                 role: Some(other.clone()),
+                fresh: false,
             }],
             None => self.by_plan(format!("{}: the same failure twice", self.message), Why::Stuck),
         }

@@ -8,10 +8,11 @@
 use std::collections::BTreeSet;
 
 use crate::chain::{Hash, Timestamp};
-use crate::event::{Approver, AttemptEnd, Breach, Event, FailureClass, Revision, Summary};
+use crate::event::{Approver, AttemptEnd, Breach, Event, FailureClass, Post, Revision, Summary};
 use crate::law::{self, Binding};
 use crate::ledger::Ledger;
 use crate::plan::{Check, Mark, OnFail, Plan, Shell, StepNumber};
+use crate::usage::Usage;
 use crate::verdict::{Isolation, Verdict};
 
 mod fold;
@@ -129,9 +130,34 @@ pub struct StepRun {
     pub wait: Option<Wait>,
     /// The role that carries it out, where that is not its own.
     pub role: Option<String>,
+    /// The conversation that the next attempt goes on with.
+    pub session: Option<Session>,
+    /// What its agent wrote to topics last.
+    posts: Vec<Post>,
     /// It waits because a budget ran out: its own, or the plan's.
     pub over_budget: Option<Box<Breach>>,
     digest: Hash,
+}
+
+/// A conversation with an agent's client, over one attempt or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The client's name for it.
+    pub id: String,
+    /// How many attempts it has had.
+    pub turns: u32,
+    /// What they used together.
+    pub used: Usage,
+}
+
+impl Session {
+    /// After one more attempt.
+    fn after(before: Option<Session>, id: &str, usage: &Usage) -> Self {
+        match before.filter(|before| before.id == id) {
+            Some(before) => Self { turns: before.turns + 1, used: before.used.and(usage), ..before },
+            None => Self { id: id.to_owned(), turns: 1, used: usage.clone() },
+        }
+    }
 }
 
 /// A pause that is in the log: a harness that starts anew waits for what is left of it.
@@ -327,6 +353,13 @@ impl Run {
         }
     }
 
+    /// What steps that have passed wrote to a topic, in the order of the plan.
+    pub fn posts<'r>(&'r self, topic: &'r str) -> impl Iterator<Item = (StepNumber, &'r str)> {
+        let passed = self.steps().filter(|(_, step)| step.state == StepState::Passed);
+        let posts = passed.flat_map(|(step, run)| run.posts.iter().map(move |post| (step.number, post)));
+        posts.filter(move |(_, post)| post.topic == topic).map(|(number, post)| (number, post.text.as_str()))
+    }
+
     /// As `--json` says it.
     pub fn state_word(&self, number: StepNumber) -> &'static str {
         match self.step(number).map(|step| &step.state) {
@@ -360,6 +393,8 @@ impl StepRun {
             recipe: None,
             wait: None,
             role: None,
+            session: None,
+            posts: Vec::new(),
             over_budget: None,
             digest,
         }

@@ -43,6 +43,30 @@ impl Usage {
         *self == Usage::default()
     }
 
+    /// Both together; what one of them does not know is not known of both.
+    pub fn and(&self, other: &Usage) -> Usage {
+        let model = self.model.clone().filter(|_| self.model == other.model);
+        Usage { model, ..self.with(other, u64::saturating_add) }
+    }
+
+    /// What is left without a part of it.
+    pub fn less(&self, part: &Usage) -> Usage {
+        Usage { model: self.model.clone(), ..self.with(part, u64::saturating_sub) }
+    }
+
+    fn with(&self, other: &Usage, rule: fn(u64, u64) -> u64) -> Usage {
+        let both = |one: Option<u64>, other: Option<u64>| Some(rule(one?, other?));
+        Usage {
+            model: None,
+            calls: both(self.calls, other.calls),
+            input_tokens: both(self.input_tokens, other.input_tokens),
+            output_tokens: both(self.output_tokens, other.output_tokens),
+            cache_read_tokens: both(self.cache_read_tokens, other.cache_read_tokens),
+            cache_write_tokens: both(self.cache_write_tokens, other.cache_write_tokens),
+            micro_usd: both(self.micro_usd, other.micro_usd),
+        }
+    }
+
     /// Input and output together, where both are known.
     pub fn tokens(&self) -> Option<u64> {
         Some(self.input_tokens?.saturating_add(self.output_tokens?))

@@ -387,6 +387,8 @@ fn ended(run: &Run, step: StepNumber, since: Option<provost_core::chain::Timesta
         report: String::new(),
         notes: Vec::new(),
         usage: Usage::default(),
+        session: None,
+        published: Vec::new(),
     }))
 }
 

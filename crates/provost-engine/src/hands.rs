@@ -6,24 +6,25 @@
 //! **Invariant:** the contract that is run is the one of the revision in the log, never of a file.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use provost_core::chain::Timestamp;
 use provost_core::command::{AgentCommand, HarnessCommand};
-use provost_core::event::{AttemptEnd, Subject};
+use provost_core::event::{AttemptEnd, Post, Subject};
 use provost_core::plan::{Check, Contract, Shell, Step, StepNumber, Subscription};
 use provost_core::prompt::{self, Context};
 use provost_core::recover::recipe::Recipes;
-use provost_core::run::Run;
+use provost_core::run::{Run, Session};
 use provost_core::schedule::Action;
 use provost_core::terms::Reach;
 use provost_core::usage::{Amount, Usage};
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_core::{budget, law, parse};
 use provost_host::Interrupted;
-use provost_host::agent::Work;
+use provost_host::agent::{Agent, Outbox, Resume, Work, home};
 use provost_host::ground::{Case, Ground, Veil};
 use provost_host::meter::Account;
 use provost_host::process::Survivor;
@@ -54,18 +55,18 @@ pub struct Hands<'a> {
     /// Steps whose attempt left something running that could not be ended.
     haunted: Mutex<BTreeMap<StepNumber, Vec<Survivor>>>,
     metering: Metering,
-    session: Option<Session>,
+    session: Option<Looking>,
 }
 
 /// A session that the harness did not start: what it left is looked at, once.
-struct Session {
+struct Looking {
     client: String,
     looked: Mutex<Vec<Subject>>,
     /// Something did not hold, or is to be waited for: the session has the word.
     is_over: AtomicBool,
 }
 
-impl Session {
+impl Looking {
     /// Whether this was not looked at before. What is due again so soon did not hold.
     fn is_new(&self, subject: Subject) -> bool {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,6 +95,10 @@ pub struct AttemptOrder {
     attempt: u32,
     target: String,
     prompt: String,
+    /// Topics it may write to.
+    publishes: Vec<String>,
+    /// The conversation to go on with, and what is said in it.
+    resume: Option<(Session, String)>,
     timeout: Duration,
     /// The plan file as the agent may see it, where some of it is hidden.
     veiled: Option<String>,
@@ -151,7 +156,7 @@ impl<'a> Hands<'a> {
     /// Gives no work to agents: a session of this client does it.
     fn for_a_session(self, client: &str) -> Self {
         let session =
-            Session { client: client.to_owned(), looked: Mutex::default(), is_over: AtomicBool::new(false) };
+            Looking { client: client.to_owned(), looked: Mutex::default(), is_over: AtomicBool::new(false) };
         Self { session: Some(session), ..self }
     }
 
@@ -198,9 +203,16 @@ impl<'a> Hands<'a> {
             limit: budget::allows(run, number),
             target,
             prompt: self.site.redactor.text(&prompt).into_owned(),
+            resume: self.resume(run, number),
+            publishes: step.publishes.iter().map(|topic| topic.value.clone()).collect(),
             timeout: left.map_or(timeout, |left| timeout.min(left)),
             veiled: veiled(run),
         }))
+    }
+
+    fn resume(&self, run: &Run, number: StepNumber) -> Option<(Session, String)> {
+        let session = run.step(number)?.session.clone()?;
+        Some((session, self.site.redactor.text(&prompt::resumed(run, number)?).into_owned()))
     }
 
     fn check_order(&self, run: &Run, subject: Subject, lost: bool) -> Order {
@@ -265,6 +277,9 @@ impl<'a> Hands<'a> {
             }
         };
         let content = files::beginning(&path, CONTEXT_BYTES).map_err(|error| error.to_string());
+        if let Subscription::Topic(topic) = subscription {
+            return Context { name, content: with_posts(run, topic, content) };
+        }
         // The plan file, by whatever name: what is hidden in it stays hidden.
         let is_plan =
             path.canonicalize().is_ok_and(|path| place.path.canonicalize().is_ok_and(|own| own == path));
@@ -280,10 +295,12 @@ impl<'a> Hands<'a> {
         let (config, dir) = (&self.site.config, &self.site.place.dir);
         let agent = roster::agent(config, &order.target, &self.site.launcher, dir);
         let opened = agent.and_then(|agent| {
+            let home = self.client_home(&*agent, order)?;
+            let outbox = self.outbox(order)?;
             let account = self.metering.open(self.site, &order.target, order.limit)?;
-            Ok((agent, account))
+            Ok((agent, home, outbox, account))
         });
-        let (agent, account) = match opened {
+        let (agent, home, outbox, account) = match opened {
             Ok(opened) => opened,
             Err(reason) => {
                 return vec![Said::Harness(HarnessCommand::AttemptEnded {
@@ -294,6 +311,8 @@ impl<'a> Hands<'a> {
                     report: String::new(),
                     notes: Vec::new(),
                     usage: Usage::default(),
+                    session: None,
+                    published: Vec::new(),
                 })];
             }
         };
@@ -306,6 +325,8 @@ impl<'a> Hands<'a> {
             meter: account.as_ref().map(Account::address),
         };
         let metered = account.as_ref().map(|account| account.environment(&self.site.environment));
+        // Without its folder a client knows nothing of what was said before.
+        let resume = order.resume.as_ref().filter(|_| home.as_ref().is_none_or(|(_, kept)| *kept));
         let work = Work {
             prompt: &order.prompt,
             workspace: &self.site.place.workspace,
@@ -317,6 +338,13 @@ impl<'a> Hands<'a> {
             fence: None,
             environment: metered.as_ref().unwrap_or(&self.site.environment),
             bounds: Some(self.site.config.run.bounds()),
+            home: home.as_ref().map(|(home, _)| home.as_path()),
+            resume: resume.map(|(session, prompt)| Resume {
+                session: &session.id,
+                prompt,
+                used: &session.used,
+            }),
+            outbox: outbox.as_ref().map(|folder| Outbox { folder, topics: &order.publishes }),
         };
         let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
         let Ok(mut done) = self.ground.attempt(&*agent, &work, veil, &grant) else {
@@ -331,6 +359,8 @@ impl<'a> Hands<'a> {
         let clean = |text: &str| self.metering.clean(self.site.redactor.text(text.trim()).into_owned());
         let words = clean(&done.report);
         let notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
+        let posts = done.published.into_iter();
+        let published = posts.map(|post| Post { text: clean(&post.text), ..post }).collect();
         // The last words of an agent that ended well are its claim; of any other, its report.
         let claims = done.end == (AttemptEnd::Exited { exit_code: 0 }) && !words.is_empty();
         let (report, claim) = match claims {
@@ -350,8 +380,32 @@ impl<'a> Hands<'a> {
             report,
             notes,
             usage,
+            session: done.session,
+            published,
         });
         std::iter::once(ended).chain(claim).collect()
+    }
+
+    /// The folder of the agent's client, where it has one, and whether it is the one of the conversation.
+    fn client_home(
+        &self,
+        agent: &dyn Agent,
+        order: &AttemptOrder,
+    ) -> Result<Option<(PathBuf, bool)>, String> {
+        if !agent.has_client() {
+            return Ok(None);
+        }
+        let opened =
+            home::open(self.ground.state(), &self.site.id.to_string(), order.step, order.resume.is_some());
+        opened.map(Some).map_err(|error| format!("no folder could be made for its client: {error}"))
+    }
+
+    fn outbox(&self, order: &AttemptOrder) -> Result<Option<PathBuf>, String> {
+        if order.publishes.is_empty() {
+            return Ok(None);
+        }
+        let made = home::outbox(self.ground.state(), &self.site.id.to_string(), order.step);
+        made.map(Some).map_err(|error| format!("no folder could be made for its topics: {error}"))
     }
 
     fn check(&self, order: &CheckOrder) -> Vec<Said> {
@@ -434,6 +488,17 @@ impl<'a> Hands<'a> {
             bytes: excerpt.bytes,
         };
         Verdict { stdout: clean(verdict.stdout), stderr: clean(verdict.stderr), ..verdict }
+    }
+}
+
+/// What people wrote to a topic, and after it what the steps did.
+fn with_posts(run: &Run, topic: &str, kept: Result<String, String>) -> Result<String, String> {
+    let posts: Vec<String> =
+        run.posts(topic).map(|(step, text)| format!("From step {step}:\n\n{text}")).collect();
+    match (posts.is_empty(), kept) {
+        (true, kept) => kept,
+        (false, Ok(kept)) => Ok(format!("{}\n\n{}", kept.trim_end(), posts.join("\n\n"))),
+        (false, Err(_)) => Ok(posts.join("\n\n")),
     }
 }
 

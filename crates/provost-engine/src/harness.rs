@@ -24,6 +24,7 @@ use provost_core::proof::Statement;
 use provost_core::redact::{self, Redactor};
 use provost_core::run::{Run, Stage, StepState};
 use provost_core::verdict::{Isolation, Verdict};
+use provost_host::agent::home;
 use provost_host::config::{self, Config, Demand};
 use provost_host::ground::{self, Approval, Estate, Ground, Wanted};
 use provost_host::plan_file::{self, PlanPlace};
@@ -538,6 +539,9 @@ impl Harness {
         }
         projector.write(&run);
         proving.finish(&run)?;
+        if matches!(run.stage, Stage::Done | Stage::Failed) {
+            home::forget(&self.state, &self.id().to_string());
+        }
         judge::leave();
         Ok((run, rest))
     }

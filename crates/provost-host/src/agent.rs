@@ -10,23 +10,30 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::event::AttemptEnd;
+use provost_core::event::{AttemptEnd, Post};
 use provost_core::plan::{StepNumber, Stream};
 use provost_core::usage::Usage;
 use provost_core::verdict::Excerpt;
 
 use crate::Interrupted;
-use crate::process::{self, Bounds, How, Keep, NotStarted, Output, Spawn, Survivor};
+use crate::process::{self, Bounds, Ended, How, Keep, NotStarted, Output, Spawn, Survivor};
 use crate::sandbox::{self, AgentFence, Confines, HomeSeen, Offer, Outlet};
 
+pub mod acp;
 pub mod builtin;
 pub mod command;
+pub mod headless;
+pub mod home;
+pub mod outbox;
 pub mod report;
 pub mod scripted;
 
 pub use report::Speaks;
 
-use report::{Heard, Reader};
+use report::{Heard, Reader, believable, is_session, micro};
+
+/// The variable that says where topics are written to.
+pub const TOPICS: &str = "PROVOST_TOPICS";
 
 /// What an agent says at most; more is cut in the middle.
 const REPORT: usize = 64 * 1024;
@@ -38,6 +45,11 @@ const GRACE: Duration = Duration::from_secs(5);
 pub trait Agent: Send + Sync {
     /// Gives the work to the agent and waits for the end of its process.
     fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted>;
+
+    /// It has a client that keeps its configuration and its conversations in a folder.
+    fn has_client(&self) -> bool {
+        false
+    }
 }
 
 /// One attempt at a step, as the agent gets it.
@@ -57,6 +69,29 @@ pub struct Work<'a> {
     pub environment: &'a [(OsString, OsString)],
     /// How much of the machine it may take.
     pub bounds: Option<Bounds>,
+    /// The folder of its client, for an agent that has one. It outlives the attempt.
+    pub home: Option<&'a Path>,
+    /// The conversation to go on with.
+    pub resume: Option<Resume<'a>>,
+    /// Where it writes to topics, and to which.
+    pub outbox: Option<Outbox<'a>>,
+}
+
+/// A folder, empty at first, in which each of these topics may get a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Outbox<'a> {
+    pub folder: &'a Path,
+    pub topics: &'a [String],
+}
+
+/// A conversation, and what is said next in it. Where it cannot be gone on with, the whole prompt begins
+/// a new one.
+#[derive(Clone, Copy, Debug)]
+pub struct Resume<'a> {
+    pub session: &'a str,
+    pub prompt: &'a str,
+    /// What its turns have used until now.
+    pub used: &'a Usage,
 }
 
 /// The fence around an agent.
@@ -79,6 +114,10 @@ pub struct Attempt {
     pub notes: Vec<String>,
     /// What it used, as far as its driver could tell.
     pub usage: Usage,
+    /// The conversation it was, where it ended well and can be gone on with.
+    pub session: Option<String>,
+    /// What it wrote to topics.
+    pub published: Vec<Post>,
 }
 
 impl Attempt {
@@ -95,70 +134,132 @@ impl Attempt {
             survivors: Vec::new(),
             notes: Vec::new(),
             usage: Usage::default(),
+            session: None,
+            published: Vec::new(),
         }
     }
 }
 
-/// Starts an agent's program in the workspace, with the user's environment: it needs its keys.
-fn start(
-    program: &OsString,
-    args: &[OsString],
-    stdin: &[u8],
-    speaks: Speaks,
-    work: &Work<'_>,
-) -> Result<Attempt, Interrupted> {
-    let mut env = environment(work);
-    if let Some(Behind::Confines(_, more)) = work.fence {
-        env.extend_from_slice(more);
+/// An agent's program, as it is started.
+#[derive(Clone, Copy)]
+struct Launch<'a> {
+    program: &'a OsString,
+    args: &'a [OsString],
+    /// Beside the user's own variables, and before them.
+    env: &'a [(OsString, OsString)],
+}
+
+/// A program that is over.
+struct Over {
+    end: AttemptEnd,
+    ended: Ended,
+    notes: Vec<String>,
+}
+
+impl Over {
+    fn attempt(self, report: String, usage: Usage) -> Attempt {
+        Attempt {
+            end: self.end,
+            report,
+            stderr: self.ended.stderr.excerpt(STDERR),
+            duration: self.ended.duration,
+            survivors: self.ended.survivors,
+            notes: self.notes,
+            usage,
+            session: None,
+            published: Vec::new(),
+        }
     }
-    // Behind a portal nobody else would find out.
-    let is_behind_portal = matches!(work.fence, Some(Behind::Bubblewrap(_, fence)) if matches!(fence.network, Outlet::Portal(_)));
-    if is_behind_portal && !is_there(program, work.workspace, &env) {
-        return Ok(Attempt::not_started(&NotStarted::NotFound { program: program.into() }));
-    }
-    let wrapped = work.fence.map(|fence| match fence {
-        Behind::Bubblewrap(offer, fence) => sandbox::agent(offer, &fence, program, args),
-        Behind::Confines(confines, _) => sandbox::confine(confines, program, args),
-    });
-    let wrapped = match wrapped {
-        None => None,
-        Some(Ok(wrapped)) => Some(wrapped),
-        Some(Err(error)) => return Ok(Attempt::not_started(&error)),
-    };
-    let (program, args) = match &wrapped {
-        Some(wrapped) => (&wrapped.program, wrapped.args.as_slice()),
-        None => (program, args),
-    };
-    let has_namespace = matches!(work.fence, Some(Behind::Bubblewrap(..)));
+}
+
+/// Starts an agent's program and reads what it prints. The prompt is on its stdin, and then nothing.
+fn start(launch: Launch<'_>, stdin: &[u8], speaks: Speaks, work: &Work<'_>) -> Result<Attempt, Interrupted> {
     let mut reader = Reader::new(speaks);
     let mut listen = |stream: Stream, bytes: &[u8]| {
         if stream == Stream::Stdout {
             reader.take(bytes);
         }
     };
-    let ended = process::run(Spawn {
+    let over =
+        carry_out(launch, work, |spawn| process::run(Spawn { stdin, tee: Some(&mut listen), ..spawn }))?;
+    let over = match over {
+        Ok(over) => over,
+        Err(not_started) => return Ok(*not_started),
+    };
+    let heard = reader.finish(matches!(over.end, AttemptEnd::Exited { .. }));
+    let printed = over.ended.stdout.excerpt(REPORT).to_string();
+    let usage = match work.resume {
+        Some(resume) => speaks.since(resume.used, &heard),
+        None => heard.usage.clone(),
+    };
+    let attempt = over.attempt(words(&heard, printed), usage);
+    Ok(match heard.failure {
+        Some(failure) => failed(attempt, &failure),
+        // What did not end well is not gone on with.
+        None if attempt.end == (AttemptEnd::Exited { exit_code: 0 }) => {
+            Attempt { session: heard.session, ..attempt }
+        }
+        None => attempt,
+    })
+}
+
+/// Starts an agent's program in the workspace and behind its fence, with the user's environment: it needs
+/// its keys. `attend` is what becomes of it until it is over.
+fn carry_out(
+    launch: Launch<'_>,
+    work: &Work<'_>,
+    attend: impl FnOnce(Spawn<'_>) -> Result<Ended, NotStarted>,
+) -> Result<Result<Over, Box<Attempt>>, Interrupted> {
+    let not_started = |error: &dyn std::error::Error| Ok(Err(Box::new(Attempt::not_started(error))));
+    let Launch { program, args, env: own } = launch;
+    let mut env: Vec<_> =
+        environment(work).into_iter().filter(|(name, _)| !own.iter().any(|(set, _)| set == name)).collect();
+    env.extend_from_slice(own);
+    env.extend(work.outbox.map(|outbox| (TOPICS.into(), outbox.folder.into())));
+    if let Some(Behind::Confines(_, more)) = work.fence {
+        env.extend_from_slice(more);
+    }
+    // Behind a portal nobody else would find out.
+    let is_behind_portal = matches!(work.fence, Some(Behind::Bubblewrap(_, fence)) if matches!(fence.network, Outlet::Portal(_)));
+    if is_behind_portal && !is_there(program, work.workspace, &env) {
+        return not_started(&NotStarted::NotFound { program: program.into() });
+    }
+    let wrapped = work.fence.map(|fence| match fence {
+        Behind::Bubblewrap(offer, fence) => sandbox::agent(offer, &fence, program, args),
+        Behind::Confines(confines, _) => sandbox::confine(confines, program, args),
+    });
+    let wrapped = match wrapped.transpose() {
+        Ok(wrapped) => wrapped,
+        Err(error) => return not_started(&error),
+    };
+    let (program, args) = match &wrapped {
+        Some(wrapped) => (&wrapped.program, wrapped.args.as_slice()),
+        None => (program, args),
+    };
+    let has_namespace = matches!(work.fence, Some(Behind::Bubblewrap(..)));
+    let ended = attend(Spawn {
         program,
         args,
         cwd: work.workspace,
         env: &env,
-        stdin,
+        stdin: b"",
         deadline: work.timeout,
         grace: GRACE,
         keep: KEEP,
         tag: work.tag,
         stop: work.stop,
-        tee: Some(&mut listen),
+        tee: None,
         // In a namespace of its own the kernel ends what is left.
         bounds: work.bounds.map(|bounds| Bounds { cgroup: !has_namespace, ..bounds }),
     });
     let ended = match ended {
         Ok(ended) => ended,
-        Err(error) => return Ok(Attempt::not_started(&error)),
+        Err(error) => return not_started(&error),
     };
     let how = match wrapped.as_ref().map(|wrapped| wrapped.how(&ended)) {
         None => ended.how,
         Some(Ok(how)) => how,
-        Some(Err(error)) => return Ok(Attempt::not_started(&error)),
+        Some(Err(error)) => return not_started(&error),
     };
     let home = wrapped.map(|wrapped| sandbox::read_status(&wrapped.status).home).unwrap_or_default();
     let notes = Vec::from_iter(about(home).map(str::to_owned));
@@ -169,21 +270,7 @@ fn start(
         How::OverBounds(exceeded) => AttemptEnd::OverBounds { reason: exceeded.to_string() },
         How::Stopped => return Err(Interrupted),
     };
-    let heard = reader.finish(matches!(end, AttemptEnd::Exited { .. }));
-    let printed = ended.stdout.excerpt(REPORT).to_string();
-    let attempt = Attempt {
-        end,
-        report: words(&heard, printed),
-        stderr: ended.stderr.excerpt(STDERR),
-        duration: ended.duration,
-        survivors: ended.survivors,
-        notes,
-        usage: heard.usage,
-    };
-    Ok(match heard.failure {
-        Some(failure) => failed(attempt, &failure),
-        None => attempt,
-    })
+    Ok(Ok(Over { end, ended, notes }))
 }
 
 /// The agent's last words, as text that can be kept and shown.

@@ -43,6 +43,8 @@ use crate::proxy::Address;
 use reading::{Section, Text};
 
 use crate::agent::Speaks;
+use crate::agent::acp::Permissions;
+use crate::client::Client;
 use crate::prices::Own;
 use crate::process::Bounds;
 
@@ -107,8 +109,10 @@ pub enum Driver {
     Scripted { script: PathBuf },
     /// Not in this version.
     Human,
-    /// Not in this version.
-    Acp { command: Vec<String> },
+    /// A coding agent with a command line of its own, run headless.
+    Client { client: Client, program: Option<String>, args: Vec<String> },
+    /// Whatever speaks the Agent Client Protocol over stdio.
+    Acp { command: Vec<String>, permissions: Permissions, mode: Option<String> },
     /// The loop of our own, on a model's API.
     Builtin(Builtin),
 }
@@ -120,6 +124,7 @@ impl Driver {
             Driver::Command { .. } => "command",
             Driver::Scripted { .. } => "scripted",
             Driver::Human => "human",
+            Driver::Client { client, .. } => client.word(),
             Driver::Acp { .. } => "acp",
             Driver::Builtin(_) => "builtin",
         }
@@ -312,28 +317,64 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
 }
 
 const ROLE_KEYS: &[&str] = &[
-    "driver", "command", "script", "speaks", "estimate", "timeout", "network", "git", "home", "api",
-    "fallback", "meter",
+    "driver",
+    "command",
+    "script",
+    "speaks",
+    "program",
+    "args",
+    "permissions",
+    "mode",
+    "estimate",
+    "timeout",
+    "network",
+    "git",
+    "home",
+    "api",
+    "fallback",
+    "meter",
 ];
+
+/// Keys that only some drivers have.
+fn keys_of(driver: &str) -> &'static [&'static str] {
+    match driver {
+        "command" => &["command", "model", "speaks"],
+        "acp" => &["command", "model", "permissions", "mode"],
+        "scripted" => &["script"],
+        "builtin" => &builtin::KEYS,
+        "human" => &[],
+        _ => &["model", "program", "args"],
+    }
+}
 
 fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
     section.only(&[ROLE_KEYS, &builtin::KEYS].concat())?;
     let word = section.required("driver")?;
-    let (driver, own) = match word.as_str() {
-        "command" => (Driver::Command { command: command(section)? }, "command"),
-        "acp" => (Driver::Acp { command: command(section)? }, "command"),
-        "scripted" => (Driver::Scripted { script: folder.join(section.required("script")?) }, "script"),
-        "builtin" => (Driver::Builtin(builtin::read(section)?), "model"),
-        "human" => (Driver::Human, ""),
-        other => {
-            let known = ["command", "scripted", "human", "acp", "builtin"];
+    let client = Client::ALL.into_iter().find(|client| client.word() == word);
+    let driver = match (word.as_str(), client) {
+        (_, Some(client)) => Driver::Client {
+            client,
+            program: section.string("program")?.filter(|program| !program.is_empty()),
+            args: section.strings("args")?.unwrap_or_default(),
+        },
+        ("command", _) => Driver::Command { command: command(section)? },
+        ("acp", _) => Driver::Acp {
+            command: command(section)?,
+            permissions: self::word(section, "permissions", &Permissions::ALL, Permissions::word)?,
+            mode: section.string("mode")?,
+        },
+        ("scripted", _) => Driver::Scripted { script: folder.join(section.required("script")?) },
+        ("builtin", _) => Driver::Builtin(builtin::read(section)?),
+        ("human", _) => Driver::Human,
+        (other, _) => {
+            let known =
+                ["command", "claude", "codex", "gemini", "opencode", "acp", "scripted", "human", "builtin"];
             return Err(section.wrong_value("driver", &format!("there is no driver `{other}`"), &known));
         }
     };
-    for key in ["command", "script", "speaks"].into_iter().chain(builtin::KEYS) {
-        let of_clients = word == "command" && ["model", "speaks"].contains(&key);
-        let is_own = key == own || of_clients || word == "builtin" && builtin::KEYS.contains(&key);
-        if !is_own && section.has(key) {
+    let some = ["command", "script", "speaks", "program", "args", "permissions", "mode"];
+    for key in some.into_iter().chain(builtin::KEYS) {
+        if section.has(key) && !keys_of(&word).contains(&key) {
             return Err(section.wrong(key, format!("driver `{word}` has no `{key}`")));
         }
     }

@@ -22,7 +22,7 @@ use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
 use tempfile::TempDir;
 
 use crate::Interrupted;
-use crate::agent::{self, Agent, Attempt, Behind, Work};
+use crate::agent::{self, Agent, Attempt, Behind, Outbox, Work, outbox};
 use crate::config;
 use crate::judge::{self, Court};
 use crate::process::Bounds;
@@ -249,6 +249,11 @@ impl Ground {
         self.level != Isolation::Uid || base.id == layer.id && approved
     }
 
+    /// The harness's own folder, outside of every workspace.
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
     /// Files of the base that are not in it after all, and why; for a word to the user.
     pub fn left_out(&self) -> Vec<String> {
         let left_out = self.trees.iter().flat_map(|approved| &approved.base.left_out);
@@ -258,6 +263,19 @@ impl Ground {
     /// Gives the work to an agent, behind the fence that belongs to the level. Behind one, a veiled file
     /// shows another text.
     pub fn attempt(
+        &self,
+        agent: &dyn Agent,
+        work: &Work<'_>,
+        veil: Option<Veil<'_>>,
+        grant: &Grant<'_>,
+    ) -> Result<Attempt, Interrupted> {
+        let attempt = self.attempt_at_level(agent, work, veil, grant)?;
+        // At `uid` its place is gone by now, and was emptied.
+        let outbox = work.outbox.filter(|_| self.level != Isolation::Uid);
+        Ok(posted(outbox, attempt))
+    }
+
+    fn attempt_at_level(
         &self,
         agent: &dyn Agent,
         work: &Work<'_>,
@@ -347,9 +365,11 @@ impl Ground {
             Some(Err(error)) => return Ok(Attempt::not_started(&error)),
         };
         let veiled: Vec<(&Path, &Path)> = veil.iter().map(|(path, shown)| (*path, shown.path())).collect();
+        let writable = sight.writable.iter().map(PathBuf::as_path).chain(work.home);
+        let writable = writable.chain(work.outbox.map(|outbox| outbox.folder));
         let fence = AgentFence {
             workspace: &self.workspace,
-            writable: &sight.writable.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
+            writable: &writable.collect::<Vec<_>>(),
             read_only: &read_only,
             veiled: &veiled,
             hidden: &hidden,
@@ -607,6 +627,14 @@ fn seen(base: &Base, layer: &Layer) -> Tree {
         files: layer.changed.iter().cloned().chain(deleted).take(NAMES).collect(),
         refused: layer.refused.iter().map(ToString::to_string).take(NAMES).collect(),
     }
+}
+
+/// With what was written to topics.
+fn posted(outbox: Option<Outbox<'_>>, mut attempt: Attempt) -> Attempt {
+    if let Some(outbox) = outbox {
+        outbox::collect(outbox, &mut attempt);
+    }
+    attempt
 }
 
 fn told(error: &dyn std::error::Error) -> String {

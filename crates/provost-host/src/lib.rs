@@ -14,6 +14,7 @@ pub mod proxy;
 pub mod collector;
 pub mod meter;
 pub mod agent;
+pub mod client;
 pub mod prices;
 pub mod config;
 pub mod plan_file;

@@ -28,17 +28,22 @@ mod excerpt;
 mod lineage;
 mod output;
 mod proc_files;
+mod program;
+mod talk;
 
 pub use bounds::{Bound, Bounds, Exceeded, size};
 pub use cgroup::offered as cgroups_offered;
 pub use escape::{become_subreaper, end_leftovers, end_user, inside_attempt};
 pub use lineage::{Blind, Lineage, Seat};
 pub use output::{Keep, Output};
+pub use talk::Peer;
 
 use bounds::Watch;
 use cgroup::Cgroup;
 use escape::UnderWay;
 use output::Capture;
+use program::{find_program, why_not};
+use talk::Ears;
 
 /// The variable that says which attempt a process belongs to.
 pub const TAG: &str = "PROVOST_ATTEMPT";
@@ -49,6 +54,8 @@ const STOP_LATENCY: Duration = Duration::from_millis(100);
 const HASTE: Duration = Duration::from_millis(300);
 /// How long output may still come once everybody who could print should be dead.
 const DRAIN: Duration = Duration::from_millis(200);
+/// For a child that was told that all is said, to leave by itself.
+const LEAVE: Duration = Duration::from_secs(2);
 const USUAL_PIPE: usize = 64 * 1024;
 const FLOODED_PIPE: usize = 1024 * 1024;
 
@@ -139,21 +146,33 @@ pub enum NotStarted {
 }
 
 /// Starts the child, attends it to its end, and ends whatever it left behind.
-pub fn run(mut spawn: Spawn<'_>) -> Result<Ended, NotStarted> {
+pub fn run(spawn: Spawn<'_>) -> Result<Ended, NotStarted> {
+    carry_out(spawn, None)
+}
+
+/// The same, in conversation with the child; nothing but `peer` writes to its stdin. Before it is ended it
+/// is told so, and one whose conversation is over has a moment to leave.
+pub fn converse(spawn: Spawn<'_>, peer: &mut dyn Peer) -> Result<Ended, NotStarted> {
+    carry_out(spawn, Some(peer))
+}
+
+fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<Ended, NotStarted> {
     let begun = Instant::now();
     let run = UnderWay::enter(spawn.tag);
-    let mut attended = Attended::start(&spawn)?;
+    let mut ears = Ears::new(spawn.tee.take(), peer);
+    let mut attended = Attended::start(&spawn, ears.converse())?;
     run.leads(attended.group);
-    let ending = attended.attend(&mut spawn, begun, &run);
+    ears.begin(attended.child.stdin.take().map(OwnedFd::from));
+    let ending = attended.attend(&spawn, &mut ears, begun, &run);
     let status = attended.bury();
     run.buried();
     let mut survivors = attended.cgroup.as_ref().map(Cgroup::end).unwrap_or_default();
     survivors.extend(escape::sweep(&run, spawn.tag, attended.group));
-    attended.drain(&mut spawn.tee, DRAIN);
+    attended.drain(&mut ears, DRAIN);
     if attended.is_still_read() {
         // Somebody who is not ours any more can still print. Look for them everywhere.
         survivors.extend(escape::end_remains(spawn.tag));
-        attended.drain(&mut spawn.tee, DRAIN);
+        attended.drain(&mut ears, DRAIN);
         survivors.extend(escape::holders(&attended.pipes()));
     }
     let how = match ending {
@@ -171,7 +190,10 @@ pub fn run(mut spawn: Spawn<'_>) -> Result<Ended, NotStarted> {
 
 /// What the child reads, whole from the start: should the harness die the next moment, no agent is
 /// left with half a prompt.
-fn input(bytes: &[u8]) -> io::Result<Stdio> {
+fn input(bytes: &[u8], converses: bool) -> io::Result<Stdio> {
+    if converses {
+        return Ok(Stdio::piped());
+    }
     if bytes.is_empty() {
         return Ok(Stdio::null());
     }
@@ -192,6 +214,16 @@ struct Attended {
     cgroup: Option<Cgroup>,
 }
 
+/// How near a child is to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    AtWork,
+    /// In its conversation.
+    Told,
+    /// By a signal.
+    Asked,
+}
+
 struct Reading {
     stream: Stream,
     /// Nothing once the last writer has closed it.
@@ -200,7 +232,7 @@ struct Reading {
 }
 
 impl Attended {
-    fn start(spawn: &Spawn<'_>) -> Result<Self, NotStarted> {
+    fn start(spawn: &Spawn<'_>, converses: bool) -> Result<Self, NotStarted> {
         let program = find_program(spawn)?;
         // A group, but no closure before exec: that would cost posix_spawn.
         let started = Command::new(&program)
@@ -211,7 +243,7 @@ impl Attended {
             .env(TAG, spawn.tag)
             .process_group(0)
             .stdin(
-                input(spawn.stdin)
+                input(spawn.stdin, converses)
                     .map_err(|source| NotStarted::Other { program: program.clone(), source })?,
             )
             .stdout(Stdio::piped())
@@ -245,43 +277,67 @@ impl Attended {
     }
 
     /// Reads, writes and waits until the leader is dead. `Some` when it was we who ended it.
-    fn attend(&mut self, spawn: &mut Spawn<'_>, begun: Instant, run: &UnderWay) -> Option<How> {
+    fn attend(
+        &mut self,
+        spawn: &Spawn<'_>,
+        ears: &mut Ears<'_, '_>,
+        begun: Instant,
+        run: &UnderWay,
+    ) -> Option<How> {
         let mut watch = spawn.bounds.map(|bounds| Watch::begin(bounds, spawn.cwd, self.group));
         // One that is over at once and came alone is as well ended without: nothing else could be meant.
         let mut enclose = spawn.bounds.filter(|bounds| bounds.cgroup).map(|_| begun + run.solitude());
         let mut ending = None;
+        let mut phase = Phase::AtWork;
         let mut next = begun.checked_add(spawn.deadline);
         loop {
             let now = Instant::now();
-            if ending.is_none() && spawn.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            let at_work = phase == Phase::AtWork;
+            if ears.part() && phase != Phase::Asked {
+                let leave = now + LEAVE;
+                (phase, next) =
+                    (Phase::Told, Some(next.filter(|_| !at_work).map_or(leave, |next| next.min(leave))));
+            } else if at_work && spawn.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 ending = Some(How::Stopped);
-                next = self.ask_to_end(now, spawn.grace);
+                (phase, next) = self.end(ears, now, spawn.grace);
             } else if next.is_some_and(|next| now >= next) {
-                if ending.is_some() {
-                    // It had its grace.
-                    let _ = kill_process_group(self.group, Signal::KILL);
-                    next = None;
-                } else {
-                    ending = Some(How::TimedOut);
-                    next = self.ask_to_end(now, spawn.grace);
-                }
-            } else if let Some(watch) = watch.as_mut().filter(|watch| ending.is_none() && now >= watch.next())
+                (phase, next) = match phase {
+                    Phase::AtWork => {
+                        ending = Some(How::TimedOut);
+                        self.end(ears, now, spawn.grace)
+                    }
+                    Phase::Told => (Phase::Asked, self.ask_to_end(now, spawn.grace)),
+                    Phase::Asked => {
+                        // It had its grace.
+                        let _ = kill_process_group(self.group, Signal::KILL);
+                        (Phase::Asked, None)
+                    }
+                };
+            } else if let Some(watch) = watch.as_mut().filter(|watch| at_work && now >= watch.next())
                 && let Some(exceeded) = watch.look(&self.members(run, spawn.tag, watch.enough()))
             {
                 ending = Some(How::OverBounds(exceeded));
-                next = self.ask_to_end(now, spawn.grace.min(HASTE));
+                (phase, next) = (Phase::Asked, self.ask_to_end(now, spawn.grace.min(HASTE)));
             }
             if enclose.take_if(|at| now >= *at).is_some() {
                 self.cgroup = Cgroup::around(self.members(run, spawn.tag, usize::MAX));
             }
-            let is_awaited = ending.is_none();
+            let is_awaited = phase == Phase::AtWork;
             let stop = spawn.stop.filter(|_| is_awaited).map(|_| now + STOP_LATENCY);
             let look = watch.as_ref().filter(|_| is_awaited).map(Watch::next);
             let wake = [next, enclose, stop, look].into_iter().flatten().min();
             let patience = wake.map(|wake| wake.saturating_duration_since(now));
-            if self.serve(&mut spawn.tee, patience) {
+            if self.serve(ears, patience) {
                 return ending;
             }
+        }
+    }
+
+    /// Whoever converses is told first, and asked when that did not help.
+    fn end(&self, ears: &mut Ears<'_, '_>, now: Instant, grace: Duration) -> (Phase, Option<Instant>) {
+        match ears.break_off() {
+            true => (Phase::Told, now.checked_add(grace)),
+            false => (Phase::Asked, self.ask_to_end(now, grace)),
         }
     }
 
@@ -303,26 +359,30 @@ impl Attended {
     }
 
     /// Waits for anything to happen and deals with it. True when the leader is dead.
-    fn serve(&mut self, tee: &mut Tee<'_>, patience: Option<Duration>) -> bool {
-        let [end, stdout, stderr] = self.wait(patience);
+    fn serve(&mut self, ears: &mut Ears<'_, '_>, patience: Option<Duration>) -> bool {
+        let [end, stdout, stderr, stdin] = self.wait(ears.mouth(), patience);
         for (index, ready) in [(0, stdout), (1, stderr)] {
             if ready {
-                self.read(index, tee);
+                self.read(index, ears);
             }
+        }
+        if stdin {
+            ears.speak();
         }
         end
     }
 
-    /// Which of end, stdout and stderr are ready.
-    fn wait(&self, patience: Option<Duration>) -> [bool; 3] {
+    /// Which of end, stdout, stderr and stdin are ready.
+    fn wait(&self, mouth: Option<&OwnedFd>, patience: Option<Duration>) -> [bool; 4] {
         let timeout = patience.map(|patience| Timespec {
             tv_sec: patience.as_secs().cast_signed(),
             tv_nsec: patience.subsec_nanos().into(),
         });
-        let sources: [Option<(BorrowedFd<'_>, PollFlags)>; 3] = [
+        let sources: [Option<(BorrowedFd<'_>, PollFlags)>; 4] = [
             Some((self.end.as_fd(), PollFlags::IN)),
             self.outputs[0].pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
             self.outputs[1].pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
+            mouth.map(|pipe| (pipe.as_fd(), PollFlags::OUT)),
         ];
         // A source that is closed is watched for nothing, at the place of one that is open.
         let mut polled = sources.map(|source| match source {
@@ -332,21 +392,19 @@ impl Attended {
         match rustix::event::poll(&mut polled, timeout.as_ref()) {
             Ok(_) => std::array::from_fn(|i| sources[i].is_some() && !polled[i].revents().is_empty()),
             // A signal for us: the caller's flag is looked at next.
-            Err(_) => [false; 3],
+            Err(_) => [false; 4],
         }
     }
 
     /// One read, so that a flood cannot keep the deadline from being seen. True if there may be more.
-    fn read(&mut self, index: usize, tee: &mut Tee<'_>) -> bool {
+    fn read(&mut self, index: usize, ears: &mut Ears<'_, '_>) -> bool {
         let reading = &mut self.outputs[index];
         let Some(pipe) = &reading.pipe else { return false };
         match rustix::io::read(pipe, &mut self.buffer[..]) {
             Ok(0) => reading.pipe = None,
             Ok(count) => {
                 reading.capture.take(&self.buffer[..count]);
-                if let Some(tee) = tee {
-                    tee(reading.stream, &self.buffer[..count]);
-                }
+                ears.hear(reading.stream, &self.buffer[..count]);
                 if count == USUAL_PIPE && self.buffer.len() == USUAL_PIPE {
                     self.widen();
                 }
@@ -374,12 +432,12 @@ impl Attended {
     }
 
     /// Reads what is left in the pipes.
-    fn drain(&mut self, tee: &mut Tee<'_>, patience: Duration) {
+    fn drain(&mut self, ears: &mut Ears<'_, '_>, patience: Duration) {
         let deadline = Instant::now() + patience;
         while self.is_still_read() {
             let mut came = false;
             for index in [0, 1] {
-                came |= self.read(index, tee);
+                came |= self.read(index, ears);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -406,49 +464,5 @@ impl Attended {
     fn pipes(&self) -> Vec<u64> {
         let open = self.outputs.iter().filter_map(|reading| reading.pipe.as_ref());
         open.filter_map(|pipe| rustix::fs::fstat(pipe).ok()).map(|stat| stat.st_ino).collect()
-    }
-}
-
-/// Looks a bare name up in the child's own `PATH`. Done here because the standard library gives up
-/// posix_spawn to do it.
-fn find_program(spawn: &Spawn<'_>) -> Result<PathBuf, NotStarted> {
-    let program = Path::new(spawn.program);
-    if program.components().count() > 1 || program.is_absolute() {
-        return Ok(program.to_path_buf());
-    }
-    let path = spawn.env.iter().rev().find(|(name, _)| name == "PATH");
-    let path = path.map_or(OsStr::new("/usr/bin:/bin"), |(_, value)| value);
-    let mut refused = None;
-    for folder in std::env::split_paths(path).filter(|folder| folder.is_absolute()) {
-        let candidate = folder.join(program);
-        match rustix::fs::access(&candidate, rustix::fs::Access::EXEC_OK) {
-            Ok(()) if candidate.is_file() => return Ok(candidate),
-            Err(source @ rustix::io::Errno::ACCESS) => refused = refused.or(Some((candidate, source.into()))),
-            _ => {}
-        }
-    }
-    match refused {
-        Some((program, source)) => Err(NotStarted::NotExecutable { program, source }),
-        None => Err(NotStarted::NotFound { program: program.to_path_buf() }),
-    }
-}
-
-/// The kernel has one word for several things that are not there.
-fn why_not(program: PathBuf, cwd: &Path, source: io::Error) -> NotStarted {
-    let at = if program.is_absolute() { program.clone() } else { cwd.join(&program) };
-    match source.kind() {
-        _ if !cwd.is_dir() => NotStarted::NoFolder { cwd: cwd.to_path_buf() },
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !at.exists() => {
-            NotStarted::NotFound { program }
-        }
-        // It is there, and what its first line names is not.
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
-            NotStarted::NotExecutable { program, source }
-        }
-        io::ErrorKind::ArgumentListTooLong => NotStarted::TooLong { program },
-        _ if source.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
-            NotStarted::NotExecutable { program, source }
-        }
-        _ => NotStarted::Other { program, source },
     }
 }

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::agent::Agent;
+use crate::agent::acp::Acp;
 use crate::agent::builtin::Builtin;
 use crate::agent::command::Command;
+use crate::agent::headless::Headless;
 use crate::agent::scripted::Scripted;
 use crate::config::{Config, Driver};
 
@@ -33,7 +35,22 @@ pub fn agent(
             orders: orders.clone(),
             topics: plans.join("topics"),
         })),
-        driver @ (Driver::Human | Driver::Acp { .. }) => Err(format!(
+        Driver::Client { client, program, args } => Ok(Box::new(Headless {
+            client: *client,
+            program: program.clone(),
+            model: found.model.clone(),
+            args: args.clone(),
+        })),
+        Driver::Acp { command, permissions, mode } => match Acp::new(command) {
+            Some(agent) => Ok(Box::new(Acp {
+                model: found.model.clone(),
+                mode: mode.clone(),
+                permissions: *permissions,
+                ..agent
+            })),
+            None => Err(format!("[agents.{role}] has an empty command")),
+        },
+        driver @ Driver::Human => Err(format!(
             "[agents.{role}] wants the driver `{}`, which this version does not have",
             driver.word()
         )),

@@ -37,7 +37,7 @@ use tempfile::TempDir;
 
 mod advance;
 mod assemble;
-mod beneath;
+pub(crate) mod beneath;
 mod checkout;
 mod clone;
 mod commit;

@@ -132,7 +132,17 @@ impl Story {
         self.now += duration_ms;
         let attempt = self.run.step(step).map_or(0, |step| step.attempts);
         let (end, report, notes) = (AttemptEnd::Exited { exit_code: 0 }, String::new(), Vec::new());
-        self.harness(HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes, usage });
+        self.harness(HarnessCommand::AttemptEnded {
+            step,
+            attempt,
+            end,
+            duration_ms,
+            report,
+            notes,
+            usage,
+            session: None,
+            published: Vec::new(),
+        });
     }
 
     pub fn judge(&mut self, step: StepNumber, held: bool) {
@@ -402,7 +412,17 @@ fn an_agent_that_could_not_be_started_used_nothing() {
     let end = AttemptEnd::NotStarted { reason: "no such program".to_owned() };
     let (report, notes, usage) = (String::new(), Vec::new(), Usage::default());
     let (step, attempt, duration_ms) = (ONE, 1, 0);
-    story.harness(HarnessCommand::AttemptEnded { step, attempt, end, duration_ms, report, notes, usage });
+    story.harness(HarnessCommand::AttemptEnded {
+        step,
+        attempt,
+        end,
+        duration_ms,
+        report,
+        notes,
+        usage,
+        session: None,
+        published: Vec::new(),
+    });
     assert_eq!(story.run.ledger.committed(Resource::Tokens, Timestamp(0)), 0);
     assert_eq!(story.run.ledger.cost().unknown, 0);
 }

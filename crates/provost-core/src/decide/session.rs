@@ -73,6 +73,8 @@ fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
         report: String::new(),
         notes: Vec::new(),
         usage: Usage::default(),
+        session: None,
+        published: Vec::new(),
     };
     match step.state {
         StepState::Ended { .. } => Ok(Vec::new()),

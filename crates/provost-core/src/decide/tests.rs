@@ -88,6 +88,8 @@ fn read(run: &Run, word: &str) -> Said {
         report: String::new(),
         notes: Vec::new(),
         usage: Usage::default(),
+        session: None,
+        published: Vec::new(),
     };
     match verb {
         "claim" => Said::Agent(AgentCommand::Claim {

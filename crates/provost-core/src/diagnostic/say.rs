@@ -393,7 +393,7 @@ pub fn file_later(span: Span, path: &str, maker: StepNumber) -> D {
 
 pub fn topic_missing(span: Span, topic: &str) -> D {
     new(Code::TopicMissing, span, format!("nobody keeps the topic `{topic}`"))
-        .hint(format!("Write topics/{topic}.md beside the plan, or correct the name."))
+        .hint(format!("Write topics/{topic}.md beside the plan, have an earlier step say `**publishes:** {topic}`, or correct the name."))
 }
 
 pub fn needs_unknown(span: Span, number: StepNumber, steps: usize) -> D {

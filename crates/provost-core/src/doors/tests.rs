@@ -57,6 +57,8 @@ fn ended() -> Event {
         report: String::new(),
         notes: Vec::new(),
         usage: Usage::default(),
+        session: None,
+        published: Vec::new(),
     }
 }
 

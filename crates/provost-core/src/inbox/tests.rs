@@ -72,6 +72,8 @@ impl Story {
             report: report.to_owned(),
             notes: Vec::new(),
             usage: Usage::default(),
+            session: None,
+            published: Vec::new(),
         });
     }
 

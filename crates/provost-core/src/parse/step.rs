@@ -33,13 +33,14 @@ pub enum Field {
     Writes,
     VerifyRuns,
     Lasting,
+    Publishes,
     Plan,
     OnFail,
     Budget,
 }
 
 impl Field {
-    pub const ALL: [Field; 19] = [
+    pub const ALL: [Field; 20] = [
         Field::Target,
         Field::Needs,
         Field::Subscriptions,
@@ -56,6 +57,7 @@ impl Field {
         Field::Writes,
         Field::VerifyRuns,
         Field::Lasting,
+        Field::Publishes,
         Field::Plan,
         Field::OnFail,
         Field::Budget,
@@ -79,6 +81,7 @@ impl Field {
             Field::Writes => "writes",
             Field::VerifyRuns => "verify_runs",
             Field::Lasting => "lasting",
+            Field::Publishes => "publishes",
             Field::Plan => "plan",
             Field::OnFail => "on_fail",
             Field::Budget => "budget",
@@ -170,6 +173,7 @@ impl Draft {
             writes: None,
             verify_runs: None,
             lasting: None,
+            publishes: Vec::new(),
             plan: None,
             on_fail: None,
         };
@@ -223,7 +227,7 @@ impl Draft {
                 self.open = Open::Task(free);
             }
             Field::Precondition | Field::Contract => self.open_check(text, field, name, value, hidden, sink),
-            Field::Subscriptions | Field::Protect => {
+            Field::Subscriptions | Field::Protect | Field::Publishes => {
                 self.open = Open::List(field);
                 let (shown, span) = single(text, value, hidden);
                 self.split(text, field, &shown, span, sink);
@@ -331,9 +335,12 @@ impl Draft {
             Field::Budget => {
                 values::budget(value).ok().map(|value| self.step.budget = Some(Spanned::new(value, span)))
             }
-            Field::Subscriptions | Field::Task | Field::Precondition | Field::Contract | Field::Protect => {
-                Some(())
-            }
+            Field::Subscriptions
+            | Field::Task
+            | Field::Precondition
+            | Field::Contract
+            | Field::Protect
+            | Field::Publishes => Some(()),
         };
         if read.is_none() {
             sink.push(say::field_value(at, field.name(), value, form(field)));
@@ -353,7 +360,7 @@ impl Draft {
         }
     }
 
-    /// One subscription or one protected glob.
+    /// One subscription, one protected glob or one topic.
     fn entry(&mut self, text: &str, field: Field, value: &str, span: Span, sink: &mut Sink) {
         let quoted = value.len() > 1
             && ['`', '"'].iter().any(|quote| value.starts_with(*quote) && value.ends_with(*quote));
@@ -364,6 +371,13 @@ impl Draft {
         if field == Field::Protect {
             characters::ascii(text, span, "a glob", sink);
             self.step.protect.push(Spanned::new(value.to_string(), span));
+            return;
+        }
+        if field == Field::Publishes {
+            match topic(value.strip_prefix("topic:").unwrap_or(value).trim()) {
+                Some(topic) => self.step.publishes.push(Spanned::new(topic, span)),
+                None => sink.push(say::subscription_form(span, value)),
+            }
             return;
         }
         let (kind, name) = value.split_once(':').unwrap_or(("", value));
@@ -377,13 +391,11 @@ impl Draft {
                 }
                 Subscription::File(name.strip_prefix("./").unwrap_or(name).to_string())
             }
-            "topic" if !name.is_empty() && !name.contains(['/', '\\', ' ']) && !name.starts_with('.') => {
-                Subscription::Topic(name.to_string())
-            }
-            _ => {
-                sink.push(say::subscription_form(span, value));
-                return;
-            }
+            "topic" => match topic(name) {
+                Some(topic) => Subscription::Topic(topic),
+                None => return sink.push(say::subscription_form(span, value)),
+            },
+            _ => return sink.push(say::subscription_form(span, value)),
         };
         self.step.subscriptions.push(Spanned::new(subscription, span));
     }
@@ -575,6 +587,12 @@ fn single<'t>(text: &'t str, value: Span, hidden: &[Span]) -> (Cow<'t, str>, Spa
     }
 }
 
+/// A name that can be that of a file.
+fn topic(name: &str) -> Option<String> {
+    let fits = !name.is_empty() && !name.contains(['/', '\\', ' ']) && !name.starts_with('.');
+    fits.then(|| name.to_string())
+}
+
 /// The part of a value that counts: no comment, no line break by backslash, no code marks around it.
 fn kept(shown: &str) -> (usize, usize) {
     let trimmed = shown.trim_start();
@@ -613,9 +631,12 @@ fn form(field: Field) -> &'static str {
         Field::VerifyRuns => "Write how often the check is run, from 1 to 100.",
         Field::Budget => "Write it as `max 50k tokens, $0.40, 5 minutes`; each part may be left out.",
         Field::OnFail => "Write `retry(2), then escalate`; the words are retry(N), escalate, abort and skip.",
-        Field::Subscriptions | Field::Task | Field::Precondition | Field::Contract | Field::Protect => {
-            "Give it a value."
-        }
+        Field::Subscriptions
+        | Field::Task
+        | Field::Precondition
+        | Field::Contract
+        | Field::Protect
+        | Field::Publishes => "Give it a value.",
     }
 }
 

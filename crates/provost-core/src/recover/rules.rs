@@ -100,7 +100,7 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
     [
         machine::EXHAUSTED,
         work::RUNNERS,
-        access::BUDGET,
+        access::OURS,
         access::QUOTA,
         passing::RATE,
         access::CREDENTIALS,

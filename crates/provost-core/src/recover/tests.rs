@@ -78,6 +78,8 @@ impl Story {
             report,
             notes,
             usage: Usage::default(),
+            session: None,
+            published: Vec::new(),
         });
     }
 
@@ -236,6 +238,8 @@ fn invalid_input_is_asked_about() {
         report,
         notes,
         usage: Usage::default(),
+        session: None,
+        published: Vec::new(),
     };
     let events = story.harness(command);
     assert_eq!((names(&events[1..]), class(&events)), (ESCALATED.to_vec(), FailureClass::InvalidInput));
@@ -330,6 +334,8 @@ fn another_role_has_one_try_where_one_is_configured() {
         report,
         notes,
         usage: Usage::default(),
+        session: None,
+        published: Vec::new(),
     });
     assert_eq!(names(&story.breaks("no")), ESCALATED);
 }
@@ -400,4 +406,44 @@ fn a_check_without_a_network_is_not_waited_for() {
     };
     assert_eq!(fenced(""), FailureClass::Logic);
     assert_eq!(fenced("**network:** on\n"), FailureClass::Transient);
+}
+
+#[test]
+fn a_conversation_goes_on_once_and_the_same_failure_again_begins_a_new_one() {
+    let mut story = Story::new("retry(5), then escalate");
+    let talks = |story: &mut Story, session: &str, stderr: &str| {
+        story.harness(HarnessCommand::Start { step: ONE });
+        let attempt = story.run.step(ONE).expect("step 1").attempts;
+        story.harness(HarnessCommand::AttemptEnded {
+            step: ONE,
+            attempt,
+            end: AttemptEnd::Exited { exit_code: 0 },
+            duration_ms: 1,
+            report: String::new(),
+            notes: Vec::new(),
+            usage: Usage { input_tokens: Some(10), ..Usage::default() },
+            session: Some(session.to_owned()),
+            published: Vec::new(),
+        });
+        story.breaks(stderr)
+    };
+    let session = |story: &Story| story.run.step(ONE).expect("step 1").session.clone();
+    talks(&mut story, "s", "a is missing");
+    assert_eq!(session(&story).map(|known| known.turns), Some(1));
+    let again = crate::prompt::resumed(&story.run, ONE).expect("gone on with");
+    assert!(again.contains("a is missing") && !again.contains("Do."), "{again}");
+    // Another failure: it leads somewhere.
+    talks(&mut story, "s", "b is missing");
+    let known = session(&story).expect("gone on with");
+    assert_eq!((known.turns, known.used.input_tokens, known.used.output_tokens), (2, Some(20), None));
+    let events = talks(&mut story, "s", "b is missing");
+    let applied = |event: &Event| matches!(event, Event::RecoveryApplied { fresh: true, .. });
+    assert!(events.last().is_some_and(applied), "{events:?}");
+    assert_eq!(session(&story), None);
+    assert_eq!(crate::prompt::resumed(&story.run, ONE), None);
+    // A new one, and the same again: a person.
+    let events = talks(&mut story, "t", "b is missing");
+    assert!(reason(&events).contains("the same failure twice"));
+    story.retry();
+    assert_eq!(session(&story), None);
 }

@@ -3,7 +3,7 @@
 //! **Invariant:** nothing is decided here: an event that was decided has its effect, whatever was before.
 
 use super::ready::Ready;
-use super::{PostState, Run, Stage, StepRun, StepState, Wait};
+use super::{PostState, Run, Session, Stage, StepRun, StepState, Wait};
 use crate::chain::Timestamp;
 use crate::event::{Choice, Event, LossCause, Revision, RunOutcome, Scope, Subject};
 use crate::law::{self, Binding};
@@ -93,10 +93,13 @@ impl Run {
                     step.claim = Some(evidence.clone());
                 }
             }
-            Event::AttemptEnded { step, attempt, end, report, .. } => {
+            Event::AttemptEnded { step, attempt, end, report, usage, session, published, .. } => {
                 self.at_work.remove(step);
                 if let Some(step) = self.step_mut(*step) {
                     step.losses = 0;
+                    step.posts.clone_from(published);
+                    let before = step.session.take();
+                    step.session = session.as_ref().map(|id| Session::after(before, id, usage));
                     step.ended = Some((end.clone(), report.clone()));
                 }
                 self.set_state(*step, StepState::Ended { attempt: *attempt });
@@ -113,7 +116,7 @@ impl Run {
                 self.at_work.remove(step);
                 self.set_state(*step, StepState::Passed);
                 if let Some(step) = self.step_mut(*step) {
-                    (step.ended, step.fingerprint, step.wait) = (None, None, None);
+                    (step.ended, step.fingerprint, step.wait, step.session) = (None, None, None, None);
                 }
                 self.passes += 1;
                 self.final_from = 0;
@@ -142,7 +145,16 @@ impl Run {
                     step.failed_as = Some(*failure_type);
                 }
             }
-            Event::RecoveryApplied { step, recipe_name, not_before, wait_ms, check_again, role, .. } => {
+            Event::RecoveryApplied {
+                step,
+                recipe_name,
+                not_before,
+                wait_ms,
+                check_again,
+                role,
+                fresh,
+                ..
+            } => {
                 self.retries += 1;
                 self.try_again(*step, *check_again);
                 if let Some(step) = self.step_mut(*step) {
@@ -151,6 +163,9 @@ impl Run {
                     step.wait = not_before.map(|until| Wait { until, whole_ms: *wait_ms });
                     if role.is_some() {
                         step.role.clone_from(role);
+                    }
+                    if role.is_some() || *fresh {
+                        step.session = None;
                     }
                 }
             }
@@ -380,6 +395,7 @@ impl Run {
                     step.recipe = None;
                     step.wait = None;
                     step.role = None;
+                    step.session = None;
                     step.precondition_held = false;
                     step.verdict = None;
                 }

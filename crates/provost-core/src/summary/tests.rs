@@ -88,6 +88,8 @@ fn event(word: &str) -> Event {
             duration_ms: number(2),
             report: String::new(),
             notes: Vec::new(),
+            session: None,
+            published: Vec::new(),
             usage: match parts.get(3) {
                 None => Usage::default(),
                 Some(model) => Usage {
@@ -119,6 +121,7 @@ fn event(word: &str) -> Event {
             wait_ms: 5_000,
             check_again: false,
             role: None,
+            fresh: false,
         },
         "escalated" => Event::Escalated { step: Some(step), reason: "look".to_owned() },
         "confirm" => answer(Choice::Confirm),

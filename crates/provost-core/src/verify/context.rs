@@ -8,25 +8,45 @@ use std::collections::{HashMap, HashSet};
 use crate::diagnostic::say;
 use crate::facts::Facts;
 use crate::parse::Sink;
-use crate::plan::{Check, Plan, Step, Subscription};
+use crate::plan::{Check, Plan, Spanned, Step, Subscription};
 use crate::shell;
 
 /// Words that announce a file in a task.
 const MAKING: [&str; 8] = ["write", "create", "output", "save", "generate", "produce", "record", "dump"];
 
+/// What steps say about what they are given, in their order.
+enum Seen<'p> {
+    Wanted(&'p Spanned<Subscription>),
+    Published(&'p str),
+}
+
 pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     let mut missing: HashSet<&str> = HashSet::new();
     let mut unknown: HashSet<&str> = HashSet::new();
-    for subscription in plan.steps.iter().flat_map(|step| &step.subscriptions) {
+    let mut published: HashSet<&str> = HashSet::new();
+    let subscriptions = plan.steps.iter().flat_map(|step| {
+        let own = step.publishes.iter().map(|topic| Seen::Published(&topic.value));
+        step.subscriptions.iter().map(Seen::Wanted).chain(own)
+    });
+    for seen in subscriptions {
+        let subscription = match seen {
+            Seen::Wanted(subscription) => subscription,
+            Seen::Published(topic) => {
+                published.insert(topic);
+                continue;
+            }
+        };
         match &subscription.value {
             Subscription::File(path) if !facts.files.contains(path) => {
                 missing.insert(path);
             }
             Subscription::File(_) => {}
-            Subscription::Topic(topic) if !facts.topics.contains(topic) && unknown.insert(topic) => {
-                sink.push(say::topic_missing(subscription.span, topic));
+            Subscription::Topic(topic) => {
+                let is_kept = facts.topics.contains(topic) || published.contains(topic.as_str());
+                if !is_kept && unknown.insert(topic) {
+                    sink.push(say::topic_missing(subscription.span, topic));
+                }
             }
-            Subscription::Topic(_) => {}
         }
     }
     if missing.is_empty() {

@@ -231,6 +231,8 @@ impl SimWorld {
             report,
             notes,
             usage: self.with(|_, dice| used(dice)),
+            session: None,
+            published: Vec::new(),
         };
         let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {

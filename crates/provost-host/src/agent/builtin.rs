@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Speaks, Work, start};
+use crate::agent::{Agent, Attempt, Launch, Speaks, Work, start};
 use crate::config;
 
 /// The hidden subcommand.
@@ -46,7 +46,8 @@ impl Builtin {
 
 impl Agent for Builtin {
     fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
-        start(&self.program, &self.arguments(), work.prompt.as_bytes(), Speaks::Json, work)
+        let launch = Launch { program: &self.program, args: &self.arguments(), env: &[] };
+        start(launch, work.prompt.as_bytes(), Speaks::Json, work)
     }
 }
 

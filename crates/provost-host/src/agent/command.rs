@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Speaks, Work, start};
+use crate::agent::{Agent, Attempt, Launch, Speaks, Work, start};
 
 /// The argument that stands for the prompt.
 pub const PLACEHOLDER: &str = "{prompt}";
@@ -32,12 +32,15 @@ impl Command {
 
 impl Agent for Command {
     fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+        let launch = Launch { program: &self.program, args: &self.args, env: &[] };
+        // Which words would go on with a conversation is not known of any program.
+        let alone = |attempt: Attempt| Attempt { session: None, ..attempt };
         if !self.args.iter().any(|arg| arg == PLACEHOLDER) {
-            return start(&self.program, &self.args, work.prompt.as_bytes(), self.speaks, work);
+            return start(launch, work.prompt.as_bytes(), self.speaks, work).map(alone);
         }
         let fill =
             |arg: &OsString| if arg == PLACEHOLDER { OsString::from(work.prompt) } else { arg.clone() };
         let args: Vec<OsString> = self.args.iter().map(fill).collect();
-        start(&self.program, &args, b"", self.speaks, work)
+        start(Launch { args: &args, ..launch }, b"", self.speaks, work).map(alone)
     }
 }

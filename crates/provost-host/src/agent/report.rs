@@ -51,6 +51,30 @@ impl Speaks {
             Speaks::Opencode => "opencode",
         }
     }
+
+    /// What one turn used, in a conversation that had used `before`: some clients go on counting from there.
+    pub fn since(self, before: &Usage, heard: &Heard) -> Usage {
+        let told = &heard.usage;
+        let goes_on = match self {
+            Speaks::Codex => true,
+            // Some versions do, with everything they tell by model, and some do not.
+            Speaks::Claude => {
+                let both = before.tokens().zip(heard.turn_tokens).map(|(before, turn)| before + turn);
+                told.tokens().zip(both).is_some_and(|(told, both)| told >= both)
+            }
+            Speaks::Text | Speaks::Json | Speaks::Gemini | Speaks::Opencode => false,
+        };
+        match goes_on {
+            true => Usage { calls: told.calls, ..told.less(before) },
+            false => told.clone(),
+        }
+    }
+}
+
+/// A name that goes into the log, and onto a command line.
+pub fn is_session(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    name.len() <= NAME_MAX && name.bytes().all(fits) && name.bytes().next().is_some_and(|first| first != b'-')
 }
 
 /// What was understood.
@@ -59,6 +83,10 @@ pub struct Heard {
     /// The last words, where the form has a place for them.
     pub report: Option<String>,
     pub usage: Usage,
+    /// Tokens of this turn alone, where they are told beside the others.
+    pub turn_tokens: Option<u64>,
+    /// The conversation it was, where its client can go on with it.
+    pub session: Option<String>,
     /// The client says that it failed.
     pub failure: Option<String>,
     /// The last line was for us, and is no part of the report.
@@ -175,7 +203,14 @@ impl Reader {
         }
     }
 
+    fn named(&mut self, session: &Value) {
+        if let Some(name) = session.as_str().filter(|name| is_session(name)) {
+            self.heard.session = Some(name.to_owned());
+        }
+    }
+
     fn claude(&mut self, kind: &str, value: &Value) {
+        self.named(&value["session_id"]);
         match kind {
             "assistant" => {
                 let id = value["message"]["id"].as_str().unwrap_or_default();
@@ -191,6 +226,7 @@ impl Reader {
             "result" => {
                 self.heard.report = string(&value["result"]).filter(|text| !text.is_empty());
                 self.heard.usage = claude_usage(value, self.calls.messages);
+                self.heard.turn_tokens = turn_tokens(&value["usage"]);
                 // An error of the API comes with the subtype "success".
                 let is_error = value["is_error"] == Value::Bool(true);
                 self.heard.failure = is_error.then(|| {
@@ -204,6 +240,7 @@ impl Reader {
     }
 
     fn codex(&mut self, kind: &str, value: &Value) {
+        self.named(&value["thread_id"]);
         match kind {
             "item.completed" if value["item"]["type"] == "agent_message" => {
                 self.heard.report = string(&value["item"]["text"]);
@@ -245,6 +282,7 @@ impl Reader {
     }
 
     fn opencode(&mut self, kind: &str, value: &Value) {
+        self.named(&value["sessionID"]);
         match kind {
             "text" => self.heard.report = string(&value["part"]["text"]),
             "step_finish" => self.calls.step(&value["part"]),
@@ -272,7 +310,7 @@ impl Reader {
 }
 
 /// Without what nobody can have meant: it goes into the log.
-fn believable(usage: Usage) -> Usage {
+pub(super) fn believable(usage: Usage) -> Usage {
     let count = |count: Option<u64>| count.filter(|count| *count <= COUNT_MAX);
     let is_name = |name: &String| name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_graphic());
     Usage {
@@ -296,6 +334,8 @@ fn own(value: Value) -> Option<Heard> {
         report: string(&value["report"]),
         // A count that is half understood is no count.
         usage: serde_json::from_value(value["usage"].clone()).unwrap_or_default(),
+        turn_tokens: None,
+        session: None,
         failure: string(&value["error"]),
         last_line_is_ours: true,
     })
@@ -321,6 +361,13 @@ fn claude_usage(value: &Value, messages: u64) -> Usage {
         cache_write_tokens: written,
         micro_usd: value["total_cost_usd"].as_f64().and_then(micro),
     }
+}
+
+fn turn_tokens(usage: &Value) -> Option<u64> {
+    let part = |name: &str| usage[name].as_u64();
+    let cached =
+        ["cache_read_input_tokens", "cache_creation_input_tokens"].map(|name| part(name).unwrap_or(0));
+    Some(total(&[part("input_tokens")?, part("output_tokens")?, cached[0], cached[1]]))
 }
 
 fn gemini_usage(stats: &Value) -> Usage {
@@ -381,7 +428,7 @@ fn total(parts: &[u64]) -> u64 {
 }
 
 /// Dollars to millionths of them.
-fn micro(usd: f64) -> Option<u64> {
+pub(super) fn micro(usd: f64) -> Option<u64> {
     (usd.is_finite() && (0.0..1e9).contains(&usd)).then(|| (usd * 1e6).round() as u64)
 }
 

@@ -17,7 +17,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde::Deserialize;
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Speaks, Work, start};
+use crate::agent::{Agent, Attempt, Launch, Speaks, Work, start};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {
@@ -34,7 +34,8 @@ impl Agent for Scripted {
         args.push(work.step.to_string().into());
         args.push(work.attempt.to_string().into());
         let program = self.launcher.first().cloned().unwrap_or_default();
-        start(&program, &args, work.prompt.as_bytes(), Speaks::Json, work)
+        let launch = Launch { program: &program, args: &args, env: &[] };
+        start(launch, work.prompt.as_bytes(), Speaks::Json, work)
     }
 }
 

@@ -593,3 +593,24 @@ fn who_lets_the_plans_of_sessions_through_is_one_of_two() {
         parse(Path::new("provost.toml"), "[mcp]\ngate = \"nobody\"\n").expect_err("refused").to_string();
     assert!(error.contains("`gate` cannot be `nobody`") && error.contains("auto"), "{error}");
 }
+
+#[test]
+fn a_client_is_a_driver_by_its_name_and_has_keys_of_its_own() {
+    let config = parsed(
+        "[agents.a]\ndriver = \"claude\"\nmodel = \"sonnet\"\nargs = [\"--max-turns\", \"5\"]\n[agents.b]\ndriver = \"acp\"\ncommand = [\"codex-acp\"]\npermissions = \"ask\"\nmode = \"plan\"\n",
+    );
+    let args = vec!["--max-turns".to_owned(), "5".to_owned()];
+    assert_eq!(config.agents["a"].driver, Driver::Client { client: Client::Claude, program: None, args });
+    assert_eq!(config.agents["a"].model.as_deref(), Some("sonnet"));
+    let (command, mode) = (vec!["codex-acp".to_owned()], Some("plan".to_owned()));
+    assert_eq!(config.agents["b"].driver, Driver::Acp { command, permissions: Permissions::Ask, mode });
+    for wrong in [
+        "driver = \"claude\"\ncommand = [\"x\"]",
+        "driver = \"codex\"\nspeaks = \"json\"",
+        "driver = \"acp\"\ncommand = [\"x\"]\npermissions = \"always\"",
+        "driver = \"command\"\ncommand = [\"x\"]\nargs = []",
+    ] {
+        let text = format!("[agents.a]\n{wrong}\n");
+        assert!(parse(Path::new("provost.toml"), &text).is_err(), "{wrong}");
+    }
+}

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use super::{Estate, Fitted, Ground};
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Behind, Work};
+use crate::agent::{Agent, Attempt, Behind, Outbox, Work};
 use crate::process;
 use crate::reach::Grant;
 use crate::sandbox::{self, By, Confines, Network, Offer, Rules, Unavailable};
@@ -181,7 +181,7 @@ impl Ground {
     ) -> Result<Attempt, Interrupted> {
         let attempt = match self.level {
             Isolation::Uid => self.attempt_by_another(offer, agent, work, grant),
-            _ => self.around_agent(offer, grant).map(|(own, by)| {
+            _ => self.around_agent(offer, work, grant).map(|(own, by)| {
                 let confines = self.confines(offer, by, network_of(grant));
                 let env = [("TMPDIR".into(), own.tmp().into())];
                 agent.attempt(&Work { fence: Some(Behind::Confines(&confines, &env)), ..*work })
@@ -190,12 +190,19 @@ impl Ground {
         attempt.unwrap_or_else(|error| Ok(Attempt::not_started(&error)))
     }
 
-    fn around_agent(&self, offer: &Offer, grant: &Grant<'_>) -> Result<(Own, By), Unavailable> {
+    fn around_agent(
+        &self,
+        offer: &Offer,
+        work: &Work<'_>,
+        grant: &Grant<'_>,
+    ) -> Result<(Own, By), Unavailable> {
         let own = Own::make()?;
         let hidden: Vec<&Path> =
             [&self.state].into_iter().chain(&self.secret).map(PathBuf::as_path).collect();
         let mut rules = Rules::of_agent(&hidden, &self.workspace)?;
         rules.write.push(own.tmp().to_path_buf());
+        rules.write.extend(work.home.map(Path::to_path_buf));
+        rules.write.extend(work.outbox.map(|outbox| outbox.folder.to_path_buf()));
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         if let (Home::Shared, Some(home)) = (grant.reach.home, home) {
             // What checks are run with is not the agent's to write, wherever it lives.
@@ -226,10 +233,20 @@ impl Ground {
             .map_err(|source| scratch(&self.workspace, source))?;
         let confines = self.confines(offer, By::Uid(user), network_of(grant));
         let env: Vec<_> = own.environment().into_iter().chain(trusting_git(work)).collect();
-        let attempt = agent.attempt(&Work { fence: Some(Behind::Confines(&confines, &env)), ..*work });
+        // No other user passes through the state folder: a client's folder goes with the attempt here.
+        let [client, topics] = ["client", "topics"].map(|name| own.home().join(name));
+        for place in [&client, &topics] {
+            fs::create_dir(place).map_err(|source| scratch(place, source))?;
+            handover::give(place, user).map_err(|source| scratch(place, source))?;
+        }
+        let outbox = work.outbox.map(|outbox| Outbox { folder: &topics, ..outbox });
+        let home = work.home.map(|_| client.as_path());
+        let fence = Some(Behind::Confines(&confines, &env));
+        let attempt = agent.attempt(&Work { fence, home, resume: None, outbox, ..*work });
         let left = process::end_user(user);
         let back = handover.end();
-        Ok(attempt.map(|mut attempt| {
+        Ok(attempt.map(|attempt| {
+            let mut attempt = super::posted(outbox, Attempt { session: None, ..attempt });
             attempt.survivors.extend(left);
             if let Err(error) = back {
                 attempt.notes.push(format!("not all of the workspace could be given back: {error}"));

@@ -18,8 +18,11 @@ use tempfile::TempDir;
 
 use crate::{lives, tag};
 
-fn work<'a>(workspace: &'a Path, tag: &'a str) -> Work<'a> {
+pub fn work<'a>(workspace: &'a Path, tag: &'a str) -> Work<'a> {
     Work {
+        home: None,
+        resume: None,
+        outbox: None,
         prompt: "write the file\n",
         workspace,
         step: StepNumber(2),
@@ -34,7 +37,7 @@ fn work<'a>(workspace: &'a Path, tag: &'a str) -> Work<'a> {
 }
 
 /// As the binary has it.
-fn environment() -> &'static [(OsString, OsString)] {
+pub fn environment() -> &'static [(OsString, OsString)] {
     static ENVIRONMENT: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| std::env::vars_os().collect())
 }
@@ -43,7 +46,7 @@ fn command(argv: &[&str], workspace: &Path) -> Attempt {
     Command::new(argv.iter().copied()).unwrap().attempt(&work(workspace, &tag())).unwrap()
 }
 
-fn exited(exit_code: i32) -> AttemptEnd {
+pub fn exited(exit_code: i32) -> AttemptEnd {
     AttemptEnd::Exited { exit_code }
 }
 

@@ -1,6 +1,8 @@
 //! The machine as it is: every test here starts real children.
 
+mod acp;
 mod agents;
+mod clients;
 mod bounds;
 mod children;
 mod confined;

@@ -70,6 +70,9 @@ fn a_layer_that_cannot_be_kept_is_said() {
     let script = format!("cd {} && cat key && echo x > made && cat made", site.home.display());
     let tag = crate::tag();
     let work = Work {
+        home: None,
+        resume: None,
+        outbox: None,
         prompt: "",
         workspace: &site.workspace,
         step: StepNumber(1),

@@ -50,6 +50,8 @@ pub fn ended(step: u32) -> Event {
         report: String::new(),
         notes: Vec::new(),
         usage: Usage::default(),
+        session: None,
+        published: Vec::new(),
     }
 }
 

@@ -13,6 +13,7 @@ mod ci;
 mod commit;
 mod demo;
 mod doors;
+mod drivers;
 mod follow;
 mod gate;
 mod hook;

@@ -2,17 +2,28 @@
 
 use super::{PERMISSION, Rule};
 
-/// Said by our own meter, in an answer that looks like a provider's.
-pub(super) const BUDGET: &[Rule] = &[Rule {
-    name: "budget-used-up",
-    reason: "what may be spent on models is spent, by the meter's count",
-    any: &[r"provost: the budget is (?:used up|in dollars)"],
-    quota: true,
-    configure: "the budget of the plan",
-    matches: &["API Error: 402 provost: the budget is used up: 2080 of 2000 tokens"],
-    misses: &["402 Payment Required", "the budget is used up"],
-    ..PERMISSION
-}];
+/// Said by the harness itself: by its meter, in an answer that looks like a provider's, and by a driver.
+pub(super) const OURS: &[Rule] = &[
+    Rule {
+        name: "budget-used-up",
+        reason: "what may be spent on models is spent, by the meter's count",
+        any: &[r"provost: the budget is (?:used up|in dollars)"],
+        quota: true,
+        configure: "the budget of the plan",
+        matches: &["API Error: 402 provost: the budget is used up: 2080 of 2000 tokens"],
+        misses: &["402 Payment Required", "the budget is used up"],
+        ..PERMISSION
+    },
+    Rule {
+        name: "agent-asks",
+        reason: "the agent asks for a permission that its role leaves to a person",
+        any: &[r"the agent asks for permission, and nobody is there to give it"],
+        configure: "`permissions = \"allow\"` in the agent's section of provost.toml, if it may do so",
+        matches: &["the agent asks for permission, and nobody is there to give it: Write a.txt"],
+        misses: &["ask for permission before you write"],
+        ..PERMISSION
+    },
+];
 
 /// No waiting helps here, though it reads like a rate limit.
 pub(super) const QUOTA: &[Rule] = &[Rule {

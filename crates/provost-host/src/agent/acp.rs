@@ -1,0 +1,212 @@
+//! Any agent that speaks the Agent Client Protocol over its stdin and stdout.
+//!
+//! The protocol is lines of JSON-RPC, and the harness says seven things in it; they are written here by
+//! hand, so that a peer can say what it wants and nothing has to wait for a runtime. The process is one
+//! turn long: when the agent ends its turn it ends, the harness judges, and the conversation is gone on
+//! with by its name, where the agent offers that.
+//!
+//! **Invariant:** nothing a peer sends makes the driver fail, hang longer than the attempt may take, or
+//! hold more memory than a line may have.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use provost_core::event::AttemptEnd;
+use provost_core::plan::Stream;
+use serde_json::{Value, json};
+
+use crate::Interrupted;
+use crate::agent::{Agent, Attempt, Behind, Launch, Over, Work, carry_out, shown};
+use crate::client::{self, Client};
+use crate::process::{self, Peer};
+use crate::sandbox::By;
+
+mod lines;
+mod permission;
+mod turn;
+mod write;
+
+pub use permission::Permissions;
+
+use lines::Lines;
+use turn::{Finish, Turn};
+use write::Desk;
+
+/// An agent that speaks the protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acp {
+    pub program: OsString,
+    pub args: Vec<OsString>,
+    /// The client behind it, where that is known: it gets a folder of its own.
+    pub client: Option<Client>,
+    pub model: Option<String>,
+    /// The mode it is to work in, by its own name for it.
+    pub mode: Option<String>,
+    pub permissions: Permissions,
+    /// Servers of tools that it is to use.
+    pub servers: Vec<Server>,
+}
+
+/// A server of the Model Context Protocol, started by the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    pub name: String,
+    pub command: String,
+    pub args: Vec<String>,
+    pub env: Vec<(String, String)>,
+}
+
+impl Server {
+    fn told(&self) -> Value {
+        let env = self.env.iter().map(|(name, value)| json!({ "name": name, "value": value }));
+        let env: Vec<Value> = env.collect();
+        json!({ "name": self.name, "command": self.command, "args": self.args, "env": env })
+    }
+}
+
+impl Acp {
+    /// `None` for an empty command line.
+    pub fn new(command: &[String]) -> Option<Self> {
+        let (program, args) = command.split_first()?;
+        Some(Self {
+            program: program.into(),
+            args: args.iter().map(OsString::from).collect(),
+            client: Client::of(command),
+            model: None,
+            mode: None,
+            permissions: Permissions::default(),
+            servers: Vec::new(),
+        })
+    }
+
+    fn furnished(&self, work: &Work<'_>) -> Result<Vec<(OsString, OsString)>, client::Unfurnished> {
+        let Some(known) = self.client else { return Ok(Vec::new()) };
+        let model = self.model.as_deref();
+        let home = client::furnished(known, model, work)?;
+        Ok(client::environment(known, home, model))
+    }
+
+    fn mode(&self, work: &Work<'_>) -> Option<String> {
+        let usual = match (self.client, self.permissions, work.fence) {
+            // Its own fence does not hold inside of ours; without one it would ask a second model.
+            (Some(Client::Codex), Permissions::Allow, Some(_)) => Some("agent-full-access"),
+            (Some(Client::Codex), Permissions::Allow, None) => Some("workspace-write"),
+            _ => None,
+        };
+        self.mode.clone().or(usual.map(str::to_owned))
+    }
+}
+
+impl Agent for Acp {
+    fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
+        let env = match self.furnished(work) {
+            Ok(env) => env,
+            Err(error) => return Ok(Attempt::not_started(&error)),
+        };
+        let launch = Launch { program: &self.program, args: &self.args, env: &env };
+        let turn = Turn::new(self, work, self.mode(work));
+        let mut talk = Conversation { turn, lines: Lines::default() };
+        let over = carry_out(launch, work, |spawn| process::converse(spawn, &mut talk))?;
+        let over = match over {
+            Ok(over) => over,
+            Err(not_started) => return Ok(*not_started),
+        };
+        Ok(ended(over, talk.turn.finish(), work))
+    }
+
+    fn has_client(&self) -> bool {
+        self.client.is_some()
+    }
+}
+
+/// What came of a turn and of its process.
+fn ended(over: Over, finish: Finish, work: &Work<'_>) -> Attempt {
+    let left = format!("the agent left while {}", finish.at);
+    let failure = match (&over.end, finish.failure) {
+        (_, Some(failure)) => Some(failure),
+        (AttemptEnd::Exited { .. } | AttemptEnd::Signalled { .. }, None) if !finish.done => Some(left),
+        _ => None,
+    };
+    let told = finish.usage;
+    let usage = match work.resume.filter(|_| finish.goes_on_counting) {
+        Some(resume) => provost_core::usage::Usage { micro_usd: told.less(resume.used).micro_usd, ..told },
+        None => told,
+    };
+    if let (false, Some(failure)) = (finish.begun, &failure) {
+        let stderr = over.ended.stderr.excerpt(1024).to_string();
+        let reason = [failure.as_str(), stderr.trim()].join("\n").trim_end().to_owned();
+        let survivors = over.ended.survivors.clone();
+        return Attempt { survivors, ..not_begun(shown(&reason)) };
+    }
+    let mut attempt = over.attempt(shown(&finish.words), usage);
+    attempt.notes.extend(finish.notes);
+    let by_itself = matches!(attempt.end, AttemptEnd::Exited { .. } | AttemptEnd::Signalled { .. });
+    match failure {
+        Some(failure) => {
+            let is_well = matches!(attempt.end, AttemptEnd::Exited { exit_code: 0 });
+            if is_well || finish.done || finish.asked {
+                attempt.end = AttemptEnd::Exited { exit_code: 1 };
+            }
+            attempt.report = [attempt.report.trim_end(), &shown(&failure)].join("\n").trim_start().to_owned();
+        }
+        // However its process came to its end: the turn was over before.
+        None if by_itself => {
+            attempt.end = AttemptEnd::Exited { exit_code: 0 };
+            attempt.session = finish.session;
+        }
+        None => {}
+    }
+    attempt
+}
+
+fn not_begun(reason: String) -> Attempt {
+    Attempt { end: AttemptEnd::NotStarted { reason }, ..Attempt::not_started(&std::fmt::Error) }
+}
+
+/// A turn, and the lines it is spoken in.
+struct Conversation<'a> {
+    turn: Turn<'a>,
+    lines: Lines,
+}
+
+impl Peer for Conversation<'_> {
+    fn begin(&mut self, say: &mut Vec<u8>) {
+        self.turn.begin(say);
+    }
+
+    fn hear(&mut self, stream: Stream, bytes: &[u8], say: &mut Vec<u8>) {
+        if stream == Stream::Stderr {
+            return;
+        }
+        let Self { turn, lines } = self;
+        if let Err(why) = lines.take(bytes, &mut |message| turn.hear(message, say)) {
+            turn.fail(why);
+        }
+    }
+
+    fn break_off(&mut self, say: &mut Vec<u8>) {
+        self.turn.cancel(say);
+    }
+
+    fn is_over(&self) -> bool {
+        self.turn.is_over()
+    }
+}
+
+/// Where files may be written for the agent.
+fn desk<'a>(work: &Work<'a>) -> Desk<'a> {
+    let (mut closed, mut owner): (Vec<&'a Path>, _) = (Vec::new(), None);
+    match work.fence {
+        Some(Behind::Bubblewrap(_, fence)) => {
+            closed.extend(fence.read_only.iter().chain(fence.hidden).copied().chain([fence.scratch]));
+            closed.extend(fence.veiled.iter().chain(fence.instead).map(|(place, _)| *place));
+        }
+        Some(Behind::Confines(confines, _)) => {
+            if let By::Uid(user) = confines.by {
+                owner = Some(user);
+            }
+        }
+        None => {}
+    }
+    Desk { workspace: work.workspace, closed, owner }
+}

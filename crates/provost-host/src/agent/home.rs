@@ -1,0 +1,65 @@
+//! Folders of agents' clients: their configuration and their conversations, outside of every workspace.
+//!
+//! There is one for each step of a plan. It is emptied when a conversation begins, kept while it may be
+//! gone on with, and gone when the plan is over.
+//!
+//! **Invariant:** what one step's client wrote is seen by no other step's.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use provost_core::chain::Hash;
+use provost_core::plan::StepNumber;
+
+use crate::folder;
+
+/// The folder for the client of a step, and whether it is the one from before.
+pub fn open(state: &Path, plan: &str, step: StepNumber, keep: bool) -> io::Result<(PathBuf, bool)> {
+    let home = of_plan(state, plan).join(step.to_string());
+    let is_kept = keep && home.is_dir();
+    if !is_kept {
+        folder::remove(&home);
+    }
+    folder::make_private(&home)?;
+    Ok((home, is_kept))
+}
+
+/// An empty folder for what the agent of a step writes to topics.
+pub fn outbox(state: &Path, plan: &str, step: StepNumber) -> io::Result<PathBuf> {
+    let folder = of_plan(state, plan).join(format!("{step}-topics"));
+    folder::remove(&folder);
+    folder::make_private(&folder)?;
+    Ok(folder)
+}
+
+/// No conversation of this plan is gone on with.
+pub fn forget(state: &Path, plan: &str) {
+    folder::remove(&of_plan(state, plan));
+}
+
+fn of_plan(state: &Path, plan: &str) -> PathBuf {
+    state.join("clients").join(&Hash::of(plan.as_bytes()).to_string()[..16])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{forget, open};
+    use provost_core::plan::StepNumber;
+
+    #[test]
+    fn a_folder_is_kept_for_its_conversation_and_empty_for_a_new_one() {
+        let state = tempfile::tempdir().expect("a folder");
+        let (one, two) = (StepNumber(1), StepNumber(2));
+        let (home, kept) = open(state.path(), "p", one, true).expect("made");
+        assert!(!kept);
+        fs::write(home.join("a"), "").expect("written");
+        assert!(open(state.path(), "p", one, true).expect("kept").1 && home.join("a").exists());
+        assert_ne!(open(state.path(), "p", two, true).expect("made").0, home);
+        assert_ne!(open(state.path(), "q", one, true).expect("made").0, home);
+        assert!(!open(state.path(), "p", one, false).expect("made").1 && !home.join("a").exists());
+        forget(state.path(), "p");
+        assert!(!home.exists());
+    }
+}

@@ -1,0 +1,127 @@
+//! Coding agents with a command line of their own: Claude Code, Codex, Gemini CLI, opencode. How each is
+//! called, and what it finds in its folder.
+//!
+//! **Invariant:** nothing in the workspace configures a client but what the client itself insists on.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::agent::{Behind, Speaks, Work};
+use crate::sandbox::By;
+use crate::tree::handover;
+
+mod furnish;
+
+pub use furnish::environment;
+
+/// The clients that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    Claude,
+    Codex,
+    Gemini,
+    Opencode,
+}
+
+impl Client {
+    pub const ALL: [Client; 4] = [Client::Claude, Client::Codex, Client::Gemini, Client::Opencode];
+
+    /// As it is written in the configuration; the name of its program, too.
+    pub fn word(self) -> &'static str {
+        match self {
+            Client::Claude => "claude",
+            Client::Codex => "codex",
+            Client::Gemini => "gemini",
+            Client::Opencode => "opencode",
+        }
+    }
+
+    /// The one that a command line starts, as far as its words tell: `claude-agent-acp`, `npx …/codex-acp`.
+    pub fn of(command: &[String]) -> Option<Client> {
+        let name =
+            |word: &String| Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned());
+        let known = |name: String| Client::ALL.into_iter().find(|client| name.starts_with(client.word()));
+        command.iter().filter(|word| !word.starts_with('-')).filter_map(name).find_map(known)
+    }
+
+    pub fn speaks(self) -> Speaks {
+        match self {
+            Client::Claude => Speaks::Claude,
+            Client::Codex => Speaks::Codex,
+            Client::Gemini => Speaks::Gemini,
+            Client::Opencode => Speaks::Opencode,
+        }
+    }
+
+    /// Whether it goes on with a conversation when it is started anew.
+    pub fn resumes(self) -> bool {
+        match self {
+            Client::Claude | Client::Codex | Client::Opencode => true,
+            // Its conversations have no name that could be given to it.
+            Client::Gemini => false,
+        }
+    }
+
+    /// What it is told on its command line. `more` is the user's own.
+    pub fn arguments(
+        self,
+        home: &Path,
+        model: Option<&str>,
+        session: Option<&str>,
+        more: &[String],
+    ) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        let mut add = |all: &[&str]| words.extend(all.iter().map(OsString::from));
+        match self {
+            Client::Claude => {
+                add(&["-p", "--output-format", "stream-json", "--verbose", "--setting-sources", ""]);
+                add(&["--strict-mcp-config"]);
+                let settings = home.join(furnish::CLAUDE_SETTINGS);
+                words.extend(["--settings".into(), settings.into_os_string()]);
+            }
+            Client::Codex => match session {
+                Some(session) => add(&["exec", "resume", "--json", "--skip-git-repo-check", session]),
+                None => add(&["exec", "--json", "--skip-git-repo-check"]),
+            },
+            Client::Gemini => add(&["--approval-mode", "yolo", "-o", "stream-json"]),
+            Client::Opencode => add(&["run", "--format", "json"]),
+        }
+        let mut add = |all: &[&str]| words.extend(all.iter().map(OsString::from));
+        match (self, session) {
+            (Client::Claude, Some(session)) => add(&["--resume", session]),
+            (Client::Opencode, Some(session)) => add(&["--session", session]),
+            _ => {}
+        }
+        match (self, model) {
+            (Client::Claude, Some(model)) => add(&["--model", model]),
+            (Client::Gemini | Client::Opencode, Some(model)) => add(&["-m", model]),
+            // Codex finds it in its configuration.
+            _ => {}
+        }
+        words.extend(more.iter().map(OsString::from));
+        if self == Client::Codex {
+            words.push("-".into());
+        }
+        words
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Unfurnished {
+    #[error("the client of this agent has no folder for its configuration")]
+    NoHome,
+    #[error("the configuration of the agent's client could not be written")]
+    Io(#[from] std::io::Error),
+}
+
+/// The folder of a client, with what it is to find there.
+pub fn furnished<'a>(client: Client, model: Option<&str>, work: &Work<'a>) -> Result<&'a Path, Unfurnished> {
+    let home = work.home.ok_or(Unfurnished::NoHome)?;
+    furnish::furnish(client, home, model, work)?;
+    if let Some(Behind::Confines(confines, _)) = work.fence
+        && let By::Uid(user) = confines.by
+    {
+        handover::give(home, user)?;
+    }
+    Ok(home)
+}

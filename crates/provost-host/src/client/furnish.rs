@@ -1,0 +1,227 @@
+//! What a client finds in its folder and in its environment: the files it is configured by, the login of
+//! the user where there is no key, and nothing that asks, reports home or updates itself.
+//!
+//! **Invariant:** no key is written to a file; a login is a link to the user's own.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::Client;
+use crate::agent::Work;
+
+pub const CLAUDE_SETTINGS: &str = "harness.json";
+
+/// For tools of every client: nobody is there to be asked, and nothing of this is anybody else's business.
+const QUIET: [(&str, &str); 2] = [("DO_NOT_TRACK", "1"), ("DISABLE_TELEMETRY", "1")];
+
+/// What Claude Code may use without asking: all it has. The fence is around it, not in it.
+const CLAUDE_TOOLS: [&str; 10] = [
+    "Bash",
+    "Edit",
+    "Write",
+    "NotebookEdit",
+    "Read",
+    "Glob",
+    "Grep",
+    "WebFetch",
+    "WebSearch",
+    "mcp__provost",
+];
+
+/// Later than the user's own of these names.
+pub fn environment(client: Client, home: &Path, model: Option<&str>) -> Vec<(OsString, OsString)> {
+    let within = |name: &str| home.join(name).into_os_string();
+    let mut all: Vec<(OsString, OsString)> = Vec::new();
+    let mut set = |name: &str, value: OsString| all.push((name.into(), value));
+    for (name, value) in QUIET {
+        set(name, value.into());
+    }
+    match client {
+        Client::Claude => {
+            set("CLAUDE_CONFIG_DIR", home.into());
+            for name in
+                ["DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"]
+            {
+                set(name, "1".into());
+            }
+            // By itself it tries for minutes what no waiting helps, and the harness has its own recipes.
+            set("CLAUDE_CODE_MAX_RETRIES", "3".into());
+            if let Some(model) = model {
+                set("ANTHROPIC_MODEL", model.into());
+            }
+            // As root it works in a sandbox or not at all, and has no other way to be told.
+            if rustix::process::geteuid().is_root() {
+                set("IS_SANDBOX", "1".into());
+            }
+        }
+        Client::Codex => set("CODEX_HOME", home.into()),
+        Client::Gemini => {
+            set("GEMINI_CLI_HOME", home.into());
+            set("GEMINI_CLI_TRUST_WORKSPACE", "true".into());
+            set("GEMINI_CLI_NO_RELAUNCH", "true".into());
+            set("GEMINI_TELEMETRY_ENABLED", "false".into());
+        }
+        Client::Opencode => {
+            for (name, folder) in XDG {
+                set(name, within(folder));
+            }
+            for name in [
+                "OPENCODE_DISABLE_AUTOUPDATE",
+                "OPENCODE_DISABLE_MODELS_FETCH",
+                "OPENCODE_DISABLE_LSP_DOWNLOAD",
+            ] {
+                set(name, "1".into());
+            }
+        }
+    }
+    all
+}
+
+const XDG: [(&str, &str); 4] = [
+    ("XDG_CONFIG_HOME", "config"),
+    ("XDG_DATA_HOME", "data"),
+    ("XDG_STATE_HOME", "state"),
+    ("XDG_CACHE_HOME", "cache"),
+];
+
+/// Writes what the client is configured by, anew for each attempt: it may have been told otherwise in the
+/// last one.
+pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &Work<'_>) -> io::Result<()> {
+    match client {
+        Client::Claude => {
+            let settings = json!({ "permissions": { "allow": CLAUDE_TOOLS } });
+            write(&home.join(CLAUDE_SETTINGS), &settings.to_string())?;
+            login(
+                work,
+                &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
+                "CLAUDE_CONFIG_DIR",
+                ".claude",
+                home,
+                ".credentials.json",
+            )
+        }
+        Client::Codex => {
+            write(&home.join("config.toml"), &codex(model, work))?;
+            login(work, &["OPENAI_API_KEY", "CODEX_API_KEY"], "CODEX_HOME", ".codex", home, "auth.json")
+        }
+        Client::Gemini => {
+            let folder = inside(home, ".gemini")?;
+            let has_key = variable(work, "GEMINI_API_KEY").is_some();
+            let auth = if has_key { "gemini-api-key" } else { "oauth-personal" };
+            let settings = json!({
+                "security": { "auth": { "selectedType": auth } },
+                "privacy": { "usageStatisticsEnabled": false },
+                "general": { "enableAutoUpdate": false },
+            });
+            write(&folder.join("settings.json"), &settings.to_string())?;
+            login(work, &["GEMINI_API_KEY"], "", ".gemini", &folder, "oauth_creds.json")
+        }
+        Client::Opencode => {
+            write(&inside(home, "config/opencode")?.join("opencode.json"), &opencode(work).to_string())?;
+            let data = inside(home, "data/opencode")?;
+            let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
+            login(work, &keys, "", ".local/share/opencode", &data, "auth.json")
+        }
+    }
+}
+
+fn codex(model: Option<&str>, work: &Work<'_>) -> String {
+    let text = |text: &str| toml::Value::from(text).to_string();
+    // Its own fence does not hold inside of ours, and need not.
+    let sandbox = if work.fence.is_some() { "danger-full-access" } else { "workspace-write" };
+    let mut lines = vec![
+        "approval_policy = \"never\"".to_owned(),
+        format!("sandbox_mode = {}", text(sandbox)),
+        "check_for_update_on_startup = false".to_owned(),
+    ];
+    lines.extend(model.map(|model| format!("model = {}", text(model))));
+    let base = variable(work, "OPENAI_BASE_URL").map(|base| base.to_string_lossy().into_owned());
+    let has_key = variable(work, "OPENAI_API_KEY").is_some();
+    if has_key {
+        // A client that takes neither its address nor its key from the environment by itself.
+        lines.push("model_provider = \"harness\"".to_owned());
+    }
+    lines.push(
+        "[features]\nplugins = false\n[analytics]\nenabled = false\n[feedback]\nenabled = false".to_owned(),
+    );
+    lines.push("[otel]\nexporter = \"none\"".to_owned());
+    if has_key {
+        let base = base.unwrap_or_else(|| "https://api.openai.com/v1".to_owned());
+        lines.push("[model_providers.harness]\nname = \"OpenAI\"".to_owned());
+        lines.push(format!("base_url = {}", text(&base)));
+        lines.push("env_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"".to_owned());
+    }
+    lines.join("\n") + "\n"
+}
+
+fn opencode(work: &Work<'_>) -> Value {
+    let known = [
+        ("anthropic", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "/v1"),
+        ("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY", ""),
+    ];
+    let reached = known.into_iter().filter_map(|(provider, base, key, beneath)| {
+        let base = variable(work, base)?.to_string_lossy().into_owned();
+        let options = json!({ "baseURL": format!("{base}{beneath}"), "apiKey": format!("{{env:{key}}}") });
+        Some((provider.to_owned(), json!({ "options": options })))
+    });
+    json!({
+        "share": "disabled",
+        "autoupdate": false,
+        "snapshot": false,
+        "permission": { "*": "allow" },
+        "provider": Value::Object(reached.collect()),
+    })
+}
+
+/// The user's own login, where none of the keys is set.
+fn login(
+    work: &Work<'_>,
+    keys: &[&str],
+    moved: &str,
+    usual: &str,
+    folder: &Path,
+    file: &str,
+) -> io::Result<()> {
+    let link = folder.join(file);
+    if keys.iter().any(|key| variable(work, key).is_some()) || link.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let users = variable(work, moved).map(PathBuf::from);
+    let users = users.or_else(|| Some(Path::new(variable(work, "HOME")?).join(usual)));
+    match users.map(|users| users.join(file)).filter(|file| file.is_file()) {
+        Some(file) => std::os::unix::fs::symlink(file, link),
+        None => Ok(()),
+    }
+}
+
+fn variable<'a>(work: &Work<'a>, name: &str) -> Option<&'a OsStr> {
+    let found = work.environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str());
+    found.filter(|value| !value.is_empty())
+}
+
+/// A folder in the client's, made where it is missing. A link that the client left there leads nowhere.
+fn inside(home: &Path, path: &str) -> io::Result<PathBuf> {
+    let mut at = home.to_path_buf();
+    for name in Path::new(path) {
+        at.push(name);
+        match fs::symlink_metadata(&at) {
+            Ok(found) if found.is_dir() => continue,
+            Ok(_) => fs::remove_file(&at)?,
+            Err(_) => {}
+        }
+        fs::create_dir(&at)?;
+    }
+    Ok(at)
+}
+
+/// In place of whatever is there: the client writes in this folder, too.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(path))?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}

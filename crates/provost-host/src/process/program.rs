@@ -1,0 +1,51 @@
+//! Where the program of a child is, and why one could not be started.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{NotStarted, Spawn};
+
+/// Looks a bare name up in the child's own `PATH`. Done here because the standard library gives up
+/// posix_spawn to do it.
+pub(super) fn find_program(spawn: &Spawn<'_>) -> Result<PathBuf, NotStarted> {
+    let program = Path::new(spawn.program);
+    if program.components().count() > 1 || program.is_absolute() {
+        return Ok(program.to_path_buf());
+    }
+    let path = spawn.env.iter().rev().find(|(name, _)| name == "PATH");
+    let path = path.map_or(OsStr::new("/usr/bin:/bin"), |(_, value)| value);
+    let mut refused = None;
+    for folder in std::env::split_paths(path).filter(|folder| folder.is_absolute()) {
+        let candidate = folder.join(program);
+        match rustix::fs::access(&candidate, rustix::fs::Access::EXEC_OK) {
+            Ok(()) if candidate.is_file() => return Ok(candidate),
+            Err(source @ rustix::io::Errno::ACCESS) => refused = refused.or(Some((candidate, source.into()))),
+            _ => {}
+        }
+    }
+    match refused {
+        Some((program, source)) => Err(NotStarted::NotExecutable { program, source }),
+        None => Err(NotStarted::NotFound { program: program.to_path_buf() }),
+    }
+}
+
+/// The kernel has one word for several things that are not there.
+pub(super) fn why_not(program: PathBuf, cwd: &Path, source: io::Error) -> NotStarted {
+    let at = if program.is_absolute() { program.clone() } else { cwd.join(&program) };
+    match source.kind() {
+        _ if !cwd.is_dir() => NotStarted::NoFolder { cwd: cwd.to_path_buf() },
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !at.exists() => {
+            NotStarted::NotFound { program }
+        }
+        // It is there, and what its first line names is not.
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
+            NotStarted::NotExecutable { program, source }
+        }
+        io::ErrorKind::ArgumentListTooLong => NotStarted::TooLong { program },
+        _ if source.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+            NotStarted::NotExecutable { program, source }
+        }
+        _ => NotStarted::Other { program, source },
+    }
+}
