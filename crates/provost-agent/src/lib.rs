@@ -68,6 +68,7 @@ mod context;
 mod tally;
 
 pub mod builtin;
+pub mod overhead;
 
 use std::pin::Pin;
 

@@ -587,6 +587,13 @@ fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
         Some(1) => ", 1 test".to_owned(),
         Some(tests) => format!(", {tests} tests"),
     };
+    if let Some(judgement) = &verdict.judged {
+        let by = judgement.by();
+        return format!(
+            "{by}, weaker than a contract that held ({}, {} ms)",
+            verdict.isolation, verdict.duration_ms
+        );
+    }
     let passing = if outside_failed(run, step) { "; it failed before for something transient" } else { "" };
     format!("contract held ({}, {} ms{tests}{worth}{passing})", verdict.isolation, verdict.duration_ms)
 }

@@ -151,10 +151,13 @@ codes! {
     Expectation = "P042" Error "an expectation that cannot be read",
     RegexInvalid = "P043" Error "an invalid regular expression",
     PostconditionCheck = "P044" Error "a postcondition without a check",
+    ModelDecides = "P045" Warning "a model decides",
     WeakKind = "P046" Warning "a person decides",
     NotCarriedOut = "P047" Error "not carried out by this version",
     TimeoutZero = "P048" Error "a time-out of nothing",
     Passing = "P049" Warning "a contract that may not hold for long",
+
+    JudgeUnfit = "P087" Error "nobody fit to judge",
 
     // Contracts as shell.
     ShellSyntax = "P050" Error "bash does not accept the contract",

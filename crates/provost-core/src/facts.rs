@@ -44,6 +44,12 @@ pub struct Facts {
     pub no_bash: bool,
     /// Why a hidden contract can be seen here all the same.
     pub in_sight: Option<String>,
+    /// Who judges what no command does, by the configuration.
+    pub judge: Option<String>,
+    /// A file of the judge's own program that lies where agents work.
+    pub judge_within: Option<String>,
+    /// Roles that ask the same model as the judge.
+    pub judges_models: BTreeSet<String>,
     pub topics: BTreeSet<String>,
     /// Every plan that was found on the way, with the slugs it depends on.
     pub plans: BTreeMap<String, Vec<String>>,

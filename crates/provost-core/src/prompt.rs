@@ -135,7 +135,7 @@ fn limits(run: &Run, number: StepNumber) -> String {
     held.map(|held| fill(LIMITS, &[("limits", &held.to_string())])).unwrap_or_default()
 }
 
-fn subscriptions(context: &[Context]) -> String {
+pub(crate) fn subscriptions(context: &[Context]) -> String {
     if context.is_empty() {
         return String::new();
     }
@@ -235,13 +235,13 @@ fn output(stream: Stream, excerpt: &Excerpt) -> String {
 }
 
 /// Longer than any run of backticks inside, so that no content can close it.
-fn fence_for(text: &str) -> String {
+pub(crate) fn fence_for(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(longest.max(2) + 1)
 }
 
 /// Fills each `{name}` once, left to right; what is filled in is not looked at again.
-fn fill(template: &str, values: &[(&str, &str)]) -> String {
+pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut out = String::with_capacity(template.len() + 256);
     let mut rest = template;
     for (name, value) in values {

@@ -9,7 +9,7 @@ use crate::budget;
 use crate::event::{AttemptEnd, Choice, Event, Probe, RunOutcome, Subject};
 use crate::inbox;
 use crate::plan::{Check, Contract, Needs, Step};
-use crate::run::{PostState, Run, StepState};
+use crate::run::{PostState, Run, StepRun, StepState};
 use crate::terms::Reach;
 use crate::usage::Cost;
 use crate::verdict::{Isolation, Outcome};
@@ -135,8 +135,11 @@ fn contract(out: &mut String, name: &str, contract: &Contract) {
         Check::Human => {
             let _ = writeln!(out, "   {name}: a person confirms");
         }
-        Check::Judge { .. } => {
-            let _ = writeln!(out, "   {name}: a model judges");
+        Check::Judge { rubric } => {
+            let _ = writeln!(out, "   {name}: a model judges, weaker than a check, by this rubric:");
+            for line in rubric.trim().lines() {
+                let _ = writeln!(out, "     {line}");
+            }
         }
     }
 }
@@ -144,6 +147,14 @@ fn contract(out: &mut String, name: &str, contract: &Contract) {
 /// What one event means, in a line.
 pub fn event(run: &Run, event: &Event) -> Line {
     let (symbol, mut words) = meaning(event);
+    if let Event::RunEnded { outcome: RunOutcome::Done, .. } = event {
+        let by_model = |step: &StepRun| step.verdict.as_ref().is_some_and(|verdict| verdict.judged.is_some());
+        let judged =
+            run.steps().filter(|(_, step)| step.state == StepState::Passed && by_model(step)).count();
+        if judged > 0 {
+            let _ = write!(words, "; {judged} of them judged by a model, which is weaker than a contract");
+        }
+    }
     if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
         && run.plan.step(*number).is_some_and(Step::is_hidden)
     {
@@ -252,6 +263,8 @@ fn meaning(event: &Event) -> (Symbol, String) {
             let symbol = if verdict.held() { Symbol::Good } else { Symbol::Bad };
             let tried = verdict.teeth.iter().filter(|_| verdict.held()).map(|teeth| format!("; {teeth}"));
             let tried: String = tried.collect();
+            let by = verdict.judged.iter().map(|judgement| format!("; {}", judgement.by()));
+            let tried: String = by.chain(std::iter::once(tried)).collect();
             (symbol, format!("checked: {what} {}{}{tried}", verdict.outcome, because(verdict)))
         }
         Event::StepPassed { result, .. } => (Symbol::Passed, result.clone()),

@@ -341,6 +341,12 @@ impl Run {
         matches!(contract.map(|contract| &contract.check), Some(Check::Human))
     }
 
+    /// A command alone decides about the step: neither a person nor a model.
+    pub fn checked_by_command(&self, number: StepNumber) -> bool {
+        let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
+        !matches!(contract.map(|contract| &contract.check), Some(Check::Human | Check::Judge { .. }))
+    }
+
     /// What stands in front of the step's title.
     pub fn mark(&self, number: StepNumber) -> Option<Mark> {
         match self.step(number)?.state {

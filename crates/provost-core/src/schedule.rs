@@ -139,7 +139,7 @@ fn to_judge<'a>(
 fn open(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
     // Whether the contract can fail is only to be seen before anybody has worked.
     let unseen = run.step(step).is_some_and(|step| step.held_before.is_none() && step.attempts == 0);
-    if run.has_clean_tree() && unseen && !run.confirmed_by_person(step) {
+    if run.has_clean_tree() && unseen && run.checked_by_command(step) {
         return Some(Action::Judge { subject: Subject::Control(step) });
     }
     let gated = run.plan.step(step).is_some_and(|step| step.precondition.is_some());

@@ -43,6 +43,9 @@ pub struct Terms {
     /// Where the harness goes in place of a role's agent, and with whose key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub meter: BTreeMap<String, String>,
+    /// Who judges the contracts that no command does, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
 }
 
 impl Terms {
@@ -109,6 +112,7 @@ impl Terms {
         lines.extend(
             self.estimates.iter().map(|(role, each)| format!("{role}: an attempt is expected to use {each}")),
         );
+        lines.extend(self.judge.iter().map(|judge| format!("what a model judges: by {judge}")));
         lines.extend(self.prices.iter().map(|(model, price)| format!("price of {model}: {price}")));
         lines
     }

@@ -9,6 +9,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::judgement::Judgement;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub outcome: Outcome,
@@ -37,6 +39,9 @@ pub struct Verdict {
     /// Whether it would have noticed a failing test, where that was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teeth: Option<Box<Teeth>>,
+    /// A model judged, and no command alone: the weaker kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged: Option<Box<Judgement>>,
 }
 
 /// A check that cannot fail is no check: what was tried to make it.
@@ -103,6 +108,7 @@ impl Verdict {
             provisioned: Vec::new(),
             tests: None,
             teeth: None,
+            judged: None,
         }
     }
 

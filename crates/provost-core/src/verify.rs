@@ -31,7 +31,7 @@ pub fn plan(text: &str, plan: &Plan, facts: &Facts) -> Vec<Diagnostic> {
     targets::check(plan, facts, &mut sink);
     order::check(plan, &mut sink);
     context::check(plan, facts, &mut sink);
-    strength::check(plan, &mut sink);
+    strength::check(plan, facts, &mut sink);
     writes::check(plan, facts, &mut sink);
     contracts::check(text, plan, facts, &mut sink);
     sink.finish()

@@ -14,7 +14,7 @@ use std::time::Duration;
 use provost_core::chain::Timestamp;
 use provost_core::command::{AgentCommand, HarnessCommand};
 use provost_core::event::{AttemptEnd, Post, Subject};
-use provost_core::plan::{Check, Contract, Shell, Step, StepNumber, Subscription};
+use provost_core::plan::{Check, Contract, Shell, Span, Step, StepNumber, Subscription};
 use provost_core::prompt::{self, Context};
 use provost_core::recover::recipe::Recipes;
 use provost_core::run::{Run, Session};
@@ -22,7 +22,7 @@ use provost_core::schedule::Action;
 use provost_core::terms::Reach;
 use provost_core::usage::{Amount, Usage};
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
-use provost_core::{budget, law, parse};
+use provost_core::{budget, judgement, law, parse};
 use provost_host::Interrupted;
 use provost_host::agent::{Agent, Outbox, Resume, Work, home};
 use provost_host::ground::{Case, Ground, Veil};
@@ -33,6 +33,7 @@ use provost_host::teeth::{Before, Doubts};
 use provost_host::{files, prices, process, roster};
 
 use crate::metering::Metering;
+use crate::model_judge::Bench;
 use crate::portal;
 use crate::site::{self, Site};
 use crate::watch_over::Watch;
@@ -126,6 +127,8 @@ pub struct CheckOrder {
     network: bool,
     runs: u32,
     doubts: Doubts,
+    /// Whoever did the work of the step.
+    worker: String,
 }
 
 impl CheckOrder {
@@ -255,6 +258,7 @@ impl<'a> Hands<'a> {
             network,
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
             doubts: doubts(run, subject),
+            worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
         }))
     }
 
@@ -264,7 +268,14 @@ impl<'a> Hands<'a> {
             return None;
         };
         order.tree = tree;
-        let Some(Check::Shell(shell)) = order.check.clone() else { return None };
+        let shell = match order.check.clone() {
+            Some(Check::Shell(shell)) => shell,
+            Some(Check::Judge { .. }) => {
+                let reason = "a model judged this, and what a model says is not to be repeated";
+                return Some(Verdict::not_run(self.ground.level, reason));
+            }
+            Some(Check::Human) | None => return None,
+        };
         self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
     }
 
@@ -413,7 +424,7 @@ impl<'a> Hands<'a> {
         let verdict = match &order.check {
             Some(Check::Shell(shell)) => self.judge(order, shell),
             Some(Check::Human) => not_run("a person confirms this, no command does"),
-            Some(Check::Judge { .. }) => not_run("no model judges in this version"),
+            Some(Check::Judge { rubric }) => self.judge_by_model(order, rubric),
             None => not_run("the approved plan has no such check"),
         };
         // A check that was interrupted says nothing; it is due again next time.
@@ -438,6 +449,43 @@ impl<'a> Hands<'a> {
         })]
     }
 
+    /// What a command can say comes first; a model is asked only when that held.
+    fn judge_by_model(&self, order: &CheckOrder, rubric: &str) -> Result<Verdict, Interrupted> {
+        let command = judgement::command(rubric).unwrap_or_else(|| "true".to_owned());
+        let shell = Shell { command, body: Span::default(), expectations: Vec::new() };
+        let first = self.judge(order, &shell)?;
+        if !first.held() {
+            return Ok(first);
+        }
+        let tag = self.tag(order.step(), order.attempt);
+        let bench = Bench {
+            site: self.site,
+            ground: &self.ground,
+            metering: &self.metering,
+            step: order.step(),
+            worker: &order.worker,
+            rubric,
+            tag: &tag,
+            timeout: self.site.config.run.step_timeout,
+        };
+        bench.judge(&self.case(order, &shell, &tag))
+    }
+
+    fn case<'c>(&'c self, order: &'c CheckOrder, shell: &'c Shell, tag: &'c str) -> Case<'c> {
+        Case {
+            shell,
+            timeout: order.timeout,
+            tag,
+            stop: Some(&self.site.stop),
+            tree: order.tree.as_deref(),
+            with_work: order.with_work,
+            protect: &order.protect,
+            network: order.network,
+            bounds: Some(self.site.config.run.bounds()),
+            doubts: order.doubts,
+        }
+    }
+
     fn judge(&self, order: &CheckOrder, shell: &Shell) -> Result<Verdict, Interrupted> {
         if let (true, Some(tree)) = (order.known, &order.tree) {
             return Ok(Verdict::known(self.ground.level, tree));
@@ -454,18 +502,8 @@ impl<'a> Hands<'a> {
             }
             self.haunted().remove(&step);
         }
-        let case = Case {
-            shell,
-            timeout: order.timeout,
-            tag: &self.tag(step, order.attempt),
-            stop: Some(&self.site.stop),
-            tree: order.tree.as_deref(),
-            with_work: order.with_work,
-            protect: &order.protect,
-            network: order.network,
-            bounds: Some(self.site.config.run.bounds()),
-            doubts: order.doubts,
-        };
+        let tag = self.tag(step, order.attempt);
+        let case = self.case(order, shell, &tag);
         let first = self.ground.judge(&case)?;
         for run in 2..=order.runs {
             // A pass has to be a pass each time; a failure needs no second look.

@@ -123,8 +123,19 @@ pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
 
 impl Harness {
     pub fn open(settings: Settings, access: Access) -> Result<Self, Error> {
-        let begun = site::now();
         let place = plan_file::resolve(settings.plan.as_deref(), &settings.cwd)?;
+        Self::at(place, settings, access)
+    }
+
+    /// For a plan that is not there yet; one that is, is an error.
+    pub fn upcoming(settings: Settings) -> Result<Self, Error> {
+        let name = settings.plan.clone().unwrap_or_default();
+        let place = plan_file::upcoming(&name, &settings.cwd)?;
+        Self::at(place, settings, Access::Write)
+    }
+
+    fn at(place: PlanPlace, settings: Settings, access: Access) -> Result<Self, Error> {
+        let begun = site::now();
         let config = config::find(&place.workspace)?;
         let state = std::path::absolute(&settings.state).unwrap_or(settings.state);
         if state.starts_with(&place.workspace) {

@@ -16,7 +16,7 @@ use provost_core::run::Run;
 use provost_core::terms::Terms;
 use provost_core::verdict::Isolation;
 use provost_core::{shell, verify};
-use provost_host::config::{self, Demand};
+use provost_host::config::{self, Demand, Driver, Role};
 use provost_host::{files, git, sandbox, survey};
 
 use crate::site::Site;
@@ -69,6 +69,9 @@ impl Reading {
             targets: targets(site, &self.plan),
             git: self.binding.base.is_some() || site.place.workspace.join(".git").exists(),
             in_sight: in_sight(site, &self.plan),
+            judge: site.config.judge.role.clone(),
+            judge_within: judge_within(site),
+            judges_models: judges_models(site),
         };
         let facts = survey::answer(&facts::questions(&self.plan), &place);
         self.diagnostics.extend(verify::plan(&self.text, &self.plan, &facts));
@@ -113,7 +116,9 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let other = |name: &String| Some((name.clone(), site.config.agents.get(name)?.fallback.clone()?));
     let fallback: BTreeMap<String, String> = targets.clone().filter_map(other).collect();
     // Whoever has a try instead works under terms that were approved as well.
-    let named = targets.chain(fallback.values());
+    let judge = judge(site, plan);
+    let judging = site.config.judge.role.as_ref().filter(|_| judge.is_some());
+    let named = targets.chain(fallback.values()).chain(judging);
     let estimated = named.clone();
     let roles = named.clone().filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.reach)));
     let isolation = match verify.isolation {
@@ -131,7 +136,58 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let config::Budget { plan: budget, step: step_budget } = site.config.budget;
     let prices = site.config.prices.iter().map(|(model, price)| (model.clone(), price.to_string())).collect();
     let require_red = verify.require_red;
-    Terms { isolation, require_red, roles, api, fallback, budget, step_budget, estimates, prices, meter }
+    Terms {
+        isolation,
+        require_red,
+        roles,
+        api,
+        fallback,
+        budget,
+        step_budget,
+        estimates,
+        prices,
+        meter,
+        judge,
+    }
+}
+
+/// Roles that ask the very model the judge asks, as far as the configuration says which that is.
+fn judges_models(site: &Site) -> BTreeSet<String> {
+    let Some(judge) = &site.config.judge.role else { return BTreeSet::new() };
+    let agents = &site.config.agents;
+    let Some(model) = agents.get(judge).and_then(Role::asks) else { return BTreeSet::new() };
+    let same = agents.iter().filter(|(name, role)| *name != judge && role.asks() == Some(model));
+    same.map(|(name, _)| name.clone()).collect()
+}
+
+/// What of the judge's own program lies where those can write whom it judges.
+pub fn judge_within(site: &Site) -> Option<String> {
+    let role = site.config.agents.get(site.config.judge.role.as_ref()?)?;
+    let words: Vec<String> = match &role.driver {
+        Driver::Command { command } | Driver::Acp { command, .. } => command.clone(),
+        Driver::Client { program, args, .. } => program.iter().chain(args).cloned().collect(),
+        Driver::Scripted { script } => vec![script.to_string_lossy().into_owned()],
+        Driver::Builtin(_) | Driver::Human => Vec::new(),
+    };
+    let workspace = &site.place.workspace;
+    let is_within = |word: &&String| {
+        let found = workspace.join(word).canonicalize();
+        found.is_ok_and(|path| path.is_file() && path.starts_with(workspace))
+    };
+    words.iter().find(is_within).cloned()
+}
+
+/// Who judges, where the plan has something to judge.
+fn judge(site: &Site, plan: &Plan) -> Option<String> {
+    let role = site.config.judge.role.clone()?;
+    let is_judged = |step: &Step| {
+        matches!(step.contract.as_ref().map(|contract| &contract.check), Some(Check::Judge { .. }))
+    };
+    plan.steps.iter().any(is_judged).then_some(())?;
+    Some(match site.config.agents.get(&role).and_then(Role::asks) {
+        Some(model) => format!("{role} ({model})"),
+        None => role,
+    })
 }
 
 /// Why an agent could read a contract that is hidden from it. Looked into only where one is.

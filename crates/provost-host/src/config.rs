@@ -7,6 +7,7 @@
 //! something else besides.
 
 mod builtin;
+mod counsel;
 mod hook;
 mod metering;
 mod money;
@@ -31,6 +32,7 @@ use provost_core::usage::Amount;
 use provost_core::verdict::Isolation;
 
 pub use builtin::Builtin;
+pub use counsel::{Judging, Planning};
 pub use hook::Hook;
 pub use mcp::{Mcp, SessionGate};
 pub use metering::Metering;
@@ -76,6 +78,10 @@ pub struct Config {
     pub hook: Hook,
     pub mcp: Mcp,
     pub store: Store,
+    /// Who drafts plans.
+    pub plan: Planning,
+    /// Who judges what no command can.
+    pub judge: Judging,
 }
 
 /// Who carries out the steps of one target.
@@ -98,6 +104,16 @@ pub struct Role {
     pub estimate: Amount,
     /// The harness stands between its agents and their model.
     pub meter: Option<Metering>,
+}
+
+impl Role {
+    /// The model it asks, as far as the configuration says.
+    pub fn asks(&self) -> Option<&str> {
+        match &self.driver {
+            Driver::Builtin(orders) => Some(orders.model.as_str()),
+            _ => self.model.as_deref(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,6 +250,8 @@ impl Default for Config {
             hook: Hook::default(),
             mcp: Mcp::default(),
             store: Store::Sqlite,
+            plan: Planning::default(),
+            judge: Judging::default(),
         }
     }
 }
@@ -290,7 +308,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         &table,
         &[
             "agents", "gate", "verify", "run", "plans", "proof", "recipes", "notify", "budget", "prices",
-            "hook", "mcp", "store",
+            "hook", "mcp", "store", "plan", "judge",
         ],
     )?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -313,6 +331,8 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         hook: hook::read(&top)?,
         mcp: mcp::read(&top)?,
         store: store(&top)?,
+        plan: counsel::plan(&top)?,
+        judge: counsel::judge(&top)?,
     })
 }
 

@@ -34,10 +34,14 @@ use crate::tree::{self, Base, Layer, Limits, Touches, Trees, Why};
 
 mod above;
 mod confined;
+mod counsel;
+mod exhibit;
 mod level;
 mod outfit;
 
 use above::Above;
+pub use counsel::Desk;
+pub use exhibit::Exhibit;
 pub use level::{attest, levels};
 use outfit::{Fitted, Outfit};
 
@@ -568,7 +572,7 @@ fn sweep(scratch: &Path) {
         let is_ours = |prefixes: &[&str]| is_old && prefixes.iter().any(|prefix| name.starts_with(prefix));
         if is_ours(&["fence-", "gitdir-"]) {
             let _ = std::fs::remove_file(entry.path());
-        } else if is_ours(&["clone-", "proxy-"]) {
+        } else if is_ours(&["clone-", "desk-", "proxy-"]) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

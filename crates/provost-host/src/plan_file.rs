@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use provost_core::chain::{Hash, PlanId};
 
 use crate::git;
-pub use swap::replace;
+pub use swap::{create, replace};
 
 /// Where plans live in a repository, unless the configuration names another folder.
 pub const FOLDER: &str = ".harness";
@@ -84,6 +84,8 @@ pub enum Error {
     Marker { path: PathBuf, problem: String },
     #[error("there is no plan here: no argument, no marker, no PLAN.md in {}{}", listed(looked), also(named))]
     NoPlan { looked: Vec<PathBuf>, named: Vec<String> },
+    #[error("{} is there already and was left as it is", path.display())]
+    Exists { path: PathBuf },
     #[error("{} is not a regular file", path.display())]
     NotAFile { path: PathBuf },
     #[error("{} has {bytes} bytes; a plan has at most {SIZE_MAX}", path.display())]
@@ -140,6 +142,26 @@ pub fn resolve_in(argument: Option<&str>, cwd: &Path, folder: &Path) -> Result<P
             None => search.unnamed(),
         },
     }
+}
+
+/// Where a plan of this name will be, if nothing is there yet. Its folder is made.
+pub fn upcoming(name: &str, cwd: &Path) -> Result<PlanPlace, Error> {
+    let cwd = cwd.canonicalize().map_err(Error::io(cwd, "enter"))?;
+    let workspace = git::top(&cwd).unwrap_or_else(|| cwd.clone());
+    let search = Search { folder: workspace.join(FOLDER), cwd, workspace };
+    let file_name = as_file_name(name).filter(|_| !name.contains('/'));
+    let file_name = file_name.ok_or_else(|| Error::BadName { argument: name.to_owned() })?;
+    if let Some(path) = search.looked(&file_name).into_iter().find(|path| path.symlink_metadata().is_ok()) {
+        return Err(Error::Exists { path });
+    }
+    std::fs::create_dir_all(&search.folder).map_err(Error::io(&search.folder, "make"))?;
+    let folder = search.folder.canonicalize().map_err(Error::io(&search.folder, "find"))?;
+    Ok(search.named_place(folder.join(file_name), Reason::Name))
+}
+
+/// Where users keep templates of their own.
+pub fn templates(cwd: &Path) -> PathBuf {
+    git::top(cwd).unwrap_or_else(|| cwd.to_owned()).join(FOLDER).join("templates")
 }
 
 struct Search {
@@ -271,13 +293,18 @@ impl Search {
         if !path.is_file() {
             return Err(Error::NotAFile { path });
         }
+        Ok(self.named_place(path, why))
+    }
+
+    /// Everything that is named after a file; whether it is there is not asked.
+    fn named_place(&self, path: PathBuf, why: Reason) -> PlanPlace {
         let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
         let slug = slug_of(&file_name);
         let progress =
             if file_name == UNNAMED { "progress.md".to_owned() } else { format!("progress-{slug}.md") };
         let name = if named_slug(&file_name).is_some() { slug.clone() } else { file_name };
-        Ok(PlanPlace {
+        PlanPlace {
             slug,
             name,
             workspace: self.workspace.clone(),
@@ -285,7 +312,7 @@ impl Search {
             dir,
             why,
             path,
-        })
+        }
     }
 }
 

@@ -35,6 +35,12 @@ pub struct Place {
     pub git: bool,
     /// Why a hidden contract can be seen here all the same.
     pub in_sight: Option<String>,
+    /// Who judges what no command does.
+    pub judge: Option<String>,
+    /// A file of the judge's own program that lies in the workspace.
+    pub judge_within: Option<String>,
+    /// Roles that ask the same model as the judge.
+    pub judges_models: BTreeSet<String>,
 }
 
 /// Answers every question.
@@ -49,6 +55,9 @@ pub fn answer(questions: &Questions, place: &Place) -> Facts {
         broken_scripts,
         no_bash,
         in_sight: place.in_sight.clone(),
+        judge: place.judge.clone(),
+        judge_within: place.judge_within.clone(),
+        judges_models: place.judges_models.clone(),
         topics: topics(&questions.topics, &place.plan_dir),
         plans: plans(&questions.plans, &place.plan_dir),
     }
@@ -261,6 +270,9 @@ mod tests {
             slug: "a".into(),
             targets: set(&["coder"]),
             in_sight: None,
+            judge: None,
+            judge_within: None,
+            judges_models: BTreeSet::new(),
             git: false,
         };
         let facts = answer(&questions, &place);

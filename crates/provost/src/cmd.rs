@@ -11,6 +11,7 @@ mod answer;
 mod approve;
 mod ask;
 mod audit;
+mod bench;
 mod builtin_agent;
 mod classify;
 mod commit;
@@ -24,6 +25,7 @@ mod inbox;
 mod init;
 mod log;
 mod mcp;
+mod new;
 mod recheck;
 mod redact;
 mod reject;
@@ -62,6 +64,7 @@ Exit codes: 0 done · 1 the plan failed · 2 usage or unresolvable plan · 3 dia
 enum Command {
     Demo(demo::Args),
     Init(init::Args),
+    New(new::Args),
     Verify(verify::Args),
     Show(show::Args),
     Diff(diff::Args),
@@ -83,6 +86,7 @@ enum Command {
     Mcp(mcp::Args),
     Classify(classify::Args),
     Redact(redact::Args),
+    Bench(bench::Args),
     #[command(hide = true)]
     AgentPortal(agent_portal::Args),
     #[command(hide = true)]
@@ -109,10 +113,15 @@ impl Cli {
 
     /// What runs under this command is not all a person's own.
     pub fn starts_agents_or_checks(&self) -> bool {
-        matches!(
-            self.command,
-            Command::Run(_) | Command::Recheck(_) | Command::Demo(_) | Command::HookLook(_) | Command::Mcp(_)
-        )
+        match &self.command {
+            Command::Run(_)
+            | Command::Recheck(_)
+            | Command::Demo(_)
+            | Command::HookLook(_)
+            | Command::Mcp(_) => true,
+            Command::New(args) => args.starts_agents(),
+            _ => false,
+        }
     }
 }
 
@@ -125,6 +134,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Verify(args) => verify::obey(global, args),
         Command::Show(args) => show::obey(global, args),
         Command::Diff(args) => diff::obey(global, args),
+        Command::New(args) => new::obey(global, args),
         Command::Approve(args) => approve::obey(global, args),
         Command::Amend(args) => amend::obey(global, args),
         Command::Ask(args) => ask::obey(global, args),
@@ -142,6 +152,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::HookLook(args) => hook_look::obey(global, args),
         Command::Mcp(args) => mcp::obey(global, args),
         Command::Classify(args) => classify::obey(global, args),
+        Command::Bench(args) => bench::obey(global, args),
         Command::Redact(args) => redact::obey(global, args),
         Command::AgentPortal(args) => agent_portal::obey(args),
         Command::BuiltinAgent(args) => builtin_agent::obey(args),

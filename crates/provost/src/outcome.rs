@@ -69,7 +69,7 @@ fn code(failure: &Failure) -> u8 {
             | Error::StateInWorkspace(_)
             | Error::NotThere { .. }
             | Error::NoStateFolder => USAGE,
-            Error::PlanFile(PlanFileError::Changed { .. }) => REFUSED,
+            Error::PlanFile(PlanFileError::Changed { .. } | PlanFileError::Exists { .. }) => REFUSED,
             Error::PlanFile(PlanFileError::TooLarge { .. }) => DIAGNOSTICS,
             Error::PlanFile(PlanFileError::Io { .. }) => BROKEN,
             Error::PlanFile(_) => USAGE,
@@ -95,7 +95,7 @@ fn code(failure: &Failure) -> u8 {
 /// A sentence that names the next command.
 fn hint(failure: &Failure) -> Option<String> {
     use provost_core::command::Refusal;
-    use provost_engine::{CollectorError, GroundError, TreeError};
+    use provost_engine::{CollectorError, GroundError, PlanFileError, TreeError};
     let text = match failure {
         Failure::Usage { hint, .. } => return hint.clone(),
         Failure::Io { .. } => return None,
@@ -150,6 +150,9 @@ fn hint(failure: &Failure) -> Option<String> {
             }
             Error::Collector(CollectorError::Unreached { .. } | CollectorError::Refused { .. }) => {
                 "The same export may be repeated: it is the same trace, with the same ids."
+            }
+            Error::PlanFile(PlanFileError::Exists { .. }) => {
+                "Choose another name, or edit the plan that is there."
             }
             Error::Collector(_)
             | Error::Store(_)

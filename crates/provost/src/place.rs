@@ -28,6 +28,11 @@ impl Global {
         Ok(Harness::open(self.settings(plan)?, access)?)
     }
 
+    /// A harness for a plan that is not there yet.
+    pub fn upcoming(&self, name: &str) -> Result<Harness, Failure> {
+        Ok(Harness::upcoming(self.settings(Some(name))?)?)
+    }
+
     pub fn settings(&self, plan: Option<&str>) -> Result<Settings, Failure> {
         let environment = private::environment();
         let state = match &self.state {

@@ -259,7 +259,7 @@ pub fn audit(audit: &Audit) -> String {
         Some(found) => format!("chain: BROKEN after event {}: {found}\n", audit.head.seq),
     };
     if audit.broken.is_none() && audit.unfounded.is_empty() {
-        text.push_str("verdicts: every passed step rests on a verdict that held or a person's word\n");
+        text.push_str("verdicts: every passed step rests on a verdict that held (a command's, or a model's that is named as one) or a person's word\n");
     }
     for finding in &audit.forged {
         text.push_str(&format!("log: FORGED: {finding}\n"));

@@ -306,6 +306,40 @@ pub fn human_decides(span: Span) -> D {
         .hint("It is shown as weaker than a contract that held; a shell check is stronger.")
 }
 
+pub fn model_decides(span: Span, judge: &str) -> D {
+    new(Code::ModelDecides, span, format!("a model decides this (`{judge}`), no check does"))
+        .hint("It is shown as weaker than a contract that held; a shell check is stronger.")
+}
+
+pub fn no_judge(span: Span) -> D {
+    new(Code::JudgeUnfit, span, "nobody is configured to judge this")
+        .hint("Add `[judge]` with `role = \"…\"` to provost.toml, or use a shell contract.")
+}
+
+pub fn judge_unknown(span: Span, judge: &str) -> D {
+    new(Code::JudgeUnfit, span, format!("no agent is configured for the judge `{judge}`"))
+        .hint(format!("Add [agents.{judge}] to provost.toml."))
+}
+
+pub fn judges_itself(span: Span, judge: &str, worker: &str, why: &str) -> D {
+    new(Code::JudgeUnfit, span, format!("`{judge}` would judge its own work: `{worker}` {why}"))
+        .hint("Name a role with another model under `[judge]` in provost.toml.")
+}
+
+pub fn judge_within(span: Span, judge: &str, file: &str) -> D {
+    new(
+        Code::JudgeUnfit,
+        span,
+        format!("the judge `{judge}` is started from `{file}`, which agents can write"),
+    )
+    .hint("Keep the judge's program outside of the workspace, and name it by its whole path.")
+}
+
+pub fn no_rubric(span: Span) -> D {
+    new(Code::JudgeUnfit, span, "a model is to judge and there is no rubric")
+        .hint("Write after `judge` what has to be true of the work, a point a line.")
+}
+
 pub fn not_carried_out(span: Span, what: &str) -> D {
     new(Code::NotCarriedOut, span, format!("{what} is not carried out by this version"))
         .hint("Use a shell contract or `human` in a step of this plan.")

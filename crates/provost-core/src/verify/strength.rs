@@ -1,13 +1,14 @@
 //! Ends that are weaker than a check that held, ends this version does not know, and times of nothing.
 
-use crate::diagnostic::say;
+use crate::diagnostic::{Diagnostic, say};
+use crate::facts::Facts;
 use crate::parse::Sink;
-use crate::plan::{Check, Contract, Plan};
+use crate::plan::{Check, Contract, Plan, Span, Step};
 
-pub fn check(plan: &Plan, sink: &mut Sink) {
+pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     for step in &plan.steps {
         for contract in step.precondition.iter().chain(&step.contract) {
-            kind(contract, sink);
+            kind(contract, step, facts, sink);
         }
         if let Some(other) = &step.plan {
             sink.push(say::not_carried_out(other.span, "a step that is another plan"));
@@ -21,12 +22,34 @@ pub fn check(plan: &Plan, sink: &mut Sink) {
     }
 }
 
-fn kind(contract: &Contract, sink: &mut Sink) {
+fn kind(contract: &Contract, step: &Step, facts: &Facts, sink: &mut Sink) {
     match &contract.check {
         Check::Shell(_) => {}
         Check::Human => sink.push(say::human_decides(contract.span)),
-        Check::Judge { .. } => {
-            sink.push(say::not_carried_out(contract.span, "a contract that a model judges"))
+        Check::Judge { .. } if step.precondition.as_ref() == Some(contract) => {
+            sink.push(say::not_carried_out(contract.span, "a precondition that a model judges"))
         }
+        Check::Judge { rubric } => sink.push(judged(contract.span, rubric, step, facts)),
     }
+}
+
+fn judged(span: Span, rubric: &str, step: &Step, facts: &Facts) -> Diagnostic {
+    let worker = step.target.as_ref().map_or("", |target| target.value.as_str());
+    let Some(judge) = facts.judge.as_deref() else { return say::no_judge(span) };
+    if rubric.trim().is_empty() {
+        return say::no_rubric(span);
+    }
+    if !facts.targets.contains(judge) {
+        return say::judge_unknown(span, judge);
+    }
+    if judge == worker {
+        return say::judges_itself(span, judge, worker, "does the work");
+    }
+    if let Some(file) = &facts.judge_within {
+        return say::judge_within(span, judge, file);
+    }
+    if facts.judges_models.contains(worker) {
+        return say::judges_itself(span, judge, worker, "asks the same model");
+    }
+    say::model_decides(span, judge)
 }

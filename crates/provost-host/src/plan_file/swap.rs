@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::chain::Hash;
@@ -39,6 +40,29 @@ pub fn replace(path: &Path, expected: &Hash, new: &[u8]) -> Result<Stamp, Error>
         }
         Err(errno) => Err(Error::io(path, "replace")(errno.into())),
     }
+}
+
+/// Puts a text where nothing is; what is there already stays.
+pub fn create(path: &Path, new: &[u8]) -> Result<(), Error> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let mut fresh = tempfile::Builder::new()
+        .prefix(".provost-")
+        .suffix(".tmp")
+        .permissions(std::fs::Permissions::from_mode(0o644))
+        .tempfile_in(folder)
+        .map_err(Error::io(path, "write"))?;
+    fresh.write_all(new).map_err(Error::io(path, "write"))?;
+    fresh.as_file().sync_all().map_err(Error::io(path, "write"))?;
+    match fresh.persist_noclobber(path) {
+        Ok(_) => {}
+        Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(Error::Exists { path: path.to_owned() });
+        }
+        Err(error) => return Err(Error::io(path, "write")(error.error)),
+    }
+    // The name is as durable as the text.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
 }
 
 /// The new text in a file of its own, in the same folder, with the same permissions, on the disk. It
@@ -142,6 +166,16 @@ mod tests {
         assert_eq!(stamp, super::super::stamp(&path).expect("a stamp"));
         assert!(matches!(replace_by_rename(&path, &Hash::of(b"one"), b"three"), Err(Error::Changed { .. })));
         assert_eq!(std::fs::read(&path).expect("read"), b"two");
+        assert_eq!(folder.path().read_dir().expect("entries").count(), 1);
+    }
+
+    #[test]
+    fn a_new_plan_takes_no_place_that_is_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("PLAN-a.md");
+        create(&path, b"one").expect("created");
+        assert!(matches!(create(&path, b"two"), Err(Error::Exists { .. })));
+        assert_eq!(std::fs::read(&path).expect("read"), b"one");
         assert_eq!(folder.path().read_dir().expect("entries").count(), 1);
     }
 

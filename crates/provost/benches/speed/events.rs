@@ -28,6 +28,7 @@ pub fn decision(step: u32) -> [Event; 3] {
         provisioned: Vec::new(),
         tests: None,
         teeth: None,
+        judged: None,
     };
     [
         Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict },

@@ -44,7 +44,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     text.push_str(&money(&run));
     for (step, state) in run.steps() {
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
-        let verdict = state.verdict.as_ref().map(|verdict| format!(" · {}", verdict.outcome));
+        let verdict = state.verdict.as_ref().map(|verdict| match &verdict.judged {
+            Some(judgement) => format!(" · {}, {}", verdict.outcome, judgement.by()),
+            None => format!(" · {}", verdict.outcome),
+        });
         let attempts = match state.attempts {
             0 => String::new(),
             1 => " · 1 attempt".to_owned(),

@@ -1,0 +1,107 @@
+//! Asks an agent of a role for its words: a draft, a judgement. It does no work, and what it says is text.
+
+use std::path::Path;
+use std::time::Duration;
+
+use provost_core::event::AttemptEnd;
+use provost_core::plan::StepNumber;
+use provost_core::usage::{Amount, Usage};
+use provost_core::verdict::Excerpt;
+use provost_host::agent::{Attempt, Work};
+use provost_host::ground::{Desk, Ground};
+use provost_host::reach::Grant;
+use provost_host::{Interrupted, prices, roster};
+
+use crate::metering::Metering;
+use crate::portal;
+use crate::site::Site;
+
+/// So much of its last line is shown.
+const LAST_WORDS: usize = 200;
+
+pub struct Question<'a> {
+    pub role: &'a str,
+    pub prompt: &'a str,
+    /// Which time it is asked.
+    pub round: u32,
+    pub step: StepNumber,
+    pub timeout: Duration,
+    pub tag: &'a str,
+    /// The folder it is asked in.
+    pub sees: &'a Path,
+    /// Where it may write an answer.
+    pub answers: Option<&'a Path>,
+}
+
+/// What it said, without secrets, or why it cannot be asked, in words for the person who configures it.
+pub fn ask(
+    site: &Site,
+    ground: &Ground,
+    metering: &Metering,
+    question: &Question<'_>,
+) -> Result<Result<Attempt, String>, Interrupted> {
+    let agent = roster::agent(&site.config, question.role, &site.launcher, &site.place.dir);
+    let opened = agent.and_then(|agent| Ok((agent, metering.open(site, question.role, Amount::default())?)));
+    let (agent, account) = match opened {
+        Ok(opened) => opened,
+        Err(why) => return Ok(Err(why)),
+    };
+    let role = site.config.agents.get(question.role);
+    let portal = portal::launcher(&site.launcher);
+    let api = role.map(|role| role.api.clone()).unwrap_or_default();
+    let grant = Grant {
+        role: question.role,
+        reach: role.map(|role| role.reach).unwrap_or_default(),
+        api: &api,
+        launcher: portal.as_slice(),
+        meter: account.as_ref().map(|account| account.address()),
+    };
+    let metered = account.as_ref().map(|account| account.environment(&site.environment));
+    let prompt = site.redactor.text(question.prompt);
+    let work = Work {
+        prompt: &prompt,
+        workspace: question.sees,
+        step: question.step,
+        attempt: question.round,
+        timeout: role.and_then(|role| role.timeout).unwrap_or(question.timeout),
+        tag: question.tag,
+        stop: Some(&site.stop),
+        fence: None,
+        environment: metered.as_ref().unwrap_or(&site.environment),
+        bounds: Some(site.config.run.bounds()),
+        // It has no conversation to go on with, and nothing to publish.
+        home: None,
+        resume: None,
+        outbox: None,
+    };
+    let desk = Desk { sees: question.sees, answers: question.answers };
+    let mut said = ground.ask(&*agent, &work, desk, &grant)?;
+    if let Some(account) = account {
+        metering.close(account, &mut said);
+    }
+    let clean = |text: &str| metering.clean(site.redactor.text(text).into_owned());
+    said.report = clean(&said.report);
+    said.stderr = Excerpt::whole(clean(&said.stderr.to_string()));
+    said.notes = said.notes.iter().map(|note| clean(note)).collect();
+    let model = role.and_then(|role| role.model.as_deref());
+    let used = Usage { model: said.usage.model.as_deref().map(clean), ..said.usage };
+    said.usage = prices::priced(&site.config.prices, model, used);
+    Ok(Ok(said))
+}
+
+/// How it ended, and the last line it said, for people.
+pub fn end_of(said: &Attempt) -> String {
+    let end = match &said.end {
+        AttemptEnd::Exited { exit_code } => format!("it exited with {exit_code}"),
+        AttemptEnd::Signalled { signal } => format!("it was ended by signal {signal}"),
+        AttemptEnd::TimedOut => "it took too long".to_owned(),
+        AttemptEnd::OverBounds { reason } | AttemptEnd::NotStarted { reason } => reason.clone(),
+    };
+    let words = match said.report.trim() {
+        "" => said.stderr.to_string(),
+        report => report.to_owned(),
+    };
+    let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let last: String = last.trim().chars().take(LAST_WORDS).collect();
+    if last.is_empty() { end } else { format!("{end}: {last}") }
+}

@@ -1,0 +1,220 @@
+//! Plans from goals: a role drafts, the verification answers, until the draft is good enough or the rounds
+//! are over. Then it is a plan file, and waits at the gate.
+//!
+//! **Invariant:** nothing here approves, and no plan that is there already is written over.
+
+use std::path::{Path, PathBuf};
+
+use provost_core::event::AttemptEnd;
+use provost_core::plan::StepNumber;
+use provost_core::prompt::Context;
+use provost_core::proposal::{self, Request, Returned};
+use provost_core::template::{self, Problem, Template};
+use provost_core::usage::Usage;
+use provost_host::agent::Attempt;
+use provost_host::ground::{self, Estate, Ground};
+use provost_host::{files, plan_file, process};
+use provost_store::Holder;
+
+use crate::Error;
+use crate::confined;
+use crate::counsel::{self, Question};
+use crate::harness::Harness;
+use crate::metering::Metering;
+use crate::reading::Reading;
+use crate::site;
+
+/// At most this much of a context file reaches the planner.
+const CONTEXT_BYTES: usize = 64 * 1024;
+const DRAFT_BYTES: usize = 1 << 20;
+/// What the planner may write instead of saying it.
+const ANSWER: &str = "PLAN.md";
+
+/// What was asked for.
+pub struct Goal {
+    pub goal: String,
+    /// As they were given, and where they are.
+    pub context: Vec<(String, PathBuf)>,
+    /// How often it may try; as the configuration says, where it is not said here.
+    pub rounds: Option<u32>,
+}
+
+/// What came of one round, for whoever watches.
+pub struct Round {
+    pub number: u32,
+    pub of: u32,
+    /// Why it goes back; nothing, if it does not.
+    pub reasons: Vec<String>,
+}
+
+pub enum Drafted {
+    /// No plan ever came.
+    Nothing {
+        why: String,
+    },
+    /// The last draft, with what is left to be said about it.
+    Plan(Box<Reading>),
+    Interrupted,
+}
+
+pub struct Drafting {
+    pub drafted: Drafted,
+    pub rounds: u32,
+    /// What each round used, as far as it was counted.
+    pub usage: Vec<Usage>,
+}
+
+impl Harness {
+    /// Has a plan drafted that is not there yet. Nothing is written.
+    pub fn draft(&self, goal: &Goal, watch: &mut dyn FnMut(&Round)) -> Result<Drafting, Error> {
+        let failed = |what, path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Io { what, path, source }
+        };
+        process::become_subreaper().map_err(failed("take in orphans in", Path::new("/proc/self")))?;
+        let holder = Holder::here(format!("draft {}", self.id()), site::now());
+        // An agent is at work here: people's doors have to know.
+        let _lease = self.lease(&self.workspace_lease(), &holder, self.config().run.lease_timeout)?;
+        let launcher = confined::launcher(&self.site().launcher);
+        let estate = Estate {
+            workspace: &self.place().workspace,
+            state: self.state(),
+            read_only: &[],
+            secret: self.config().proof.ssh_key.as_deref(),
+            launcher: &launcher,
+        };
+        let (offer, seen) = ground::attest(self.config().verify.isolation, &estate)?;
+        let ground = Ground::to_read(offer, seen.level, &estate);
+        let desk = ground.desk().map_err(failed("make a folder in", self.state()))?;
+        self.rounds(goal, &ground, desk.path(), watch)
+    }
+
+    fn rounds(
+        &self,
+        goal: &Goal,
+        ground: &Ground,
+        desk: &Path,
+        watch: &mut dyn FnMut(&Round),
+    ) -> Result<Drafting, Error> {
+        let planning = &self.config().plan;
+        let of = goal.rounds.unwrap_or(planning.rounds).max(1);
+        let context: Vec<Context> = goal.context.iter().map(|(name, path)| context(name, path)).collect();
+        // Whoever plans and whoever judges is not there to work.
+        let judge = self.config().judge.role.as_ref();
+        let workers =
+            self.config().agents.keys().filter(|role| **role != planning.role && Some(*role) != judge);
+        let roles: Vec<String> = workers.cloned().collect();
+        let answer = desk.join(ANSWER);
+        let file = answer.to_string_lossy().into_owned();
+        let request = Request { goal: &goal.goal, context: &context, roles: &roles, file: Some(&file) };
+        let metering = Metering::default();
+        let mut usage = Vec::new();
+        let mut last: Option<Reading> = None;
+        let mut reasons: Vec<String> = Vec::new();
+        for number in 1..=of {
+            let text = last.as_ref().map(|reading| reading.text.as_str());
+            let returned = (number > 1).then(|| Returned { text, reasons: reasons.clone() });
+            let question = Question {
+                role: &planning.role,
+                prompt: &proposal::ask(&request, returned.as_ref()),
+                round: number,
+                step: StepNumber(0),
+                timeout: self.config().run.step_timeout,
+                tag: &format!("{}/draft/{number}", self.id()),
+                sees: &self.place().workspace,
+                answers: Some(desk),
+            };
+            let said = match counsel::ask(self.site(), ground, &metering, &question) {
+                Err(provost_host::Interrupted) => {
+                    return Ok(Drafting { drafted: Drafted::Interrupted, rounds: number, usage });
+                }
+                Ok(Err(why)) => {
+                    return Ok(Drafting { drafted: Drafted::Nothing { why }, rounds: number, usage });
+                }
+                Ok(Ok(said)) => said,
+            };
+            usage.push(said.usage.clone());
+            let text = written(&answer, self).or_else(|| proposal::found_in(&said.report));
+            let _ = std::fs::remove_file(&answer);
+            reasons = match text {
+                Some(text) => {
+                    let reading = self.check_text(text.into_bytes())?;
+                    let objections = proposal::objections(&reading.diagnostics);
+                    let reasons =
+                        objections.iter().map(|each| proposal::reason(&reading.text, each)).collect();
+                    last = Some(reading);
+                    reasons
+                }
+                None => vec![missing(&said)],
+            };
+            watch(&Round { number, of, reasons: reasons.clone() });
+            let is_hopeless = matches!(said.end, AttemptEnd::NotStarted { .. });
+            if reasons.is_empty() || is_hopeless || number == of {
+                let why = reasons.pop().unwrap_or_default();
+                let drafted =
+                    last.map_or(Drafted::Nothing { why }, |reading| Drafted::Plan(Box::new(reading)));
+                return Ok(Drafting { drafted, rounds: number, usage });
+            }
+        }
+        Ok(Drafting { drafted: Drafted::Nothing { why: "no round was run".to_owned() }, rounds: 0, usage })
+    }
+
+    /// Makes the plan file, if nothing is there.
+    pub fn found(&self, text: &str) -> Result<(), Error> {
+        Ok(plan_file::create(&self.place().path, text.as_bytes())?)
+    }
+}
+
+fn context(name: &str, path: &Path) -> Context {
+    let content = files::beginning(path, CONTEXT_BYTES).map_err(|error| error.to_string());
+    Context { name: format!("file:{name}"), content }
+}
+
+/// The file the planner wrote, as long as it is one.
+fn written(path: &Path, harness: &Harness) -> Option<String> {
+    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return None;
+    }
+    let text = files::beginning(path, DRAFT_BYTES).ok().filter(|text| !text.trim().is_empty())?;
+    Some(harness.redactor().text(&text).into_owned())
+}
+
+fn missing(said: &Attempt) -> String {
+    match said.end {
+        AttemptEnd::Exited { exit_code: 0 } => {
+            "there is no plan in what the planner said: it begins with `---` and `status: draft`".to_owned()
+        }
+        _ => format!("the planner gave no plan: {}", counsel::end_of(said)),
+    }
+}
+
+/// A template by its name, and where it comes from.
+pub struct Known {
+    pub name: String,
+    /// Nothing, where it comes with the program.
+    pub path: Option<PathBuf>,
+    pub template: Result<Template, Problem>,
+}
+
+/// Every template there is: the user's own, which come before those of the same name, and those built in.
+pub fn templates(cwd: &Path) -> Vec<Known> {
+    let folder = plan_file::templates(cwd);
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut own: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
+    own.sort();
+    let mut known: Vec<Known> = own
+        .into_iter()
+        .filter_map(|path| {
+            let text = files::beginning(&path, DRAFT_BYTES).ok()?;
+            let name = path.file_stem()?.to_string_lossy().into_owned();
+            Some(Known { name, path: Some(path), template: Template::read(&text) })
+        })
+        .collect();
+    for (name, text) in template::BUILT_IN {
+        if !known.iter().any(|other| other.name == name) {
+            known.push(Known { name: name.to_owned(), path: None, template: Template::read(text) });
+        }
+    }
+    known
+}

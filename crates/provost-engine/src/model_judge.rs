@@ -1,0 +1,127 @@
+//! Contracts that a model judges: the shell block of the rubric first, then another role than the worker's.
+//!
+//! **Invariant:** the model is asked only when what a command can say has held; what it answers counts only
+//! in the form `judgement.rs` reads, and anything else is a check that did not run.
+
+use std::time::{Duration, Instant};
+
+use provost_core::event::AttemptEnd;
+use provost_core::judgement::{self, Changes, Judgement};
+use provost_core::plan::StepNumber;
+use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
+use provost_host::Interrupted;
+use provost_host::ground::{Case, Ground};
+
+use crate::counsel::{self, Question};
+use crate::metering::Metering;
+use crate::reading;
+use crate::site::Site;
+
+/// How often an answer that does not count is asked for again.
+const ROUNDS: u32 = 3;
+
+/// Who is asked, by what, about which step.
+pub struct Bench<'a> {
+    pub site: &'a Site,
+    pub ground: &'a Ground,
+    pub metering: &'a Metering,
+    pub step: StepNumber,
+    /// Whoever did the work.
+    pub worker: &'a str,
+    pub rubric: &'a str,
+    pub tag: &'a str,
+    pub timeout: Duration,
+}
+
+impl Bench<'_> {
+    pub fn judge(&self, case: &Case<'_>) -> Result<Verdict, Interrupted> {
+        let config = &self.site.config;
+        let level = self.ground.level;
+        let Some(role) = config.judge.role.as_deref() else {
+            return Ok(Verdict::not_run(level, "nobody is configured to judge: [judge] in provost.toml"));
+        };
+        if let Some(why) = self.unfit(role) {
+            return Ok(Verdict::not_run(level, why));
+        }
+        let begun = Instant::now();
+        let verdict =
+            self.ground.exhibit(case, |exhibit| self.rounds(role, &exhibit.changes, exhibit.folder))?;
+        Ok(Verdict { duration_ms: begun.elapsed().as_millis() as u64, ..verdict })
+    }
+
+    /// A step may have been carried out by another role than its target.
+    fn unfit(&self, role: &str) -> Option<String> {
+        let model = |name: &str| self.site.config.agents.get(name)?.asks();
+        if role == self.worker {
+            return Some(format!("`{role}` did the work and cannot judge it"));
+        }
+        if let Some(file) = reading::judge_within(self.site) {
+            return Some(format!("the judge `{role}` is started from `{file}`, which agents can write"));
+        }
+        let same = model(role).is_some() && model(role) == model(self.worker);
+        same.then(|| format!("`{role}` asks the same model as `{}`, which did the work", self.worker))
+    }
+
+    fn rounds(
+        &self,
+        role: &str,
+        changes: &Changes,
+        folder: &std::path::Path,
+    ) -> Result<Verdict, Interrupted> {
+        let level = self.ground.level;
+        let mut again: Option<String> = None;
+        for round in 1..=ROUNDS {
+            let prompt = judgement::ask(self.rubric, changes, again.as_deref());
+            let tag = format!("{}/judge/{round}", self.tag);
+            let question = Question {
+                role,
+                prompt: &prompt,
+                round,
+                step: self.step,
+                timeout: self.timeout,
+                tag: &tag,
+                sees: folder,
+                answers: None,
+            };
+            let said = match counsel::ask(self.site, self.ground, self.metering, &question)? {
+                Ok(said) => said,
+                Err(why) => return Ok(Verdict::not_run(level, why)),
+            };
+            let ended = match &said.end {
+                AttemptEnd::Exited { exit_code: 0 } => Ok(()),
+                AttemptEnd::NotStarted { reason } => {
+                    return Ok(Verdict::not_run(level, format!("the judge could not be asked: {reason}")));
+                }
+                _ => Err(format!("it ended badly: {}", counsel::end_of(&said))),
+            };
+            match ended.and_then(|()| judgement::read(&said.report, changes)) {
+                Ok(answer) => {
+                    let named =
+                        self.site.config.agents.get(role).and_then(|role| role.asks().map(str::to_owned));
+                    let model = said.usage.model.or(named);
+                    let judgement = Judgement {
+                        role: role.to_owned(),
+                        model,
+                        reasons: answer.reasons,
+                        citations: answer.citations,
+                    };
+                    return Ok(verdict(level, answer.holds, judgement));
+                }
+                Err(why) => again = Some(why),
+            }
+        }
+        let why = again.unwrap_or_default();
+        Ok(Verdict::not_run(
+            level,
+            format!("the judge `{role}` gave no answer that counts in {ROUNDS} tries: {why}"),
+        ))
+    }
+}
+
+fn verdict(level: Isolation, holds: bool, judgement: Judgement) -> Verdict {
+    let outcome = if holds { Outcome::Held } else { Outcome::Broke { exit_code: 1 } };
+    // The next attempt reads what a check printed: here, the reasons.
+    let stdout = Excerpt::whole(judgement.reasons.join("\n"));
+    let unmet = if holds { Vec::new() } else { vec![judgement.by()] };
+    Verdict { unmet, stdout, judged: Some(Box::new(judgement)), ..Verdict::bare(level, outcome) }
+}

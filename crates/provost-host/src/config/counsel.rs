@@ -1,0 +1,42 @@
+//! `[plan]` and `[judge]`: roles that are asked for their words and do no work.
+
+use super::Wrong;
+use super::reading::Section;
+
+/// Who drafts plans, and how often a draft may go back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planning {
+    pub role: String,
+    pub rounds: u32,
+}
+
+impl Default for Planning {
+    fn default() -> Self {
+        Self { role: "planner".to_owned(), rounds: 4 }
+    }
+}
+
+/// Who judges by a rubric; nobody, where it is not said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judging {
+    pub role: Option<String>,
+}
+
+pub fn plan(top: &Section<'_, '_>) -> Result<Planning, Wrong> {
+    let default = Planning::default();
+    let Some(section) = top.section("plan", &["role", "rounds"])? else { return Ok(default) };
+    let rounds = section.integer("rounds", 1..=20)?.and_then(|rounds| u32::try_from(rounds).ok());
+    Ok(Planning { role: role(&section)?.unwrap_or(default.role), rounds: rounds.unwrap_or(default.rounds) })
+}
+
+pub fn judge(top: &Section<'_, '_>) -> Result<Judging, Wrong> {
+    let Some(section) = top.section("judge", &["role"])? else { return Ok(Judging::default()) };
+    Ok(Judging { role: role(&section)? })
+}
+
+fn role(section: &Section<'_, '_>) -> Result<Option<String>, Wrong> {
+    match section.string("role")? {
+        Some(role) if role.trim().is_empty() => Err(section.wrong("role", "a role has a name".to_owned())),
+        role => Ok(role),
+    }
+}

@@ -1,0 +1,122 @@
+//! The work of a step as something to be read: what changed, and the tree it made.
+//!
+//! **Invariant:** it is the tree a check would have seen, all of the change or none: what is too much to be
+//! read, or is no text, is not judged.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use provost_core::judgement::{Change, Changes};
+use provost_core::verdict::{Outcome, Verdict};
+
+use super::{Case, Ground, seen, told};
+use crate::Interrupted;
+use crate::tree::{Base, Layer, Why};
+
+/// More than this nobody reads with care.
+const CHANGED_BYTES: usize = 256 * 1024;
+
+/// What is shown to whoever judges.
+pub struct Exhibit<'a> {
+    pub changes: Changes,
+    /// The tree with the work in it; the harness's own.
+    pub folder: &'a Path,
+}
+
+impl Ground {
+    /// Shows the work to `judge`. What it says holds is kept, as what a command says.
+    pub fn exhibit(
+        &self,
+        case: &Case<'_>,
+        judge: impl FnOnce(&Exhibit<'_>) -> Result<Verdict, Interrupted>,
+    ) -> Result<Verdict, Interrupted> {
+        let not_run = |reason: String| Ok(Verdict::not_run(self.level, reason));
+        let Some(approved) = &self.trees else {
+            return not_run(format!(
+                "at `{}` there is no tree of the harness's own to show to a judge",
+                self.level
+            ));
+        };
+        let (base, layer) = match approved.look(case) {
+            Ok(found) => found,
+            Err(error) => return not_run(told(&error)),
+        };
+        let tree = Some(Box::new(seen(&base, &layer)));
+        if let Some(first) = layer.protected_changed.first() {
+            let what = format!("{first} is protected and was changed");
+            return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });
+        }
+        let cut = layer.refused.iter().find(|refused| matches!(refused.why, Why::TooMany | Why::OverTotal));
+        if let Some(cut) = cut {
+            return not_run(format!("not everything inside `touches` could be taken over: {cut}"));
+        }
+        let changes = match changes(&base, &layer) {
+            Ok(changes) => changes,
+            Err(why) => return not_run(why),
+        };
+        if changes.is_empty() {
+            let unmet = vec!["nothing was changed inside `touches`, so there is nothing to judge".to_owned()];
+            return Ok(Verdict { tree, unmet, ..Verdict::bare(self.level, Outcome::Broke { exit_code: 1 }) });
+        }
+        let assembled = match approved.trees.assemble(&base, &layer) {
+            Ok(assembled) => assembled,
+            Err(error) => return not_run(told(&error)),
+        };
+        let verdict = judge(&Exhibit { changes, folder: &assembled.path })?;
+        if verdict.held()
+            && let Err(error) = approved.trees.advance(&base, &layer)
+        {
+            return not_run(told(&error));
+        }
+        // What never came to a verdict says nothing of the tree.
+        let ran = !matches!(verdict.outcome, Outcome::NotRun { .. });
+        Ok(Verdict { tree: tree.filter(|_| ran), ..verdict })
+    }
+}
+
+fn changes(base: &Base, layer: &Layer) -> Result<Changes, String> {
+    let mut changes = Changes::new();
+    let mut bytes = 0;
+    let mut text = |path: &Path| -> Result<Option<String>, String> {
+        let content = match fs::read(path) {
+            Ok(content) => content,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
+        };
+        bytes += content.len();
+        if bytes > CHANGED_BYTES {
+            return Err(
+                "the work is too large to be judged by reading: 256 KiB at most, before and after".to_owned()
+            );
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        String::from_utf8(content)
+            .map(Some)
+            .map_err(|_| format!("{name} is no text and cannot be judged by reading"))
+    };
+    let mut before = |path: &Path| -> Result<Option<String>, String> {
+        if base.gone.iter().any(|gone| path.starts_with(gone)) {
+            let over = base.over.as_ref().map(|over| over.join(path));
+            return over.map_or(Ok(None), |over| text(&over));
+        }
+        if let Some(over) = &base.over
+            && let Some(found) = text(&over.join(path))?
+        {
+            return Ok(Some(found));
+        }
+        text(&base.path.join(path))
+    };
+    let paths: Vec<&Path> = layer.changed_paths().collect();
+    let mut old = Vec::new();
+    for path in paths.iter().copied().chain(layer.deleted_paths()) {
+        old.push((path.to_owned(), before(path)?));
+    }
+    for (path, old) in old {
+        let new = if paths.contains(&path.as_path()) { text(&layer.path.join(&path))? } else { None };
+        if old != new {
+            changes.insert(path.to_string_lossy().into_owned(), Change { old, new });
+        }
+    }
+    Ok(changes)
+}

@@ -1,0 +1,110 @@
+use provost_agent::overhead::{self, Measured, Order, Sum};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Measure what the harness costs and what it is worth
+///
+/// Nothing here asks a real model or leaves anything behind: models are scripts, folders are temporary,
+/// and the same seed gives the same numbers.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost bench plan-overhead
+  provost bench plan-overhead --stop-rate 0.3 --tasks 50 --seed 7 --json")]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    PlanOverhead(PlanOverhead),
+}
+
+/// The same tasks with plan tools and without, by a model that stops early
+///
+/// Each task asks for a number of files. At each turn in which work is left, the scripted model says with
+/// the given rate that it is done. Without a plan the loop believes it; with one the answer is refused
+/// until the plan is complete. Turns, tokens and dollars say what that costs, false completions what it
+/// is worth. Tokens are estimated from bytes.
+#[derive(clap::Args, Debug)]
+struct PlanOverhead {
+    /// How many tasks
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    tasks: u32,
+    /// Files that each task asks for
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=12))]
+    parts: u32,
+    /// How often it says too early that it is done, 0 to 1
+    #[arg(long, default_value_t = 0.15, value_name = "RATE")]
+    stop_rate: f64,
+    /// The same seed gives the same numbers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Dollars for a million tokens that are read
+    #[arg(long, default_value_t = 3.0, value_name = "USD")]
+    usd_in: f64,
+    /// Dollars for a million tokens that are written
+    #[arg(long, default_value_t = 15.0, value_name = "USD")]
+    usd_out: f64,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let What::PlanOverhead(args) = args.what;
+    if !(0.0..=1.0).contains(&args.stop_rate) {
+        return Err(Failure::usage("--stop-rate is from 0 to 1", "0.15 is every seventh turn."));
+    }
+    if !(0.0..1e6).contains(&args.usd_in) || !(0.0..1e6).contains(&args.usd_out) {
+        return Err(Failure::usage("a price is not below nothing", "Give dollars for a million tokens."));
+    }
+    let order = Order {
+        tasks: args.tasks,
+        parts: args.parts,
+        stop_rate: args.stop_rate,
+        seed: args.seed,
+        usd_in: args.usd_in,
+        usd_out: args.usd_out,
+    };
+    let broken = |source| Failure::Io { what: "run the exercise in a temporary folder".to_owned(), source };
+    let folder = tempfile::tempdir().map_err(broken)?;
+    let measured = overhead::measure(order, folder.path()).map_err(broken)?;
+    if global.json {
+        terminal::print(&format!("{}\n", json!(measured)))?;
+    } else {
+        terminal::print(&table(&measured))?;
+    }
+    Ok(Outcome::Done)
+}
+
+type Column = (&'static str, fn(&Sum) -> f64, usize);
+
+fn table(measured: &Measured) -> String {
+    let Order { tasks, parts, stop_rate, seed, .. } = measured.order;
+    let mut out = format!(
+        "{tasks} tasks of {parts} files; the model stops early at {:.0} % of its turns; seed {seed}\n\n{:<20}{:>14}{:>14}{:>14}\n",
+        stop_rate * 100.0,
+        "",
+        "no plan",
+        "plan",
+        "difference"
+    );
+    let rows: [Column; 8] = [
+        ("turns", |sum| sum.turns as f64, 0),
+        ("tokens in", |sum| sum.input_tokens as f64, 0),
+        ("tokens out", |sum| sum.output_tokens as f64, 0),
+        ("dollars", |sum| sum.usd, 4),
+        ("answers refused", |sum| sum.refusals as f64, 0),
+        ("completed", |sum| sum.completed as f64, 0),
+        ("false completions", |sum| sum.false_completions as f64, 0),
+        ("unfinished, said so", |sum| sum.unfinished as f64, 0),
+    ];
+    for (name, value, digits) in rows {
+        let (off, on) = (value(&measured.without_plan), value(&measured.with_plan));
+        out.push_str(&format!("{name:<20}{off:>14.digits$}{on:>14.digits$}{:>+14.digits$}\n", on - off));
+    }
+    out
+}

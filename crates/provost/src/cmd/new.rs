@@ -1,0 +1,259 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use provost_core::template::{self, Template};
+use provost_core::usage::Usage;
+use provost_engine::draft::{self, Drafted, Drafting, Goal, Round};
+use provost_engine::harness::Harness;
+use provost_engine::reading::Reading;
+use serde_json::{Value, json};
+
+use crate::diagnose;
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Make a new plan: a skeleton, from a template, or drafted from a goal
+///
+/// The plan becomes PLAN-NAME.md in the harness folder; one that is there is never written over. With
+/// --goal the role [plan] names in provost.toml (planner, where it does not) drafts it; what `provost
+/// verify` finds and steps that are vague or cannot be checked go back to it, up to --rounds times. The
+/// plan then waits for approval: nothing is approved here, and nothing runs.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost new tidy-up                                a skeleton to edit
+  provost new fix-423 --template bugfix --set issue=423
+  provost new --list-templates                       which there are, and what they ask for
+  provost new login --goal \"log in with a passkey\" --context docs/auth.md
+
+Exit codes: 0 made · 1 no plan came · 3 made, and it has errors · 4 drafted, and waits for approval")]
+pub struct Args {
+    /// Its name: a-z, 0-9, `.`, `_`, `-`
+    #[arg(required_unless_present = "list_templates")]
+    name: Option<String>,
+    /// What is to be achieved, in words; a planner drafts the plan
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["template", "set"])]
+    goal: Option<String>,
+    /// A file the planner is given; may be repeated
+    #[arg(long, value_name = "FILE", requires = "goal")]
+    context: Vec<PathBuf>,
+    /// How often the planner may try [default: 4, or [plan] rounds]
+    #[arg(long, value_name = "N", requires = "goal", value_parser = clap::value_parser!(u32).range(1..=20))]
+    rounds: Option<u32>,
+    /// A template by its name
+    #[arg(long, value_name = "TEMPLATE")]
+    template: Option<String>,
+    /// A parameter of the template; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// List the templates and their parameters, then stop
+    #[arg(long)]
+    list_templates: bool,
+}
+
+impl Args {
+    pub fn starts_agents(&self) -> bool {
+        self.goal.is_some()
+    }
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    if args.list_templates {
+        return list(global);
+    }
+    let name = args.name.clone().unwrap_or_default();
+    match &args.goal {
+        Some(goal) => from_goal(global, &name, goal, &args),
+        None => from_template(global, &name, &args),
+    }
+}
+
+fn list(global: &Global) -> Answer {
+    let known = draft::templates(&global.cwd()?);
+    if global.json {
+        let shown: Vec<Value> = known.iter().map(described).collect();
+        terminal::print(&format!("{}\n", json!({ "templates": shown })))?;
+        return Ok(Outcome::Done);
+    }
+    for each in known {
+        let from = each.path.map(|path| format!("  ({})", path.display())).unwrap_or_default();
+        match each.template {
+            Ok(template) => {
+                terminal::print(&format!("{}: {}{from}\n", each.name, template.about))?;
+                for parameter in template.parameters.iter().filter(|each| each.name != template::NAME) {
+                    terminal::print(&format!("    {parameter}\n"))?;
+                }
+            }
+            Err(problem) => terminal::print(&format!("{}: cannot be used, {problem}{from}\n", each.name))?,
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn described(known: &draft::Known) -> Value {
+    let (about, parameters, problem) = match &known.template {
+        Ok(template) => (template.about.as_str(), template.parameters.as_slice(), None),
+        Err(problem) => ("", &[][..], Some(problem.to_string())),
+    };
+    let parameters: Vec<Value> = parameters
+        .iter()
+        .filter(|each| each.name != template::NAME)
+        .map(|each| json!({ "name": each.name, "kind": each.kind.word(), "default": each.default, "about": each.about }))
+        .collect();
+    json!({ "name": known.name, "about": about, "path": known.path, "parameters": parameters, "problem": problem })
+}
+
+fn from_template(global: &Global, name: &str, args: &Args) -> Answer {
+    let wanted = args.template.as_deref().unwrap_or(template::BLANK);
+    let template = find(global, wanted)?;
+    let values = values(&args.set)?;
+    let harness = global.upcoming(name)?;
+    let text = template.fill(name, &values).map_err(|problem| {
+        Failure::usage(problem.to_string(), "`provost new --list-templates` shows every parameter.")
+    })?;
+    let reading = harness.check_text(text.into_bytes())?;
+    harness.found(&reading.text)?;
+    show(global, &harness, &reading, None)?;
+    if reading.errors() {
+        terminal::talk(&format!("it has errors; edit it, then `provost verify {name}`"));
+        return Ok(Outcome::Diagnosed);
+    }
+    terminal::talk(&format!("next: edit it, then `provost run {name}`"));
+    Ok(Outcome::Done)
+}
+
+fn find(global: &Global, wanted: &str) -> Result<Template, Failure> {
+    let known = draft::templates(&global.cwd()?);
+    let names: Vec<String> = known.iter().map(|each| each.name.clone()).collect();
+    match known.into_iter().find(|each| each.name == wanted).map(|each| each.template) {
+        Some(Ok(template)) => Ok(template),
+        Some(Err(problem)) => {
+            Err(Failure::usage(format!("template `{wanted}` cannot be used: {problem}"), "Correct its file."))
+        }
+        None => {
+            let message = format!("there is no template `{wanted}`; there are {}", names.join(", "));
+            Err(Failure::usage(message, "`provost new --list-templates` says what each is for."))
+        }
+    }
+}
+
+fn values(set: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let mut values = BTreeMap::new();
+    for each in set {
+        let Some((name, value)) = each.split_once('=') else {
+            return Err(Failure::usage(format!("`--set {each}` has no value"), "Write --set NAME=VALUE."));
+        };
+        if values.insert(name.trim().to_owned(), value.to_owned()).is_some() {
+            return Err(Failure::usage(
+                format!("`{}` is set twice", name.trim()),
+                "Set each parameter once.",
+            ));
+        }
+    }
+    Ok(values)
+}
+
+fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
+    if goal.trim().is_empty() {
+        return Err(Failure::usage("the goal is empty", "Say what is to be achieved: --goal \"…\"."));
+    }
+    let cwd = global.cwd()?;
+    let mut context = Vec::new();
+    for path in &args.context {
+        let at = cwd.join(path);
+        if !at.is_file() {
+            let message = format!("{} is not a file", path.display());
+            return Err(Failure::usage(message, "--context names a file the planner is given."));
+        }
+        context.push((path.display().to_string(), at));
+    }
+    let harness = global.upcoming(name)?;
+    harness.only_people()?;
+    let role = &harness.config().plan.role;
+    if !harness.config().agents.contains_key(role) {
+        return Err(provost_engine::Error::NoAgent { roles: vec![role.clone()] }.into());
+    }
+    let goal = Goal { goal: goal.to_owned(), context, rounds: args.rounds };
+    let drafting = harness.draft(&goal, &mut told)?;
+    let reading = match &drafting.drafted {
+        Drafted::Interrupted => {
+            terminal::talk("interrupted; no plan was made");
+            return Ok(Outcome::Interrupted);
+        }
+        Drafted::Nothing { why } => {
+            terminal::talk(&format!("no plan came in {} rounds: {why}", drafting.rounds));
+            return Ok(Outcome::PlanFailed);
+        }
+        Drafted::Plan(reading) => reading,
+    };
+    // Whatever was paid for is kept.
+    harness.found(&reading.text)?;
+    if reading.errors() {
+        show(global, &harness, reading, Some(&drafting))?;
+        terminal::talk(&format!(
+            "after {} rounds the draft still has errors; it is kept: edit it, then `provost verify {name}`",
+            drafting.rounds
+        ));
+        return Ok(Outcome::Diagnosed);
+    }
+    let (_, recorded) = harness.bring_up()?;
+    let run = harness.request_approval()?;
+    let left = provost_core::proposal::objections(&reading.diagnostics).len();
+    show(global, &harness, recorded.as_ref().unwrap_or(reading), Some(&drafting))?;
+    if left > 0 {
+        terminal::talk(&format!(
+            "after {} rounds objections are left ({left}); look at them first",
+            drafting.rounds
+        ));
+    }
+    terminal::talk(&format!(
+        "the plan waits for approval: `provost show {name}`, then `provost approve {name} --revision {}`",
+        run.revision.short()
+    ));
+    Ok(Outcome::Waiting)
+}
+
+fn told(round: &Round) {
+    match round.reasons.len() {
+        0 => terminal::talk(&format!("round {} of {}: nothing to object to", round.number, round.of)),
+        count => {
+            let reasons = if count == 1 { "1 reason".to_owned() } else { format!("{count} reasons") };
+            let back = if round.number == round.of { "objected to" } else { "sent back" };
+            terminal::talk(&format!("round {} of {}: {back}, {reasons}", round.number, round.of));
+            for reason in round.reasons.iter().take(5) {
+                terminal::talk(&format!("  {reason}"));
+            }
+        }
+    }
+}
+
+/// What was made: its path for programs, its diagnostics for people.
+fn show(
+    global: &Global,
+    harness: &Harness,
+    reading: &Reading,
+    drafting: Option<&Drafting>,
+) -> Result<(), Failure> {
+    let place = harness.place();
+    if !global.json {
+        let said = &reading.diagnostics;
+        if !said.is_empty() {
+            let colour = terminal::colour_on_stderr();
+            terminal::talk(&diagnose::terminal(&reading.text, &place.name, said, colour));
+        }
+        return terminal::print(&format!("{}\n", place.path.display()));
+    }
+    let (steps, revision) = (reading.plan.steps.len(), &reading.revision.0);
+    let mut shown =
+        diagnose::json(&reading.text, harness.id().0.as_str(), revision, steps, &reading.diagnostics);
+    shown["name"] = json!(place.name);
+    shown["path"] = json!(place.path);
+    if let Some(drafting) = drafting {
+        shown["rounds"] = json!(drafting.rounds);
+        shown["usage"] =
+            json!(drafting.usage.iter().filter(|each| !each.is_unknown()).collect::<Vec<&Usage>>());
+    }
+    terminal::print(&format!("{shown}\n"))
+}
