@@ -475,12 +475,7 @@ fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> D
 }
 
 fn postcondition_is_due(run: &Run, number: u32) -> Result<(), Refusal> {
-    let open = match run.postcondition(number) {
-        Some(PostState::Open) => true,
-        // It broke for a session, which went on.
-        Some(PostState::Broke(_)) => run.stage == Stage::InProgress,
-        Some(PostState::Held) | None => false,
-    };
+    let open = run.postcondition(number) == Some(&PostState::Open);
     match run.all_settled() && run.to_be_final().next().is_none() && open {
         true => Ok(()),
         false => Err(Refusal::NotDue { what: format!("postcondition {number}") }),

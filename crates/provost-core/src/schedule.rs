@@ -166,9 +166,12 @@ fn finish(run: &Run, in_hand: &InHand, room: usize) -> Vec<Action> {
     if !last.is_empty() || !in_hand.is_empty() {
         return last;
     }
-    let open = run.postconditions().find(|(_, state)| **state != PostState::Held);
-    vec![match open {
-        Some((postcondition, _)) => Action::Judge { subject: Subject::Postcondition(postcondition.number) },
-        None => Action::End,
-    }]
+    let open = run.postconditions().find(|(_, state)| **state == PostState::Open);
+    let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
+    match open {
+        Some((post, _)) => vec![Action::Judge { subject: Subject::Postcondition(post.number) }],
+        // A session mends it, and is looked at anew.
+        None if broke => Vec::new(),
+        None => vec![Action::End],
+    }
 }

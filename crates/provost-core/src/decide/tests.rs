@@ -820,11 +820,22 @@ fn a_session_is_sent_back_and_passes_by_a_verdict_alone() {
     // Whatever mends it, everything is looked at once more before the end.
     assert!(say(&mut run, HarnessCommand::End).starts_with("refused"));
     assert!(say(&mut run, look(post, Outcome::Held)).starts_with("refused"));
+    let again = HarnessCommand::Attested {
+        level: crate::verdict::Isolation::InPlace,
+        require_red: false,
+        probes: Vec::new(),
+        kernel: String::new(),
+        bubblewrap: None,
+        agent_outside: true,
+    };
+    assert_eq!(say(&mut run, again), "ISOLATION_ATTESTED");
+    assert!(say(&mut run, look(post, Outcome::Held)).starts_with("refused"));
     assert_eq!(say(&mut run, look(Subject::Final(StepNumber(1)), Outcome::Held)), "CONTRACT_JUDGED");
     let mut mended = run.clone();
     assert_eq!(say(&mut mended, look(post, Outcome::Held)), "CONTRACT_JUDGED");
     assert_eq!(say(&mut mended, HarnessCommand::End), "EXECUTION_COMPLETE");
     assert_eq!(mended.stage, Stage::Done);
+    assert_eq!(say(&mut run, look(post, broke())), "CONTRACT_JUDGED");
     assert_eq!(say(&mut run, HarnessCommand::LetGo { reason: "enough".to_owned() }), "EXECUTION_COMPLETE");
     assert_eq!(run.stage, Stage::Failed);
 }

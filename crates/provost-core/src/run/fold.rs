@@ -295,9 +295,6 @@ impl Run {
                     };
                 }
                 self.seen_finally(subject, verdict);
-                if !verdict.held() {
-                    self.look_at_all_anew();
-                }
             }
         }
     }

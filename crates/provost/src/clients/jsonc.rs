@@ -310,28 +310,28 @@ mod tests {
         check(
             "{}\n",
             expect![[r#"
-            {
-              "hooks": {
-                "Stop": [
-                  {
-                    "hooks": [
+                {
+                  "hooks": {
+                    "Stop": [
                       {
-                        "command": "/p hook x"
+                        "hooks": [
+                          {
+                            "command": "/p hook x"
+                          }
+                        ]
                       }
                     ]
+                  },
+                  "mcpServers": {
+                    "provost": {
+                      "command": "/p",
+                      "args": [
+                        "mcp"
+                      ]
+                    }
                   }
-                ]
-              },
-              "mcpServers": {
-                "provost": {
-                  "args": [
-                    "mcp"
-                  ],
-                  "command": "/p"
                 }
-              }
-            }
-        "#]],
+            "#]],
         );
     }
 
@@ -343,10 +343,10 @@ mod tests {
                 { // mine
                     "mcpServers": {
                         "provost": {
+                            "command": "/p",
                             "args": [
                                 "mcp"
-                            ],
-                            "command": "/p"
+                            ]
                         }
                     },
                     /* "hooks": not this */
@@ -373,7 +373,7 @@ mod tests {
         check(
             "{\"a\": 1, \"mcpServers\": {\"x\": {}}}",
             expect![[
-                r#"{"hooks": {"Stop":[{"hooks":[{"command":"/p hook x"}]}]}, "a": 1, "mcpServers": {"provost": {"args":["mcp"],"command":"/p"}, "x": {}}}"#
+                r#"{"hooks": {"Stop":[{"hooks":[{"command":"/p hook x"}]}]}, "a": 1, "mcpServers": {"provost": {"command":"/p","args":["mcp"]}, "x": {}}}"#
             ]],
         );
         check(
@@ -382,10 +382,10 @@ mod tests {
                 {
                 	"mcpServers": {
                 		"provost": {
+                			"command": "/p",
                 			"args": [
                 				"mcp"
-                			],
-                			"command": "/p"
+                			]
                 		}
                 	},
                 	"hooks": {

@@ -73,10 +73,10 @@ fn a_configuration_with_a_mistake_says_where() {
     assert!(answer.err.contains("provost.toml:2") && answer.err.contains("command"), "{}", answer.err);
     env.write("provost.toml", "[agnts.coder]\n");
     assert!(env.provost(&["run"]).exits(2).err.contains("agents"));
-    env.write("provost.toml", "[agents.coder]\ndriver = \"acp\"\ncommand = [\"x\"]\n");
+    env.write("provost.toml", "[agents.coder]\ndriver = \"human\"\n");
     env.approve();
     let run = env.provost(&["run"]);
-    assert!(run.out.contains("acp") || run.err.contains("acp"), "{run:?}");
+    assert!(run.out.contains("human") || run.err.contains("human"), "{run:?}");
 }
 
 #[test]
