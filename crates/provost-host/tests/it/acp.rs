@@ -72,8 +72,8 @@ while read -r _; do :; done
     assert_eq!(lines[0]["params"]["clientCapabilities"]["terminal"], false);
     assert_eq!(lines[1]["params"]["cwd"], folder.path().to_string_lossy().as_ref());
     assert_eq!(
-        lines[1]["params"]["mcpServers"][0].to_string(),
-        r#"{"args":["mcp"],"command":"t","env":[{"name":"A","value":"b"}],"name":"tools"}"#
+        lines[1]["params"]["mcpServers"][0],
+        serde_json::json!({"name": "tools", "command": "t", "args": ["mcp"], "env": [{"name": "A", "value": "b"}]})
     );
     assert_eq!(lines[2]["params"]["prompt"][0]["text"], "write the file\n");
 }

@@ -519,6 +519,8 @@ fn the_environment_has_the_token_and_not_the_key() {
         [
             format!("ANTHROPIC_API_KEY={token}"),
             format!("ANTHROPIC_BASE_URL={url}"),
+            format!("MODEL_API_KEY={token}"),
+            format!("MODEL_BASE_URL={url}"),
             "NO_PROXY=lan,127.0.0.1,localhost".to_owned(),
             "PATH=/bin".to_owned(),
             "no_proxy=127.0.0.1,localhost".to_owned(),
