@@ -248,7 +248,7 @@ fn is_said_at_work(event: &Event) -> bool {
         | Event::FailureClassified { .. }
         | Event::RecoveryApplied { .. }
         | Event::PermissionRequired { .. }
-        | Event::Escalated { .. }
+        | Event::Escalated { step: Some(_), .. }
         | Event::BudgetExceeded { .. }
         | Event::LawChanged { .. }
         | Event::RunEnded { .. } => true,
@@ -261,6 +261,8 @@ fn is_said_at_work(event: &Event) -> bool {
         | Event::QuestionAsked { .. }
         | Event::IsolationAttested { .. }
         | Event::StepClaimed { .. }
+        // A reminder, which needs nobody at work.
+        | Event::Escalated { step: None, .. }
         | Event::Answered { .. }
         | Event::TamperDetected { .. } => false,
     }
