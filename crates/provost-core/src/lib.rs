@@ -28,6 +28,7 @@ pub mod doors;
 pub mod summary;
 pub mod recover;
 pub mod schedule;
+pub mod train;
 pub mod gate;
 pub mod policy;
 pub mod draft;
