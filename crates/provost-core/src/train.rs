@@ -13,6 +13,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use crate::event::Subject;
+use crate::plan::{Check, Contract};
+use crate::run::{Run, StepState};
 use crate::verdict::Outcome;
 
 /// A plan that wants to land.
@@ -67,10 +70,18 @@ pub struct Answers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Its text does not merge: with that car, or with what was there before any of them.
-    Conflict { files: Vec<String>, with: Option<usize> },
+    Conflict {
+        files: Vec<String>,
+        with: Option<usize>,
+    },
     /// The union turns red with it: with that car, or by itself.
-    Red { what: String, with: Option<usize> },
-    Doubtful { what: String },
+    Red {
+        what: String,
+        with: Option<usize>,
+    },
+    Doubtful {
+        what: String,
+    },
     /// It depends on one that does not land.
     Needs(usize),
 }
@@ -292,6 +303,35 @@ pub fn looks(outcomes: &[&Outcome]) -> Look {
         [first, second, ..] if unrun(first) || unrun(second) => Look::Doubtful,
         [_, Outcome::Held, ..] => Look::Doubtful,
         [_, _, ..] => Look::Red,
+    }
+}
+
+/// What has to hold on every tree that a plan is part of: the contracts of its passed steps that are meant
+/// to last, and its postconditions, as far as a command decides them.
+pub fn checks(run: &Run) -> Vec<Subject> {
+    let by_command = |contract: Option<&Contract>| {
+        matches!(contract.map(|contract| &contract.check), Some(Check::Shell(_)))
+    };
+    let steps = run.steps().filter(|(step, state)| {
+        let lasts = step.lasting.as_ref().is_none_or(|lasting| lasting.value);
+        state.state == StepState::Passed && lasts && by_command(step.contract.as_ref())
+    });
+    let steps = steps.map(|(step, _)| Subject::Final(step.number));
+    let posts = run.plan.postconditions.iter().filter(|post| by_command(post.contract.as_ref()));
+    steps.chain(posts.map(|post| Subject::Postcondition(post.number))).collect()
+}
+
+/// In words, for the reasons of a train.
+pub fn subject(run: &Run, subject: Subject) -> String {
+    match subject {
+        Subject::Postcondition(number) => format!("postcondition {number}"),
+        Subject::Precondition(step)
+        | Subject::Control(step)
+        | Subject::Contract(step)
+        | Subject::Final(step) => match run.title(step) {
+            Some(title) => format!("the contract of step {step} “{title}”"),
+            None => format!("the contract of step {step}"),
+        },
     }
 }
 

@@ -23,6 +23,7 @@ pub mod hook;
 mod hook_look;
 mod inbox;
 mod init;
+mod integrate;
 mod log;
 mod mcp;
 mod new;
@@ -81,6 +82,7 @@ enum Command {
     Audit(audit::Args),
     Recheck(recheck::Args),
     Commit(commit::Args),
+    Integrate(integrate::Args),
     Doctor(doctor::Args),
     Hook(hook::Args),
     Mcp(mcp::Args),
@@ -116,6 +118,7 @@ impl Cli {
         match &self.command {
             Command::Run(_)
             | Command::Recheck(_)
+            | Command::Integrate(_)
             | Command::Demo(_)
             | Command::HookLook(_)
             | Command::Mcp(_) => true,
@@ -129,6 +132,7 @@ pub fn obey(cli: Cli) -> Answer {
     let global = &cli.global;
     match cli.command {
         Command::Commit(args) => commit::obey(global, args),
+        Command::Integrate(args) => integrate::obey(global, args),
         Command::Demo(args) => demo::obey(global, args),
         Command::Init(args) => init::obey(global, args),
         Command::Verify(args) => verify::obey(global, args),

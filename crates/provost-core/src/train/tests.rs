@@ -176,12 +176,8 @@ proptest! {
 #[test]
 fn who_conflicts_with_one_that_does_not_land_gets_its_turn() {
     let cars = ["a", "b"].map(|name| Car { name: name.to_owned(), needs: Vec::new() });
-    let world = World {
-        cars: cars.to_vec(),
-        conflicts: [(0, 1)].into(),
-        alone: [0].into(),
-        pairs: BTreeSet::new(),
-    };
+    let world =
+        World { cars: cars.to_vec(), conflicts: [(0, 1)].into(), alone: [0].into(), pairs: BTreeSet::new() };
     let (settled, _) = world.run();
     assert_eq!(settled.landing, [1]);
     assert_eq!(settled.left_out[&0].say(&world.cars), "is red on the branch by itself: broke");
@@ -222,6 +218,7 @@ fn the_order_is_what_others_need_then_the_smaller_then_the_name() {
         entry("z", &["x"], 0),
     ];
     let (ordered, circular) = order(&entries);
-    let names = |places: &[usize]| places.iter().map(|place| entries[*place].name.as_str()).collect::<String>();
+    let names =
+        |places: &[usize]| places.iter().map(|place| entries[*place].name.as_str()).collect::<String>();
     assert_eq!((names(&ordered).as_str(), names(&circular).as_str()), ("bcad", "xyz"));
 }
