@@ -39,3 +39,4 @@ mod run;
 mod teeth;
 mod terminal;
 mod tidy;
+mod train;
