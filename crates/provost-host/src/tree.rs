@@ -44,6 +44,7 @@ mod commit;
 pub(crate) mod handover;
 mod index;
 mod keep;
+mod linked;
 mod mirror;
 mod named;
 mod snapshot;
@@ -54,6 +55,7 @@ mod vary;
 pub use assemble::Assembled;
 pub use commit::{Authored, Committed};
 pub use keep::{Keep, sweep};
+pub use linked::Unsaved;
 pub use touches::Touches;
 pub use vary::Variation;
 

@@ -28,6 +28,7 @@ mod log;
 mod mcp;
 mod otel;
 mod meter;
+mod named;
 mod new;
 mod private;
 mod proof;
