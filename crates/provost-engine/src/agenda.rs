@@ -48,6 +48,8 @@ pub struct Listed {
     pub lease_file: PathBuf,
     /// Who has claimed it, on whichever machine.
     pub lease: Option<Lease>,
+    /// Worktrees that were made for it.
+    pub worktrees: Vec<PathBuf>,
 }
 
 impl Listed {
@@ -103,10 +105,14 @@ pub fn read(settings: &Settings) -> Result<Plans, Error> {
         Err(error) if marker.symlink_metadata().is_ok() => (None, Some(error.to_string())),
         Err(_) => (None, None),
     };
+    let worktrees = crate::worktrees::list(settings);
     let mut listed: Vec<Listed> = Vec::new();
     for place in &listing.plans {
         let mut plan = one(&*log, place);
         plan.is_active = active.as_ref() == Some(&place.path);
+        let own =
+            worktrees.iter().filter(|found| found.note.as_ref().is_some_and(|note| note.plan == plan.name));
+        plan.worktrees = own.map(|found| found.path.clone()).collect();
         if listed.iter().any(|other| other.name == plan.name) {
             plan.trouble = Some("another plan has the same name".to_owned());
         }
@@ -171,6 +177,7 @@ fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
         last: last(log, &id),
         trouble,
         size: None,
+        worktrees: Vec::new(),
         lease: lease(&lease_file),
         lease_file,
         id,

@@ -65,6 +65,6 @@ fn as_json(plan: &Listed) -> Value {
         "plan": plan.id, "name": plan.name, "path": plan.path, "progress": plan.progress,
         "title": plan.title, "stage": plan.stage.word(), "done": plan.done, "total": plan.total,
         "depends_on": plan.depends_on, "touches": plan.touches, "active": plan.is_active,
-        "running": plan.is_running(), "trouble": plan.trouble,
+        "running": plan.is_running(), "worktrees": plan.worktrees, "trouble": plan.trouble,
     })
 }

@@ -2,6 +2,7 @@
 
 mod env;
 
+mod agenda;
 mod bad_input;
 mod bad_repository;
 mod bench;
@@ -13,6 +14,7 @@ mod checklist;
 mod ci;
 mod commit;
 mod demo;
+mod doctor;
 mod doors;
 mod drivers;
 mod follow;
@@ -22,6 +24,7 @@ mod inbox;
 mod init;
 mod judged;
 mod kill;
+mod leases;
 mod levels;
 mod notify;
 mod log;
@@ -40,3 +43,4 @@ mod run;
 mod teeth;
 mod terminal;
 mod tidy;
+mod worktrees;
