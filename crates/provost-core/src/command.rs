@@ -89,6 +89,8 @@ pub enum HarnessCommand {
         bubblewrap: Option<String>,
         /// The agent works in a client of its own, which no fence of ours is around.
         agent_outside: bool,
+        /// Whose claim on the plan had expired.
+        took_over: Option<String>,
     },
     /// An attempt is about to be dispatched.
     Start {

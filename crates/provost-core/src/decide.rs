@@ -229,16 +229,23 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             Ok(vec![Event::ApprovalRequested { plan_id, revision: run.revision.clone() }])
         }
         HarnessCommand::ApproveByPolicy { revision, by } => approve_by_policy(run, revision, by),
-        HarnessCommand::Attested { level, require_red, probes, kernel, bubblewrap, agent_outside } => {
-            Ok(vec![Event::IsolationAttested {
-                level,
-                require_red,
-                probes,
-                kernel,
-                bubblewrap,
-                agent_outside,
-            }])
-        }
+        HarnessCommand::Attested {
+            level,
+            require_red,
+            probes,
+            kernel,
+            bubblewrap,
+            agent_outside,
+            took_over,
+        } => Ok(vec![Event::IsolationAttested {
+            level,
+            require_red,
+            probes,
+            kernel,
+            bubblewrap,
+            agent_outside,
+            took_over,
+        }]),
         HarnessCommand::Start { step } => start(run, step, means.now),
         HarnessCommand::AttemptEnded {
             step,

@@ -90,6 +90,9 @@ pub enum Event {
         /// The agent works in a client of its own, outside of any fence: the level is that of the checks.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         agent_outside: bool,
+        /// In a shared folder: whose claim on the plan had expired and was taken over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took_over: Option<String>,
     },
     /// An attempt is about to be dispatched. Durable before the agent starts.
     #[serde(rename = "TASK_STARTED")]

@@ -4,6 +4,7 @@
 pub mod plan;
 pub mod diagnostic;
 pub mod near;
+pub mod scope;
 pub mod parse;
 pub mod shell;
 pub mod oracle;
@@ -25,6 +26,7 @@ pub mod budget;
 pub mod inbox;
 pub mod decide;
 pub mod doors;
+pub mod agenda;
 pub mod summary;
 pub mod recover;
 pub mod schedule;

@@ -239,6 +239,10 @@ fn meaning(event: &Event) -> (Symbol, String) {
                 format!("{}; the agent works in its own client, without a fence", isolation(*level, probes));
             (Symbol::Note, words)
         }
+        Event::IsolationAttested { level, probes, took_over: Some(before), .. } => {
+            let words = format!("{}; the plan was taken over: {before}", isolation(*level, probes));
+            (Symbol::Note, words)
+        }
         Event::IsolationAttested { level, probes, .. } => (Symbol::Note, isolation(*level, probes)),
         Event::StepStarted { attempt: 1, target, .. } => (Symbol::Begun, format!("given to {target}")),
         Event::StepStarted { attempt, target, .. } => {

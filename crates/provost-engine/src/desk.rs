@@ -138,7 +138,7 @@ impl Desk {
         if self.attempt.is_some() || self.named.is_some() || name.contains('/') {
             return Err(Refused::NotToTakeUp { name: name.to_owned() });
         }
-        let place = plan_file::resolve(Some(name), &self.settings.cwd).map_err(Error::from)?;
+        let place = places::resolve(Some(name), &self.settings.cwd)?;
         if self.sessions.is_taken(session, &place.path) {
             return Err(Refused::Taken { name: place.name });
         }
@@ -260,7 +260,7 @@ impl Desk {
             return self.of_attempt(tag);
         }
         if let Some(name) = &self.named {
-            let place = plan_file::resolve(Some(name), &self.settings.cwd).map_err(Error::from)?;
+            let place = places::resolve(Some(name), &self.settings.cwd)?;
             return self.bound(session, place.path);
         }
         if let Some(bound) = self.sessions.plan_of(session) {
@@ -268,7 +268,7 @@ impl Desk {
         }
         let here = places::Here::of(&self.settings.cwd);
         if plan_file::marker(here.workspace()).symlink_metadata().is_ok() {
-            let place = plan_file::resolve(None, &self.settings.cwd).map_err(Error::from)?;
+            let place = places::resolve(None, &self.settings.cwd)?;
             return self.bound(session, place.path);
         }
         Err(Refused::NoPlan)

@@ -34,6 +34,10 @@ pub enum Error {
     /// The call is wrong.
     #[error(transparent)]
     PlanFile(#[from] provost_host::plan_file::Error),
+    #[error(transparent)]
+    PlanLease(#[from] provost_host::plan_lease::Error),
+    #[error(transparent)]
+    Worktree(#[from] provost_host::worktree::Error),
     #[error("{} cannot sign proofs: {why}", .path.display())]
     SshKey { path: PathBuf, why: provost_core::proof::Doubt },
     #[error(transparent)]

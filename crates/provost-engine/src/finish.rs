@@ -29,7 +29,7 @@ use provost_store::{Error as StoreError, Log, Query};
 use crate::harness::{self, Access, Harness, LOOKING, Settings};
 use crate::sessions::{By, Session, Sessions};
 use crate::turns::Turns;
-use crate::{Error, drive};
+use crate::{Error, drive, places};
 
 /// The hidden subcommand that makes the checks.
 pub const COMMAND: &str = "hook-look";
@@ -150,10 +150,10 @@ impl Gate {
         let bound = || Some(self.sessions.plan_of(&self.session)?.plan.to_string_lossy().into_owned());
         let named = self.settings.plan.clone().or_else(bound);
         let is_own = named.is_some();
-        match plan_file::resolve(named.as_deref(), &self.settings.cwd) {
+        match places::resolve(named.as_deref(), &self.settings.cwd) {
             Ok(place) => Ok(Some(Found { id: plan_file::id(&place), place, is_own })),
-            Err(plan_file::Error::NoPlan { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(Error::PlanFile(plan_file::Error::NoPlan { .. })) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

@@ -44,6 +44,7 @@ use crate::project::{self, Projector};
 use crate::prove::Prover;
 use crate::reading::{self, Reading};
 use crate::sessions::Sessions;
+use crate::sharing::Sharing;
 use crate::site::{self, Site};
 use crate::watch_over::Watch;
 use crate::worker::Worker;
@@ -123,14 +124,14 @@ pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
 
 impl Harness {
     pub fn open(settings: Settings, access: Access) -> Result<Self, Error> {
-        let place = plan_file::resolve(settings.plan.as_deref(), &settings.cwd)?;
+        let place = places::resolve(settings.plan.as_deref(), &settings.cwd)?;
         Self::at(place, settings, access)
     }
 
     /// For a plan that is not there yet; one that is, is an error.
     pub fn upcoming(settings: Settings) -> Result<Self, Error> {
         let name = settings.plan.clone().unwrap_or_default();
-        let place = plan_file::upcoming(&name, &settings.cwd)?;
+        let place = plan_file::upcoming(&name, &settings.cwd, &places::folder(&settings.cwd)?)?;
         Self::at(place, settings, Access::Write)
     }
 
@@ -505,6 +506,7 @@ impl Harness {
         let patience = worker.patience(self.config().run.lease_timeout);
         let _workspace = self.lease(&self.workspace_lease(), &holder, patience)?;
         let lease = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
+        let sharing = self.share(&holder.what, patience)?;
         self.still_proved()?;
         let secret = self.prover().secret()?;
         let mut proving = self.prover().begin(&secret)?;
@@ -526,7 +528,8 @@ impl Harness {
             proving.hear(run, sealed, event);
             watch(run, sealed, event);
         };
-        let ground = self.ground(worker, &mut run, &mut both)?;
+        let took_over = sharing.as_ref().and_then(|sharing| sharing.took_over.clone());
+        let ground = self.ground(worker, took_over, &mut run, &mut both)?;
         let hands = Hands::new(&self.site, ground).watched(&watched).for_worker(worker);
         let mut go_on = |run: Run, both: &mut dyn FnMut(&Run, &Sealed, &Event)| {
             let drive = Drive {
@@ -544,6 +547,8 @@ impl Harness {
             Worker::Session { words } => self.hear_session(words, run, &mut both, &mut go_on),
         };
         let planted = watched.at_the_end();
+        // Whoever lost the plan to somebody else writes no more of it.
+        sharing.map_or(Ok(()), Sharing::end)?;
         let (mut run, rest) = match driven {
             Ok(driven) => driven,
             Err(error) => {
@@ -600,6 +605,7 @@ impl Harness {
     fn ground(
         &self,
         worker: &Worker<'_>,
+        took_over: Option<String>,
         run: &mut Run,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<Ground, Error> {
@@ -617,7 +623,7 @@ impl Harness {
         let verify = &self.config().verify;
         let (offer, seen) = ground::attest(verify.isolation, &estate)?;
         let level = seen.level;
-        self.attested(worker, run, seen, watch)?;
+        self.attested(worker, took_over, run, seen, watch)?;
         self.on_the_base(run, offer, level, &estate)
     }
 
@@ -671,6 +677,7 @@ impl Harness {
     fn attested(
         &self,
         worker: &Worker<'_>,
+        took_over: Option<String>,
         run: &mut Run,
         seen: Attestation,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
@@ -684,6 +691,7 @@ impl Harness {
             kernel: seen.kernel,
             bubblewrap: seen.bubblewrap,
             agent_outside: !matches!(worker, Worker::Agents { .. }),
+            took_over,
         };
         let events = decide::harness(run, command)?;
         self.tell(run, &events, watch)

@@ -10,12 +10,13 @@ use std::time::Duration;
 use provost_core::chain::{PlanId, Sealed, Timestamp};
 use provost_core::event::Event;
 use provost_core::summary::{Hearing, Summary};
-use provost_host::plan_file;
+use provost_host::plan_file::{self, PlanPlace};
 use provost_store::{Cursor, Log, Query, Sqlite};
 
 use crate::Error;
 use crate::harness::{self, Access, Settings};
 use crate::otel::{self, Request};
+use crate::places;
 use crate::site;
 
 /// Which plans are wanted.
@@ -40,8 +41,7 @@ impl History {
             Wanted::Plans(none) if none.is_empty() => vec![None],
             Wanted::Plans(arguments) => arguments.iter().map(|argument| Some(argument.as_str())).collect(),
         };
-        let places: Vec<_> =
-            arguments.iter().map(|argument| plan_file::resolve(*argument, &settings.cwd)).collect();
+        let places: Vec<_> = arguments.iter().map(|argument| resolved(*argument, &settings.cwd)).collect();
         // Before anything is created.
         if places.iter().flatten().any(|place| state.starts_with(&place.workspace)) {
             return Err(Error::StateInWorkspace(state));
@@ -131,6 +131,14 @@ fn open_log(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
         Access::Read => harness::open_log(state)?,
         Access::Write => Box::new(Sqlite::open(state)?),
     })
+}
+
+/// Also where the configuration cannot be read: plans are then looked for in the usual place.
+fn resolved(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
+    match places::resolve(argument, cwd) {
+        Err(Error::Config(_)) => Ok(plan_file::resolve(argument, cwd)?),
+        resolved => resolved,
+    }
 }
 
 /// The argument is a plan's id, as the log has it.

@@ -8,9 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use provost_core::chain::PlanId;
+use provost_host::config;
 use provost_host::git;
 use provost_host::plan_file::{self, PlanPlace};
 use serde::{Deserialize, Serialize};
+
+use crate::Error;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -59,6 +62,27 @@ fn file(state: &Path, plan: &PlanId) -> PathBuf {
     state.join("places").join(plan.0.replace('/', "_"))
 }
 
+/// Where the configuration that holds in a folder keeps plans.
+pub fn folder(cwd: &Path) -> Result<PathBuf, Error> {
+    let workspace = git::top(cwd).unwrap_or_else(|| cwd.to_owned());
+    Ok(config::find(&workspace)?.plans.folder)
+}
+
+/// The plan that an argument means, with plans where the configuration keeps them.
+pub fn resolve(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
+    Ok(plan_file::resolve_in(argument, cwd, &folder(cwd)?)?)
+}
+
+/// The same for programs: a name or nothing, and never a path.
+pub fn resolve_named(name: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
+    Ok(plan_file::resolve_named(name, cwd, &folder(cwd)?)?)
+}
+
+/// Which plan this is in the log.
+pub fn id(place: &PlanPlace) -> PlanId {
+    plan_file::id(place)
+}
+
 /// The repository, or the folder, a command is given in.
 pub struct Here {
     cwd: PathBuf,
@@ -72,7 +96,7 @@ impl Here {
     pub fn of(cwd: &Path) -> Self {
         let cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let workspace = git::top(&cwd).unwrap_or_else(|| cwd.clone());
-        let active = plan_file::resolve(None, &cwd).ok().map(|place| plan_file::id(&place));
+        let active = resolve(None, &cwd).ok().map(|place| plan_file::id(&place));
         Self { repository: git::repository(&workspace), workspace, cwd, active }
     }
 

@@ -16,6 +16,7 @@ mod mcp;
 mod provision;
 mod reading;
 mod recipes;
+mod worktrees;
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +41,7 @@ pub use money::Budget;
 pub use notify::{Notify, Webhook};
 pub use provision::{KNOWN, Provision, Supply};
 pub use reading::Wrong;
+pub use worktrees::Worktrees;
 
 use crate::proxy::Address;
 use reading::{Section, Text};
@@ -47,6 +49,7 @@ use reading::{Section, Text};
 use crate::agent::Speaks;
 use crate::agent::acp::Permissions;
 use crate::client::Client;
+use crate::git;
 use crate::prices::Own;
 use crate::process::Bounds;
 
@@ -82,6 +85,8 @@ pub struct Config {
     pub plan: Planning,
     /// Who judges what no command can.
     pub judge: Judging,
+    /// Where plans are carried out beside each other.
+    pub worktrees: Worktrees,
 }
 
 /// Who carries out the steps of one target.
@@ -203,6 +208,15 @@ impl RunLimits {
 pub struct Plans {
     /// Where plans live: relative to the top of the repository, or an absolute path.
     pub folder: PathBuf,
+    /// How long a claim on a plan of a shared folder is good for without being renewed.
+    pub lease: Duration,
+}
+
+impl Plans {
+    /// Other machines may work on the same plans.
+    pub fn is_shared(&self) -> bool {
+        self.folder.is_absolute() || self.folder.starts_with("..")
+    }
 }
 
 /// How proofs are signed.
@@ -241,7 +255,7 @@ impl Default for Config {
                 memory: None,
                 processes: 4096,
             },
-            plans: Plans { folder: PathBuf::from(".harness") },
+            plans: Plans { folder: PathBuf::from(".harness"), lease: Duration::from_secs(60) },
             proof: Proof { ssh_key: None },
             recipes: Recipes::default(),
             notify: Notify::default(),
@@ -252,6 +266,7 @@ impl Default for Config {
             store: Store::Sqlite,
             plan: Planning::default(),
             judge: Judging::default(),
+            worktrees: Worktrees::default(),
         }
     }
 }
@@ -269,8 +284,11 @@ pub enum Error {
 }
 
 /// The configuration that holds in `from`.
+///
+/// Worktrees lie beside their repository: one without a file of its own has that of the main checkout.
 pub fn find(from: &Path) -> Result<Config, Error> {
-    for folder in from.ancestors() {
+    let main = git::top(from).and_then(|top| git::main_checkout(&top)).unwrap_or_default();
+    for folder in from.ancestors().chain(main.ancestors().filter(|folder| !folder.as_os_str().is_empty())) {
         let path = folder.join(FILE_NAME);
         match std::fs::File::open(&path) {
             Ok(file) => return read(file, path),
@@ -307,8 +325,22 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         "",
         &table,
         &[
-            "agents", "gate", "verify", "run", "plans", "proof", "recipes", "notify", "budget", "prices",
-            "hook", "mcp", "store", "plan", "judge",
+            "agents",
+            "gate",
+            "verify",
+            "run",
+            "plans",
+            "proof",
+            "recipes",
+            "notify",
+            "budget",
+            "prices",
+            "hook",
+            "mcp",
+            "store",
+            "plan",
+            "judge",
+            "worktrees",
         ],
     )?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -333,6 +365,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         store: store(&top)?,
         plan: counsel::plan(&top)?,
         judge: counsel::judge(&top)?,
+        worktrees: worktrees::read(&top)?,
     })
 }
 
@@ -588,23 +621,30 @@ fn run(top: &Section<'_, '_>) -> Result<RunLimits, Wrong> {
 
 fn plans(top: &Section<'_, '_>) -> Result<Plans, Wrong> {
     let default = Config::default().plans;
-    let Some(section) = top.section("plans", &["folder"])? else { return Ok(default) };
+    let Some(section) = top.section("plans", &["folder", "lease"])? else { return Ok(default) };
     match section.string("folder")? {
         Some(folder) if folder.trim().is_empty() => {
             Err(section.wrong("folder", "the folder of the plans has no name".to_owned()))
         }
-        Some(folder) => Ok(Plans { folder: PathBuf::from(folder) }),
-        None => Ok(default),
+        folder => Ok(Plans {
+            folder: folder.map_or(default.folder, |folder| at_home(&folder)),
+            lease: section.duration("lease", WEEK)?.unwrap_or(default.lease),
+        }),
     }
 }
 
 fn proof(top: &Section<'_, '_>, folder: &Path) -> Result<Proof, Wrong> {
     let Some(section) = top.section("proof", &["ssh_key"])? else { return Ok(Config::default().proof) };
-    let path = section.string("ssh_key")?.map(|path| match path.strip_prefix("~/") {
-        Some(rest) => std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default().join(rest),
-        None => folder.join(path),
-    });
+    let path = section.string("ssh_key")?.map(|path| folder.join(at_home(&path)));
     Ok(Proof { ssh_key: path })
+}
+
+/// `~/` is the user's own folder.
+fn at_home(path: &str) -> PathBuf {
+    match path.strip_prefix("~/") {
+        Some(rest) => std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default().join(rest),
+        None => PathBuf::from(path),
+    }
 }
 
 fn store(top: &Section<'_, '_>) -> Result<Store, Wrong> {

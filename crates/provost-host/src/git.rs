@@ -11,8 +11,11 @@ use std::path::{Path, PathBuf};
 const LINE_MAX: u64 = 4096;
 const PACKED_MAX: u64 = 64 << 20;
 const INDEX_MAX: u64 = 64 << 20;
+pub(crate) const SPAWN_NOTE: &str = "provost-spawned";
 /// How often a ref may name another one.
 const HOPS: usize = 5;
+/// Nobody has more in one folder of refs, and looks at them.
+const REFS_MAX: usize = 100_000;
 
 /// The commit that HEAD of the checkout at `workspace` stands on. `None`: no repository, no commit
 /// yet, or a way of keeping refs that this version cannot read.
@@ -96,6 +99,24 @@ pub fn repository(workspace: &Path) -> Option<PathBuf> {
     shared_folder(&git_folder(workspace)?).canonicalize().ok()
 }
 
+/// The checkout a worktree belongs to; nothing for that checkout itself.
+pub fn main_checkout(workspace: &Path) -> Option<PathBuf> {
+    let own = git_folder(workspace)?;
+    let shared = shared_folder(&own).canonicalize().ok()?;
+    let is_main = own.canonicalize().ok()? == shared;
+    let top = shared.parent().filter(|_| shared.file_name().is_some_and(|name| name == ".git"))?;
+    (!is_main).then(|| top.to_owned())
+}
+
+/// Where it is written down, in what git keeps of a worktree, that provost made it and what for.
+pub fn spawn_note(workspace: &Path) -> Option<PathBuf> {
+    Some(git_folder(workspace)?.join(SPAWN_NOTE))
+}
+
+pub fn is_spawned(workspace: &Path) -> bool {
+    spawn_note(workspace).is_some_and(|note| note.is_file())
+}
+
 /// `.git` is a folder, or a file that names one: a worktree or a submodule.
 pub(crate) fn git_folder(workspace: &Path) -> Option<PathBuf> {
     let path = workspace.join(".git");
@@ -142,7 +163,7 @@ fn names(index: &[u8], name: &[u8]) -> bool {
     })
 }
 
-fn line(path: &Path) -> Option<String> {
+pub(crate) fn line(path: &Path) -> Option<String> {
     // A pipe in place of a ref would keep us waiting for ever.
     if !path.metadata().ok()?.is_file() {
         return None;
@@ -163,6 +184,35 @@ fn packed(path: &Path, name: &str) -> Option<String> {
 fn commit_id(text: &str) -> Option<String> {
     let hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     (hex && matches!(text.len(), 40 | 64)).then(|| text.to_ascii_lowercase())
+}
+
+/// Every ref whose name begins so, with its commit; loose ones before packed ones of the same name.
+pub fn refs(workspace: &Path, prefix: &str) -> Vec<(String, String)> {
+    let Some(shared) = repository(workspace) else { return Vec::new() };
+    let mut names = std::collections::BTreeSet::new();
+    let mut folders = vec![prefix.trim_end_matches('/').to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in shared.join(&folder).read_dir().into_iter().flatten().flatten().take(REFS_MAX) {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let name = format!("{folder}/{name}");
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(name),
+                Ok(kind) if kind.is_file() && !name.ends_with(".lock") => _ = names.insert(name),
+                _ => {}
+            }
+        }
+    }
+    if let Ok(file) = File::open(shared.join("packed-refs")) {
+        let lines = BufReader::new(file.take(PACKED_MAX)).lines().map_while(Result::ok);
+        let packed = lines.filter_map(|line| Some(line.split_once(' ')?.1.trim().to_owned()));
+        names.extend(packed.filter(|name| name.starts_with(prefix)));
+    }
+    names.into_iter().filter_map(|name| Some((name.clone(), find(workspace, &name)?))).collect()
+}
+
+/// The branch that HEAD of the checkout at `workspace` is on, by its whole name.
+pub fn branch(workspace: &Path) -> Option<String> {
+    line(&git_folder(workspace)?.join("HEAD"))?.strip_prefix("ref:").map(|name| name.trim().to_owned())
 }
 
 /// What provost may write: a branch, or notes, of a name that git would take.

@@ -6,6 +6,8 @@
 //! **Invariant:** a marker that cannot be followed is an error, never a reason to take another plan.
 //! **Invariant:** [`replace`] puts new text only in the place of the text it was made from.
 
+mod listing;
+mod name;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -19,12 +21,14 @@ use std::path::{Path, PathBuf};
 use provost_core::chain::{Hash, PlanId};
 
 use crate::git;
+pub use listing::{ConflictCopy, Listing, list_in};
+pub use name::is_slug;
+use name::{UNNAMED, as_file_name, named_slug, progress_of, slug_of};
 pub use swap::{create, replace};
 
 /// Where plans live in a repository, unless the configuration names another folder.
 pub const FOLDER: &str = ".harness";
 const MARKER: &str = "active-plan";
-const UNNAMED: &str = "PLAN.md";
 /// More than anybody reads; what is larger is reported and not read.
 const SIZE_MAX: u64 = 16 << 20;
 const MARKER_MAX: u64 = 4096;
@@ -84,6 +88,10 @@ pub enum Error {
     Marker { path: PathBuf, problem: String },
     #[error("there is no plan here: no argument, no marker, no PLAN.md in {}{}", listed(looked), also(named))]
     NoPlan { looked: Vec<PathBuf>, named: Vec<String> },
+    #[error("{} is empty; write the plan, or name another", path.display())]
+    Empty { path: PathBuf },
+    #[error("there is no folder for plans: {} is not there", path.display())]
+    NoFolder { path: PathBuf },
     #[error("{} is there already and was left as it is", path.display())]
     Exists { path: PathBuf },
     #[error("{} is not a regular file", path.display())]
@@ -132,9 +140,7 @@ pub fn resolve(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
 
 /// The same, with plans in `folder`: absolute, or relative to the top of the repository.
 pub fn resolve_in(argument: Option<&str>, cwd: &Path, folder: &Path) -> Result<PlanPlace, Error> {
-    let cwd = cwd.canonicalize().map_err(Error::io(cwd, "enter"))?;
-    let workspace = git::top(&cwd).unwrap_or_else(|| cwd.clone());
-    let search = Search { folder: workspace.join(folder), cwd, workspace };
+    let search = Search::new(cwd, folder)?;
     match argument {
         Some(argument) => search.argument(argument),
         None => match search.marker()? {
@@ -144,18 +150,31 @@ pub fn resolve_in(argument: Option<&str>, cwd: &Path, folder: &Path) -> Result<P
     }
 }
 
+/// For programs, which name plans and give no paths: what is no safe name is refused before anything is
+/// looked for, and a folder for plans has to be there.
+pub fn resolve_named(name: Option<&str>, cwd: &Path, folder: &Path) -> Result<PlanPlace, Error> {
+    let is_unsafe = |name: &&str| name.contains('/') || as_file_name(name).is_none();
+    if let Some(name) = name.filter(is_unsafe) {
+        return Err(Error::BadName { argument: name.to_owned() });
+    }
+    let search = Search::new(cwd, folder)?;
+    if !search.has_a_folder() {
+        return Err(Error::NoFolder { path: search.folder });
+    }
+    resolve_in(name, cwd, folder)
+}
+
 /// Where a plan of this name will be, if nothing is there yet. Its folder is made.
-pub fn upcoming(name: &str, cwd: &Path) -> Result<PlanPlace, Error> {
-    let cwd = cwd.canonicalize().map_err(Error::io(cwd, "enter"))?;
-    let workspace = git::top(&cwd).unwrap_or_else(|| cwd.clone());
-    let search = Search { folder: workspace.join(FOLDER), cwd, workspace };
+pub fn upcoming(name: &str, cwd: &Path, folder: &Path) -> Result<PlanPlace, Error> {
+    let search = Search::new(cwd, folder)?;
     let file_name = as_file_name(name).filter(|_| !name.contains('/'));
     let file_name = file_name.ok_or_else(|| Error::BadName { argument: name.to_owned() })?;
     if let Some(path) = search.looked(&file_name).into_iter().find(|path| path.symlink_metadata().is_ok()) {
         return Err(Error::Exists { path });
     }
-    std::fs::create_dir_all(&search.folder).map_err(Error::io(&search.folder, "make"))?;
-    let folder = search.folder.canonicalize().map_err(Error::io(&search.folder, "find"))?;
+    let folder = search.home();
+    std::fs::create_dir_all(folder).map_err(Error::io(folder, "make"))?;
+    let folder = folder.canonicalize().map_err(Error::io(folder, "find"))?;
     Ok(search.named_place(folder.join(file_name), Reason::Name))
 }
 
@@ -168,9 +187,42 @@ struct Search {
     cwd: PathBuf,
     workspace: PathBuf,
     folder: PathBuf,
+    /// In a worktree: the same folder of the checkout it belongs to.
+    shared: Option<PathBuf>,
+    /// The worktree was made for a plan of that checkout: copies of plans in it are just files.
+    is_spawned: bool,
 }
 
 impl Search {
+    fn new(cwd: &Path, folder: &Path) -> Result<Self, Error> {
+        let cwd = cwd.canonicalize().map_err(Error::io(cwd, "enter"))?;
+        let workspace = git::top(&cwd).unwrap_or_else(|| cwd.clone());
+        let main = git::main_checkout(&workspace).filter(|_| folder.is_relative());
+        let is_spawned = main.is_some() && git::is_spawned(&workspace);
+        Ok(Self {
+            folder: workspace.join(folder),
+            shared: main.map(|main| main.join(folder)),
+            is_spawned,
+            cwd,
+            workspace,
+        })
+    }
+
+    /// Where plans are made.
+    fn home(&self) -> &Path {
+        match &self.shared {
+            Some(shared) if self.is_spawned => shared,
+            _ => &self.folder,
+        }
+    }
+
+    fn has_a_folder(&self) -> bool {
+        self.folders().iter().any(|folder| {
+            let is_home = *folder == self.folder || Some(folder) == self.shared.as_ref();
+            is_home && folder.is_dir() || folder.join(UNNAMED).is_file()
+        }) || !self.named().is_empty()
+    }
+
     fn argument(&self, argument: &str) -> Result<PlanPlace, Error> {
         let path = self.cwd.join(argument);
         let is_path = argument.contains('/') || (path.is_file() && !argument.is_empty());
@@ -204,6 +256,7 @@ impl Search {
     ) -> Result<PlanPlace, Error> {
         match candidates.as_slice() {
             [] => Err(Error::Absent { name: name.to_owned(), looked: self.looked(file_name) }),
+            [path] if why == Reason::Name && is_blank(path)? => Err(Error::Empty { path: path.clone() }),
             [path] => self.place(path, why),
             _ => Err(Error::Ambiguous { name: name.to_owned(), candidates }),
         }
@@ -213,18 +266,17 @@ impl Search {
     fn candidates(&self, file_name: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for path in self.looked(file_name) {
-            push_new(&mut found, &path);
+            // What a worktree has itself comes before what it shares.
+            let is_shared = path.parent() == self.shared.as_deref();
+            if !is_shared || found.is_empty() {
+                push_new(&mut found, &path);
+            }
         }
         found
     }
 
     fn looked(&self, file_name: &str) -> Vec<PathBuf> {
-        let mut paths: Vec<PathBuf> = [&self.folder, &self.workspace, &self.cwd]
-            .into_iter()
-            .map(|folder| folder.join(file_name))
-            .collect();
-        paths.dedup();
-        paths
+        self.folders().into_iter().map(|folder| folder.join(file_name)).collect()
     }
 
     /// `None` only where there is no marker at all.
@@ -263,7 +315,7 @@ impl Search {
     fn holds(&self, plan: &Path) -> bool {
         let Ok(plan) = plan.canonicalize() else { return false };
         let inside = |folder: &Path| folder.canonicalize().is_ok_and(|folder| plan.starts_with(folder));
-        inside(&self.folder) || inside(&self.workspace)
+        inside(&self.folder) || inside(&self.workspace) || self.shared.as_deref().is_some_and(inside)
     }
 
     fn unnamed(&self) -> Result<PlanPlace, Error> {
@@ -275,7 +327,9 @@ impl Search {
     }
 
     fn folders(&self) -> Vec<PathBuf> {
-        let mut folders = vec![self.folder.clone(), self.workspace.clone(), self.cwd.clone()];
+        let own = [&self.folder, &self.workspace, &self.cwd];
+        let own = own.into_iter().filter(|_| !self.is_spawned);
+        let mut folders: Vec<PathBuf> = own.chain(&self.shared).cloned().collect();
         folders.dedup();
         folders
     }
@@ -301,8 +355,7 @@ impl Search {
         let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
         let slug = slug_of(&file_name);
-        let progress =
-            if file_name == UNNAMED { "progress.md".to_owned() } else { format!("progress-{slug}.md") };
+        let progress = progress_of(&file_name);
         let name = if named_slug(&file_name).is_some() { slug.clone() } else { file_name };
         PlanPlace {
             slug,
@@ -324,39 +377,6 @@ fn push_new(found: &mut Vec<PathBuf>, path: &Path) {
     {
         found.push(canonical);
     }
-}
-
-/// `fix-auth`, `PLAN-fix-auth.md` and `PLAN.md` as the name of a file; nothing else is one.
-fn as_file_name(name: &str) -> Option<String> {
-    if name == UNNAMED {
-        return Some(UNNAMED.to_owned());
-    }
-    if let Some(slug) = named_slug(name) {
-        return Some(format!("PLAN-{slug}.md"));
-    }
-    (is_slug(name) && !name.ends_with(".md")).then(|| format!("PLAN-{name}.md"))
-}
-
-fn named_slug(file_name: &str) -> Option<&str> {
-    file_name.strip_prefix("PLAN-")?.strip_suffix(".md").filter(|slug| is_slug(slug))
-}
-
-fn is_slug(name: &str) -> bool {
-    name.len() <= 100
-        && name.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit())
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte))
-}
-
-/// A slug for any file that was given by its path.
-fn slug_of(file_name: &str) -> String {
-    let stem = file_name.strip_suffix(".md").unwrap_or(file_name);
-    let stem = stem.strip_prefix("PLAN-").unwrap_or(stem).to_ascii_lowercase();
-    let fits = |each: char| each.is_ascii_lowercase() || each.is_ascii_digit() || "._-".contains(each);
-    let slug: String = stem.chars().map(|each| if fits(each) { each } else { '-' }).take(100).collect();
-    let slug = slug.trim_matches(['-', '.', '_']);
-    if slug.is_empty() { "plan".to_owned() } else { slug.to_owned() }
 }
 
 fn marker_text(path: &Path) -> Option<String> {

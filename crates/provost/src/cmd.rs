@@ -24,18 +24,24 @@ mod hook_look;
 mod inbox;
 mod init;
 mod integrate;
+mod list;
 mod log;
 mod mcp;
+mod merge_order;
 mod new;
+mod queue;
+mod ready;
 mod recheck;
 mod redact;
 mod reject;
 mod run;
 mod scripted_agent;
 mod show;
+mod spawn;
 mod status;
 mod verify;
 mod which;
+mod worktree;
 
 /// Agents claim. Provost checks.
 ///
@@ -78,6 +84,12 @@ enum Command {
     Answer(answer::Args),
     Status(status::Args),
     Which(which::Args),
+    List(list::Args),
+    Ready(ready::Args),
+    MergeOrder(merge_order::Args),
+    Queue(queue::Args),
+    Spawn(spawn::Args),
+    Worktree(worktree::Args),
     Log(log::Args),
     Audit(audit::Args),
     Recheck(recheck::Args),
@@ -133,6 +145,12 @@ pub fn obey(cli: Cli) -> Answer {
     match cli.command {
         Command::Commit(args) => commit::obey(global, args),
         Command::Integrate(args) => integrate::obey(global, args),
+        Command::List(args) => list::obey(global, args),
+        Command::Ready(args) => ready::obey(global, args),
+        Command::MergeOrder(args) => merge_order::obey(global, args),
+        Command::Queue(args) => queue::obey(global, args),
+        Command::Spawn(args) => spawn::obey(global, args),
+        Command::Worktree(args) => worktree::obey(global, args),
         Command::Demo(args) => demo::obey(global, args),
         Command::Init(args) => init::obey(global, args),
         Command::Verify(args) => verify::obey(global, args),

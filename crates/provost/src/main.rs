@@ -10,6 +10,7 @@ mod outcome;
 mod place;
 mod private;
 mod report;
+mod table;
 mod terminal;
 
 use std::process::ExitCode;

@@ -27,6 +27,8 @@ pub enum Outcome {
     /// An audit found the log to be another than was written.
     Unsound,
     Interrupted,
+    /// There is no folder for plans here, and that is all there is to say.
+    NoFolder,
 }
 
 /// What a command answers.
@@ -35,7 +37,7 @@ pub type Answer = Result<Outcome, Failure>;
 pub fn conclude(answer: Answer) -> ExitCode {
     ExitCode::from(match answer {
         Ok(Outcome::Done) => 0,
-        Ok(Outcome::PlanFailed) => FAILED,
+        Ok(Outcome::PlanFailed | Outcome::NoFolder) => FAILED,
         Ok(Outcome::Diagnosed) => DIAGNOSTICS,
         Ok(Outcome::Waiting) => WAITING,
         Ok(Outcome::Refused) => REFUSED,
@@ -50,7 +52,9 @@ pub fn conclude(answer: Answer) -> ExitCode {
 
 fn code(failure: &Failure) -> u8 {
     use provost_core::command::Refusal;
-    use provost_engine::{CollectorError, GroundError, PlanFileError, StoreError, TreeError};
+    use provost_engine::{
+        CollectorError, GroundError, PlanFileError, PlanLeaseError, StoreError, TreeError, WorktreeError,
+    };
     match failure {
         Failure::Usage { .. } => USAGE,
         // The reader went away; there is nobody left to tell.
@@ -75,6 +79,12 @@ fn code(failure: &Failure) -> u8 {
             Error::PlanFile(PlanFileError::Changed { .. } | PlanFileError::Exists { .. }) => REFUSED,
             Error::PlanFile(PlanFileError::TooLarge { .. }) => DIAGNOSTICS,
             Error::PlanFile(PlanFileError::Io { .. }) => BROKEN,
+            Error::PlanLease(PlanLeaseError::Held(_) | PlanLeaseError::Lost(_)) => REFUSED,
+            Error::PlanLease(PlanLeaseError::Unreadable(_)) => USAGE,
+            Error::PlanLease(PlanLeaseError::File(_)) => BROKEN,
+            Error::Worktree(WorktreeError::NoCommit(_) | WorktreeError::TooMany(_)) => USAGE,
+            Error::Worktree(WorktreeError::Setup { .. }) => FAILED,
+            Error::Worktree(_) => BROKEN,
             Error::PlanFile(_) => USAGE,
             Error::Store(
                 StoreError::Conflict { .. } | StoreError::Fenced { .. } | StoreError::LeaseHeld { .. },
@@ -98,7 +108,7 @@ fn code(failure: &Failure) -> u8 {
 /// A sentence that names the next command.
 fn hint(failure: &Failure) -> Option<String> {
     use provost_core::command::Refusal;
-    use provost_engine::{CollectorError, GroundError, PlanFileError, TreeError};
+    use provost_engine::{CollectorError, GroundError, PlanFileError, PlanLeaseError, TreeError};
     let text = match failure {
         Failure::Usage { hint, .. } => return hint.clone(),
         Failure::Io { .. } => return None,
@@ -161,10 +171,18 @@ fn hint(failure: &Failure) -> Option<String> {
             Error::Collector(CollectorError::Unreached { .. } | CollectorError::Refused { .. }) => {
                 "The same export may be repeated: it is the same trace, with the same ids."
             }
+            Error::PlanFile(PlanFileError::NoFolder { .. }) => {
+                "`provost new NAME` makes it; a shared one is named by `folder` under [plans] in provost.toml."
+            }
             Error::PlanFile(PlanFileError::Exists { .. }) => {
                 "Choose another name, or edit the plan that is there."
             }
-            Error::Collector(_)
+            Error::PlanLease(PlanLeaseError::Held(_)) => {
+                "`provost queue` says who works on what; `lease_timeout` under [run] waits for them."
+            }
+            Error::PlanLease(_)
+            | Error::Worktree(_)
+            | Error::Collector(_)
             | Error::Store(_)
             | Error::PlanFile(_)
             | Error::Config(_)

@@ -76,6 +76,16 @@ pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
+/// Asks a person at the terminal; anything but a plain yes is a no.
+pub fn agrees(question: &str) -> Result<bool, Failure> {
+    let _ = write!(std::io::stderr().lock(), "{question} [y/N] ");
+    let mut said = String::new();
+    std::io::stdin()
+        .read_line(&mut said)
+        .map_err(|source| Failure::Io { what: "read from the terminal".to_owned(), source })?;
+    Ok(matches!(said.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
 /// What time it is.
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -75,6 +75,7 @@ impl Story {
             kernel,
             bubblewrap,
             agent_outside: false,
+            took_over: None,
         });
     }
 

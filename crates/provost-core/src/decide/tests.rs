@@ -138,6 +138,7 @@ fn read(run: &Run, word: &str) -> Said {
             kernel: String::new(),
             bubblewrap: None,
             agent_outside: false,
+            took_over: None,
         }),
         "control-unrunnable" => Said::Harness(control(Outcome::NotRun { reason: "no crates".to_owned() })),
         "control-holds" => Said::Harness(control(Outcome::Held)),
@@ -827,6 +828,7 @@ fn a_session_is_sent_back_and_passes_by_a_verdict_alone() {
         kernel: String::new(),
         bubblewrap: None,
         agent_outside: true,
+        took_over: None,
     };
     assert_eq!(say(&mut run, again), "ISOLATION_ATTESTED");
     assert!(say(&mut run, look(post, Outcome::Held)).starts_with("refused"));

@@ -144,6 +144,7 @@ fn only_what_a_door_makes_is_taken_from_somebody_else() {
         kernel: String::new(),
         bubblewrap: None,
         agent_outside: false,
+        took_over: None,
     };
     let fenced = recorded(SHELL, &[verified(&draft), approved(&draft), attested, started()]);
     let (rewritten, fenced) = (other_law(&running), other_law(&fenced));

@@ -2,12 +2,11 @@
 
 use std::collections::HashSet;
 
-use globset::Glob;
-
 use crate::diagnostic::say;
 use crate::facts::Facts;
 use crate::parse::Sink;
 use crate::plan::{Plan, Span, Spanned};
+use crate::scope;
 
 pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     match &plan.touches {
@@ -42,5 +41,5 @@ fn refusal(glob: &Spanned<String>) -> Option<String> {
     if glob.value.starts_with('/') || glob.value.split('/').any(|part| part == "..") {
         return Some("it leads out of the workspace".into());
     }
-    Glob::new(&glob.value).err().map(|error| error.kind().to_string())
+    scope::glob(&glob.value).err()
 }

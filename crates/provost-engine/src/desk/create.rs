@@ -17,13 +17,12 @@ use provost_core::plan::Plan;
 use provost_core::policy::session;
 use provost_core::run::{Run, Stage};
 use provost_host::config::SessionGate;
-use provost_host::plan_file;
 use provost_store::Query;
 
 use super::{Answer, Desk, Refused};
 use crate::Error;
 use crate::harness::{Access, Harness};
-use crate::places::Here;
+use crate::places::{self, Here};
 use crate::reading::Reading;
 use crate::sessions::Session;
 
@@ -88,7 +87,7 @@ impl Desk {
     /// A new file, which is gone again if the plan has errors.
     fn first(&self, text: &str, objective: &str) -> Answer<Harness> {
         let workspace = Here::of(&self.settings.cwd).workspace().to_owned();
-        let path = put(&workspace.join(plan_file::FOLDER), &draft::slug(objective), text)?;
+        let path = put(&workspace.join(places::folder(&workspace)?), &draft::slug(objective), text)?;
         let checked = self.at(&path, Access::Write).and_then(|harness| {
             let reading = harness.check()?;
             without_errors(&reading).map(|()| harness)

@@ -214,7 +214,7 @@ fn put(from: &Path, folder: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Git's own way: whoever has the lock file may move the ref.
-fn move_ref(
+pub(super) fn move_ref(
     workspace: &Path,
     repository: &Path,
     name: &str,

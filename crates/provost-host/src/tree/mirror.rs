@@ -568,6 +568,11 @@ fn first_line(path: &Path) -> Option<Vec<u8>> {
     (!line.is_empty()).then(|| line.to_vec())
 }
 
+/// How a folder of objects is lent to git.
+pub fn lending(objects: &Path) -> (OsString, OsString) {
+    (OBJECTS.into(), quoted(objects))
+}
+
 /// Git reads a list of folders here, so the name is quoted: it may hold a colon.
 fn quoted(path: &Path) -> OsString {
     let mut quoted = vec![b'"'];

@@ -1,14 +1,10 @@
-//! Which paths a plan may change.
-//!
-//! A glob is matched against paths relative to the workspace: `*` and `?` stay within a folder, `**`
-//! does not, and a glob that matches a folder covers everything in it, so `src`, `src/` and `src/**`
-//! say the same of what is inside `src`.
+//! Which paths a plan may change. What a glob means is core's to say (`scope.rs`).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use provost_core::oracle;
+use globset::{GlobSet, GlobSetBuilder};
+use provost_core::{oracle, scope};
 
 use super::Error;
 
@@ -33,14 +29,9 @@ impl Touches {
         let mut reaches = Vec::new();
         let mut set = GlobSetBuilder::new();
         for written in globs {
-            let glob = plain(written.as_ref());
             let refused = |why: String| Error::Glob { glob: written.as_ref().to_owned(), why };
-            if glob.split('/').any(|part| matches!(part, "" | "." | "..")) {
-                return Err(refused("it is no path inside the workspace".to_owned()));
-            }
-            let built = GlobBuilder::new(glob).literal_separator(true).build();
-            set.add(built.map_err(|error| refused(error.kind().to_string()))?);
-            reaches.push(reach(glob));
+            set.add(scope::glob(written.as_ref()).map_err(refused)?);
+            reaches.push(reach(scope::plain(written.as_ref())));
         }
         let refused = |error: globset::Error| Error::Glob {
             glob: error.glob().unwrap_or_default().to_owned(),
@@ -99,18 +90,6 @@ impl Touches {
 pub fn is_at_or_beneath(path: &[u8], folder: &[u8]) -> bool {
     folder.is_empty()
         || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
-}
-
-/// `./src/` means `src`, and `.` means everything.
-fn plain(glob: &str) -> &str {
-    let mut glob = glob;
-    while let Some(rest) = glob.strip_prefix("./") {
-        glob = rest.trim_start_matches('/');
-    }
-    let trimmed = glob.trim_end_matches('/');
-    // `/` alone is the root of the machine; it is refused with the other absolute paths.
-    let glob = if trimmed.is_empty() && glob.starts_with('/') { glob } else { trimmed };
-    if matches!(glob, "." | "") { "**" } else { glob }
 }
 
 fn reach(glob: &str) -> Reach {

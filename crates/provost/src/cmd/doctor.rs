@@ -1,11 +1,14 @@
 use provost_core::dialect::Client;
+use provost_engine::agenda::Plans;
 use provost_engine::harness::Settings;
+use provost_engine::janitor::{self, Finding as Off, Level};
 use provost_engine::places::Here;
 use provost_engine::{doctor, finish};
 use serde_json::json;
 
 use crate::clients::ledger::Ledger;
 use crate::clients::{Finding, Ground};
+use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
@@ -13,16 +16,34 @@ use crate::terminal;
 /// Say what this machine offers: which isolation it attests, and what is off with the clients set up here
 ///
 /// Runs the self-test that every run begins with: a real fence, attacked from inside. Looks at what
-/// `provost init` wrote, and at what keeps a client from heeding it.
+/// `provost init` wrote, and at what keeps a client from heeding it. Looks at the plans of this repository
+/// too: conflict copies, markers that cannot be followed, worktrees that are gone, logs that do not
+/// verify, claims that nobody renews. With --fix, what can be mended without losing anything is.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost doctor                      for reading
+  provost doctor --fix                mend what can be mended, after a question for each
   provost doctor --json               for programs")]
-pub struct Args {}
+pub struct Args {
+    /// Mend what can be mended without losing anything
+    #[arg(long)]
+    fix: bool,
+    /// Without asking
+    #[arg(long, requires = "fix")]
+    yes: bool,
+}
 
-pub fn obey(global: &Global, _args: Args) -> Answer {
+pub fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
+    if args.fix {
+        mend(&settings, args.yes)?;
+    }
+    let (plans, off) = janitor::findings(&settings)?;
+    let outcome = match off.iter().any(|finding| finding.level == Level::Fail) {
+        true => Outcome::Diagnosed,
+        false => Outcome::Done,
+    };
     let found = doctor::examine(&settings)?;
     let clients = clients(&settings);
     if global.json {
@@ -55,10 +76,12 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
             "probes": probes,
             "levels": levels,
             "clients": clients,
+            "plans": plans.listed.iter().map(|plan| &plan.name).collect::<Vec<_>>(),
+            "findings": off.iter().map(off_json).collect::<Vec<_>>(),
             "last_hook_failure": finish::last_failure(&settings.state),
         });
         terminal::print(&format!("{answer}\n"))?;
-        return Ok(Outcome::Done);
+        return Ok(outcome);
     }
     let mut text = format!("isolation: {}\n", found.level);
     for line in &found.offers {
@@ -86,8 +109,48 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
     if let Some(failure) = finish::last_failure(&settings.state) {
         text.push_str(&format!("the last hook that failed, and let its session go: {failure}\n"));
     }
+    text.push_str(&of_plans(&plans, &off));
     terminal::print(&text)?;
-    Ok(Outcome::Done)
+    Ok(outcome)
+}
+
+/// Asks for each, unless it was told to go ahead.
+fn mend(settings: &Settings, yes: bool) -> Result<(), Failure> {
+    let (_, off) = janitor::findings(settings)?;
+    for mend in off.iter().filter_map(|finding| finding.mend.as_ref()) {
+        if !yes && !terminal::is_interactive() {
+            return Err(Failure::usage(
+                format!("could {mend}"),
+                "Say --yes to have it done without a question.",
+            ));
+        }
+        if yes || terminal::agrees(&format!("{mend}?"))? {
+            janitor::mend(settings, mend)?;
+            terminal::talk(&format!("done: {mend}"));
+        }
+    }
+    Ok(())
+}
+
+fn of_plans(plans: &Plans, off: &[Off]) -> String {
+    let names: Vec<&str> = plans.listed.iter().map(|plan| plan.name.as_str()).collect();
+    let mut text = match names.as_slice() {
+        [] => "plans: none here\n".to_owned(),
+        names => format!("plans: {}\n", names.join(", ")),
+    };
+    for finding in off {
+        let mends = if finding.mend.is_some() { " `provost doctor --fix` mends it." } else { "" };
+        text.push_str(&format!("  [{}] {}\n", finding.level.word().to_uppercase(), finding.what));
+        text.push_str(&format!("         {}{mends}\n", finding.hint));
+    }
+    text
+}
+
+fn off_json(finding: &Off) -> serde_json::Value {
+    json!({
+        "code": finding.code, "level": finding.level.word(), "what": finding.what, "hint": finding.hint,
+        "path": finding.path, "fix": finding.mend.as_ref().map(ToString::to_string),
+    })
 }
 
 /// What is off with each client that was set up, for this project or for the user.

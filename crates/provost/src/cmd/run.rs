@@ -92,6 +92,7 @@ fn report(harness: &Harness, answer: &Answer) -> Result<Report, Failure> {
         Ok(Outcome::Refused) => "refused".to_owned(),
         Ok(Outcome::Unsound) => "the log is not to be believed".to_owned(),
         Ok(Outcome::Interrupted) => "interrupted".to_owned(),
+        Ok(Outcome::NoFolder) => "there is no folder for plans".to_owned(),
         Err(failure) => failure.to_string(),
     };
     let title = if run.exists() { run.plan.title.clone() } else { harness.place().name.clone() };

@@ -1,28 +1,87 @@
 use provost_engine::harness::Access;
+use provost_engine::places;
+use provost_engine::{Error, PlanFileError};
 use serde_json::json;
 
+use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
 
 /// Say which plan is meant, and why
+///
+/// A plan is meant by its name or its path, else by the marker `.harness/active-plan` of this worktree,
+/// else it is the one `PLAN.md`. A marker that cannot be followed is an error, never a reason to take
+/// another plan.
+///
+/// With --porcelain, for scripts: the paths of the plan and of its progress file, separated by a tab.
+/// Exit code 0: resolved; 1: there is no folder for plans here; 2: it cannot be resolved, and nothing is
+/// printed.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost which                       the active plan
+  provost which fix-auth --json       for programs
+  IFS=$'\\t' read -r plan progress < <(provost which --plan fix-auth --porcelain)")]
 pub struct Args {
     /// A path, a name, or nothing for the active plan
     plan: Option<String>,
+    /// The name of a plan (`foo` or `PLAN-foo.md`), and never a path
+    #[arg(long = "plan", value_name = "NAME", conflicts_with = "plan")]
+    named: Option<String>,
+    /// Print the two paths and a tab between them
+    #[arg(long, conflicts_with = "json")]
+    porcelain: bool,
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
+    if args.porcelain || args.named.is_some() {
+        return bridge(global, &args);
+    }
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     let place = harness.place();
     if global.json {
         let answer = json!({
-            "plan": harness.id(), "path": place.path, "workspace": place.workspace, "why": place.why.to_string(),
+            "plan": harness.id(), "name": place.name, "path": place.path, "progress": place.progress,
+            "workspace": place.workspace, "why": place.why.to_string(),
         });
         terminal::print(&format!("{answer}\n"))?;
     } else {
         terminal::print(&format!("{}\n", place.path.display()))?;
         terminal::talk(&format!("{}; workspace {}", place.why, place.workspace.display()));
     }
+    Ok(Outcome::Done)
+}
+
+/// For programs that work on plans themselves: reads, and opens no log.
+fn bridge(global: &Global, args: &Args) -> Answer {
+    let cwd = global.cwd()?;
+    let resolved = match (&args.named, &args.plan) {
+        (None, Some(argument)) => places::resolve(Some(argument), &cwd),
+        (named, _) => places::resolve_named(named.as_deref(), &cwd),
+    };
+    let place = match resolved {
+        Err(Error::PlanFile(error @ PlanFileError::NoFolder { .. })) => {
+            terminal::talk(&error.to_string());
+            return Ok(Outcome::NoFolder);
+        }
+        resolved => resolved?,
+    };
+    let (plan, progress) = (place.path.display().to_string(), place.progress.display().to_string());
+    if global.json {
+        let answer = json!({
+            "plan": places::id(&place), "name": place.name, "path": plan, "progress": progress,
+            "workspace": place.workspace, "why": place.why.to_string(),
+        });
+        terminal::print(&format!("{answer}\n"))?;
+        return Ok(Outcome::Done);
+    }
+    if [&plan, &progress].iter().any(|path| path.contains(['\t', '\n'])) {
+        return Err(Failure::usage(
+            format!("{plan:?} holds a tab or a line end and cannot be printed in one line"),
+            "Use --json.",
+        ));
+    }
+    terminal::print(&format!("{plan}\t{progress}\n"))?;
     Ok(Outcome::Done)
 }

@@ -2,6 +2,7 @@
 
 mod env;
 
+mod agenda;
 mod bad_input;
 mod bad_repository;
 mod bench;
@@ -13,6 +14,7 @@ mod checklist;
 mod ci;
 mod commit;
 mod demo;
+mod doctor;
 mod doors;
 mod drivers;
 mod follow;
@@ -22,12 +24,14 @@ mod inbox;
 mod init;
 mod judged;
 mod kill;
+mod leases;
 mod levels;
 mod notify;
 mod log;
 mod mcp;
 mod otel;
 mod meter;
+mod named;
 mod new;
 mod private;
 mod proof;
@@ -40,3 +44,4 @@ mod teeth;
 mod terminal;
 mod tidy;
 mod train;
+mod worktrees;

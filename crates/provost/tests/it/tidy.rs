@@ -82,6 +82,7 @@ fn core_depends_on_nothing_that_touches_the_world() {
         "humantime",
         "pulldown-cmark",
         "regex",
+        "regex-automata",
         "serde",
         "serde-saphyr",
         "serde_json",

@@ -1,0 +1,215 @@
+//! All plans of a repository, each as its file declares it and as the log knows it.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use provost_core::agenda::{Agenda, Entry};
+use provost_core::chain::{PlanId, Timestamp};
+use provost_core::parse;
+use provost_core::plan::StepNumber;
+use provost_core::run::{Run, Stage};
+use provost_host::plan_file::{self, PlanPlace};
+use provost_host::plan_lease;
+use provost_store::{Holder, Log, Query};
+
+use crate::Error;
+use crate::drive;
+use crate::harness::{self, Settings};
+use crate::places;
+use crate::site;
+
+pub use provost_host::plan_file::{ConflictCopy, Listing};
+
+/// One plan among others.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    pub id: PlanId,
+    pub name: String,
+    pub path: PathBuf,
+    pub progress: PathBuf,
+    pub title: String,
+    pub stage: Stage,
+    pub done: u32,
+    pub total: u32,
+    pub depends_on: Vec<String>,
+    pub touches: Option<Vec<String>>,
+    /// It is meant where nobody names one.
+    pub is_active: bool,
+    /// Who has it in hand on this machine.
+    pub holder: Option<Holder>,
+    /// What is being done, or was when the harness last wrote.
+    pub at_work: Vec<Working>,
+    pub last: Option<Last>,
+    /// Why it cannot be read, or cannot be believed.
+    pub trouble: Option<String>,
+    /// Lines that its commit changes, where there is one.
+    pub size: Option<u64>,
+    /// Where a claim on it stands, if its folder is shared.
+    pub lease_file: PathBuf,
+    /// Who has claimed it, on whichever machine.
+    pub lease: Option<Lease>,
+    /// Worktrees that were made for it.
+    pub worktrees: Vec<PathBuf>,
+}
+
+impl Listed {
+    /// Somebody has it in hand, here or elsewhere.
+    pub fn is_running(&self) -> bool {
+        self.holder.is_some() || self.lease.as_ref().is_some_and(|lease| !lease.is_stale)
+    }
+}
+
+/// A claim on a plan of a shared folder.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    pub pid: u32,
+    pub host: String,
+    pub since: Timestamp,
+    pub until: Timestamp,
+    pub epoch: u64,
+    /// Nobody renews it any more.
+    pub is_stale: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Working {
+    pub step: StepNumber,
+    pub title: String,
+    pub role: String,
+}
+
+/// The newest event of a plan.
+#[derive(Clone, Debug)]
+pub struct Last {
+    pub at: Timestamp,
+    pub event: String,
+}
+
+/// Every plan here, and how they stand to each other.
+pub struct Plans {
+    pub listed: Vec<Listed>,
+    pub agenda: Agenda,
+    /// What the marker of this worktree says, where it cannot be followed.
+    pub dangling: Option<String>,
+    /// What else lies in the folders of plans.
+    pub listing: Listing,
+}
+
+pub fn read(settings: &Settings) -> Result<Plans, Error> {
+    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let log = harness::open_log(&state)?;
+    let listing = plan_file::list_in(&settings.cwd, &places::folder(&settings.cwd)?)?;
+    let marker = plan_file::marker(&listing.workspace);
+    let (active, dangling) = match places::resolve(None, &settings.cwd) {
+        Ok(place) => (Some(place.path), None),
+        Err(error) if marker.symlink_metadata().is_ok() => (None, Some(error.to_string())),
+        Err(_) => (None, None),
+    };
+    let worktrees = crate::worktrees::list(settings);
+    let mut listed: Vec<Listed> = Vec::new();
+    for place in &listing.plans {
+        let mut plan = one(&*log, place);
+        plan.is_active = active.as_ref() == Some(&place.path);
+        let own =
+            worktrees.iter().filter(|found| found.note.as_ref().is_some_and(|note| note.plan == plan.name));
+        plan.worktrees = own.map(|found| found.path.clone()).collect();
+        if listed.iter().any(|other| other.name == plan.name) {
+            plan.trouble = Some("another plan has the same name".to_owned());
+        }
+        listed.push(plan);
+    }
+    let agenda = Agenda::new(listed.iter().map(entry));
+    Ok(Plans { listed, agenda, dangling, listing })
+}
+
+impl Plans {
+    /// Counts what the work of each plan changes, for the order in which it is merged.
+    pub fn measure(&mut self, settings: &Settings) {
+        let sizes = crate::worktrees::sizes(settings, &self.listed);
+        for (plan, size) in self.listed.iter_mut().zip(sizes) {
+            plan.size = size;
+        }
+        self.agenda = Agenda::new(self.listed.iter().map(entry));
+    }
+}
+
+fn entry(plan: &Listed) -> Entry {
+    Entry {
+        name: plan.name.clone(),
+        stage: plan.stage,
+        depends_on: plan.depends_on.clone(),
+        touches: plan.touches.clone(),
+        under_way: plan.is_running(),
+        size: plan.size,
+    }
+}
+
+fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
+    let (id, lease_file) = (plan_file::id(place), plan_lease::file(place));
+    let (plan, mut trouble) = match plan_file::read(&place.path) {
+        Ok(text) => (parse::plan(&String::from_utf8_lossy(&text.bytes)).plan, None),
+        Err(error) => (Default::default(), Some(error.to_string())),
+    };
+    let run = drive::read(log, &id).unwrap_or_else(|error| {
+        trouble = Some(error.to_string());
+        Run::default()
+    });
+    if run.forged_from.is_some() {
+        trouble = Some("somebody else wrote to its log: `provost audit`".to_owned());
+    }
+    let (done, total) = if run.exists() { run.progress() } else { (0, plan.steps.len() as u32) };
+    let spelled = |globs: Vec<provost_core::plan::Spanned<String>>| {
+        globs.into_iter().map(|each| each.value).collect::<Vec<String>>()
+    };
+    Listed {
+        name: place.name.clone(),
+        path: place.path.clone(),
+        progress: place.progress.clone(),
+        title: plan.title.clone(),
+        stage: run.stage,
+        done,
+        total,
+        depends_on: spelled(plan.depends_on),
+        touches: plan.touches.map(spelled),
+        is_active: false,
+        holder: log.holder(&format!("plan {id}")).ok().flatten(),
+        at_work: run.under_way().map(|step| working(&run, step)).collect(),
+        last: last(log, &id),
+        trouble,
+        size: None,
+        worktrees: Vec::new(),
+        lease: lease(&lease_file),
+        lease_file,
+        id,
+    }
+}
+
+fn lease(path: &Path) -> Option<Lease> {
+    let claim = plan_lease::look(path).filter(|claim| !claim.is_given_back())?;
+    Some(Lease {
+        is_stale: claim.is_expired(site::now().0) || claim.is_dead(),
+        pid: claim.pid,
+        host: claim.host,
+        since: Timestamp(claim.since),
+        until: Timestamp(claim.until),
+        epoch: claim.epoch,
+    })
+}
+
+fn working(run: &Run, step: StepNumber) -> Working {
+    let written =
+        run.plan.step(step).and_then(|step| step.target.as_ref()).map(|target| target.value.clone());
+    let role = run.step(step).and_then(|step| step.role.clone()).or(written);
+    Working { step, title: run.title(step).unwrap_or_default().to_owned(), role: role.unwrap_or_default() }
+}
+
+fn last(log: &dyn Log, id: &PlanId) -> Option<Last> {
+    let mut last = None;
+    let query = Query { newest_first: true, limit: Some(1), ..Query::plan(id) };
+    let read = log.read(&query, &mut |sealed| {
+        let event = sealed.event().map_or_else(|_| "?".to_owned(), |event| event.name().to_owned());
+        last = Some(Last { at: sealed.at, event });
+        ControlFlow::Break(())
+    });
+    read.ok().and(last)
+}

@@ -1,0 +1,194 @@
+//! Worktrees for plans: made, listed, and taken away when nothing would be lost with them.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::chain::{Hash, Timestamp};
+use provost_core::plan::Stream;
+use provost_host::config;
+use provost_host::git;
+use provost_host::process::{self, How, Keep, Spawn};
+use provost_host::tree::Trees;
+use provost_host::worktree::{self, Wanted};
+
+use crate::Error;
+use crate::agenda::Listed;
+use crate::commit;
+use crate::harness::{self, Access, Harness, Settings};
+use crate::places::Here;
+use crate::site;
+
+pub use provost_host::worktree::{Fate, Found, Note, Spawned};
+
+const GRACE: Duration = Duration::from_secs(2);
+/// What is kept of a setup's words, to say why it failed.
+const SAID: usize = 2000;
+
+/// The commands that make a new worktree ready, by the configuration.
+pub fn setup(settings: &Settings) -> Result<Vec<String>, Error> {
+    Ok(config::find(Here::of(&settings.cwd).workspace())?.worktrees.setup)
+}
+
+/// Makes a branch, a worktree and a marker for a plan. With `set_up` the configured commands are run in
+/// it; what they print is told line by line.
+pub fn spawn(settings: Settings, set_up: bool, tell: &mut dyn FnMut(&str)) -> Result<Spawned, Error> {
+    let (stop, environment) = (settings.stop.clone(), settings.environment.clone());
+    let harness = Harness::open(settings, Access::Write)?;
+    harness.only_people()?;
+    let place = harness.place();
+    let run = harness.run()?;
+    // An approval covers its base: on another one the plan would have to be approved again.
+    let approved = run.binding.base.clone().filter(|_| run.approved_by.is_some());
+    let base = approved.or_else(|| git::head(&place.workspace));
+    let base = base.ok_or_else(|| worktree::Error::NoCommit(place.workspace.clone()))?;
+    let top = top(&place.workspace);
+    let settings = &harness.config().worktrees;
+    let wanted = Wanted {
+        trees: &trees(harness.state(), &top)?,
+        workspace: &top,
+        beside: &top.join(&settings.folder),
+        plan: &place.name,
+        slug: &place.slug,
+        base: &base,
+        now: site::now().0,
+    };
+    let mut make_ready = |folder: &Path| {
+        let commands = settings.setup.iter().filter(|_| set_up);
+        commands.into_iter().try_for_each(|command| {
+            run_in(folder, command, settings.setup_timeout, &environment, &stop, tell)
+        })
+    };
+    Ok(worktree::spawn(&wanted, &mut make_ready)?)
+}
+
+fn run_in(
+    folder: &Path,
+    command: &str,
+    deadline: Duration,
+    environment: &[(OsString, OsString)],
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(), String> {
+    tell(&format!("setup: {command}"));
+    let args: Vec<OsString> = ["-c", command].map(Into::into).into();
+    let mut tee = |_: Stream, bytes: &[u8]| tell(&String::from_utf8_lossy(bytes));
+    let tag = format!("setup/{}/1.", std::process::id());
+    let ended = process::run(Spawn {
+        program: OsStr::new("bash"),
+        args: &args,
+        cwd: folder,
+        env: environment,
+        stdin: b"",
+        deadline,
+        grace: GRACE,
+        keep: Keep { head: 0, tail: SAID },
+        tag: &tag,
+        stop: Some(stop),
+        tee: Some(&mut tee),
+        bounds: None,
+    })
+    .map_err(|error| error.to_string())?;
+    match ended.how {
+        How::Exited(0) => Ok(()),
+        How::Exited(code) => Err(format!("`{command}` ended with exit code {code}")),
+        How::TimedOut => Err(format!("`{command}` took longer than {}", humantime_of(deadline))),
+        How::Stopped => Err(format!("`{command}` was interrupted")),
+        How::Signalled(_) | How::OverBounds(_) => Err(format!("`{command}` was killed")),
+    }
+}
+
+fn humantime_of(time: Duration) -> String {
+    format!("{} s", time.as_secs())
+}
+
+/// The checkout that all worktrees belong to.
+fn top(workspace: &Path) -> PathBuf {
+    git::main_checkout(workspace).unwrap_or_else(|| workspace.to_owned())
+}
+
+fn trees(state: &Path, top: &Path) -> Result<Trees, Error> {
+    let key = Hash::of(top.as_os_str().as_encoded_bytes()).to_string();
+    Ok(Trees::open(&state.join("trees").join(&key[..16]), top).map_err(worktree::Error::from)?)
+}
+
+/// All worktrees of the repository beside its main checkout.
+pub fn list(settings: &Settings) -> Vec<Found> {
+    worktree::list(Here::of(&settings.cwd).workspace())
+}
+
+/// Those that were made for a plan, the newest attempt last.
+pub fn of_plan(settings: &Settings, name: &str) -> Vec<Found> {
+    let is_of = |found: &Found| found.note.as_ref().is_some_and(|note| note.plan == name && note.finished);
+    let mut found: Vec<Found> = list(settings).into_iter().filter(is_of).collect();
+    found.sort_by_key(|found| found.note.as_ref().map(|note| note.attempt));
+    found
+}
+
+/// When it was made.
+pub fn since(note: &Note) -> Timestamp {
+    Timestamp(note.at)
+}
+
+/// What would become of each.
+pub fn fates(settings: &Settings) -> Result<Vec<(Found, Fate)>, Error> {
+    let all = list(settings);
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keeper = Keeper::new(settings)?;
+    Ok(all.into_iter().map(|found| (found.clone(), keeper.fate(&found))).collect())
+}
+
+/// Takes one away, if that is its fate.
+pub fn prune(settings: &Settings, found: &Found) -> Result<(), Error> {
+    let keeper = Keeper::new(settings)?;
+    let is_busy = |folder: &Path| keeper.is_busy(folder);
+    Ok(worktree::prune(&keeper.trees, &keeper.top, found, &is_busy)?)
+}
+
+struct Keeper {
+    trees: Trees,
+    top: PathBuf,
+    log: Box<dyn provost_store::Log>,
+}
+
+impl Keeper {
+    fn new(settings: &Settings) -> Result<Self, Error> {
+        let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+        let top = top(Here::of(&settings.cwd).workspace());
+        Ok(Self { trees: trees(&state, &top)?, log: harness::open_log(&state)?, top })
+    }
+
+    fn fate(&self, found: &Found) -> Fate {
+        worktree::fate(&self.trees, &self.top, found, &|folder| self.is_busy(folder))
+    }
+
+    /// In doubt, too.
+    fn is_busy(&self, folder: &Path) -> bool {
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        !matches!(self.log.holder(&format!("workspace {}", folder.display())), Ok(None))
+    }
+}
+
+/// The branch with a plan's work: the one `provost commit` makes.
+pub fn branch_of(plan: &Path) -> String {
+    commit::usual_branch(plan)
+}
+
+/// How many lines the branch of each plan changes, where it has one.
+pub fn sizes(settings: &Settings, plans: &[Listed]) -> Vec<Option<u64>> {
+    let workspace = Here::of(&settings.cwd).workspace().to_owned();
+    let commits: Vec<Option<String>> = plans
+        .iter()
+        .map(|plan| git::find(&workspace, &format!("refs/heads/{}", branch_of(&plan.path))))
+        .collect();
+    let head = git::head(&top(&workspace)).filter(|_| commits.iter().any(Option::is_some));
+    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let Some((head, trees)) = head.and_then(|head| Some((head, trees(&state, &top(&workspace)).ok()?)))
+    else {
+        return vec![None; plans.len()];
+    };
+    commits.into_iter().map(|commit| trees.lines_between(&head, &commit?).ok()).collect()
+}

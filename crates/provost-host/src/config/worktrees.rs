@@ -1,0 +1,36 @@
+//! `[worktrees]`: where `provost spawn` puts them, and what makes them ready.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::WEEK;
+use super::reading::{Section, Wrong};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worktrees {
+    /// The folder they are put in, relative to the top of the repository.
+    pub folder: PathBuf,
+    /// Commands for bash, one after the other, in the new worktree.
+    pub setup: Vec<String>,
+    /// How long each of them may take.
+    pub setup_timeout: Duration,
+}
+
+impl Default for Worktrees {
+    fn default() -> Self {
+        Self { folder: PathBuf::from(".."), setup: Vec::new(), setup_timeout: Duration::from_secs(600) }
+    }
+}
+
+pub(super) fn read(top: &Section<'_, '_>) -> Result<Worktrees, Wrong> {
+    let default = Worktrees::default();
+    let Some(section) = top.section("worktrees", &["folder", "setup", "setup_timeout"])? else {
+        return Ok(default);
+    };
+    let folder = section.string("folder")?.filter(|folder| !folder.trim().is_empty());
+    Ok(Worktrees {
+        folder: folder.map_or(default.folder, |folder| super::at_home(&folder)),
+        setup: section.strings("setup")?.unwrap_or_default(),
+        setup_timeout: section.duration("setup_timeout", WEEK)?.unwrap_or(default.setup_timeout),
+    })
+}

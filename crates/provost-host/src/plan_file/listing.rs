@@ -1,0 +1,83 @@
+//! All plans of a repository, and what else lies in their folders that is called like one.
+
+use std::path::{Path, PathBuf};
+
+use super::name::{UNNAMED, conflict_copy, named_slug};
+use super::{Error, PlanPlace, Reason, Search};
+
+/// More files than this are no folder of plans.
+const MOST: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The one without a name first, then by name. A name that two files have is there twice.
+    pub plans: Vec<PlanPlace>,
+    /// Called like a plan, and not to be named: `PLAN-Fix.md`.
+    pub unnameable: Vec<PathBuf>,
+    pub copies: Vec<ConflictCopy>,
+    /// Where plans are kept.
+    pub folder: PathBuf,
+    pub workspace: PathBuf,
+}
+
+/// What a tool that keeps folders in step left of two edits at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConflictCopy {
+    pub path: PathBuf,
+    /// The file it is a copy of.
+    pub of: PathBuf,
+    /// Who makes such names.
+    pub by: &'static str,
+}
+
+/// Everything in the folders in which plans are looked for.
+pub fn list_in(cwd: &Path, folder: &Path) -> Result<Listing, Error> {
+    let search = Search::new(cwd, folder)?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut listing = Listing {
+        folder: search.home().to_owned(),
+        workspace: search.workspace.clone(),
+        ..Listing::default()
+    };
+    let mut folders = search.folders();
+    // Plans of a folder somebody happens to stand in are theirs who name them.
+    folders.retain(|folder| *folder != search.cwd || search.cwd == search.workspace);
+    for folder in folders {
+        let is_shared = Some(&folder) == search.shared.as_ref();
+        for name in names(&folder) {
+            let path = folder.join(&name);
+            let is_there = |name: &str| folder.join(name).is_file();
+            if let Some((of, by)) = conflict_copy(&name, &host, is_there) {
+                listing.copies.push(ConflictCopy { path, of: folder.join(of), by });
+            } else if name == UNNAMED || named_slug(&name).is_some() {
+                listing.add(&search, &path, is_shared);
+            } else if name.starts_with("PLAN-") && name.ends_with(".md") {
+                listing.unnameable.push(path);
+            }
+        }
+    }
+    listing
+        .plans
+        .sort_by(|a, b| (a.name != UNNAMED, &a.name, &a.path).cmp(&(b.name != UNNAMED, &b.name, &b.path)));
+    Ok(listing)
+}
+
+impl Listing {
+    fn add(&mut self, search: &Search, path: &Path, is_shared: bool) {
+        let Ok(place) = search.place(path, Reason::Name) else { return };
+        let is_known = self.plans.iter().any(|other| other.path == place.path);
+        // In a worktree, a plan of its own stands for the one it shares.
+        let is_hidden = is_shared && self.plans.iter().any(|other| other.name == place.name);
+        if !is_known && !is_hidden {
+            self.plans.push(place);
+        }
+    }
+}
+
+/// The names in a folder that are text, in order.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = folder.read_dir().into_iter().flatten().flatten().take(MOST);
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}

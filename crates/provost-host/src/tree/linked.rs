@@ -1,0 +1,166 @@
+//! Worktrees of the user's repository, looked at and written out from the mirror.
+//!
+//! Git is told to take the worktree for its own and runs with the mirror's configuration: no filter, no
+//! hook and no setting of the repository takes part. Lent objects are data, an index is copied before it
+//! is read, and submodules are not entered.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::checkout::lossy;
+use super::commit::move_ref;
+use super::keep::Lock;
+use super::mirror::{self, Mirror};
+use super::{Error, Trees};
+use crate::git;
+
+/// What of a worktree is nowhere else, as far as git knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unsaved {
+    /// In the index and not in the commit.
+    pub staged: Vec<String>,
+    /// In a file and not in the index.
+    pub changed: Vec<String>,
+    /// Neither in the index nor ignored.
+    pub untracked: Vec<String>,
+    pub has_submodules: bool,
+}
+
+impl Trees {
+    /// Writes a commit out into a folder and makes its index, as git would without any filter.
+    pub fn write_out(&self, commit: &str, folder: &Path, index: &Path) -> Result<(), Error> {
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+        mirror.borrow()?;
+        let there = [("GIT_WORK_TREE".into(), folder.into()), ("GIT_INDEX_FILE".into(), index.into())];
+        mirror.git(&["read-tree", "--reset", "-u", commit], b"", &there).map(|_| ())
+    }
+
+    /// Makes a branch where there is none.
+    pub fn make_branch(&self, commit: &str, name: &str) -> Result<(), Error> {
+        let repository = self.repository(commit)?;
+        if repository.join("reftable").exists() {
+            let said = "this repository keeps its refs in a reftable, which provost cannot write".to_owned();
+            return Err(Error::Git { commit: commit.to_owned(), said });
+        }
+        move_ref(&self.workspace, &repository, name, commit, None)
+    }
+
+    fn repository(&self, commit: &str) -> Result<PathBuf, Error> {
+        git::repository(&self.workspace).ok_or_else(|| Error::Git {
+            commit: commit.to_owned(),
+            said: "the workspace has no repository".to_owned(),
+        })
+    }
+
+    /// What a worktree that stands on `commit` has and the commit has not. With an index of its own
+    /// (`as_it_stands`), or with that of the commit itself.
+    pub fn unsaved(&self, worktree: &Path, commit: &str, as_it_stands: bool) -> Result<Unsaved, Error> {
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+        let (_room, there) = self.lent(worktree, commit)?;
+        let index = there.iter().find(|(name, _)| name == "GIT_INDEX_FILE").map(|(_, path)| path);
+        let own = git::git_folder(worktree).map(|own| own.join("index"));
+        match (own, index) {
+            (Some(own), Some(index)) if as_it_stands => {
+                fs::copy(&own, index).map_err(|error| Error::io("read", &own, error))?;
+            }
+            _ => mirror.git(&["read-tree", commit], b"", &there).map(|_| ())?,
+        }
+        let listed = mirror.git(&["ls-files", "--stage", "-z"], b"", &there)?;
+        let has_submodules = listed.split(|byte| *byte == 0).any(|line| line.starts_with(b"160000 "));
+        // It says of itself that something differs; what, is asked next.
+        let _ = mirror.git(&["update-index", "-q", "--refresh", "--ignore-submodules"], b"", &there);
+        let names = |args: &[&str]| Ok::<_, Error>(names(&mirror.git(args, b"", &there)?));
+        let excluded = format!("--exclude-from={}", self.repository(commit)?.join("info/exclude").display());
+        let others = match self.repository(commit)?.join("info/exclude").is_file() {
+            true => names(&["ls-files", "--others", "--exclude-standard", &excluded, "-z"])?,
+            false => names(&["ls-files", "--others", "--exclude-standard", "-z"])?,
+        };
+        Ok(Unsaved {
+            staged: names(&[
+                "diff-index",
+                "--cached",
+                "--name-only",
+                "--ignore-submodules=all",
+                "-z",
+                commit,
+            ])?,
+            changed: names(&["diff-files", "--name-only", "--ignore-submodules=all", "-z"])?,
+            untracked: others,
+            has_submodules,
+        })
+    }
+
+    /// Files of the workspace that git ignores and that a list in the syntax of `.gitignore` names.
+    pub fn ignored_and_listed(&self, list: &Path, commit: &str) -> Result<Vec<PathBuf>, Error> {
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+        let (_room, there) = self.lent(&self.workspace, commit)?;
+        mirror.git(&["read-tree", commit], b"", &there)?;
+        let from = format!("--exclude-from={}", list.display());
+        let listed = mirror.git(&["ls-files", "--others", "--ignored", &from, "-z"], b"", &there)?;
+        if listed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let exclude = self.repository(commit)?.join("info/exclude");
+        let own = format!("core.excludesFile={}", exclude.display());
+        // Exit code 1: none of them. It says so by saying nothing.
+        let ignored = mirror
+            .git(&["-c", &own, "check-ignore", "--no-index", "-z", "--stdin"], &listed, &there)
+            .unwrap_or_default();
+        Ok(names(&ignored).into_iter().map(PathBuf::from).collect())
+    }
+
+    /// Whether everything up to `commit` is also in one of the others.
+    pub fn is_within(&self, commit: &str, others: &[String]) -> Result<bool, Error> {
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+        let (_room, there) = self.lent(&self.workspace, commit)?;
+        let mut words = vec!["rev-list", "--count", "--max-count=1", commit, "--not"];
+        words.extend(others.iter().map(String::as_str));
+        words.push("--");
+        Ok(!others.is_empty() && mirror.git(&words, b"", &there)?.trim_ascii() == b"0")
+    }
+
+    /// How many lines `commit` changes against where it left `other`.
+    pub fn lines_between(&self, other: &str, commit: &str) -> Result<u64, Error> {
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+        let (_room, there) = self.lent(&self.workspace, commit)?;
+        let base = lossy(mirror.git(&["merge-base", other, commit], b"", &there)?.trim_ascii());
+        let counted =
+            mirror.git(&["diff-tree", "-r", "--numstat", "--no-renames", &base, commit], b"", &there)?;
+        Ok(lossy(&counted).lines().map(lines_of).sum())
+    }
+
+    /// What git is told: this is the worktree, those are the objects, and the index is in a room of its own.
+    fn lent(&self, worktree: &Path, commit: &str) -> Result<(TempDir, Vec<(OsString, OsString)>), Error> {
+        let objects = mirror::objects(&self.workspace).ok_or_else(|| Error::Git {
+            commit: commit.to_owned(),
+            said: "the workspace has no repository".to_owned(),
+        })?;
+        let room = tempfile::tempdir_in(self.folder.join("building"))
+            .map_err(|error| Error::io("make a folder in", &self.folder, error))?;
+        let there = vec![
+            ("GIT_WORK_TREE".into(), worktree.into()),
+            ("GIT_INDEX_FILE".into(), room.path().join("index").into()),
+            mirror::lending(&objects),
+        ];
+        Ok((room, there))
+    }
+}
+
+fn names(list: &[u8]) -> Vec<String> {
+    list.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(lossy).collect()
+}
+
+/// `12\t3\tpath`; what is no text has a dash, and counts as one.
+fn lines_of(line: &str) -> u64 {
+    let mut words = line.split('\t');
+    let (more, less) = (words.next().unwrap_or("-"), words.next().unwrap_or("-"));
+    more.parse::<u64>().unwrap_or(1) + less.parse::<u64>().unwrap_or(0)
+}

@@ -1,0 +1,254 @@
+//! A branch and a worktree for each attempt at a plan, made beside the repository and taken away again
+//! when nothing in it would be lost.
+//!
+//! What git keeps of a worktree are a few small files, and they are written here: git is not run in the
+//! user's repository. A note beside them says that provost made the worktree, and what for.
+//!
+//! **Invariant:** of a spawn that fails nothing is left.
+//! **Invariant:** [`prune`] removes only what is merged and clean, and only what provost made.
+
+mod note;
+mod prune;
+mod refs;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use note::{Found, Note, list};
+pub use prune::{Fate, fate, prune};
+
+use crate::git;
+use crate::plan_file;
+use crate::tree::{self, Trees};
+use crate::{files, folder};
+
+/// Names the ignored files that a new worktree gets a copy of, in the syntax of `.gitignore`.
+pub const INCLUDE: &str = ".worktreeinclude";
+/// Attempts at one plan whose worktrees are kept.
+const MOST: u32 = 1000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{} has no repository, or none with a commit", .0.display())]
+    NoCommit(PathBuf),
+    #[error("there are {MOST} worktrees of {0} already; `provost worktree prune` says which can go")]
+    TooMany(String),
+    #[error("cannot {attempted} {}", .path.display())]
+    Io { attempted: &'static str, path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Tree(#[from] tree::Error),
+    #[error("the setup of the worktree failed, and everything was taken back: {said}")]
+    Setup { said: String },
+}
+
+impl Error {
+    fn io(attempted: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Io { attempted, path, source }
+    }
+}
+
+/// What is to be made.
+pub struct Wanted<'a> {
+    pub trees: &'a Trees,
+    /// The checkout it is made from.
+    pub workspace: &'a Path,
+    /// The folder the new one is put in; it is made if it is not there.
+    pub beside: &'a Path,
+    /// What the marker is to say.
+    pub plan: &'a str,
+    pub slug: &'a str,
+    pub base: &'a str,
+    pub now: u64,
+}
+
+/// What was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spawned {
+    pub path: PathBuf,
+    /// Without `refs/heads/`.
+    pub branch: String,
+    pub base: String,
+    pub attempt: u32,
+    /// Ignored files that were copied.
+    pub copied: Vec<String>,
+}
+
+/// Makes branch, worktree and marker, then lets `set_up` do the rest in it. If anything fails, all of it
+/// is taken back.
+pub fn spawn(
+    wanted: &Wanted<'_>,
+    set_up: &mut dyn FnMut(&Path) -> Result<(), String>,
+) -> Result<Spawned, Error> {
+    let no_commit = || Error::NoCommit(wanted.workspace.to_owned());
+    let repository = git::repository(wanted.workspace).ok_or_else(no_commit)?;
+    let mut making = Making::begin(wanted, repository)?;
+    making.note(wanted)?;
+    wanted.trees.make_branch(wanted.base, &making.branch())?;
+    making.has_branch = true;
+    wanted.trees.write_out(wanted.base, &making.path, &making.own.join("index"))?;
+    let copied = copy_listed(wanted, &making.path)?;
+    making.mark(wanted.plan)?;
+    set_up(&making.path).map_err(|said| Error::Setup { said })?;
+    making.finish(wanted)?;
+    Ok(Spawned {
+        path: making.path.clone(),
+        branch: making.short.clone(),
+        base: wanted.base.to_owned(),
+        attempt: making.attempt,
+        copied,
+    })
+}
+
+/// A worktree on its way; what is there of it goes when this is dropped before the end.
+struct Making {
+    repository: PathBuf,
+    /// The worktree.
+    path: PathBuf,
+    /// What git keeps of it.
+    own: PathBuf,
+    short: String,
+    attempt: u32,
+    base: String,
+    has_branch: bool,
+    is_done: bool,
+}
+
+impl Making {
+    /// Takes the first number that nobody has: whoever makes the folder has it.
+    fn begin(wanted: &Wanted<'_>, repository: PathBuf) -> Result<Self, Error> {
+        fs::create_dir_all(wanted.beside).map_err(Error::io("make", wanted.beside))?;
+        let beside = wanted.beside.canonicalize().map_err(Error::io("find", wanted.beside))?;
+        let top = git::main_checkout(wanted.workspace).unwrap_or_else(|| wanted.workspace.to_owned());
+        let project = top.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let owned = repository.join("worktrees");
+        fs::create_dir_all(&owned).map_err(Error::io("make", &owned))?;
+        for attempt in 1..=MOST {
+            let id = format!("{project}-{}-{attempt}", wanted.slug);
+            let (path, own) = (beside.join(&id), owned.join(&id));
+            let short = format!("spawn/{}-{attempt}", wanted.slug);
+            let is_taken =
+                own.exists() || git::find(wanted.workspace, &format!("refs/heads/{short}")).is_some();
+            if is_taken {
+                continue;
+            }
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                made => made.map_err(Error::io("make", &path))?,
+            }
+            let base = wanted.base.to_owned();
+            let making =
+                Self { repository, path, own, short, attempt, base, has_branch: false, is_done: false };
+            // Whoever has the folder has the number; only a clean-up by hand could stand here.
+            fs::create_dir(&making.own).map_err(Error::io("make", &making.own))?;
+            return Ok(making);
+        }
+        Err(Error::TooMany(wanted.slug.to_owned()))
+    }
+
+    fn branch(&self) -> String {
+        format!("refs/heads/{}", self.short)
+    }
+
+    /// Git's own files of a worktree. The lock keeps git from cleaning up while it is made.
+    fn note(&self, wanted: &Wanted<'_>) -> Result<(), Error> {
+        let link = self.path.join(".git");
+        self.write("locked", "provost is making it\n")?;
+        self.write("HEAD", &format!("ref: {}\n", self.branch()))?;
+        self.write("commondir", "../..\n")?;
+        self.write("gitdir", &format!("{}\n", link.display()))?;
+        self.write(git::SPAWN_NOTE, &self.as_note(wanted, false).text())?;
+        fs::write(&link, format!("gitdir: {}\n", self.own.display())).map_err(Error::io("write", &link))
+    }
+
+    fn as_note(&self, wanted: &Wanted<'_>, finished: bool) -> Note {
+        Note {
+            plan: wanted.plan.to_owned(),
+            attempt: self.attempt,
+            branch: self.short.clone(),
+            base: self.base.clone(),
+            at: wanted.now,
+            pid: std::process::id(),
+            finished,
+        }
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), Error> {
+        let path = self.own.join(name);
+        fs::write(&path, text).map_err(Error::io("write", &path))
+    }
+
+    /// The worktree is bound to its plan, and nobody commits the marker by accident.
+    fn mark(&self, plan: &str) -> Result<(), Error> {
+        let marker = plan_file::marker(&self.path);
+        let folder = marker.parent().unwrap_or(&self.path).to_owned();
+        // The tree of the commit may have a link there.
+        if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+            let source = io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder");
+            return Err(Error::Io { attempted: "put the marker into", path: folder, source });
+        }
+        fs::create_dir_all(&folder).map_err(Error::io("make", &folder))?;
+        files::write_whole(&marker, format!("{plan}\n").as_bytes()).map_err(Error::io("write", &marker))?;
+        exclude(&self.repository, "/.harness/active-plan");
+        Ok(())
+    }
+
+    fn finish(&mut self, wanted: &Wanted<'_>) -> Result<(), Error> {
+        self.write(git::SPAWN_NOTE, &self.as_note(wanted, true).text())?;
+        let lock = self.own.join("locked");
+        fs::remove_file(&lock).map_err(Error::io("remove", &lock))?;
+        self.is_done = true;
+        Ok(())
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
+        folder::remove(&self.path);
+        folder::remove(&self.own);
+        if self.has_branch {
+            let _ = refs::delete(&self.repository, &self.branch(), &self.base);
+        }
+    }
+}
+
+/// Git looks at this list as well; it is not part of the tree.
+fn exclude(repository: &Path, line: &str) {
+    let path = repository.join("info/exclude");
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    if text.lines().any(|each| each.trim() == line) || fs::create_dir_all(repository.join("info")).is_err() {
+        return;
+    }
+    let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let _ = files::write_whole(&path, format!("{text}{gap}{line}\n").as_bytes());
+}
+
+/// Copies what `.worktreeinclude` names and git ignores; regular files only, and over nothing.
+fn copy_listed(wanted: &Wanted<'_>, to: &Path) -> Result<Vec<String>, Error> {
+    let list = wanted.workspace.join(INCLUDE);
+    if !list.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return Ok(Vec::new());
+    }
+    let mut copied = Vec::new();
+    for path in wanted.trees.ignored_and_listed(&list, wanted.base)? {
+        let (from, place) = (wanted.workspace.join(&path), to.join(&path));
+        let is_plain = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        let is_file = from.symlink_metadata().is_ok_and(|found| found.is_file());
+        if !is_plain || !is_file || place.symlink_metadata().is_ok() {
+            continue;
+        }
+        let parent = place.parent().unwrap_or(to);
+        fs::create_dir_all(parent).map_err(Error::io("make", parent))?;
+        // No link of the tree leads the copy out of the worktree.
+        if !parent.canonicalize().is_ok_and(|real| real.starts_with(to)) {
+            continue;
+        }
+        fs::copy(&from, &place).map_err(Error::io("copy", &from))?;
+        copied.push(path.display().to_string());
+    }
+    Ok(copied)
+}

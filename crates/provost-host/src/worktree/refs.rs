@@ -1,0 +1,68 @@
+//! Takes a branch away, as git would: under its lock, and only if it is still where it was.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Removes a ref that stands for `expected`, loose and packed, with its history.
+pub fn delete(repository: &Path, name: &str, expected: &str) -> io::Result<()> {
+    let path = repository.join(name);
+    let _lock = Lock::take(&PathBuf::from(format!("{}.lock", path.display())))?;
+    unpack(repository, name, expected)?;
+    match fs::read_to_string(&path) {
+        Ok(text) if text.trim() == expected => fs::remove_file(&path)?,
+        Ok(_) => return Err(io::Error::other(format!("{name} was moved meanwhile"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let _ = fs::remove_file(repository.join("logs").join(name));
+    Ok(())
+}
+
+/// Without the line of this ref, and the one after it that says what a tag means.
+fn unpack(repository: &Path, name: &str, expected: &str) -> io::Result<()> {
+    let path = repository.join("packed-refs");
+    let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
+    let is_meant = |line: &str| line.split_once(' ').is_some_and(|(id, each)| each == name && id == expected);
+    if !text.lines().any(is_meant) {
+        return Ok(());
+    }
+    let lock = Lock::take(&repository.join("packed-refs.lock"))?;
+    let text = fs::read_to_string(&path)?;
+    let mut kept = String::with_capacity(text.len());
+    let mut is_gone = false;
+    for line in text.lines() {
+        is_gone = is_meant(line) || is_gone && line.starts_with('^');
+        if !is_gone {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    lock.replace(&path, kept.as_bytes())
+}
+
+/// Git's own way: whoever made the file may write.
+struct Lock(PathBuf);
+
+impl Lock {
+    fn take(path: &Path) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        OpenOptions::new().write(true).create_new(true).open(path)?;
+        Ok(Self(path.to_owned()))
+    }
+
+    fn replace(&self, path: &Path, text: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).open(&self.0)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        fs::rename(&self.0, path)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,70 @@
+use provost_engine::agenda::{self, Listed};
+use serde_json::{Value, json};
+
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::{table, terminal};
+
+/// List all plans of the repository, with their stages
+///
+/// Plans are `PLAN.md` and `PLAN-NAME.md` in the folder of plans and at the top of the repository. The
+/// star marks the one that is meant where none is named.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost list                        every plan, where it stands and what it waits for
+  provost list --json                 for programs")]
+pub struct Args {}
+
+pub fn obey(global: &Global, _args: Args) -> Answer {
+    let plans = agenda::read(&global.settings(None)?)?;
+    let problems: Vec<String> = plans.agenda.problems().iter().map(ToString::to_string).collect();
+    if global.json {
+        let listed: Vec<Value> = plans.listed.iter().map(as_json).collect();
+        let answer = json!({ "plans": listed, "dangling": plans.dangling, "problems": problems });
+        terminal::print(&format!("{answer}\n"))?;
+        return Ok(Outcome::Done);
+    }
+    let rows: Vec<Vec<String>> = plans.listed.iter().map(row).collect();
+    if rows.is_empty() {
+        terminal::talk(&format!(
+            "no plans in {}; `provost new NAME` makes one",
+            plans.listing.folder.display()
+        ));
+    } else {
+        terminal::print(&table::lines(&["PLAN", "STAGE", "STEPS", "AFTER", "TITLE"], &rows))?;
+    }
+    for plan in &plans.listed {
+        if let Some(trouble) = &plan.trouble {
+            terminal::talk(&format!("{}: {trouble}", plan.path.display()));
+        }
+    }
+    problems.iter().for_each(|problem| terminal::talk(problem));
+    plans.dangling.iter().for_each(|dangling| terminal::talk(&format!("DANGLING: {dangling}")));
+    if !plans.listing.copies.is_empty() {
+        let count = plans.listing.copies.len();
+        terminal::talk(&format!("{count} conflict copies lie beside the plans: `provost doctor` names them"));
+    }
+    Ok(Outcome::Done)
+}
+
+fn row(plan: &Listed) -> Vec<String> {
+    let star = if plan.is_active { "*" } else { "" };
+    let busy = if plan.is_running() { " (running)" } else { "" };
+    vec![
+        format!("{}{star}", plan.name),
+        format!("{}{busy}", plan.stage.word()),
+        format!("{}/{}", plan.done, plan.total),
+        plan.depends_on.join(", "),
+        plan.title.clone(),
+    ]
+}
+
+fn as_json(plan: &Listed) -> Value {
+    json!({
+        "plan": plan.id, "name": plan.name, "path": plan.path, "progress": plan.progress,
+        "title": plan.title, "stage": plan.stage.word(), "done": plan.done, "total": plan.total,
+        "depends_on": plan.depends_on, "touches": plan.touches, "active": plan.is_active,
+        "running": plan.is_running(), "worktrees": plan.worktrees, "trouble": plan.trouble,
+    })
+}

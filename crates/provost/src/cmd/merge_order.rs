@@ -1,0 +1,78 @@
+use std::collections::BTreeSet;
+
+use provost_core::agenda::Entry;
+use provost_engine::agenda;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::{table, terminal};
+
+/// Say in which order the work of plans is merged
+///
+/// After the plans it depends on; among those that are free, the smaller change first (lines of the
+/// branch `provost/NAME`, where there is one), then by name.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost merge-order                 all plans
+  provost merge-order --done          those whose work is done
+  provost merge-order api auth ui     only these, in their order")]
+pub struct Args {
+    /// Names of plans; none for all
+    plans: Vec<String>,
+    /// Only plans that are done
+    #[arg(long)]
+    done: bool,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let settings = global.settings(None)?;
+    let mut plans = agenda::read(&settings)?;
+    plans.measure(&settings);
+    let wanted: BTreeSet<&str> = args.plans.iter().map(String::as_str).collect();
+    if let Some(absent) = wanted.iter().find(|name| plans.agenda.get(name).is_none()) {
+        return Err(Failure::usage(format!("there is no plan {absent}"), "`provost list` names all plans."));
+    }
+    let order = match plans.agenda.merge_order() {
+        Ok(order) => order,
+        Err(problem) => {
+            if global.json {
+                terminal::print(&format!("{}\n", json!({ "order": [], "problems": [problem.to_string()] })))?;
+            }
+            terminal::talk(&format!("there is no order: {problem}"));
+            return Ok(Outcome::Diagnosed);
+        }
+    };
+    let is_wanted = |entry: &&&Entry| {
+        (wanted.is_empty() || wanted.contains(entry.name.as_str()))
+            && (!args.done || entry.stage.word() == "done")
+    };
+    let order: Vec<&&Entry> = order.iter().filter(is_wanted).collect();
+    if global.json {
+        let all: Vec<Value> = order
+            .iter()
+            .map(|entry| {
+                json!({
+                    "name": entry.name, "stage": entry.stage.word(), "lines": entry.size,
+                    "depends_on": entry.depends_on,
+                })
+            })
+            .collect();
+        terminal::print(&format!("{}\n", json!({ "order": all, "problems": [] })))?;
+        return Ok(Outcome::Done);
+    }
+    let row = |(at, entry): (usize, &&&Entry)| {
+        let lines = entry.size.map(|lines| lines.to_string()).unwrap_or_default();
+        let after = entry.depends_on.join(", ");
+        vec![(at + 1).to_string(), entry.name.clone(), entry.stage.word().to_owned(), lines, after]
+    };
+    let rows: Vec<Vec<String>> = order.iter().enumerate().map(row).collect();
+    if rows.is_empty() {
+        terminal::talk("nothing is to be merged");
+        return Ok(Outcome::Done);
+    }
+    terminal::print(&table::lines(&["", "PLAN", "STAGE", "LINES", "AFTER"], &rows))?;
+    Ok(Outcome::Done)
+}

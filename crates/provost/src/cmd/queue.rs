@@ -1,0 +1,86 @@
+use provost_engine::agenda::{self, Listed};
+use serde_json::{Value, json};
+
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::{table, terminal};
+
+/// Say who works on what, since when, and what happened last
+///
+/// Of every plan of the repository that somebody has in hand, on this machine or, where plans are in a
+/// shared folder, on another. It only looks: nothing is given out or taken away.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost queue                       who is at work
+  provost queue --all                 with the plans nobody has in hand
+  provost queue --json                for programs")]
+pub struct Args {
+    /// Plans that nobody has in hand, too
+    #[arg(long, short)]
+    all: bool,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let plans = agenda::read(&global.settings(None)?)?;
+    let is_shown = |plan: &&Listed| args.all || plan.holder.is_some() || plan.lease.is_some();
+    let shown: Vec<&Listed> = plans.listed.iter().filter(is_shown).collect();
+    if global.json {
+        let all: Vec<Value> = shown.iter().map(|plan| as_json(plan)).collect();
+        terminal::print(&format!("{}\n", json!({ "queue": all })))?;
+        return Ok(Outcome::Done);
+    }
+    if shown.is_empty() {
+        terminal::talk("nobody has a plan in hand");
+        return Ok(Outcome::Done);
+    }
+    let rows: Vec<Vec<String>> = shown.iter().map(|plan| row(plan)).collect();
+    terminal::print(&table::lines(&["PLAN", "STEP", "ROLE", "SINCE", "WHO", "LAST"], &rows))?;
+    Ok(Outcome::Done)
+}
+
+fn row(plan: &Listed) -> Vec<String> {
+    let lease = plan.lease.as_ref();
+    let steps: Vec<String> = plan.at_work.iter().map(|work| work.step.to_string()).collect();
+    let roles: Vec<&str> = plan.at_work.iter().map(|work| work.role.as_str()).collect();
+    let (who, since) = match (&plan.holder, lease) {
+        (Some(holder), _) => (format!("{}@{}", holder.pid, holder.host), terminal::age(holder.since)),
+        (None, Some(lease)) => {
+            let late = if lease.is_stale { " (stale)" } else { "" };
+            (format!("{}@{}{late}", lease.pid, lease.host), terminal::age(lease.since))
+        }
+        (None, None) => ("-".to_owned(), "-".to_owned()),
+    };
+    let last = plan.last.as_ref().map(|last| format!("{} {}", last.event, terminal::age(last.at)));
+    vec![
+        plan.name.clone(),
+        format!("{} of {}", if steps.is_empty() { "-".to_owned() } else { steps.join(",") }, plan.total),
+        roles.join(","),
+        since,
+        who,
+        last.unwrap_or_default(),
+    ]
+}
+
+fn as_json(plan: &Listed) -> Value {
+    let lease = plan.lease.as_ref();
+    let steps: Vec<Value> = plan
+        .at_work
+        .iter()
+        .map(|work| json!({ "number": work.step, "title": work.title, "role": work.role }))
+        .collect();
+    json!({
+        "plan": plan.id,
+        "name": plan.name,
+        "stage": plan.stage.word(),
+        "steps": steps,
+        "holder": plan.holder.as_ref().map(|holder| json!({
+            "pid": holder.pid, "host": holder.host, "what": holder.what, "since": holder.since.to_string(),
+        })),
+        "lease": lease.map(|lease| json!({
+            "pid": lease.pid, "host": lease.host, "since": lease.since.to_string(),
+            "until": lease.until.to_string(), "epoch": lease.epoch, "stale": lease.is_stale,
+        })),
+        "last": plan.last.as_ref().map(|last| json!({ "event": last.event, "at": last.at.to_string() })),
+    })
+}

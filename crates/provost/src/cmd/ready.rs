@@ -1,0 +1,109 @@
+use provost_core::agenda::overlap::{Meeting, Overlap};
+use provost_core::agenda::{Agenda, Beside, Entry, Standing, Start};
+use provost_engine::agenda;
+use serde_json::{Value, json};
+
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::{table, terminal};
+
+/// Say which plans may start now, and which of them together
+///
+/// A plan may start when the plans it depends on are done. It may run beside others when no path can be
+/// touched by both, which is decided from `touches`, with a path that shows it where they meet. A plan
+/// that does not say what it touches is never assumed to be safe beside another.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost ready                       what may start, what waits, and for whom
+  provost ready --json                for programs: `together` may run at once")]
+pub struct Args {}
+
+pub fn obey(global: &Global, _args: Args) -> Answer {
+    let plans = agenda::read(&global.settings(None)?)?;
+    let agenda = &plans.agenda;
+    let starts = agenda.starts();
+    let problems: Vec<String> = agenda.problems().iter().map(ToString::to_string).collect();
+    let together: Vec<&str> =
+        starts.iter().filter(|start| start.beside == Beside::Safe).map(|start| start.name.as_str()).collect();
+    if global.json {
+        let all: Vec<Value> = agenda.entries().map(|entry| as_json(agenda, entry, &starts)).collect();
+        let answer = json!({ "plans": all, "together": together, "problems": problems });
+        terminal::print(&format!("{answer}\n"))?;
+        return Ok(Outcome::Done);
+    }
+    let mut rows = Vec::new();
+    for entry in agenda.entries() {
+        let words = match agenda.standing(entry) {
+            Standing::Done => continue,
+            Standing::Failed => ("failed", "`provost status` says why".to_owned()),
+            Standing::UnderWay => ("running", String::new()),
+            Standing::Waits(on) => {
+                let on: Vec<String> =
+                    on.iter().map(|(name, stage)| format!("{name} ({})", stage.word())).collect();
+                ("waits", format!("for {}", on.join(", ")))
+            }
+            Standing::Unsound(problem) => ("stuck", problem.to_string()),
+            Standing::Ready => {
+                let beside = starts.iter().find(|start| start.name == entry.name).map(|start| &start.beside);
+                ("ready", beside.map(words).unwrap_or_default())
+            }
+        };
+        rows.push(vec![entry.name.clone(), words.0.to_owned(), words.1]);
+    }
+    if rows.is_empty() {
+        terminal::talk("nothing is left to start");
+    } else {
+        terminal::print(&table::lines(&["PLAN", "NOW", "WHY"], &rows))?;
+    }
+    if together.len() > 1 {
+        terminal::print(&format!("\ntogether: {}\n", together.join(", ")))?;
+    }
+    for start in starts.iter().filter(|start| start.beside == Beside::Undeclared) {
+        terminal::talk(&format!(
+            "warning: {} does not say what it touches, so it is not run beside others; add `touches:` to it",
+            start.name
+        ));
+    }
+    problems.iter().for_each(|problem| terminal::talk(&format!("warning: {problem}")));
+    Ok(Outcome::Done)
+}
+
+fn words(beside: &Beside) -> String {
+    match beside {
+        Beside::Safe => String::new(),
+        Beside::Undeclared => "alone: it does not say what it touches".to_owned(),
+        Beside::Meets { plan, meeting } => format!("not beside {plan}: {}", shared(meeting)),
+    }
+}
+
+fn shared(meeting: &Meeting) -> String {
+    match &meeting.overlap {
+        Overlap::Shared(path) => format!("both may change {path}"),
+        Overlap::Undecided(why) => format!("nobody knows whether they meet: {why}"),
+        Overlap::None => String::new(),
+    }
+}
+
+fn as_json(agenda: &Agenda, entry: &Entry, starts: &[Start]) -> Value {
+    let (standing, waits_for) = match agenda.standing(entry) {
+        Standing::Done => ("done", Vec::new()),
+        Standing::Failed => ("failed", Vec::new()),
+        Standing::UnderWay => ("running", Vec::new()),
+        Standing::Ready => ("ready", Vec::new()),
+        Standing::Waits(on) => ("waits", on.into_iter().map(|(name, _)| name).collect()),
+        Standing::Unsound(_) => ("stuck", Vec::new()),
+    };
+    let beside = starts.iter().find(|start| start.name == entry.name).map(|start| match &start.beside {
+        Beside::Safe => json!({ "safe": true }),
+        Beside::Undeclared => json!({ "safe": false, "undeclared": true }),
+        Beside::Meets { plan, meeting } => {
+            let witness = match &meeting.overlap {
+                Overlap::Shared(path) => Some(path),
+                _ => None,
+            };
+            json!({ "safe": false, "meets": plan, "globs": [meeting.globs.0, meeting.globs.1], "path": witness })
+        }
+    });
+    json!({ "name": entry.name, "standing": standing, "waits_for": waits_for, "beside": beside })
+}

@@ -1,0 +1,65 @@
+use provost_engine::worktrees;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Make a branch and a worktree for a plan, bound to it by a marker
+///
+/// The worktree is put beside the repository (or into `folder` under [worktrees] in provost.toml), on a
+/// branch of its own, and every attempt gets another. Ignored files that `.worktreeinclude` names are
+/// copied. The commands of `setup` under [worktrees] are shown and run in it. In the worktree, commands
+/// that name no plan mean this one. If anything fails, nothing is left.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost spawn fix-auth              branch spawn/fix-auth-1, worktree ../PROJECT-fix-auth-1
+  cd \"$(provost spawn fix-auth)\" && provost run
+  provost spawn fix-auth --setup      run the setup without asking")]
+pub struct Args {
+    /// The name of the plan
+    plan: String,
+    /// Run the configured setup without asking
+    #[arg(long, conflicts_with = "no_setup")]
+    setup: bool,
+    /// Leave the configured setup out
+    #[arg(long)]
+    no_setup: bool,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let settings = global.settings(Some(&args.plan))?;
+    let commands = worktrees::setup(&settings)?;
+    let set_up = !commands.is_empty() && !args.no_setup && (args.setup || agreed(&commands)?);
+    let made = worktrees::spawn(settings, set_up, &mut |line| terminal::talk(line))?;
+    if global.json {
+        let answer = json!({
+            "path": made.path, "branch": made.branch, "base": made.base, "attempt": made.attempt,
+            "copied": made.copied, "setup": set_up,
+        });
+        terminal::print(&format!("{answer}\n"))?;
+        return Ok(Outcome::Done);
+    }
+    terminal::print(&format!("{}\n", made.path.display()))?;
+    let base: String = made.base.chars().take(12).collect();
+    terminal::talk(&format!("branch {}, on {base}, bound to plan {}", made.branch, args.plan));
+    if !made.copied.is_empty() {
+        terminal::talk(&format!("copied {} ignored files: {}", made.copied.len(), made.copied.join(", ")));
+    }
+    Ok(Outcome::Done)
+}
+
+/// The configuration may lie where agents write, so its commands are shown before they are run.
+fn agreed(commands: &[String]) -> Result<bool, Failure> {
+    if !terminal::is_interactive() {
+        return Err(Failure::usage(
+            format!("provost.toml has a setup for worktrees: {}", commands.join("; ")),
+            "Say --setup to run it, or --no-setup to leave it out.",
+        ));
+    }
+    terminal::talk("setup, from provost.toml:");
+    commands.iter().for_each(|command| terminal::talk(&format!("  {command}")));
+    terminal::agrees("run it in the new worktree?")
+}
