@@ -412,10 +412,6 @@ impl Ground {
         if !verdict.held() {
             return Ok(Verdict { tree, ..verdict });
         }
-        // What held is kept: it is the next step's base.
-        if let Err(error) = approved.trees.advance(&base, &layer) {
-            return Ok(Verdict::not_run(self.level, told(&error)));
-        }
         let bench = Bench {
             level: self.level,
             shell: case.shell,
@@ -426,6 +422,10 @@ impl Ground {
             run: &|layer| self.on(approved, case, &base, layer),
         };
         let verdict = bench.doubt(verdict)?;
+        // What held is kept, whatever is doubted about it: it is the next step's base.
+        if let Err(error) = approved.trees.advance(&base, layer) {
+            return Ok(Verdict::not_run(self.level, told(&error)));
+        }
         Ok(Verdict { tree, ..verdict })
     }
 

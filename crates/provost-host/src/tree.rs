@@ -9,9 +9,10 @@
 //! mirror-sha1.git       the only repository in which git is run; see `mirror`
 //! requests/<digest>     which base was made for which request
 //! bases/<id>/tree       the files; nobody writes them again. Of a base on top of another only those
-//!                       that differ, with the other's id and what is gone from it in `ground`
+//!                       that differ
 //! bases/<id>/index      what they are; see `index`
-//! bases/<id>/used       last use (its time), and the boot since which the files are known to be whole
+//! bases/<id>/used       last use (its time), the boot since which the files are known to be whole,
+//!                       and of a base on top of another that one's id and what is gone from it
 //! building/, layers/    under way
 //! worktree/             the kept worktree; see `assemble`
 //! ```
@@ -67,6 +68,9 @@ use index::{Draft, Index, Leaf};
 use keep::Lock;
 use mirror::Mirror;
 use takeover::Known;
+
+/// Where the files lie in the folder of a base or a layer.
+const TREE: &str = "tree";
 
 /// The harness's own copies of one workspace, in the state folder.
 #[derive(Debug)]
@@ -161,7 +165,7 @@ pub struct Layer {
     taken: Vec<(Vec<u8>, Leaf)>,
     removed: Vec<Vec<u8>>,
     base: String,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Layer {
@@ -373,7 +377,7 @@ impl Trees {
         }
         let room = self.room()?;
         let mut left_out = Vec::new();
-        let mut checkout = Checkout::begin(room.path().join("tree"), Draft::default())?;
+        let mut checkout = Checkout::begin(room.path().join(TREE), Draft::default())?;
         match commit {
             Some(commit) => {
                 let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
@@ -388,7 +392,7 @@ impl Trees {
         }
         named::put(&self.workspace, files, &mut checkout)?;
         let (sealed, id) = self.sealed(checkout)?;
-        let id = self.settle(room, &sealed, id)?;
+        let id = self.settle(room, &sealed, &[], id)?;
         let answer = Answered { id: id.clone(), left_out };
         self.remember(&key, &answer)?;
         self.held(&id, &caches, answer.left_out)?.ok_or(Error::Damaged { id })
@@ -402,10 +406,10 @@ impl Trees {
         self.held(id, &cache_paths(caches)?, Vec::new())
     }
 
-    /// A base on top of another: what a passed step left becomes part of the next step's base. Only
-    /// what differs from the tree that was approved is written, so it costs what was changed and does
-    /// not grow with the tree.
-    pub fn advance(&self, base: &Base, layer: &Layer) -> Result<Base, Error> {
+    /// A base on top of another: what a passed step left becomes part of the next step's base. The
+    /// layer's own folder becomes the base, so hardly anything is written, and what is does not grow with
+    /// the tree.
+    pub fn advance(&self, base: &Base, layer: Layer) -> Result<Base, Error> {
         layer.must_fit(base)?;
         if layer.is_empty() {
             return Ok(base.clone());
@@ -413,17 +417,13 @@ impl Trees {
         if let Some(next) = self.held(&layer.id, &base.caches, base.left_out.clone())? {
             return Ok(next);
         }
-        let _lock = Lock::take(&self.folder)?;
-        let room = self.room()?;
         let sealed = layer.sealed_on(base)?;
         let ground = &base.ground().index;
         let list =
             Index::in_memory(sealed.clone(), ground).map_err(|error| Error::io("list", &base.path, error))?;
-        advance::write(&room.path().join("tree"), &list, base, layer)?;
-        let ground = room.path().join(advance::GROUND);
-        fs::write(&ground, advance::ground(&list, base, layer)?)
-            .map_err(|error| Error::io("write", &ground, error))?;
-        let id = self.settle(room, &sealed, list.id())?;
+        advance::complete(&list, base, &layer)?;
+        let ground = advance::ground(&list, base, &layer)?;
+        let id = self.settle(layer.folder, &sealed, &ground, list.id())?;
         self.held(&id, &base.caches, base.left_out.clone())?.ok_or(Error::Damaged { id })
     }
 
@@ -444,13 +444,13 @@ impl Trees {
     }
 
     /// Gives a tree that is whole its name.
-    fn settle(&self, room: TempDir, sealed: &[u8], id: String) -> Result<String, Error> {
+    fn settle(&self, room: TempDir, sealed: &[u8], ground: &[u8], id: String) -> Result<String, Error> {
         let write = |name: &str, bytes: &[u8]| {
             let path = room.path().join(name);
             fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
         };
         write("index", sealed)?;
-        write("used", keep::boot().as_bytes())?;
+        write("used", &[keep::boot().as_bytes(), ground].concat())?;
         let place = self.folder.join("bases").join(&id);
         match fs::rename(room.path(), &place) {
             // The folder has another name now; there is nothing left to remove.

@@ -65,7 +65,7 @@ impl Ground {
         };
         let verdict = judge(&Exhibit { changes, folder: &assembled.path })?;
         if verdict.held()
-            && let Err(error) = approved.trees.advance(&base, &layer)
+            && let Err(error) = approved.trees.advance(&base, layer)
         {
             return not_run(told(&error));
         }

@@ -5,34 +5,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::checkout::Checkout;
-use super::index::{Draft, Index, Kind, joined};
+use super::index::{Index, Kind, joined};
 use super::{Base, Error, Layer};
 
-/// The file of a base that says what it stands on.
-pub const GROUND: &str = "ground";
-
-/// Writes what the new base has otherwise than the tree it stands on.
-pub fn write(place: &Path, list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
-    let mut files: BTreeMap<Vec<u8>, PathBuf> = BTreeMap::new();
-    if let Some(over) = &base.over {
-        find_files(over, Path::new(""), &mut files).map_err(|error| Error::io("read", over, error))?;
-    }
-    for path in layer.changed_paths() {
-        files.insert(path.as_os_str().as_bytes().to_vec(), layer.path.join(path));
-    }
-    let mut checkout = Checkout::begin(place.to_owned(), Draft::default())?;
-    for (path, from) in files {
-        let entry = list.find(&path).map_err(|error| Error::io("list", place, error))?;
+/// Puts into the layer what the new base has otherwise than the tree it stands on: what steps before it
+/// changed. Its own files are there already, the very ones the check saw: what that built is still younger.
+pub fn complete(list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
+    let Some(over) = &base.over else { return Ok(()) };
+    let mut files = BTreeMap::new();
+    find_files(over, Path::new(""), &mut files).map_err(|error| Error::io("read", over, error))?;
+    let own: BTreeSet<&Path> = layer.changed_paths().collect();
+    let mut checkout = Checkout::go_on(layer.path.clone(), own.iter().copied())?;
+    for (path, from) in files.iter().filter(|(path, _)| !own.contains(Path::new(OsStr::from_bytes(path)))) {
+        let entry = list.find(path).map_err(|error| Error::io("list", &layer.path, error))?;
         // Taken away again, or turned into a folder since.
         let Some(kind) = entry.map(|entry| entry.kind).filter(|kind| kind.is_file()) else { continue };
-        // The very file the check saw: what it built is still younger.
-        checkout.share_file(&path, &from, kind)?;
+        checkout.share_file(path, from, kind)?;
     }
     checkout.finish()?;
     Ok(())
@@ -51,7 +44,7 @@ fn find_files(folder: &Path, path: &Path, files: &mut BTreeMap<Vec<u8>, PathBuf>
 }
 
 /// What the new base stands on: the id of the tree beneath, and what that tree has and the new base has
-/// not, each ended by a zero. A folder that went with the last of its files goes as a whole.
+/// not, each after a zero. A folder that went with the last of its files goes as a whole.
 pub fn ground(list: &Index, base: &Base, layer: &Layer) -> Result<Vec<u8>, Error> {
     let mut gone = Gone { ground: &base.ground().index, list, names: BTreeSet::new() };
     let removed = layer.deleted_paths().chain(base.gone.iter().map(PathBuf::as_path));
@@ -59,7 +52,7 @@ pub fn ground(list: &Index, base: &Base, layer: &Layer) -> Result<Vec<u8>, Error
         gone.look(path.as_os_str().as_bytes()).map_err(|error| Error::io("list", &base.path, error))?;
     }
     let id = base.ground().id.clone().into_bytes();
-    Ok([id].into_iter().chain(gone.names).flat_map(|word| [word, vec![0]].concat()).collect())
+    Ok([id].into_iter().chain(gone.names).flat_map(|word| [vec![0], word].concat()).collect())
 }
 
 struct Gone<'a> {
@@ -97,15 +90,10 @@ impl Gone<'_> {
 }
 
 /// The same, read again; `None` where a base stands on no other.
-pub fn read_ground(place: &Path) -> io::Result<Option<(String, Vec<PathBuf>)>> {
-    let bytes = match fs::read(place.join(GROUND)) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
-    let id = words.next().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Some((id, words.map(PathBuf::from).collect())))
+pub fn read_ground(words: &[u8]) -> Option<(String, Vec<PathBuf>)> {
+    let mut words = words.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
+    let id = words.next()?.to_string_lossy().into_owned();
+    Some((id, words.map(PathBuf::from).collect()))
 }
 
 /// Is every file of the base what its index says?

@@ -41,6 +41,14 @@ impl<'a> Checkout<'a> {
         Ok(Self { path, top, folders: BTreeSet::new(), links: BTreeMap::new(), draft })
     }
 
+    /// Goes on in a tree that has these files, without a listing.
+    pub fn go_on<'p>(path: PathBuf, files: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
+        let top = beneath::top(&path).map_err(|errno| Error::io("open", &path, errno))?;
+        let folders = files.flat_map(|file| file.ancestors().skip(1));
+        let folders = folders.map(|folder| folder.as_os_str().as_bytes().to_vec()).collect();
+        Ok(Self { path, top, folders, links: BTreeMap::new(), draft: Draft::default() })
+    }
+
     /// A new file, to be written by the caller, who says afterwards what it holds.
     pub fn file(&mut self, path: &[u8], kind: Kind) -> Result<File, Error> {
         self.make_parents(path)?;

@@ -8,8 +8,9 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -20,7 +21,7 @@ use rustix::io::Errno;
 use super::advance;
 use super::beneath;
 use super::index::{Entry, Index, Kind};
-use super::{Answered, Base, Error, Refused, Trees};
+use super::{Answered, Base, Error, Refused, TREE, Trees};
 
 /// A large tree on a slow disk takes minutes; this is somebody who hangs.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -35,7 +36,7 @@ pub struct Held(File);
 impl Held {
     /// In which boot it was last found whole is not known any more.
     pub(super) fn forget(&self) {
-        let _ = self.0.set_len(0);
+        let _ = self.0.write_all_at(&vec![b'-'; boot().len()], 0);
     }
 }
 
@@ -93,6 +94,11 @@ pub fn boot() -> &'static str {
     })
 }
 
+/// What `used` says: since which boot the base is whole, and what it stands on.
+fn parted(noted: &[u8]) -> (&[u8], &[u8]) {
+    noted.split_at(noted.len().min(boot().len()))
+}
+
 /// The base beneath, where there is one, and what is gone from it.
 type Ground = (Option<Base>, Vec<PathBuf>);
 
@@ -119,7 +125,10 @@ impl Trees {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(errno) => return Err(Error::io("lock", &path, errno)),
         }
-        let Some((under, gone)) = self.under(&place, caches)? else { return self.put_aside(&place) };
+        let mut noted = Vec::new();
+        (&hold.0).read_to_end(&mut noted).map_err(|error| Error::io("read", &path, error))?;
+        let (since, ground) = parted(&noted);
+        let Some((under, gone)) = self.under(ground, caches)? else { return self.put_aside(&place) };
         let index = place.join("index");
         let index = match &under {
             None => Index::open(&index),
@@ -129,11 +138,9 @@ impl Trees {
             Ok(index) if index.id() == id => index,
             Ok(_) | Err(_) => return self.put_aside(&place),
         };
-        let mut since = String::new();
-        (&hold.0).read_to_string(&mut since).map_err(|error| Error::io("read", &path, error))?;
         let (files, over) = match &under {
-            None => (place.join("tree"), None),
-            Some(under) => (under.path.clone(), Some(place.join("tree"))),
+            None => (place.join(TREE), None),
+            Some(under) => (under.path.clone(), Some(place.join(TREE))),
         };
         let base = Base {
             id: id.to_owned(),
@@ -147,14 +154,12 @@ impl Trees {
             under: under.map(Box::new),
         };
         let hold = &*base._hold;
-        if since != boot() {
+        if since != boot().as_bytes() {
             if !advance::is_whole(&base, is_what_it_was) {
                 return self.put_aside(&place);
             }
-            let noted = (&hold.0).rewind().and_then(|()| hold.0.set_len(0));
-            noted
-                .and_then(|()| (&hold.0).write_all(boot().as_bytes()))
-                .map_err(|error| Error::io("write", &path, error))?;
+            let since = hold.0.write_all_at(boot().as_bytes(), 0);
+            since.map_err(|error| Error::io("write", &path, error))?;
         }
         hold.0.set_modified(SystemTime::now()).map_err(|error| Error::io("write", &path, error))?;
         Ok(Some(base))
@@ -162,8 +167,8 @@ impl Trees {
 
     /// What a base stands on, if it stands on another, and what is gone from there; nothing at all, if
     /// that one is not there.
-    fn under(&self, place: &Path, caches: &[Vec<u8>]) -> Result<Option<Ground>, Error> {
-        match advance::read_ground(place).map_err(|error| Error::io("read", place, error))? {
+    fn under(&self, ground: &[u8], caches: &[Vec<u8>]) -> Result<Option<Ground>, Error> {
+        match advance::read_ground(ground) {
             Some((id, gone)) => Ok(self.held(&id, caches, Vec::new())?.map(|ground| (Some(ground), gone))),
             None => Ok(Some((None, Vec::new()))),
         }
@@ -227,7 +232,7 @@ pub fn sweep(folder: &Path, keep: &Keep) -> Result<usize, Error> {
     // What another one stands on stays with it; its own last use is never before that one's.
     let stood_on: Vec<String> = (bases.iter().enumerate())
         .filter(|(place, (used, _))| stays(*place, used))
-        .filter_map(|(_, (_, path))| advance::read_ground(path).ok().flatten())
+        .filter_map(|(_, (_, path))| advance::read_ground(parted(&fs::read(path.join("used")).ok()?).1))
         .map(|(id, _)| id)
         .collect();
     for (place, (used, path)) in bases.iter().enumerate() {

@@ -28,7 +28,7 @@ use super::beneath::{self, Stamp};
 use super::checkout::{Checkout, lossy};
 use super::index::{Draft, Entry, Index, Kind, Leaf, joined};
 use super::snapshot::{DEPTH, special, unreadable};
-use super::{Base, Error, Layer, Limits, Refused, Touches, Trees, Why};
+use super::{Base, Error, Layer, Limits, Refused, TREE, Touches, Trees, Why};
 
 /// For a word to the user, not for a record.
 const OUTSIDE_MAX: usize = 20;
@@ -50,7 +50,7 @@ impl Trees {
         let layers = self.folder.join("layers");
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
-        let path = folder.path().join("files");
+        let path = folder.path().join(TREE);
         let index = &*base.index;
         let draft = Draft::on(index).map_err(|error| Error::io("read", &base.path, error))?;
         let mut walk = Walk {
@@ -85,7 +85,7 @@ impl Trees {
             removed: found.removed,
             base: base.id.clone(),
             path,
-            _folder: folder,
+            folder,
         })
     }
 }

@@ -10,7 +10,7 @@ use provost_core::chain::Hash;
 
 use super::checkout::{Checkout, lossy};
 use super::index::{Draft, Kind, Leaf};
-use super::{Base, Error, Layer, Trees};
+use super::{Base, Error, Layer, TREE, Trees};
 
 /// How a layer is to differ.
 pub enum Variation<'a> {
@@ -28,7 +28,7 @@ impl Trees {
         let layers = self.folder.join("layers");
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
-        let path = folder.path().join("files");
+        let path = folder.path().join(TREE);
         let listed = |error| Error::io("read", &base.path, error);
         let mut checkout = Checkout::begin(path.clone(), Draft::on(&base.index).map_err(listed)?)?;
         let is_kept = |path: &[u8]| {
@@ -69,7 +69,7 @@ impl Trees {
             removed,
             base: base.id.clone(),
             path,
-            _folder: folder,
+            folder,
         })
     }
 }

@@ -92,8 +92,8 @@ fn nothing_of_a_hostile_repository_is_run() {
     site.write("a.txt", "1\n");
     let layer = site.take(&base, &["*.txt"], &[]);
     assert_eq!(layer.changed, ["a.txt"]);
-    trees.advance(&base, &layer).unwrap();
     drop(trees.assemble(&base, &layer).unwrap());
+    trees.advance(&base, layer).unwrap();
     site.write("a.txt", "one\n");
     let mut after = fingerprint(&site.workspace);
     // This test wrote it itself.
@@ -383,10 +383,11 @@ fn a_file_that_changes_while_it_is_read_has_the_digest_of_what_was_written() {
                 assert_eq!(layer.refused.len(), 1);
                 continue;
             }
-            let next = site.trees().advance(&base, &layer).unwrap();
+            let next = site.trees().advance(&base, layer).unwrap();
             // As after a boot: every file is read and compared.
-            fs::write(next.path.with_file_name("used"), "").unwrap();
-            assert!(site.trees().kept(&layer.id, &[]).unwrap().is_some());
+            let used = next.over.as_ref().expect("a base on another").with_file_name("used");
+            fs::OpenOptions::new().write(true).open(used).unwrap().write_all_at(b"another boot", 0).unwrap();
+            assert!(site.trees().kept(&next.id, &[]).unwrap().is_some());
         }
         stop.store(true, Ordering::Relaxed);
     });

@@ -75,6 +75,8 @@ impl Bench {
         };
         let ground = Ground::prepare(offer, seen.level, &estate, &approval).ok()?;
         (seen.level == provost_core::verdict::Isolation::Clean).then_some(())?;
+        // Thousands of new files on their way to the disk would be measured with the check.
+        Command::new("sync").status().ok()?;
         Some(Self { workspace, state, ground, bubblewrap })
     }
 
