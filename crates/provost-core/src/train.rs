@@ -10,8 +10,7 @@
 //! **Invariant:** whoever comes earlier goes first: a plan is left out only for what is before it, for
 //! itself, or for what it depends on.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::Subject;
 use crate::plan::{Check, Contract};
@@ -333,46 +332,6 @@ pub fn subject(run: &Run, subject: Subject) -> String {
             None => format!("the contract of step {step}"),
         },
     }
-}
-
-/// A plan that is to be put in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
-    pub name: String,
-    pub needs: Vec<String>,
-    /// How much it changes.
-    pub size: u64,
-}
-
-/// The places of the entries in the order in which they are merged: what others depend on first, then the
-/// smaller change, then the name. Those that depend on each other in a circle, or on such, come in no order.
-pub fn order(entries: &[Entry]) -> (Vec<usize>, Vec<usize>) {
-    let places: BTreeMap<&str, usize> =
-        entries.iter().enumerate().map(|(place, entry)| (entry.name.as_str(), place)).collect();
-    let mut waits = vec![0; entries.len()];
-    let mut waited_for: Vec<Vec<usize>> = vec![Vec::new(); entries.len()];
-    for (place, entry) in entries.iter().enumerate() {
-        let needs: BTreeSet<usize> =
-            entry.needs.iter().filter_map(|need| places.get(need.as_str())).copied().collect();
-        waits[place] = needs.len();
-        for need in needs {
-            waited_for[need].push(place);
-        }
-    }
-    let key = |place: usize| Reverse((entries[place].size, entries[place].name.as_str(), place));
-    let mut free: BinaryHeap<_> = (0..entries.len()).filter(|place| waits[*place] == 0).map(key).collect();
-    let mut ordered = Vec::new();
-    while let Some(Reverse((_, _, place))) = free.pop() {
-        ordered.push(place);
-        for next in &waited_for[place] {
-            waits[*next] -= 1;
-            if waits[*next] == 0 {
-                free.push(key(*next));
-            }
-        }
-    }
-    let circular = (0..entries.len()).filter(|place| waits[*place] > 0).collect();
-    (ordered, circular)
 }
 
 #[cfg(test)]

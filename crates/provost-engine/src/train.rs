@@ -135,7 +135,8 @@ fn yard<'a>(settings: &'a Settings, request: &'a Request) -> Result<Yard<'a>, Er
     if state.starts_with(&workspace) {
         return Err(Error::StateInWorkspace(state));
     }
-    let target = request.into.clone().or_else(|| git::branch(&workspace)).ok_or_else(missing)?;
+    let here = || git::branch(&workspace)?.strip_prefix("refs/heads/").map(str::to_owned);
+    let target = request.into.clone().or_else(here).ok_or_else(missing)?;
     if !git::is_branch_or_note(&format!("refs/heads/{target}")) {
         return Err(Refusal::NoBranch { branch: target }.into());
     }

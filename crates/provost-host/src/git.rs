@@ -45,12 +45,6 @@ fn resolve(own: &Path, mut value: String) -> Option<String> {
     None
 }
 
-/// The branch that HEAD of the checkout names, without `refs/heads/`.
-pub fn branch(workspace: &Path) -> Option<String> {
-    let head = line(&git_folder(workspace)?.join("HEAD"))?;
-    Some(head.strip_prefix("ref:")?.trim().strip_prefix("refs/heads/")?.to_owned())
-}
-
 /// The folders of all checkouts of the repository that are there, this one and its worktrees.
 pub fn checkouts(workspace: &Path) -> Vec<PathBuf> {
     let Some(shared) = git_folder(workspace).map(|own| shared_folder(&own)) else { return Vec::new() };

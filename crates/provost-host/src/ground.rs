@@ -584,6 +584,12 @@ pub fn trees_of(workspace: &Path, state: &Path) -> Result<Trees, Error> {
     Ok(Trees::open(&state.join("trees").join(&key[..16]), workspace)?)
 }
 
+/// Whether a tree is kept for a workspace, as far as one look tells.
+pub fn keeps(workspace: &Path, state: &Path, tree: &str) -> bool {
+    let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
+    state.join("trees").join(&key[..16]).join("bases").join(tree).is_dir()
+}
+
 /// The harness's trees of a workspace, and the one that was approved, without any agent or check.
 pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Base), Error> {
     let approved = Approved::make(estate, approval)?;

@@ -200,25 +200,3 @@ fn a_check_is_looked_at_twice_before_anybody_is_blamed() {
         assert_eq!(looks(&outcomes), look, "{outcomes:?}");
     }
 }
-
-#[test]
-fn the_order_is_what_others_need_then_the_smaller_then_the_name() {
-    let entry = |name: &str, needs: &[&str], size| Entry {
-        name: name.to_owned(),
-        needs: needs.iter().map(|need| (*need).to_owned()).collect(),
-        size,
-    };
-    let entries = [
-        entry("d", &["a"], 1),
-        entry("c", &[], 5),
-        entry("b", &[], 5),
-        entry("a", &["elsewhere"], 9),
-        entry("x", &["y"], 0),
-        entry("y", &["x"], 0),
-        entry("z", &["x"], 0),
-    ];
-    let (ordered, circular) = order(&entries);
-    let names =
-        |places: &[usize]| places.iter().map(|place| entries[*place].name.as_str()).collect::<String>();
-    assert_eq!((names(&ordered).as_str(), names(&circular).as_str()), ("bcad", "xyz"));
-}

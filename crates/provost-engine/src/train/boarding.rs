@@ -2,15 +2,16 @@
 //! judged by, in the order in which they are merged.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use provost_core::agenda::{Agenda, Entry, Problem};
 use provost_core::chain::PlanId;
 use provost_core::command::Refusal;
 use provost_core::event::{Boarded, LeftOut};
 use provost_core::run::{Run, Stage};
-use provost_core::train::{self, Car, Entry};
+use provost_core::train::Car;
 use provost_host::tree::{Authored, Committed};
-use provost_host::{git, plan_file};
+use provost_host::{git, ground};
 
 use super::{Wish, Yard, open_log};
 use crate::Error;
@@ -141,12 +142,12 @@ impl Boarding {
     }
 
     fn cannot(&self, yard: &Yard<'_>, argument: &str) -> Error {
-        let place = match plan_file::resolve(Some(argument), &yard.settings.cwd) {
+        let place = match places::resolve(Some(argument), &yard.settings.cwd) {
             Ok(place) => place,
-            Err(error) => return error.into(),
+            Err(error) => return error,
         };
-        let why = self.unready.get(&place.slug).cloned().unwrap_or_else(|| "it was never run".to_owned());
-        Refusal::CannotLand { name: place.slug, why }.into()
+        let why = self.unready.get(&place.name).cloned().unwrap_or_else(|| "it was never run".to_owned());
+        Refusal::CannotLand { name: place.name, why }.into()
     }
 
     /// Makes a commit of each plan, and puts them in order. Who has none is left out, and who depends on it.
@@ -185,17 +186,30 @@ impl Boarding {
     }
 
     fn put_in_order(&mut self) {
-        let entry = |plan: &Plan| Entry {
-            name: plan.name.clone(),
-            needs: plan.needs().map(str::to_owned).collect(),
-            size: plan.piece.as_ref().map_or(0, |piece| piece.size),
-        };
-        let (order, circular) = train::order(&self.plans.iter().map(entry).collect::<Vec<_>>());
-        let mut plans: Vec<Option<Plan>> = std::mem::take(&mut self.plans).into_iter().map(Some).collect();
-        self.plans = order.into_iter().filter_map(|place| plans[place].take()).collect();
-        for place in circular {
-            if let Some(plan) = plans[place].take() {
-                self.leave(plan, "depends on itself, by way of others or directly".to_owned(), None);
+        loop {
+            let agenda = Agenda::new(self.plans.iter().map(entry));
+            let round = match agenda.merge_order() {
+                Ok(order) => {
+                    let place = |plan: &Plan| {
+                        order.iter().position(|entry| entry.name == plan.name).unwrap_or(usize::MAX)
+                    };
+                    self.plans.sort_by_key(place);
+                    return;
+                }
+                Err(Problem::Cycle { round }) => round,
+                // All they depend on is here.
+                Err(Problem::Unknown { plan, .. }) => vec![plan],
+            };
+            let way = round.join(" → ");
+            for place in (0..self.plans.len()).rev().filter(|_| !round.is_empty()) {
+                if round.contains(&self.plans[place].name) {
+                    let plan = self.plans.remove(place);
+                    self.leave(plan, format!("waits for itself: {way}"), None);
+                }
+            }
+            while let Some((place, need)) = self.missing() {
+                let plan = self.plans.remove(place);
+                self.leave(plan, format!("depends on {need}, which waits for itself"), Some(need));
             }
         }
     }
@@ -213,6 +227,18 @@ impl Boarding {
     }
 }
 
+fn entry(plan: &Plan) -> Entry {
+    let among = plan.needs().map(str::to_owned);
+    Entry {
+        name: plan.name.clone(),
+        stage: plan.run.stage,
+        depends_on: among.collect(),
+        touches: None,
+        under_way: false,
+        size: plan.piece.as_ref().map(|piece| piece.size),
+    }
+}
+
 /// The plans of this repository that the log knows, wherever their worktrees are.
 fn known(yard: &Yard<'_>) -> Result<Vec<(PlanId, Place)>, Error> {
     let here = Here::of(&yard.workspace);
@@ -221,16 +247,30 @@ fn known(yard: &Yard<'_>) -> Result<Vec<(PlanId, Place)>, Error> {
     Ok(places.filter(|(_, place)| here.has(place) && place.is_there()).collect())
 }
 
+/// Opens a plan where it was worked on: there the tree is that it was judged by.
 fn open(yard: &Yard<'_>, place: &Place) -> Result<Plan, Error> {
+    let plan = open_in(yard, place, &place.workspace)?;
+    let Some(tree) = plan.run.tree.clone() else { return Ok(plan) };
+    let kept = |workspace: &PathBuf| ground::keeps(workspace, &yard.state, &tree);
+    if kept(&place.workspace) {
+        return Ok(plan);
+    }
+    match git::checkouts(&yard.workspace).into_iter().find(kept) {
+        Some(elsewhere) => open_in(yard, place, &elsewhere),
+        None => Ok(plan),
+    }
+}
+
+fn open_in(yard: &Yard<'_>, place: &Place, workspace: &Path) -> Result<Plan, Error> {
     let settings = Settings {
-        cwd: place.workspace.clone(),
+        cwd: workspace.to_owned(),
         plan: Some(place.path.display().to_string()),
         ..yard.settings.clone()
     };
     let access = if yard.request.wish == Wish::DryRun { Access::Read } else { Access::Write };
     let harness = Harness::open(settings, access)?;
     let run = harness.genuine()?;
-    Ok(Plan { name: harness.place().slug.clone(), harness, run, piece: None })
+    Ok(Plan { name: harness.place().name.clone(), harness, run, piece: None })
 }
 
 /// The plan of the log that is meant, to tell it something.

@@ -92,7 +92,7 @@ fn commit(yard: &Yard<'_>, plans: &[&Plan], before: &str, tree: &str) -> Result<
 
 /// The checkouts of the branch.
 fn checkouts(yard: &Yard<'_>) -> impl Iterator<Item = PathBuf> {
-    let on_it = |place: &PathBuf| git::branch(place).as_deref() == Some(yard.target.as_str());
+    let on_it = |place: &PathBuf| git::branch(place).is_some_and(|branch| branch == yard.reference());
     git::checkouts(&yard.workspace).into_iter().filter(on_it)
 }
 

@@ -19,7 +19,7 @@ use super::index::{Draft, Kind, Leaf};
 use super::keep::Lock;
 use super::mirror::{self, Mirror};
 use super::touches::is_at_or_beneath;
-use super::{Authored, Base, Error, Layer, Trees};
+use super::{Authored, Base, Error, Layer, TREE, Trees};
 
 /// What became of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,14 +169,14 @@ impl Trees {
             return Err(Error::Unlaid { path: lossy(&odd.path) });
         }
         let layer = self.layer_of(base, from, &changes)?;
-        self.advance(base, &layer)
+        self.advance(base, layer)
     }
 
     fn layer_of(&self, base: &Base, from: &Trees, changes: &[&Differing]) -> Result<Layer, Error> {
         let layers = self.folder.join("layers");
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
-        let path = folder.path().join("files");
+        let path = folder.path().join(TREE);
         let listed = |error| Error::io("read", &base.path, error);
         let mut checkout = Checkout::begin(path.clone(), Draft::on(&base.index).map_err(listed)?)?;
         let mut removed = Vec::new();
@@ -217,7 +217,7 @@ impl Trees {
             removed,
             base: base.id.clone(),
             path,
-            _folder: folder,
+            folder,
         })
     }
 
