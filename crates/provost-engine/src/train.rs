@@ -20,6 +20,8 @@ use provost_store::{Holder, Lease, Sqlite};
 
 use crate::Error;
 use crate::harness::{self, Settings};
+use crate::people;
+use crate::sessions::Sessions;
 use crate::site;
 
 mod boarding;
@@ -89,6 +91,8 @@ pub(crate) struct Yard<'a> {
     pub target: String,
     pub id: PlanId,
     pub trees: Trees,
+    /// Says what is going on, to whoever waits.
+    pub talk: &'a dyn Fn(&str),
 }
 
 impl Yard<'_> {
@@ -107,14 +111,22 @@ impl Yard<'_> {
 }
 
 /// Runs the train. Nothing, where a person interrupted it.
-pub fn integrate(settings: &Settings, request: &Request) -> Result<Option<Report>, Error> {
-    let yard = yard(settings, request)?;
+pub fn integrate(
+    settings: &Settings,
+    request: &Request,
+    talk: &dyn Fn(&str),
+) -> Result<Option<Report>, Error> {
+    let yard = yard(settings, request, talk)?;
     yard.tip()?;
     let _ = process::become_subreaper();
     let report = match request.wish {
         Wish::DryRun => go(&yard, &mut Record::silent()),
         Wish::Land | Wish::Check => {
             let log = Sqlite::open(&yard.state)?;
+            let workspace = format!("workspace {}", yard.workspace.display());
+            if let Some(why) = people::intruder(&log, &workspace, &Sessions::new(&yard.state))? {
+                return Err(Error::NotAPerson { why });
+            }
             let lease = lease(&yard, &log)?;
             let mut record = Record::open(&log, &yard.id, &lease)?;
             go(&yard, &mut record)
@@ -127,11 +139,14 @@ pub fn integrate(settings: &Settings, request: &Request) -> Result<Option<Report
     }
 }
 
-fn yard<'a>(settings: &'a Settings, request: &'a Request) -> Result<Yard<'a>, Error> {
+fn yard<'a>(settings: &'a Settings, request: &'a Request, talk: &'a dyn Fn(&str)) -> Result<Yard<'a>, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let cwd = settings.cwd.canonicalize().unwrap_or_else(|_| settings.cwd.clone());
     let missing = || Refusal::NoBranch { branch: request.into.clone().unwrap_or_else(|| "here".to_owned()) };
     let workspace = git::top(&cwd).ok_or_else(missing)?;
+    // A worktree that was made for one plan has a branch for that plan alone.
+    let spawned_from = git::main_checkout(&workspace).filter(|_| git::is_spawned(&workspace));
+    let workspace = spawned_from.unwrap_or(workspace);
     if state.starts_with(&workspace) {
         return Err(Error::StateInWorkspace(state));
     }
@@ -142,7 +157,7 @@ fn yard<'a>(settings: &'a Settings, request: &'a Request) -> Result<Yard<'a>, Er
     }
     let repository = git::repository(&workspace).unwrap_or_else(|| workspace.clone());
     let trees = ground::trees_of(&workspace, &state)?;
-    Ok(Yard { settings, request, id: name(&repository, &target), state, workspace, target, trees })
+    Ok(Yard { settings, request, id: name(&repository, &target), state, workspace, target, trees, talk })
 }
 
 /// How the train of a branch is called in the log.
@@ -184,6 +199,7 @@ fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<Report, Error> {
             // The branch moved meanwhile: what was judged is not what would be there.
             Err(Error::Ground(ground::Error::Trees(TreeError::Moved { .. }))) if attempt < TRIES => {
                 attempt += 1;
+                (yard.talk)(&format!("{} moved meanwhile: once more, on what is there now", yard.target));
             }
             landed => return landed.map(|checkouts| Report { checkouts, ..report }),
         }

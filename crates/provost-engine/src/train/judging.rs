@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use provost_core::command::HarnessCommand;
 use provost_core::event::{LeftOut, Subject};
 use provost_core::train::{self, Look, Merged, Seen};
-use provost_core::verdict::{Outcome, Verdict};
+use provost_core::verdict::{Isolation, Outcome, Verdict};
+use provost_host::config::Demand;
 use provost_host::ground::{self, Estate};
+use provost_host::sandbox::Offer;
 use provost_host::tree::{Base, Differing, Touches, Trees, Union};
 
 use super::boarding::{Boarding, Plan};
@@ -29,7 +31,7 @@ struct Stand<'a> {
 }
 
 impl<'a> Stand<'a> {
-    fn of(yard: &Yard<'_>, plan: &'a Plan) -> Result<Self, Error> {
+    fn of(yard: &Yard<'_>, plan: &'a Plan, attested: &mut Vec<Attested>) -> Result<Self, Error> {
         let Kept { trees, approved, base, .. } = commit::kept(&plan.harness, &plan.run)?;
         let harness = &plan.harness;
         let launcher = confined::launcher(&harness.site().launcher);
@@ -40,12 +42,23 @@ impl<'a> Stand<'a> {
             secret: None,
             launcher: &launcher,
         };
-        let (offer, seen) = ground::attest(harness.config().verify.isolation, &estate)?;
-        let ground = harness.on_the_base(&plan.run, offer, seen.level, &estate)?;
+        let demand = harness.config().verify.isolation;
+        let (offer, level) = match attested.iter().find(|(known, ..)| *known == demand) {
+            Some((_, offer, level)) => (offer.clone(), *level),
+            None => {
+                let (offer, seen) = ground::attest(demand, &estate)?;
+                attested.push((demand, offer.clone(), seen.level));
+                (offer, seen.level)
+            }
+        };
+        let ground = harness.on_the_base(&plan.run, offer, level, &estate)?;
         let base_tree = yard.trees.tree_of(&base).map_err(ground::Error::from)?;
         Ok(Self { hands: Hands::new(harness.site(), ground), trees, approved, base_tree })
     }
 }
+
+/// What was demanded, and what this machine was seen to hold. It is one machine for all plans.
+type Attested = (Demand, Option<Offer>, Isolation);
 
 /// What the checks of one plan say about a tree.
 enum Says {
@@ -68,12 +81,20 @@ pub struct Bench<'a> {
     tip_tree: String,
     unions: BTreeMap<Vec<usize>, Union>,
     stands: BTreeMap<String, Stand<'a>>,
+    attested: Vec<Attested>,
 }
 
 impl<'a> Bench<'a> {
     pub fn new(yard: &'a Yard<'a>, boarding: &'a Boarding, tip: &str) -> Result<Self, Error> {
         let tip_tree = yard.trees.tree_of(tip).map_err(ground::Error::from)?;
-        Ok(Self { yard, boarding, tip_tree, unions: BTreeMap::new(), stands: BTreeMap::new() })
+        Ok(Self {
+            yard,
+            boarding,
+            tip_tree,
+            unions: BTreeMap::new(),
+            stands: BTreeMap::new(),
+            attested: Vec::new(),
+        })
     }
 
     pub fn merge(&mut self, set: &[usize]) -> Result<Merged, Error> {
@@ -107,6 +128,8 @@ impl<'a> Bench<'a> {
                 return Ok(Seen::Red { what: format!("it does not merge: {}", files.join(", ")) });
             }
         };
+        let names: Vec<&str> = set.iter().map(|car| self.boarding.plans[*car].name.as_str()).collect();
+        (self.yard.talk)(&format!("judging {} together", names.join(", ")));
         for car in set {
             let plan = &self.boarding.plans[*car];
             match self.says(plan, &tree, record)? {
@@ -135,7 +158,7 @@ impl<'a> Bench<'a> {
     fn says(&mut self, plan: &'a Plan, tree: &str, record: &mut Record<'_>) -> Result<Says, Error> {
         let key = plan.id().to_string();
         if !self.stands.contains_key(&key) {
-            let stand = Stand::of(self.yard, plan)?;
+            let stand = Stand::of(self.yard, plan, &mut self.attested)?;
             self.stands.insert(key.clone(), stand);
         }
         let Some(stand) = self.stands.get(&key) else { return Ok(Says::Held) };
@@ -156,6 +179,10 @@ impl<'a> Bench<'a> {
                 let judged = stand.hands.judge_on(&plan.run, subject, &laid.id);
                 let verdict = judged.map_err(|_| Error::Interrupted)?;
                 record.judged(plan.id(), subject, &verdict)?;
+                if !verdict.held() {
+                    let what = train::subject(&plan.run, subject);
+                    (self.yard.talk)(&format!("  {what} of {} {}", plan.name, verdict.outcome));
+                }
                 verdicts.push(verdict);
             };
             let Some(last) = verdicts.pop() else { continue };

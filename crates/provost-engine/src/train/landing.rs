@@ -22,7 +22,7 @@ use super::boarding::{self, Boarding, Plan};
 use super::record::Record;
 use super::{Wish, Yard};
 use crate::Error;
-use crate::commit::NOTES;
+use crate::commit::{NOTES, usual_branch};
 use crate::prove::Prover;
 
 /// Notes of several commands may meet.
@@ -143,7 +143,10 @@ fn follow_up(
         let is_current = yard.trees.arrive(&place, &landing.before, commit).map_err(failed)?;
         found.push(Checkout { place, is_current });
     }
-    for plan in landing.plans.iter().filter_map(|plan| boarding::open_by_id(yard, &plan.plan)) {
+    let pieces = yard.trees.parents(commit).map_err(failed)?.into_iter().skip(1);
+    for (plan, piece) in landing.plans.iter().zip(pieces) {
+        let Some(plan) = boarding::open_by_id(yard, &plan.plan) else { continue };
+        name_piece(yard, &plan, &piece);
         let told = plan.harness.harness_alone(HarnessCommand::Landed {
             plan_id: plan.id().to_string(),
             target: landing.target.clone(),
@@ -158,6 +161,15 @@ fn follow_up(
     }
     record.landed(landing, commit)?;
     Ok(found)
+}
+
+/// The plan's own commit has the name `provost commit` would have given it, where nothing else has. It is
+/// how a worktree is known to hold nothing that is not merged.
+fn name_piece(yard: &Yard<'_>, plan: &Plan, piece: &str) {
+    let name = format!("refs/heads/{}", usual_branch(&plan.harness.place().path));
+    if git::find(&yard.workspace, &name).is_none() {
+        let _ = yard.trees.hand_over(piece, &name, None);
+    }
 }
 
 /// A train that had decided, and was killed before it was done.

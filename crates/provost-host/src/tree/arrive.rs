@@ -16,6 +16,7 @@ use provost_core::chain::Hash;
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
+use super::commit::lock_with;
 use super::mirror::Mirror;
 use super::union::Differing;
 use super::{Error, Trees, beneath};
@@ -133,28 +134,29 @@ impl Trees {
     fn follow(&self, checkout: &Path, commit: &str, changes: &[Differing]) -> Result<(), Error> {
         let folder = git::git_folder(checkout).unwrap_or_default();
         let (index, lock) = (folder.join("index"), folder.join("index.lock"));
+        let (_room, copy) = self.index_copy(checkout)?;
+        let read = |path: &Path| fs::read(path).map_err(|error| Error::io("read", path, error));
+        let before = read(&copy)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+        let with = [("GIT_INDEX_FILE".into(), copy.clone().into_os_string())];
+        let mut listed = Vec::new();
+        for change in changes {
+            let (mode, id) = match &change.new {
+                Some((mode, id)) => (mode.clone(), id.clone()),
+                None => ("0".to_owned(), "0".repeat(mirror.id_length())),
+            };
+            listed.extend_from_slice(format!("{mode} {id}\t").as_bytes());
+            listed.extend_from_slice(&change.path);
+            listed.push(0);
+        }
+        mirror.git(&["update-index", "-z", "--index-info"], &listed, &with)?;
         let failed = |error: io::Error| Error::io("lock", &lock, error);
-        let mut locked = fs::OpenOptions::new().write(true).create_new(true).open(&lock).map_err(failed)?;
-        let write = || -> Result<(), Error> {
-            let (_room, copy) = self.index_copy(checkout)?;
-            let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
-            let with = [("GIT_INDEX_FILE".into(), copy.clone().into_os_string())];
-            let mut listed = Vec::new();
-            for change in changes {
-                let (mode, id) = match &change.new {
-                    Some((mode, id)) => (mode.clone(), id.clone()),
-                    None => ("0".to_owned(), "0".repeat(mirror.id_length())),
-                };
-                listed.extend_from_slice(format!("{mode} {id}\t").as_bytes());
-                listed.extend_from_slice(&change.path);
-                listed.push(0);
-            }
-            mirror.git(&["update-index", "-z", "--index-info"], &listed, &with)?;
-            let bytes = fs::read(&copy).map_err(|error| Error::io("read", &copy, error))?;
-            locked.write_all(&bytes).and_then(|()| locked.sync_all()).map_err(failed)?;
-            fs::rename(&lock, &index).map_err(failed)
+        lock_with(&folder, &lock, &read(&copy)?).map_err(failed)?;
+        // Whoever wrote it meanwhile has the word.
+        let written = match read(&index)? == before {
+            true => fs::rename(&lock, &index).map_err(failed),
+            false => Err(failed(io::ErrorKind::WouldBlock.into())),
         };
-        let written = { write }();
         if written.is_err() {
             let _ = fs::remove_file(&lock);
         }

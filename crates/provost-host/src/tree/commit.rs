@@ -235,22 +235,40 @@ pub(super) fn move_ref(
         fs::rename(&lock, &path).map_err(|error| Error::io("rename to", &path, error))
     };
     let written = { write }();
-    if written.is_err() {
-        let _ = fs::remove_file(&lock);
+    match &written {
+        Ok(()) => note_move(&repository.join("logs").join(name), commit, expected),
+        Err(_) => drop(fs::remove_file(&lock)),
     }
     written
+}
+
+/// Where the repository keeps a list of what the ref stood for, its owner finds the way back.
+fn note_move(list: &Path, commit: &str, before: Option<&str>) {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+    let nothing = "0".repeat(commit.len());
+    let before = before.unwrap_or(&nothing);
+    if fs::symlink_metadata(list).is_ok_and(|found| found.is_file())
+        && let Ok(mut list) = fs::OpenOptions::new().append(true).open(list)
+    {
+        let _ = writeln!(list, "{before} {commit} provost <> {now} +0000\tprovost");
+    }
 }
 
 /// The lock says from its first moment what the ref is to be: one that says the same is of somebody like
 /// us who was killed, and is as good as our own.
 fn take_lock(repository: &Path, lock: &Path, commit: &str) -> io::Result<()> {
-    let mut text = tempfile::Builder::new().prefix("tmp_ref_").tempfile_in(repository)?;
-    writeln!(text, "{commit}")?;
+    lock_with(repository, lock, format!("{commit}\n").as_bytes())
+}
+
+/// Makes a lock of git's that holds its text from the first moment.
+pub(super) fn lock_with(folder: &Path, lock: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut text = tempfile::Builder::new().prefix("tmp_provost_").tempfile_in(folder)?;
+    text.write_all(bytes)?;
     text.as_file().sync_all()?;
     text.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
     match fs::hard_link(text.path(), lock) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let is_ours = fs::read(lock).is_ok_and(|found| found == format!("{commit}\n").as_bytes());
+            let is_ours = fs::read(lock).is_ok_and(|found| found == bytes);
             if is_ours { Ok(()) } else { Err(error) }
         }
         done => done,

@@ -51,7 +51,12 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         by: terminal::user(),
         home: std::env::var_os("HOME").map(Into::into),
     };
-    let Some(report) = train::integrate(&settings, &request)? else { return Ok(Outcome::Interrupted) };
+    let talk = |line: &str| {
+        if !global.json {
+            eprintln!("{line}");
+        }
+    };
+    let Some(report) = train::integrate(&settings, &request, &talk)? else { return Ok(Outcome::Interrupted) };
     match global.json {
         true => terminal::print(&format!("{}\n", data(&report, wish)))?,
         false => terminal::print(&words(&report, wish))?,
@@ -112,10 +117,10 @@ fn words(report: &Report, wish: Wish) -> String {
         text += &format!("  ✅ {}\n", plan.name);
     }
     for out in &report.left_out {
-        text += &format!("  ❌ {} {}\n", out.name, out.reason);
+        text += &format!("  ❌ {}: {}\n", out.name, out.reason);
     }
     for undone in &report.undone {
-        text += &format!("  ⛔ {} {}\n", undone.name, undone.reason);
+        text += &format!("  ⛔ {}: {}\n", undone.name, undone.reason);
     }
     text
 }

@@ -147,6 +147,7 @@ fn of_six_plans_in_conflict_the_green_ones_land_and_each_other_says_why_not() {
     assert_eq!(git(&env, &["diff", "--name-only", &before, "main"]), "src/list\nsrc/users\nsrc/zeta");
     assert_eq!(git(&env, &["log", "--format=%s", "-1", "main^3"]), "Plan alpha");
     assert_eq!(git(&env, &["diff", "--name-only", &before, "main^3"]), "src/list", "a plan's own work");
+    assert_eq!(git(&env, &["rev-parse", "provost/alpha"]), git(&env, &["rev-parse", "main^3"]));
     git(&env, &["fsck", "--strict"]);
     // The branch was checked out: its files came along, and nothing is left to commit.
     assert_eq!(env.read("src/users"), "8\n");
@@ -274,6 +275,27 @@ fn done_is_a_lease() {
     assert!(inbox.out.contains("undone on main"), "{}", inbox.out);
     there(&env, "delta", &["audit", "delta"]).exits(0);
     env.provost(&["integrate", "--check"]).exits(0);
+}
+
+/// A check that changes its mind on the same tree is its own plan's trouble, and nobody else's.
+#[test]
+fn who_cannot_make_up_its_mind_is_left_out_and_nobody_is_blamed() {
+    let env = repository();
+    let moody = env.folder().join("moody");
+    let contract = format!(
+        "grep -qx TWO src/list || exit 1\nif test -f {moody}; then rm {moody}; exit 1; fi",
+        moody = moody.display()
+    );
+    done(&env, &Story { contract, ..alpha() });
+    done(&env, &delta());
+    std::fs::write(&moody, "").expect("moody");
+    let report = env.provost(&["integrate", "--json"]).exits(1).json();
+    assert_eq!(names(&report["landed"]), ["delta"]);
+    let why = reason(&report, "alpha");
+    assert!(why.starts_with("cannot be judged:") && why.contains("held on the same tree"), "{why}");
+    // In a better mood it gets its turn.
+    let report = env.provost(&["integrate", "--json"]).exits(0).json();
+    assert_eq!(names(&report["landed"]), ["alpha"]);
 }
 
 /// Killed at any instant, the same command brings the train to the same end.
