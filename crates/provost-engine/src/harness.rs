@@ -548,8 +548,8 @@ impl Harness {
         };
         let planted = watched.at_the_end();
         // Whoever lost the plan to somebody else writes no more of it.
-        sharing.map_or(Ok(()), Sharing::end)?;
-        let (mut run, rest) = match driven {
+        let kept = sharing.map_or(Ok(()), Sharing::end);
+        let (mut run, rest) = match driven.and_then(|driven| kept.map(|()| driven)) {
             Ok(driven) => driven,
             Err(error) => {
                 // Whoever wrote to the log does not write what we knew of it.

@@ -72,21 +72,33 @@ impl std::fmt::Display for Mend {
     }
 }
 
-/// Everything that is off, the worst first.
-pub fn findings(settings: &Settings) -> Result<(Plans, Vec<Finding>), Error> {
-    let plans = agenda::read(settings)?;
+/// The names of all plans, and everything that is off, the worst first.
+pub fn findings(settings: &Settings) -> (Vec<String>, Vec<Finding>) {
+    let looked = agenda::read(settings).and_then(|plans| Ok((of_all(settings, &plans)?, plans)));
+    match looked {
+        Ok((found, plans)) => (plans.listed.into_iter().map(|plan| plan.name).collect(), found),
+        Err(error) => {
+            let what = format!("the plans cannot be looked at: {error}");
+            let hint = "Nothing runs before that is mended.";
+            let finding = warn("no-plans", what, hint, &settings.cwd);
+            (Vec::new(), vec![Finding { level: Level::Fail, ..finding }])
+        }
+    }
+}
+
+fn of_all(settings: &Settings, plans: &Plans) -> Result<Vec<Finding>, Error> {
     let mut found = Vec::new();
-    found.extend(plans.dangling.as_ref().map(|words| marker(&plans, words)));
+    found.extend(plans.dangling.as_ref().map(|words| marker(plans, words)));
     found.extend(plans.listing.copies.iter().map(copy));
     found.extend(plans.listing.unnameable.iter().map(|path| unnameable(path)));
     for plan in &plans.listed {
         found.extend(of_plan(settings, plan));
     }
     found.extend(plans.agenda.problems().into_iter().map(problem));
-    found.extend(lonely_progress(&plans));
+    found.extend(lonely_progress(plans));
     found.extend(of_worktrees(settings)?);
     found.sort_by_key(|finding| finding.level == Level::Warn);
-    Ok((plans, found))
+    Ok(found)
 }
 
 fn warn(code: &'static str, what: String, hint: impl Into<String>, path: &Path) -> Finding {

@@ -29,7 +29,9 @@ impl Harness {
     /// Claims the plan, where its folder is shared, and waits so long for whoever has it.
     pub(crate) fn share(&self, what: &str, patience: Duration) -> Result<Option<Sharing>, Error> {
         let plans = &self.config().plans;
-        if !plans.is_shared() || !self.place().dir.is_dir() {
+        // A plan that was named by its path may lie anywhere.
+        let folder = self.place().workspace.join(&plans.folder).canonicalize().ok();
+        if !plans.is_shared() || folder.as_ref() != Some(&self.place().dir) {
             return Ok(None);
         }
         let path = plan_lease::file(self.place());

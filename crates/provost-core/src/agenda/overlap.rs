@@ -23,6 +23,10 @@ const BYTES_MAX: usize = 4 << 20;
 /// Pairs of states that are looked at. Globs that people write need a few hundred.
 const PAIRS_MAX: usize = 300_000;
 
+type Automaton = dense::DFA<Vec<u32>>;
+/// Or why there is none.
+type Built = Result<Automaton, String>;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overlap {
     None,
@@ -34,7 +38,7 @@ pub enum Overlap {
 
 /// What a plan declares, ready to be held against others.
 pub struct Reach {
-    globs: Vec<(String, Result<dense::DFA<Vec<u32>>, String>)>,
+    globs: Vec<(String, Built)>,
 }
 
 /// Where two plans meet.
@@ -72,8 +76,6 @@ pub fn overlap(one: &str, other: &str) -> Overlap {
     both(&automaton(one), &automaton(other))
 }
 
-type Built = Result<dense::DFA<Vec<u32>>, String>;
-
 fn both(one: &Built, other: &Built) -> Overlap {
     match (one, other) {
         (Ok(one), Ok(other)) => search(one, other),
@@ -90,7 +92,7 @@ fn automaton(written: &str) -> Built {
         .map_err(|_| format!("`{written}` is too large to be compared"))
 }
 
-fn built(pattern: &str) -> Result<dense::DFA<Vec<u32>>, Box<dense::BuildError>> {
+fn built(pattern: &str) -> Result<Automaton, Box<dense::BuildError>> {
     let config = dense::Config::new()
         .match_kind(MatchKind::All)
         .start_kind(StartKind::Anchored)
@@ -105,15 +107,15 @@ fn built(pattern: &str) -> Result<dense::DFA<Vec<u32>>, Box<dense::BuildError>> 
         .map_err(Box::new)
 }
 
-fn paths() -> &'static Option<dense::DFA<Vec<u32>>> {
-    static PATHS: std::sync::OnceLock<Option<dense::DFA<Vec<u32>>>> = std::sync::OnceLock::new();
+fn paths() -> &'static Option<Automaton> {
+    static PATHS: std::sync::OnceLock<Option<Automaton>> = std::sync::OnceLock::new();
     PATHS.get_or_init(|| built(&PATH.replace("PART", PART)).ok())
 }
 
 type Place = [StateID; 3];
 
 /// Breadth first, so that what is found is as short as can be.
-fn search(one: &dense::DFA<Vec<u32>>, other: &dense::DFA<Vec<u32>>) -> Overlap {
+fn search(one: &Automaton, other: &Automaton) -> Overlap {
     let undecided = |why: &str| Overlap::Undecided(why.to_owned());
     let Some(paths) = paths() else { return undecided("paths cannot be described here") };
     let factors = [one, other, paths];
@@ -128,9 +130,8 @@ fn search(one: &dense::DFA<Vec<u32>>, other: &dense::DFA<Vec<u32>>) -> Overlap {
     let mut known: HashMap<Place, usize> = HashMap::from([(first, 0)]);
     let mut at = 0;
     while let Some((place, ..)) = seen.get(at).copied() {
-        let accepts = |(factor, state): (&&dense::DFA<Vec<u32>>, &StateID)| {
-            factor.is_match_state(factor.next_eoi_state(*state))
-        };
+        let accepts =
+            |(factor, state): (&&Automaton, &StateID)| factor.is_match_state(factor.next_eoi_state(*state));
         if factors.iter().zip(&place).all(accepts) {
             return Overlap::Shared(path_to(&seen, at));
         }
@@ -153,7 +154,7 @@ fn search(one: &dense::DFA<Vec<u32>>, other: &dense::DFA<Vec<u32>>) -> Overlap {
 
 /// One byte for each way in which bytes differ to the three, letters before everything else: a path is
 /// to be read.
-fn steps(factors: &[&dense::DFA<Vec<u32>>; 3]) -> Vec<u8> {
+fn steps(factors: &[&Automaton; 3]) -> Vec<u8> {
     let mut known = std::collections::HashSet::new();
     let letters = (b'a'..=b'z').chain(b'0'..=b'9').chain(b'A'..=b'Z').chain(*b"/._-");
     let classes = |byte: u8| factors.map(|factor| factor.byte_classes().get(byte));

@@ -105,7 +105,7 @@ fn machine_copy(
     cuts.into_iter().rev().find_map(|at| {
         let (original, machine) = (format!("{}{ending}", &stem[..at]), &stem[at + 1..]);
         let is_name = machine.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        let looks_so = machine.bytes().any(|byte| byte.is_ascii_uppercase())
+        let looks_so = machine.starts_with(|first: char| first.is_ascii_uppercase())
             || (!host.is_empty() && machine.eq_ignore_ascii_case(host));
         (is_name && looks_so && is_ours(&original) && is_there(&original)).then_some((original, "OneDrive"))
     })

@@ -1,5 +1,4 @@
 use provost_core::dialect::Client;
-use provost_engine::agenda::Plans;
 use provost_engine::harness::Settings;
 use provost_engine::janitor::{self, Finding as Off, Level};
 use provost_engine::places::Here;
@@ -39,7 +38,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if args.fix {
         mend(&settings, args.yes)?;
     }
-    let (plans, off) = janitor::findings(&settings)?;
+    let (plans, off) = janitor::findings(&settings);
     let outcome = match off.iter().any(|finding| finding.level == Level::Fail) {
         true => Outcome::Diagnosed,
         false => Outcome::Done,
@@ -76,7 +75,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             "probes": probes,
             "levels": levels,
             "clients": clients,
-            "plans": plans.listed.iter().map(|plan| &plan.name).collect::<Vec<_>>(),
+            "plans": plans,
             "findings": off.iter().map(off_json).collect::<Vec<_>>(),
             "last_hook_failure": finish::last_failure(&settings.state),
         });
@@ -116,7 +115,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 
 /// Asks for each, unless it was told to go ahead.
 fn mend(settings: &Settings, yes: bool) -> Result<(), Failure> {
-    let (_, off) = janitor::findings(settings)?;
+    let (_, off) = janitor::findings(settings);
     for mend in off.iter().filter_map(|finding| finding.mend.as_ref()) {
         if !yes && !terminal::is_interactive() {
             return Err(Failure::usage(
@@ -132,9 +131,8 @@ fn mend(settings: &Settings, yes: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn of_plans(plans: &Plans, off: &[Off]) -> String {
-    let names: Vec<&str> = plans.listed.iter().map(|plan| plan.name.as_str()).collect();
-    let mut text = match names.as_slice() {
+fn of_plans(names: &[String], off: &[Off]) -> String {
+    let mut text = match names {
         [] => "plans: none here\n".to_owned(),
         names => format!("plans: {}\n", names.join(", ")),
     };

@@ -54,7 +54,7 @@ fn row(plan: &Listed) -> Vec<String> {
     let last = plan.last.as_ref().map(|last| format!("{} {}", last.event, terminal::age(last.at)));
     vec![
         plan.name.clone(),
-        format!("{} of {}", if steps.is_empty() { "-".to_owned() } else { steps.join(",") }, plan.total),
+        if steps.is_empty() { "-".to_owned() } else { format!("{} of {}", steps.join(","), plan.total) },
         roles.join(","),
         since,
         who,

@@ -46,7 +46,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     let base: String = made.base.chars().take(12).collect();
     terminal::talk(&format!("branch {}, on {base}, bound to plan {}", made.branch, args.plan));
     if !made.copied.is_empty() {
-        terminal::talk(&format!("copied {} ignored files: {}", made.copied.len(), made.copied.join(", ")));
+        terminal::talk(&format!(
+            "copied, since {} names them: {}",
+            ".worktreeinclude",
+            made.copied.join(", ")
+        ));
     }
     Ok(Outcome::Done)
 }

@@ -128,3 +128,43 @@ fn a_worktree_that_is_gone_and_one_that_was_never_finished_are_mended() {
     assert_eq!(findings(&env, 0), Vec::<Value>::new());
     assert!(!env.folder().join("work-foo-1").exists());
 }
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_a_finding_and_the_rest_is_told() {
+    let env = env();
+    env.write("provost.toml", "[plans]\nfoldre = \"x\"\n");
+    let said = env.provost(&["doctor", "--json"]).exits(3).json();
+    assert!(said["level"].is_string(), "the machine was looked at: {said}");
+    let found = one(said["findings"].as_array().expect("a list"), "no-plans");
+    assert!(found["what"].as_str().is_some_and(|what| what.contains("foldre")), "{found}");
+}
+
+#[test]
+fn a_claim_that_nobody_renews_is_given_back() {
+    let env = env();
+    let vault = env.folder().join("vault");
+    std::fs::create_dir(&vault).expect("a vault");
+    std::fs::write(vault.join("PLAN-foo.md"), plan(&["test -e out/1"], "abort")).expect("a plan");
+    let config = env.read("provost.toml");
+    env.write("provost.toml", format!("{config}[plans]\nfolder = \"{}\"\n", vault.display()));
+    let claim = |host: &str, until: u64| {
+        let text = serde_json::json!({
+            "host": host, "pid": 1, "what": "plan foo", "since": 1, "until": until, "lease_ms": 60_000,
+            "epoch": 4, "renewed": 2,
+        });
+        std::fs::write(vault.join("lease-foo.json"), text.to_string()).expect("a claim");
+    };
+    claim("elsewhere", u64::MAX / 2);
+    assert_eq!(one(&findings(&env, 0), "clock")["fix"], Value::Null);
+    claim("elsewhere", 1000);
+    assert_eq!(one(&findings(&env, 0), "stale-lease")["level"], "warn");
+    let queue = env.provost(&["queue", "--json"]).exits(0).json();
+    assert_eq!(queue["queue"][0]["lease"]["stale"], true);
+    env.provost(&["doctor", "--fix", "--yes"]).exits(0);
+    assert_eq!(findings(&env, 0), Vec::<Value>::new());
+    let left = std::fs::read_to_string(vault.join("lease-foo.json")).expect("still there");
+    let left: Value = serde_json::from_str(&left).expect("a claim");
+    assert_eq!((&left["until"], &left["epoch"]), (&Value::from(0), &Value::from(4)), "with its epoch");
+    std::fs::write(vault.join("lease-foo.json"), "{").expect("half a claim");
+    assert_eq!(one(&findings(&env, 0), "unreadable-lease")["fix"], Value::Null);
+}

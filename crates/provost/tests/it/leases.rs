@@ -50,13 +50,10 @@ impl Two {
 
     fn start(&self) -> Child {
         let child = self.one.start(&["run", "foo"]);
-        for _ in 0..2000 {
-            if self.one.folder().join("begun").exists() {
-                return child;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("it never began");
+        let begun = || self.one.folder().join("begun").exists();
+        (0..2000).take_while(|_| !begun()).for_each(|_| std::thread::sleep(Duration::from_millis(10)));
+        assert!(begun(), "it never began");
+        child
     }
 
     fn go(&self, machine: &Env) {

@@ -264,3 +264,33 @@ fn after_a_commit_that_was_merged_the_worktree_may_go_though_its_files_differ_fr
     assert_eq!(fate(&env, &["--yes"]).0, "removed");
     assert!(!path.exists());
 }
+
+#[test]
+fn a_worktree_without_a_configuration_has_that_of_its_repository() {
+    let env = env();
+    env.git(&["rm", "--quiet", "--cached", "provost.toml"]);
+    env.write(".gitignore", format!("{}provost.toml\n", env.read(".gitignore")));
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "a configuration for this machine alone"]);
+    let path = spawn(&env);
+    assert!(!path.join("provost.toml").exists());
+    let unknown = || provost_in(&env, &path, &["verify"]).exits(0).out.contains("no agents are configured");
+    assert!(!unknown());
+    std::fs::write(path.join("provost.toml"), "").expect("one of its own");
+    assert!(unknown(), "its own knows no agents");
+}
+
+#[test]
+fn of_many_that_are_spawned_at_once_each_gets_a_number_of_its_own() {
+    let env = env();
+    let spawns: Vec<_> = (0..5).map(|_| env.start(&["spawn", "foo", "--json"])).collect();
+    let mut attempts: Vec<u64> = spawns
+        .into_iter()
+        .map(|spawn| answer(spawn.wait_with_output().expect("ended")).exits(0).json()["attempt"].as_u64())
+        .map(|attempt| attempt.expect("a number"))
+        .collect();
+    attempts.sort_unstable();
+    assert_eq!(attempts, [1, 2, 3, 4, 5]);
+    let known = git_in(&env, &env.work(), &["worktree", "list"]).exits(0).out;
+    assert_eq!(known.lines().count(), 6, "{known}");
+}
