@@ -188,7 +188,7 @@ fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<Report, Error> {
         if yard.request.wish == Wish::Check {
             return Ok(Report { before, undone, ..empty });
         }
-        boarding.refuse_named(yard)?;
+        boarding.keep_named(yard)?;
         boarding.take_pieces(yard, &before)?;
         let (landing, judged) = decide(yard, &boarding, &before, record)?;
         let report = Report { undone: undone.clone(), judged, ..told(empty.clone(), landing.clone()) };

@@ -111,7 +111,7 @@ impl Boarding {
     }
 
     /// Keeps those that were named, and refuses what was named and cannot land.
-    pub fn refuse_named(&mut self, yard: &Yard<'_>) -> Result<(), Error> {
+    pub fn keep_named(&mut self, yard: &Yard<'_>) -> Result<(), Error> {
         let named = &yard.request.plans;
         for plan in &self.plans {
             if yard.request.wish == Wish::Land {

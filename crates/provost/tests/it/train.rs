@@ -298,6 +298,46 @@ fn who_cannot_make_up_its_mind_is_left_out_and_nobody_is_blamed() {
     assert_eq!(names(&report["landed"]), ["alpha"]);
 }
 
+/// Killed as soon as this is to be seen, if it can be done in time.
+fn killed_when(env: &Env, seen: impl Fn() -> bool) {
+    let mut child = env.command(&["integrate"]);
+    let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("provost");
+    while child.try_wait().expect("a child").is_none() && !seen() {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    let _ = child.kill();
+    child.wait().expect("a child");
+}
+
+/// Decided and not done, or done and not told: the same command finishes what was decided.
+#[test]
+fn what_was_decided_is_carried_out_by_whoever_comes_after_a_crash() {
+    let env = repository();
+    for (story, landed) in [(alpha(), "src/list"), (delta(), "src/users")] {
+        done(&env, &story);
+        let before = git(&env, &["rev-parse", "main"]);
+        let packs = || std::fs::read_dir(env.work().join(".git/objects/pack")).map_or(0, Iterator::count);
+        let (count, main) = (packs(), env.work().join(".git/refs/heads/main"));
+        let moved = || std::fs::read_to_string(&main).is_ok_and(|now| now.trim() != before);
+        match story.name {
+            // Objects are handed over after the decision, and before the branch is moved.
+            "alpha" => killed_when(&env, || packs() > count),
+            _ => killed_when(&env, moved),
+        }
+        let report = env.provost(&["integrate", "--json"]).exits(0).json();
+        let now = git(&env, &["rev-parse", "main"]);
+        assert!(report["commit"] == Value::Null || report["commit"] == now.as_str(), "{report}");
+        assert_eq!(git(&env, &["diff", "--name-only", &before, "main"]), landed);
+        assert_eq!(git(&env, &["rev-parse", "main^1"]), before);
+        assert_eq!(git(&env, &["status", "--porcelain", "--untracked-files=no"]), "");
+        git(&env, &["notes", "--ref", "provost", "show", "main"]);
+        let log = there(&env, story.name, &["log", story.name, "--event", "PLAN_LANDED", "--json"]).exits(0);
+        assert_eq!(log.lines().len(), 1, "{}", story.name);
+    }
+    let started = env.provost(&["log", "--all", "--event", "TRAIN_STARTED", "--json"]).exits(0).lines();
+    assert_eq!(started.len(), 2, "nothing was begun anew");
+}
+
 /// Killed at any instant, the same command brings the train to the same end.
 #[test]
 fn a_train_that_is_killed_goes_on() {
