@@ -164,6 +164,20 @@ pub enum HarnessCommand {
     },
     /// Nothing is left to do.
     End,
+    /// A branch was moved, and holds the plan.
+    Landed {
+        plan_id: String,
+        target: String,
+        before: String,
+        commit: String,
+    },
+    /// The plan had landed, and on the branch as it is now this does not hold any more.
+    Undone {
+        subject: Subject,
+        verdict: Verdict,
+        /// Who did it, as far as that is known.
+        reason: String,
+    },
 }
 
 /// A command that is not allowed, and what to do instead.
@@ -197,6 +211,15 @@ pub enum Refusal {
     NotPassed { step: StepNumber },
     #[error("there is no tree to commit: it was judged in the workspace itself, or there is no repository")]
     NoTree,
+    #[error("{name} cannot be integrated: {why}")]
+    CannotLand { name: String, why: String },
+    #[error("there is no branch {branch} to integrate into")]
+    NoBranch { branch: String },
+    #[error(
+        "{branch} is checked out in {place}, and landing would overwrite what was changed there: {}",
+        .files.join(", ")
+    )]
+    LocalChanges { branch: String, place: String, files: Vec<String> },
     #[error("nothing waits for a person here")]
     NothingWaits,
     #[error("nothing waits as `{id}`, or not any more")]

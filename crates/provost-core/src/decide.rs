@@ -6,6 +6,7 @@
 //! **Invariant:** [`Event::StepPassed`] is built in [`passed`] alone, from a verdict that held or the
 //! word of a named person on a `human` contract. [`agent`] cannot reach it.
 
+mod landed;
 mod session;
 
 use crate::budget::{self, Fit};
@@ -301,6 +302,10 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
         HarnessCommand::Remind { reason } => remind(run, reason),
         HarnessCommand::OverBudget { step } => over_budget(run, step, means.now),
         HarnessCommand::End => end(run),
+        HarnessCommand::Landed { plan_id, target, before, commit } => {
+            landed::landed(run, plan_id, target, before, commit)
+        }
+        HarnessCommand::Undone { subject, verdict, reason } => landed::undone(run, subject, verdict, reason),
     }
 }
 
@@ -474,7 +479,7 @@ fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> D
                 Vec::new()
             } else {
                 let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::Failed));
-                vec![Event::RunEnded { outcome, summary, tree: None, why }]
+                vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }]
             };
             Ok(with_verdict(None, subject, verdict, follows))
         }
@@ -560,7 +565,7 @@ fn end(run: &Run) -> Decision {
         return Err(Refusal::StillOpen);
     }
     let (summary, tree) = (run.summary(), run.tree.clone());
-    Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary, tree, why: Some(Why::Done) }])
+    Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary, tree, why: Some(Why::Done), train: None }])
 }
 
 fn vacuous(run: &Run, number: StepNumber) -> bool {
@@ -606,7 +611,7 @@ fn with_verdict(
     verdict: Verdict,
     follows: Vec<Event>,
 ) -> Vec<Event> {
-    let mut events = vec![Event::Judged { step, subject, verdict }];
+    let mut events = vec![Event::Judged { step, subject, verdict, plan: None }];
     events.extend(follows);
     events
 }

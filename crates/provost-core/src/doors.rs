@@ -132,7 +132,9 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         | Event::PermissionRequired { .. }
         | Event::BudgetExceeded { .. }
         | Event::LawChanged { .. }
-        | Event::RunEnded { .. } => return Vec::new(),
+        | Event::RunEnded { .. }
+        | Event::TrainStarted { .. }
+        | Event::PlanLanded { .. } => return Vec::new(),
     };
     decision.unwrap_or_default()
 }

@@ -140,6 +140,9 @@ pub enum Event {
         step: Option<StepNumber>,
         subject: Subject,
         verdict: Verdict,
+        /// Whose check it is, in the log of a train: there many plans are looked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<String>,
     },
     #[serde(rename = "TASK_COMPLETED")]
     StepPassed {
@@ -256,7 +259,67 @@ pub enum Event {
         /// What brought it to its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<Why>,
+        /// Of a train: what it decided, before anything of it is done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        train: Option<Box<Landing>>,
     },
+
+    /// These plans want to land on a branch together, in this order.
+    #[serde(rename = "TRAIN_STARTED")]
+    TrainStarted {
+        /// The branch.
+        target: String,
+        /// Where it stood.
+        base: String,
+        plans: Vec<Boarded>,
+    },
+    /// The branch was moved: the plan is in it. Stands in the plan's own log and in that of the train.
+    #[serde(rename = "PLAN_LANDED")]
+    PlanLanded {
+        plan: String,
+        target: String,
+        /// Where the branch stood before, and where it stands.
+        before: String,
+        commit: String,
+    },
+}
+
+/// A plan that wants to land, and the tree it was judged by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Boarded {
+    pub plan: String,
+    /// What people call it.
+    pub name: String,
+    pub revision: Revision,
+    pub tree: String,
+}
+
+/// What a train decided. The branch is moved only after this is in the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Landing {
+    pub target: String,
+    /// Where the branch must stand for it to be moved.
+    pub before: String,
+    /// Where it is to stand; nothing, where no plan lands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The union, as git names its tree.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub git_tree: String,
+    pub plans: Vec<Boarded>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A plan that does not land.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub plan: String,
+    pub name: String,
+    pub reason: String,
+    /// The other one of the pair at fault, or the one it depends on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -504,6 +567,8 @@ pub enum Why {
     Stuck,
     /// A session that worked on it was let go, and left a postcondition broken.
     LetGo,
+    /// It was done and had landed, and the branch undid it.
+    Undone,
 }
 
 impl Event {
@@ -535,7 +600,9 @@ impl Event {
             | Event::QuestionAsked { .. }
             | Event::IsolationAttested { .. }
             | Event::LawChanged { .. }
-            | Event::RunEnded { .. } => None,
+            | Event::RunEnded { .. }
+            | Event::TrainStarted { .. }
+            | Event::PlanLanded { .. } => None,
         }
     }
 
@@ -568,6 +635,8 @@ impl Event {
             Event::LawChanged { .. } => "LAW_CHANGED",
             Event::TamperDetected { .. } => "TAMPER_DETECTED",
             Event::RunEnded { .. } => "EXECUTION_COMPLETE",
+            Event::TrainStarted { .. } => "TRAIN_STARTED",
+            Event::PlanLanded { .. } => "PLAN_LANDED",
         }
     }
 }
@@ -637,7 +706,15 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     (
         "EXECUTION_COMPLETE",
-        "The plan is done or has failed, with how many steps were completed, failed and skipped, how often something was tried again, what it cost, and why it ended: done, failed, budget, person, stuck.",
+        "The plan is done or has failed, with how many steps were completed, failed and skipped, how often something was tried again, what it cost, and why it ended: done, failed, budget, person, stuck. With `train` it is a merge train that has decided: which plans land as which commit, and why the others do not. The branch is moved after that.",
+    ),
+    (
+        "TRAIN_STARTED",
+        "Done plans want to land on a branch together, in this order, each with the tree it was judged by. Stands in the log of the train (`train-BRANCH-…`), where CONTRACT_JUDGED says whose check it is with `plan`.",
+    ),
+    (
+        "PLAN_LANDED",
+        "The branch was moved from `before` to `commit`, which holds the plan. From now on its contracts are run again when something lands that touches its files; if the branch breaks them, the plan is opened again.",
     ),
 ];
 

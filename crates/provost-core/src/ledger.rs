@@ -264,6 +264,8 @@ fn is_said_at_work(event: &Event) -> bool {
         // A reminder, which needs nobody at work.
         | Event::Escalated { step: None, .. }
         | Event::Answered { .. }
-        | Event::TamperDetected { .. } => false,
+        | Event::TamperDetected { .. }
+        | Event::TrainStarted { .. }
+        | Event::PlanLanded { .. } => false,
     }
 }

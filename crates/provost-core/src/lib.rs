@@ -30,6 +30,7 @@ pub mod agenda;
 pub mod summary;
 pub mod recover;
 pub mod schedule;
+pub mod train;
 pub mod gate;
 pub mod policy;
 pub mod draft;

@@ -38,13 +38,16 @@ pub struct Subject {
     pub digest: Digest,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sha256: String,
     /// Of a commit, as git names it.
     #[serde(default, rename = "gitCommit", skip_serializing_if = "String::is_empty")]
     pub git_commit: String,
+    /// Of a tree, as git names it.
+    #[serde(default, rename = "gitTree", skip_serializing_if = "String::is_empty")]
+    pub git_tree: String,
 }
 
 impl Statement {
@@ -60,13 +63,15 @@ impl Statement {
 
 impl Subject {
     pub fn new(name: &str, sha256: impl Into<String>) -> Self {
-        let digest = Digest { sha256: sha256.into(), git_commit: String::new() };
-        Self { name: name.to_owned(), digest }
+        Self { name: name.to_owned(), digest: Digest { sha256: sha256.into(), ..Digest::default() } }
     }
 
     pub fn commit(id: &str) -> Self {
-        let digest = Digest { sha256: String::new(), git_commit: id.to_owned() };
-        Self { name: "commit".to_owned(), digest }
+        Self { name: "commit".to_owned(), digest: Digest { git_commit: id.to_owned(), ..Digest::default() } }
+    }
+
+    pub fn git_tree(id: &str) -> Self {
+        Self { name: "tree".to_owned(), digest: Digest { git_tree: id.to_owned(), ..Digest::default() } }
     }
 }
 

@@ -424,5 +424,8 @@ pub fn fail(run: &Run, step: StepNumber, error: String, why: Why) -> [Event; 2] 
     let mut summary = run.summary();
     summary.failed += 1;
     let outcome = RunOutcome::Failed;
-    [Event::StepFailed { step, error }, Event::RunEnded { outcome, summary, tree: None, why: Some(why) }]
+    [
+        Event::StepFailed { step, error },
+        Event::RunEnded { outcome, summary, tree: None, why: Some(why), train: None },
+    ]
 }

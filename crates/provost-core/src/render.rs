@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::budget;
-use crate::event::{AttemptEnd, Choice, Event, Probe, RunOutcome, Subject};
+use crate::event::{AttemptEnd, Choice, Event, Landing, Probe, RunOutcome, Subject};
 use crate::inbox;
 use crate::plan::{Check, Contract, Needs, Step};
 use crate::run::{PostState, Run, StepRun, StepState};
@@ -255,7 +255,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::AttemptLost { attempt, .. } => {
             (Symbol::Bad, format!("attempt {attempt} was lost with the harness; it uses up no retry"))
         }
-        Event::Judged { subject, verdict, .. } => {
+        Event::Judged { subject, verdict, plan, .. } => {
             let what = match subject {
                 Subject::Precondition(_) => "precondition".to_owned(),
                 Subject::Control(_) => return (Symbol::Note, control(verdict)),
@@ -263,6 +263,11 @@ fn meaning(event: &Event) -> (Symbol, String) {
                 Subject::Final(_) if verdict.held() => "at the end: contract".to_owned(),
                 Subject::Final(_) => "a later step undid it: contract".to_owned(),
                 Subject::Postcondition(number) => format!("postcondition {number}"),
+            };
+            let what = match (plan, subject) {
+                (Some(plan), Subject::Final(step)) => format!("contract {step} of {plan} on the union"),
+                (Some(plan), _) => format!("{what} of {plan} on the union"),
+                (None, _) => what,
             };
             let symbol = if verdict.held() { Symbol::Good } else { Symbol::Bad };
             let tried = verdict.teeth.iter().filter(|_| verdict.held()).map(|teeth| format!("; {teeth}"));
@@ -296,6 +301,15 @@ fn meaning(event: &Event) -> (Symbol, String) {
             (Symbol::Bad, format!("the plan file is not what was approved: {}", list(changes)))
         }
         Event::TamperDetected { what, .. } => (Symbol::Bad, format!("tampering: {what}")),
+        Event::TrainStarted { target, base, plans } => {
+            let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+            let base = base.get(..12).unwrap_or(base);
+            (Symbol::Begun, format!("a train for {target} at {base}: {}", names.join(", ")))
+        }
+        Event::PlanLanded { plan, target, commit, .. } => {
+            (Symbol::Passed, format!("{plan} landed on {target} as {}", commit.get(..12).unwrap_or(commit)))
+        }
+        Event::RunEnded { train: Some(train), .. } => train_ended(train),
         Event::RunEnded { outcome, summary, .. } => {
             let (symbol, word) = match outcome {
                 // What somebody let go was not seen to be done: the plan is over, and not green.
@@ -312,6 +326,19 @@ fn meaning(event: &Event) -> (Symbol, String) {
             );
             (symbol, words)
         }
+    }
+}
+
+fn train_ended(train: &Landing) -> (Symbol, String) {
+    let names: Vec<&str> = train.plans.iter().map(|plan| plan.name.as_str()).collect();
+    let left: Vec<String> = train.left_out.iter().map(|out| format!("{} {}", out.name, out.reason)).collect();
+    let left = if left.is_empty() { String::new() } else { format!("; left out: {}", left.join("; ")) };
+    match &train.commit {
+        Some(commit) => {
+            let commit = commit.get(..12).unwrap_or(commit);
+            (Symbol::Good, format!("to land on {} as {commit}: {}{left}", train.target, names.join(", ")))
+        }
+        None => (Symbol::Bad, format!("nothing lands on {}{left}", train.target)),
     }
 }
 

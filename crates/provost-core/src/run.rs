@@ -91,11 +91,20 @@ pub struct Run {
     pub halted: BTreeSet<String>,
     /// What was spent and is held, and for how long the harness was at work.
     pub ledger: Ledger,
+    /// The branch and the commit it landed as, since it was last done.
+    pub landed: Option<Landed>,
     /// How often something was tried again.
     retries: u32,
     steps: Vec<StepRun>,
     postconditions: Vec<PostState>,
     ready: Ready,
+}
+
+/// Where a plan landed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Landed {
+    pub target: String,
+    pub commit: String,
 }
 
 /// What happened to a step.

@@ -7,7 +7,7 @@ use provost_core::proof::{Statement, Subject};
 use provost_core::run::{Run, Stage};
 use provost_host::git;
 use provost_host::ground::{self, Approval, Estate, Wanted as Means};
-use provost_host::tree::{Authored, Committed, Error as TreeError};
+use provost_host::tree::{Authored, Base, Committed, Error as TreeError, Trees};
 use serde_json::json;
 
 use crate::Error;
@@ -38,6 +38,41 @@ pub struct Made {
     pub parent: String,
 }
 
+/// The harness's trees of a plan that is done.
+pub(crate) struct Kept {
+    pub trees: Trees,
+    pub approved: Base,
+    /// What all contracts held on.
+    pub judged: Base,
+    /// The commit that was approved.
+    pub base: String,
+}
+
+pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<Kept, Error> {
+    let (Some(tree), Some(base)) = (run.tree.clone(), run.binding.base.clone()) else {
+        return Err(Refusal::NoTree.into());
+    };
+    let estate = Estate {
+        workspace: &harness.place().workspace,
+        state: harness.state(),
+        read_only: &[],
+        secret: None,
+        launcher: &[],
+    };
+    let approval = Approval {
+        revision: &run.revision.0,
+        commit: Some(&base),
+        files: &run.binding.files,
+        touches: &[],
+        caches: &harness.config().verify.caches,
+        wanted: Means { provision: &harness.config().verify.provision, build_caches: false, stop: None },
+    };
+    let (trees, approved) = ground::trees(&estate, &approval)?;
+    let kept = trees.kept(&tree, approval.caches).map_err(ground::Error::from)?;
+    let judged = kept.ok_or_else(|| ground::Error::from(TreeError::Damaged { id: tree.clone() }))?;
+    Ok(Kept { trees, approved, judged, base })
+}
+
 /// Commits the tree that all contracts held on, on top of the base that was approved.
 pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
     let run = harness.run()?;
@@ -50,24 +85,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
         return Err(Refusal::NoTree.into());
     };
     let name = format!("refs/heads/{}", wanted.branch);
-    let estate = Estate {
-        workspace: &harness.place().workspace,
-        state: harness.state(),
-        read_only: &[],
-        secret: None,
-        launcher: &[],
-    };
-    let approval = Approval {
-        revision: &run.revision.0,
-        commit: Some(&parent),
-        files: &run.binding.files,
-        touches: &[],
-        caches: &harness.config().verify.caches,
-        wanted: Means { provision: &harness.config().verify.provision, build_caches: false, stop: None },
-    };
-    let (trees, approved) = ground::trees(&estate, &approval)?;
-    let kept = trees.kept(&tree, approval.caches).map_err(ground::Error::from)?;
-    let judged = kept.ok_or_else(|| ground::Error::from(TreeError::Damaged { id: tree.clone() }))?;
+    let Kept { trees, approved, judged, .. } = kept(harness, &run)?;
     let (user, email) = wanted.home.as_deref().map(git::identity).unwrap_or_default();
     let message = wanted.message.clone().unwrap_or_else(|| usual_message(harness, &run, &tree));
     let by = Authored {
@@ -93,7 +111,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
     Ok(made)
 }
 
-fn usual_message(harness: &Harness, run: &Run, tree: &str) -> String {
+pub(crate) fn usual_message(harness: &Harness, run: &Run, tree: &str) -> String {
     let approver = run.approved_by.as_ref().map(ToString::to_string).unwrap_or_default();
     format!(
         "{}\n\nProvost-Plan: {}\nProvost-Revision: {}\nProvost-Tree: {tree}\nApproved-by: {approver}\n",

@@ -17,6 +17,9 @@ pub enum Error {
          that no agent can have opened; {why}: refused and recorded"
     )]
     NoTerminal { why: String },
+    /// A person interrupted it.
+    #[error("interrupted")]
+    Interrupted,
     #[error(transparent)]
     Ground(#[from] provost_host::ground::Error),
     #[error("policy `{name}` is not in the configuration")]

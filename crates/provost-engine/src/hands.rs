@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** the contract that is run is the one of the revision in the log, never of a file.
 
+mod union;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -393,6 +393,14 @@ impl Harness {
         self.say(|run| decide::harness(run, command(run)))
     }
 
+    /// The same while nobody else is at work on the plan.
+    pub(crate) fn harness_alone(&self, command: HarnessCommand) -> Result<Run, Error> {
+        let holder = Holder::here(format!("plan {}", self.id()), site::now());
+        let patience = self.config().run.lease_timeout;
+        let _plan = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
+        self.harness(|_| command.clone())
+    }
+
     /// Decides on the newest state and appends, again if somebody else was faster.
     fn say(&self, decision: impl Fn(&Run) -> Result<Vec<Event>, Refusal>) -> Result<Run, Error> {
         loop {
@@ -619,7 +627,7 @@ impl Harness {
         self.on_the_base(run, offer, level, &estate)
     }
 
-    fn on_the_base(
+    pub(crate) fn on_the_base(
         &self,
         run: &Run,
         offer: Option<Offer>,

@@ -27,6 +27,7 @@ pub mod turns;
 pub mod finish;
 pub mod history;
 pub mod commit;
+pub mod train;
 pub mod draft;
 pub mod doctor;
 pub mod agenda;

@@ -76,6 +76,17 @@ impl Prover {
         Ok(findings)
     }
 
+    /// A good proof says that the plan is done, by this revision and with this tree.
+    pub fn vouches(&self, revision: &str, tree: &str) -> bool {
+        let (Ok(text), Some(key)) = (fs::read_to_string(&self.file), self.public_key()) else { return false };
+        let opened = text.lines().filter_map(|line| key.open(&Envelope::read(line).ok()?).ok());
+        let mut done = opened.filter(|statement| {
+            let predicate = &statement.predicate;
+            predicate["step"].is_null() && predicate["stage"] == "done" && predicate["revision"] == revision
+        });
+        done.any(|statement| statement.subject.iter().any(|subject| subject.digest.sha256 == tree))
+    }
+
     fn fits(
         &self,
         key: &PublicKey,

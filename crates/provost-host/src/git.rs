@@ -45,6 +45,23 @@ fn resolve(own: &Path, mut value: String) -> Option<String> {
     None
 }
 
+/// The folders of all checkouts of the repository that are there, this one and its worktrees.
+pub fn checkouts(workspace: &Path) -> Vec<PathBuf> {
+    let Some(shared) = git_folder(workspace).map(|own| shared_folder(&own)) else { return Vec::new() };
+    let main = shared.canonicalize().ok().and_then(|shared| shared.parent().map(Path::to_owned));
+    let others = shared.join("worktrees").read_dir().into_iter().flatten().flatten();
+    let others = others.filter_map(|entry| {
+        let file = PathBuf::from(line(&entry.path().join("gitdir"))?);
+        Some(entry.path().join(file).parent()?.to_owned())
+    });
+    let all = main.into_iter().chain(others).chain([workspace.to_owned()]);
+    let there = all.filter(|place| place.join(".git").exists()).filter_map(|place| place.canonicalize().ok());
+    let mut there: Vec<PathBuf> = there.collect();
+    there.sort();
+    there.dedup();
+    there
+}
+
 /// The name and address in a user's own settings of git, as far as they are written plainly.
 pub fn identity(home: &Path) -> (Option<String>, Option<String>) {
     let (mut name, mut email, mut in_user) = (None, None, false);

@@ -37,6 +37,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 mod advance;
+mod arrive;
 mod assemble;
 pub(crate) mod beneath;
 mod checkout;
@@ -51,6 +52,7 @@ mod named;
 mod snapshot;
 mod takeover;
 mod touches;
+mod union;
 mod vary;
 
 pub use assemble::Assembled;
@@ -58,6 +60,7 @@ pub use commit::{Authored, Committed};
 pub use keep::{Keep, sweep};
 pub use linked::Unsaved;
 pub use touches::Touches;
+pub use union::{Differing, Union};
 pub use vary::Variation;
 
 use checkout::Checkout;
@@ -291,6 +294,10 @@ pub enum Error {
     Altered { path: PathBuf },
     #[error("{name} stands for {} by now", .now.as_deref().unwrap_or("nothing"))]
     Moved { name: String, now: Option<String> },
+    #[error(
+        "{path} is no regular file on the branch, or was none: approve the plan again on what is there now"
+    )]
+    Unlaid { path: String },
     #[error("the layer was not made for tree {id}")]
     OtherBase { id: String },
     #[error("the workspace is too large to be copied: {path} is where it was given up")]

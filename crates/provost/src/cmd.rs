@@ -23,6 +23,7 @@ pub mod hook;
 mod hook_look;
 mod inbox;
 mod init;
+mod integrate;
 mod list;
 mod log;
 mod mcp;
@@ -93,6 +94,7 @@ enum Command {
     Audit(audit::Args),
     Recheck(recheck::Args),
     Commit(commit::Args),
+    Integrate(integrate::Args),
     Doctor(doctor::Args),
     Hook(hook::Args),
     Mcp(mcp::Args),
@@ -128,6 +130,7 @@ impl Cli {
         match &self.command {
             Command::Run(_)
             | Command::Recheck(_)
+            | Command::Integrate(_)
             | Command::Demo(_)
             | Command::HookLook(_)
             | Command::Mcp(_) => true,
@@ -141,6 +144,7 @@ pub fn obey(cli: Cli) -> Answer {
     let global = &cli.global;
     match cli.command {
         Command::Commit(args) => commit::obey(global, args),
+        Command::Integrate(args) => integrate::obey(global, args),
         Command::List(args) => list::obey(global, args),
         Command::Ready(args) => ready::obey(global, args),
         Command::MergeOrder(args) => merge_order::obey(global, args),

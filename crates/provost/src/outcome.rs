@@ -51,6 +51,7 @@ pub fn conclude(answer: Answer) -> ExitCode {
 }
 
 fn code(failure: &Failure) -> u8 {
+    use provost_core::command::Refusal;
     use provost_engine::{
         CollectorError, GroundError, PlanFileError, PlanLeaseError, StoreError, TreeError, WorktreeError,
     };
@@ -60,6 +61,8 @@ fn code(failure: &Failure) -> u8 {
         Failure::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Failure::Io { .. } => BROKEN,
         Failure::Engine(error) => match error {
+            Error::Interrupted => INTERRUPTED,
+            Error::Refused(Refusal::NoBranch { .. }) => USAGE,
             Error::Refused(_)
             | Error::NotAPerson { .. }
             | Error::NoTerminal { .. }
@@ -117,6 +120,13 @@ fn hint(failure: &Failure) -> Option<String> {
             ) => "`provost inbox` lists what waits for a person.",
             Error::Refused(Refusal::NothingToRaise { .. }) => {
                 "`provost inbox` says which step waits for a budget."
+            }
+            Error::Refused(Refusal::NoBranch { .. }) => "Name one that is there with --into BRANCH.",
+            Error::Refused(Refusal::CannotLand { .. }) => {
+                "Nothing was changed. `provost status PLAN` says where it stands, `provost audit PLAN` whether it can be believed."
+            }
+            Error::Refused(Refusal::LocalChanges { .. }) => {
+                "Nothing was changed. Commit or stash them there, or land on another branch with --into."
             }
             Error::Refused(_) => return None,
             Error::NotAPerson { .. } => {
@@ -179,6 +189,7 @@ fn hint(failure: &Failure) -> Option<String> {
             | Error::Diagnosed { .. }
             | Error::NoSuchPolicy { .. }
             | Error::Unreadable(_)
+            | Error::Interrupted
             | Error::Io { .. } => return None,
         },
     };

@@ -25,6 +25,7 @@ fn sealed() -> Vec<Sealed> {
             outcome: RunOutcome::Done,
             summary: Summary { completed: 1, failed: 0, skipped: 0, retries: 0, cost: Cost::default() },
             why: None,
+            train: None,
             tree: None,
         },
     ];

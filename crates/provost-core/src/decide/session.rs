@@ -109,5 +109,5 @@ pub(super) fn let_go(run: &Run, reason: &str) -> Decision {
         return Err(Refusal::StillOpen);
     }
     let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::LetGo));
-    Ok(vec![Event::RunEnded { outcome, summary, tree: None, why }])
+    Ok(vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }])
 }

@@ -32,7 +32,7 @@ fn recorded(contract: &str, more: &[Event]) -> Run {
 
 fn held(outcome: Outcome) -> Event {
     let verdict = Verdict { duration_ms: 5, ..Verdict::bare(Isolation::InPlace, outcome) };
-    Event::Judged { step: Some(ONE), subject: Subject::Contract(ONE), verdict }
+    Event::Judged { step: Some(ONE), subject: Subject::Contract(ONE), verdict, plan: None }
 }
 
 fn approved(run: &Run) -> Event {
@@ -92,6 +92,7 @@ fn run_ended(outcome: RunOutcome, failed: u32, completed: u32) -> Event {
         summary: Summary { completed, failed, skipped: 0, retries: 0, cost: UNKNOWN },
         tree: None,
         why: Some(if outcome == RunOutcome::Done { Why::Done } else { Why::Person }),
+        train: None,
     }
 }
 

@@ -266,3 +266,47 @@ fn an_item_is_meant_by_the_shortest_name_that_means_no_other() {
     let is_not = ["2", "post", "e", "auth:2", "env", "e2x"].map(is_id);
     assert_eq!((is, is_not), ([true; 2], [false; 6]));
 }
+
+/// Done, landed, and then undone by what came to the branch.
+#[test]
+fn a_plan_that_the_branch_undid_waits_for_a_person() {
+    let broke = || Verdict::bare(Isolation::Clean, Outcome::Broke { exit_code: 1 });
+    let landed = |commit: &str| HarnessCommand::Landed {
+        plan_id: "p".to_owned(),
+        target: "main".to_owned(),
+        before: "a".to_owned(),
+        commit: commit.to_owned(),
+    };
+    let undone = |subject| HarnessCommand::Undone {
+        subject,
+        verdict: broke(),
+        reason: "undone on main by b".to_owned(),
+    };
+    for (subject, stage, kind) in [
+        (Subject::Final(ONE), "in-progress", "escalation"),
+        (Subject::Postcondition(1), "failed", "postcondition"),
+    ] {
+        let mut story = Story::new(SHELL, "abort").approved();
+        assert!(decide::harness(&story.run, landed("b")).is_err(), "it is not done");
+        story.attempt(AttemptEnd::Exited { exit_code: 0 }, "");
+        story.judged(Subject::Contract(ONE), Outcome::Held, "");
+        story.judged(Subject::Final(ONE), Outcome::Held, "");
+        story.judged(Subject::Postcondition(1), Outcome::Held, "");
+        story.harness(HarnessCommand::End);
+        assert!(decide::harness(&story.run, undone(subject)).is_err(), "it has not landed");
+        story.harness(landed("b"));
+        assert_eq!(decide::harness(&story.run, landed("b")), Ok(Vec::new()), "told once");
+        assert_eq!(story.run.landed.as_ref().map(|landed| landed.commit.as_str()), Some("b"));
+        story.harness(undone(subject));
+        assert_eq!((story.run.stage.word(), &story.run.landed), (stage, &None));
+        let waits = waiting(&story.run);
+        assert_eq!(waits.iter().map(|waiting| waiting.kind.word()).collect::<Vec<_>>(), [kind]);
+        story.human(HumanCommand::Answer {
+            step: waits[0].step,
+            choice: Choice::Revise,
+            note: String::new(),
+            by: "ada".to_owned(),
+        });
+        assert_eq!(story.run.stage.word(), "draft");
+    }
+}

@@ -3,7 +3,7 @@
 //! **Invariant:** nothing is decided here: an event that was decided has its effect, whatever was before.
 
 use super::ready::Ready;
-use super::{PostState, Run, Session, Stage, StepRun, StepState, Wait};
+use super::{Landed, PostState, Run, Session, Stage, StepRun, StepState, Wait};
 use crate::chain::Timestamp;
 use crate::event::{Choice, Event, LossCause, Revision, RunOutcome, Scope, Subject};
 use crate::law::{self, Binding};
@@ -171,6 +171,11 @@ impl Run {
             }
             Event::Escalated { step: Some(step), reason } => {
                 self.set_state(*step, StepState::Blocked { reason: reason.clone() });
+                // It was done, and what it landed on undid it.
+                if self.stage == Stage::Done {
+                    self.stage = Stage::InProgress;
+                    self.landed = None;
+                }
             }
             Event::BudgetExceeded { step, breach } => {
                 self.set_state(*step, StepState::Blocked { reason: breach.to_string() });
@@ -187,13 +192,18 @@ impl Run {
                 }
             }
             Event::RunEnded { outcome, .. } => {
+                self.landed = None;
                 self.stage = match outcome {
                     RunOutcome::Done => Stage::Done,
                     RunOutcome::Failed => Stage::Failed,
                 };
             }
+            Event::PlanLanded { target, commit, .. } => {
+                self.landed = Some(Landed { target: target.clone(), commit: commit.clone() });
+            }
             // Kept for people; they change nothing that is decided.
-            Event::PermissionRequired { .. }
+            Event::TrainStarted { .. }
+            | Event::PermissionRequired { .. }
             | Event::Escalated { step: None, .. }
             | Event::LawChanged { .. }
             | Event::TamperDetected { from_seq: None, .. } => {}
@@ -245,6 +255,7 @@ impl Run {
         self.held_on_tree.clear();
         self.question = None;
         self.given_up = false;
+        self.landed = None;
         self.withdraw();
         self.ready = Ready::new(&self.plan, &self.steps);
     }

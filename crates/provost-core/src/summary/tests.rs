@@ -54,6 +54,7 @@ fn event(word: &str) -> Event {
         step: Some(step),
         subject: Subject::Contract(step),
         verdict: Verdict { duration_ms: 40, ..Verdict::bare(Isolation::InPlace, outcome) },
+        plan: None,
     };
     let answer = |choice| Event::Answered {
         step: Some(step),
@@ -126,9 +127,13 @@ fn event(word: &str) -> Event {
         "escalated" => Event::Escalated { step: Some(step), reason: "look".to_owned() },
         "confirm" => answer(Choice::Confirm),
         "again" => answer(Choice::Retry),
-        "done" => {
-            Event::RunEnded { outcome: RunOutcome::Done, summary: Default::default(), tree: None, why: None }
-        }
+        "done" => Event::RunEnded {
+            outcome: RunOutcome::Done,
+            summary: Default::default(),
+            tree: None,
+            why: None,
+            train: None,
+        },
         other => panic!("no such word: {other}"),
     }
 }

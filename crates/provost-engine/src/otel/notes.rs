@@ -118,5 +118,6 @@ pub fn why(why: Why) -> &'static str {
         Why::Person => "person",
         Why::Stuck => "stuck",
         Why::LetGo => "let_go",
+        Why::Undone => "undone",
     }
 }

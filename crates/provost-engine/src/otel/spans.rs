@@ -67,7 +67,7 @@ impl Tracer {
                 }
                 complete(&mut root, event);
             }
-            Event::Judged { step, subject, verdict } => {
+            Event::Judged { step, subject, verdict, .. } => {
                 self.judged(&root, sealed, *step, *subject, verdict, closed);
             }
             _ => {}

@@ -28,6 +28,18 @@ pub struct Authored<'a> {
     pub message: &'a str,
 }
 
+impl Authored<'_> {
+    pub(super) fn environment(&self) -> Vec<(OsString, OsString)> {
+        let who = [
+            ("GIT_AUTHOR_NAME", self.name),
+            ("GIT_AUTHOR_EMAIL", self.email),
+            ("GIT_COMMITTER_NAME", self.name),
+            ("GIT_COMMITTER_EMAIL", self.email),
+        ];
+        who.map(|(name, value)| (name.into(), value.into())).into()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     pub commit: String,
@@ -55,14 +67,8 @@ impl Trees {
         let listed = self.listed(&mirror, judged, &changes)?;
         mirror.git(&["update-index", "-z", "--index-info"], &listed, &with_index)?;
         let tree = word(&mirror.git(&["write-tree"], b"", &with_index)?);
-        let who = [
-            ("GIT_AUTHOR_NAME", by.name),
-            ("GIT_AUTHOR_EMAIL", by.email),
-            ("GIT_COMMITTER_NAME", by.name),
-            ("GIT_COMMITTER_EMAIL", by.email),
-        ]
-        .map(|(name, value)| (name.into(), value.into()));
-        let commit = mirror.git(&["commit-tree", &tree, "-p", parent], by.message.as_bytes(), &who)?;
+        let args = ["commit-tree", &tree, "-p", parent];
+        let commit = mirror.git(&args, by.message.as_bytes(), &by.environment())?;
         Ok(Committed { commit: word(&commit), tree })
     }
 
@@ -113,6 +119,12 @@ impl Trees {
     /// Gives the user's repository a commit that the mirror has, under a name. `expected` is what the
     /// name stood for before.
     pub fn hand_over(&self, commit: &str, name: &str, expected: Option<&str>) -> Result<(), Error> {
+        self.hand_over_all(&[commit], name, expected)
+    }
+
+    /// The same for several that are not there yet; the name will stand for the last.
+    pub fn hand_over_all(&self, commits: &[&str], name: &str, expected: Option<&str>) -> Result<(), Error> {
+        let commit = commits.last().copied().unwrap_or_default();
         let refused = |said: &str| Error::Git { commit: commit.to_owned(), said: said.to_owned() };
         if !git::is_branch_or_note(name) {
             return Err(refused(&format!("`{name}` is no name for a branch")));
@@ -124,23 +136,21 @@ impl Trees {
         if repository.join("reftable").exists() {
             return Err(refused("this repository keeps its refs in a reftable, which provost cannot write"));
         }
-        self.pack(&mirror, commit, &objects)?;
+        self.pack(&mirror, commits, &objects)?;
         move_ref(&self.workspace, &repository, name, commit, expected)
     }
 
     /// The objects the user's repository does not have, as one pack in its folder.
-    fn pack(&self, mirror: &Mirror<'_>, commit: &str, objects: &Path) -> Result<(), Error> {
+    fn pack(&self, mirror: &Mirror<'_>, commits: &[&str], objects: &Path) -> Result<(), Error> {
         let packs = objects.join("pack");
         let is_folder = fs::symlink_metadata(&packs).is_ok_and(|found| found.is_dir());
         if !is_folder {
             fs::create_dir(&packs).map_err(|error| Error::io("make", &packs, error))?;
         }
-        // Parents are the user's own; this one commit and its tree are ours to bring.
-        let list = mirror.git(
-            &["rev-list", "--objects", "--no-object-names", "--no-walk", commit, "--"],
-            b"",
-            &[],
-        )?;
+        // Parents are the user's own; these commits and their trees are ours to bring.
+        let words = ["rev-list", "--objects", "--no-object-names", "--no-walk"];
+        let args: Vec<&str> = words.iter().chain(commits).chain(&["--"]).copied().collect();
+        let list = mirror.git(&args, b"", &[])?;
         let room = tempfile::tempdir_in(self.folder.join("building"))
             .map_err(|error| Error::io("make a folder in", &self.folder, error))?;
         let name = mirror.git_path(&["pack-objects", "--quiet"], &room.path().join("pack"), &list, &[])?;
@@ -217,23 +227,52 @@ pub(super) fn move_ref(
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, error))?;
     }
-    let mut file = match fs::OpenOptions::new().write(true).create_new(true).open(&lock) {
-        Ok(file) => file,
-        Err(error) => return Err(Error::io("lock", &lock, error)),
-    };
+    take_lock(repository, &lock, commit).map_err(|error| Error::io("lock", &lock, error))?;
     let write = || -> Result<(), Error> {
         if git::find(workspace, name).as_deref() != expected {
             return Err(moved());
         }
-        let written = writeln!(file, "{commit}").and_then(|()| file.sync_all());
-        written.map_err(|error| Error::io("write", &lock, error))?;
         fs::rename(&lock, &path).map_err(|error| Error::io("rename to", &path, error))
     };
     let written = { write }();
-    if written.is_err() {
-        let _ = fs::remove_file(&lock);
+    match &written {
+        Ok(()) => note_move(&repository.join("logs").join(name), commit, expected),
+        Err(_) => drop(fs::remove_file(&lock)),
     }
     written
+}
+
+/// Where the repository keeps a list of what the ref stood for, its owner finds the way back.
+fn note_move(list: &Path, commit: &str, before: Option<&str>) {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+    let nothing = "0".repeat(commit.len());
+    let before = before.unwrap_or(&nothing);
+    if fs::symlink_metadata(list).is_ok_and(|found| found.is_file())
+        && let Ok(mut list) = fs::OpenOptions::new().append(true).open(list)
+    {
+        let _ = writeln!(list, "{before} {commit} provost <> {now} +0000\tprovost");
+    }
+}
+
+/// The lock says from its first moment what the ref is to be: one that says the same is of somebody like
+/// us who was killed, and is as good as our own.
+fn take_lock(repository: &Path, lock: &Path, commit: &str) -> io::Result<()> {
+    lock_with(repository, lock, format!("{commit}\n").as_bytes())
+}
+
+/// Makes a lock of git's that holds its text from the first moment.
+pub(super) fn lock_with(folder: &Path, lock: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut text = tempfile::Builder::new().prefix("tmp_provost_").tempfile_in(folder)?;
+    text.write_all(bytes)?;
+    text.as_file().sync_all()?;
+    text.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+    match fs::hard_link(text.path(), lock) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let is_ours = fs::read(lock).is_ok_and(|found| found == bytes);
+            if is_ours { Ok(()) } else { Err(error) }
+        }
+        done => done,
+    }
 }
 
 /// A path and what is there now; nothing, where it is gone.

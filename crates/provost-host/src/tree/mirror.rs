@@ -84,10 +84,23 @@ impl<'a> Mirror<'a> {
             commit: self.commit.to_owned(),
             said: "the workspace has no repository".into(),
         })?;
-        let lent = [(OBJECTS.into(), quoted(&objects))];
+        self.take_in(&objects)
+    }
+
+    /// The mirror's own objects, for another mirror.
+    pub fn objects(&self) -> PathBuf {
+        self.folder.join("objects")
+    }
+
+    /// Packs the commit and its tree out of a folder of objects, and indexes them anew.
+    pub fn take_in(&self, objects: &Path) -> Result<(), Error> {
+        let lent = [(OBJECTS.into(), quoted(objects))];
         let list = ["rev-list", "--objects", "--no-object-names", "--no-walk", self.commit, "--"];
         let wanted = self.git(&list, b"", &lent)?;
         let missing = self.missing(&wanted)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
         let packs = self.folder.join("objects/pack");
         fs::create_dir_all(&packs).map_err(|error| Error::io("make", &packs, error))?;
         // Outside of `pack` until its index is our own. What lies there is of somebody who died.
@@ -149,6 +162,43 @@ impl<'a> Mirror<'a> {
         let there = [("GIT_DIR".into(), folder.into())];
         self.git_path(&["index-pack"], &pack, b"", &there)?;
         self.git(&["read-tree", self.commit], b"", &there).map(|_| ())
+    }
+
+    /// Merges two commits of the mirror; whether they merged, and the tree and the files in conflict as git
+    /// tells them. A folder that one side renamed takes nothing of the other along: nobody asked for that.
+    pub fn merge_tree(&self, ours: &str, theirs: &str) -> Result<(bool, Vec<u8>), Error> {
+        let words = ["-c", "merge.directoryRenames=false", "merge-tree", "--write-tree", "-z", "--name-only"];
+        let args: Vec<OsString> =
+            words.into_iter().chain(["--no-messages", ours, theirs]).map(OsString::from).collect();
+        let ended = self.run(&args, b"", &[], Keep { head: LIST_MAX, tail: 0 }, None, None)?;
+        match ended.how {
+            How::Exited(1) => Ok((false, ended.stdout.head)),
+            _ => self.succeeded(&ended).map(|()| (true, ended.stdout.head)),
+        }
+    }
+
+    /// Whether the commit has another in its history, as the workspace's repository tells it.
+    pub fn is_ancestor(&self, older: &str) -> Result<bool, Error> {
+        let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
+        let lent = [(OBJECTS.into(), quoted(&objects))];
+        let args = ["merge-base", "--is-ancestor", older, self.commit].map(OsString::from);
+        let ended = self.run(&args, b"", &lent, Keep { head: 0, tail: COMPLAINT_MAX }, None, None)?;
+        match ended.how {
+            How::Exited(1) => Ok(false),
+            _ => self.succeeded(&ended).map(|()| true),
+        }
+    }
+
+    /// What was committed since, by the workspace's repository.
+    pub fn log(&self, since: &str, paths: &[&str], most: usize) -> Result<Vec<String>, Error> {
+        let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
+        let lent = [(OBJECTS.into(), quoted(&objects))];
+        let (most, range) = (format!("--max-count={most}"), format!("{since}..{}", self.commit));
+        let words = ["log", "--no-merges", "--no-show-signature", "--format=%h %s", &most, &range, "--"];
+        let args: Vec<&str> = words.iter().chain(paths).copied().collect();
+        let more = [lent, [("GIT_LITERAL_PATHSPECS".into(), "1".into())]].concat();
+        let told = self.git(&args, b"", &more)?;
+        Ok(lossy(&told).lines().map(str::to_owned).collect())
     }
 
     fn is_here(&self) -> bool {
@@ -328,7 +378,7 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    fn said(&self, said: &str) -> Error {
+    pub fn said(&self, said: &str) -> Error {
         Error::Git { commit: self.commit.to_owned(), said: said.to_owned() }
     }
 }

@@ -15,6 +15,7 @@ mod sandbox;
 mod teeth;
 mod tree;
 mod tree_hostile;
+mod union;
 mod verdicts;
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -31,7 +31,7 @@ pub fn decision(step: u32) -> [Event; 3] {
         judged: None,
     };
     [
-        Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict },
+        Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict, plan: None },
         Event::StepPassed { step: this, attempt: 1, result: "held".to_owned(), tree: None },
         Event::StepStarted {
             step: next,

@@ -43,4 +43,5 @@ mod run;
 mod teeth;
 mod terminal;
 mod tidy;
+mod train;
 mod worktrees;

@@ -1,0 +1,26 @@
+//! A plan's checks on a tree that is not its own work alone: a union of several plans.
+
+use provost_core::event::Subject;
+use provost_core::plan::Check;
+use provost_core::run::Run;
+use provost_core::verdict::Verdict;
+use provost_host::Interrupted;
+
+use super::{Hands, Order};
+
+impl Hands<'_> {
+    /// Runs one check on a tree that was kept, without anything of a workspace. The same check on the very
+    /// tree it held on at the end of its plan is not run again.
+    pub fn judge_on(&self, run: &Run, subject: Subject, tree: &str) -> Result<Verdict, Interrupted> {
+        let Order::Check(mut order) = self.check_order(run, subject, false) else {
+            return Ok(Verdict::not_run(self.ground.level, "the plan has no such check"));
+        };
+        order.known &= run.tree.as_deref() == Some(tree) && run.isolation == Some(self.ground.level);
+        order.with_work = false;
+        order.tree = Some(tree.to_owned());
+        let Some(Check::Shell(shell)) = order.check.clone() else {
+            return Ok(Verdict::not_run(self.ground.level, "no command decides this"));
+        };
+        Ok(self.redacted(self.judge(&order, &shell)?))
+    }
+}

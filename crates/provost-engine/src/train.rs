@@ -1,0 +1,277 @@
+//! The merge train: done plans land on a branch together, or say why they do not.
+//!
+//! Core decides ([`provost_core::train`]); here its questions are answered: plans are boarded
+//! (`boarding.rs`), unions are merged in the harness's own repository and judged by the checks of every
+//! plan in them (`judging.rs`), what was decided is recorded (`record.rs`) and done (`landing.rs`).
+//!
+//! **Invariant:** a branch is moved only to a tree that was judged as a whole, from where it stood when
+//! that was decided, and after the decision is in the log. After a crash the same command goes on.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use provost_core::chain::{Hash, PlanId};
+use provost_core::command::Refusal;
+use provost_core::event::{Boarded, Landing, LeftOut};
+use provost_core::train::{self, Answers, Next, Question, Settled};
+use provost_host::tree::{Error as TreeError, Trees, Union};
+use provost_host::{git, ground, judge, process};
+use provost_store::{Holder, Lease, Sqlite};
+
+use crate::Error;
+use crate::harness::{self, Settings};
+use crate::people;
+use crate::sessions::Sessions;
+use crate::site;
+
+mod boarding;
+mod judging;
+mod landing;
+mod record;
+
+use boarding::{Boarding, Plan};
+use judging::Bench;
+use record::Record;
+
+pub use landing::Checkout;
+
+/// How often a train begins anew because its branch moved meanwhile.
+const TRIES: u32 = 5;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Paths or names; none for all plans of the repository that are done.
+    pub plans: Vec<String>,
+    /// The branch; the one that is checked out here, if none is named.
+    pub into: Option<String>,
+    pub wish: Wish,
+    pub by: String,
+    pub home: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Land,
+    /// Find out what would land, and leave everything as it is.
+    DryRun,
+    /// Only look whether the plans that landed still hold on the branch.
+    Check,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The name of the train in the log.
+    pub train: String,
+    pub target: String,
+    pub before: String,
+    /// Where the branch stands now, or would; nothing, where no plan lands.
+    pub commit: Option<String>,
+    pub git_tree: String,
+    pub landed: Vec<Boarded>,
+    pub left_out: Vec<LeftOut>,
+    /// Plans that had landed and do not hold any more.
+    pub undone: Vec<LeftOut>,
+    /// How many unions were judged.
+    pub judged: usize,
+    /// Checkouts of the branch, and whether their files are up to date.
+    pub checkouts: Vec<Checkout>,
+    /// An earlier train was brought to its end first.
+    pub resumed: bool,
+}
+
+/// The branch, and what everybody here needs.
+pub(crate) struct Yard<'a> {
+    pub settings: &'a Settings,
+    pub request: &'a Request,
+    pub state: PathBuf,
+    pub workspace: PathBuf,
+    /// Without `refs/heads/`.
+    pub target: String,
+    pub id: PlanId,
+    pub trees: Trees,
+    /// Says what is going on, to whoever waits.
+    pub talk: &'a dyn Fn(&str),
+}
+
+impl Yard<'_> {
+    fn tip(&self) -> Result<String, Error> {
+        git::find(&self.workspace, &self.reference())
+            .ok_or_else(|| Refusal::NoBranch { branch: self.target.clone() }.into())
+    }
+
+    fn reference(&self) -> String {
+        format!("refs/heads/{}", self.target)
+    }
+
+    fn interrupted(&self) -> bool {
+        self.settings.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs the train. Nothing, where a person interrupted it.
+pub fn integrate(
+    settings: &Settings,
+    request: &Request,
+    talk: &dyn Fn(&str),
+) -> Result<Option<Report>, Error> {
+    let yard = yard(settings, request, talk)?;
+    yard.tip()?;
+    let _ = process::become_subreaper();
+    let report = match request.wish {
+        Wish::DryRun => go(&yard, &mut Record::silent()),
+        Wish::Land | Wish::Check => {
+            let log = Sqlite::open(&yard.state)?;
+            let workspace = format!("workspace {}", yard.workspace.display());
+            if let Some(why) = people::intruder(&log, &workspace, &Sessions::new(&yard.state))? {
+                return Err(Error::NotAPerson { why });
+            }
+            let lease = lease(&yard, &log)?;
+            let mut record = Record::open(&log, &yard.id, &lease)?;
+            go(&yard, &mut record)
+        }
+    };
+    judge::leave();
+    match report {
+        Err(Error::Interrupted) => Ok(None),
+        report => report.map(Some),
+    }
+}
+
+fn yard<'a>(settings: &'a Settings, request: &'a Request, talk: &'a dyn Fn(&str)) -> Result<Yard<'a>, Error> {
+    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let cwd = settings.cwd.canonicalize().unwrap_or_else(|_| settings.cwd.clone());
+    let missing = || Refusal::NoBranch { branch: request.into.clone().unwrap_or_else(|| "here".to_owned()) };
+    let workspace = git::top(&cwd).ok_or_else(missing)?;
+    // A worktree that was made for one plan has a branch for that plan alone.
+    let spawned_from = git::main_checkout(&workspace).filter(|_| git::is_spawned(&workspace));
+    let workspace = spawned_from.unwrap_or(workspace);
+    if state.starts_with(&workspace) {
+        return Err(Error::StateInWorkspace(state));
+    }
+    let here = || git::branch(&workspace)?.strip_prefix("refs/heads/").map(str::to_owned);
+    let target = request.into.clone().or_else(here).ok_or_else(missing)?;
+    if !git::is_branch_or_note(&format!("refs/heads/{target}")) {
+        return Err(Refusal::NoBranch { branch: target }.into());
+    }
+    let repository = git::repository(&workspace).unwrap_or_else(|| workspace.clone());
+    let trees = ground::trees_of(&workspace, &state)?;
+    Ok(Yard { settings, request, id: name(&repository, &target), state, workspace, target, trees, talk })
+}
+
+/// How the train of a branch is called in the log.
+fn name(repository: &Path, target: &str) -> PlanId {
+    let digest = Hash::of(&[repository.as_os_str().as_encoded_bytes(), b"\0", target.as_bytes()].concat());
+    let fits = |each: char| if each.is_ascii_alphanumeric() { each.to_ascii_lowercase() } else { '-' };
+    let slug: String = target.chars().map(fits).take(60).collect();
+    PlanId(format!("train-{slug}-{}", &digest.to_string()[..8]))
+}
+
+/// One train for a branch at a time.
+fn lease(yard: &Yard<'_>, log: &dyn provost_store::Log) -> Result<Lease, Error> {
+    let holder = Holder::here(format!("the train for {}", yard.target), site::now());
+    Ok(log.lease(&format!("train {}", yard.id), &holder)?)
+}
+
+fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<Report, Error> {
+    let empty = Report { train: yard.id.to_string(), target: yard.target.clone(), ..Report::default() };
+    if let Some((landing, checkouts)) = landing::finish_earlier(yard, record)? {
+        return Ok(Report { checkouts, resumed: true, ..told(empty, landing) });
+    }
+    let mut undone = Vec::new();
+    let mut attempt = 1;
+    loop {
+        let mut boarding = Boarding::of(yard)?;
+        let before = yard.tip()?;
+        undone.extend(judging::look_at_landed(yard, &before, record, &mut boarding)?);
+        if yard.request.wish == Wish::Check {
+            return Ok(Report { before, undone, ..empty });
+        }
+        boarding.keep_named(yard)?;
+        boarding.take_pieces(yard, &before)?;
+        let (landing, judged) = decide(yard, &boarding, &before, record)?;
+        let report = Report { undone: undone.clone(), judged, ..told(empty.clone(), landing.clone()) };
+        if landing.commit.is_none() {
+            return Ok(report);
+        }
+        match landing::carry_out(yard, &landing, record) {
+            // The branch moved meanwhile: what was judged is not what would be there.
+            Err(Error::Ground(ground::Error::Trees(TreeError::Moved { .. }))) if attempt < TRIES => {
+                attempt += 1;
+                (yard.talk)(&format!("{} moved meanwhile: once more, on what is there now", yard.target));
+            }
+            landed => return landed.map(|checkouts| Report { checkouts, ..report }),
+        }
+    }
+}
+
+/// Finds out who lands on the branch as it is, and puts that into the log.
+fn decide(
+    yard: &Yard<'_>,
+    boarding: &Boarding,
+    before: &str,
+    record: &mut Record<'_>,
+) -> Result<(Landing, usize), Error> {
+    let boarded: Vec<Boarded> = boarding.plans.iter().map(Plan::boarded).collect();
+    if !boarded.is_empty() {
+        record.started(&yard.target, before, &boarded)?;
+    }
+    let mut bench = Bench::new(yard, boarding, before)?;
+    let (settled, judged) = settle(yard, boarding, &mut bench, record)?;
+    let tree = match bench.union(&settled.landing)? {
+        Union::Clean(tree) if !settled.landing.is_empty() => tree,
+        _ => String::new(),
+    };
+    if !tree.is_empty() {
+        landing::would_fit(yard, before, &tree)?;
+    }
+    let landing = landing::decided(yard, boarding, before, settled, tree)?;
+    if !boarded.is_empty() {
+        record.decided(&landing)?;
+    }
+    Ok((landing, judged))
+}
+
+fn told(report: Report, landing: Landing) -> Report {
+    Report {
+        commit: landing.commit,
+        before: landing.before,
+        git_tree: landing.git_tree,
+        landed: landing.plans,
+        left_out: landing.left_out,
+        ..report
+    }
+}
+
+/// Asks core, and answers it, until it knows who lands.
+fn settle(
+    yard: &Yard<'_>,
+    boarding: &Boarding,
+    bench: &mut Bench<'_>,
+    record: &mut Record<'_>,
+) -> Result<(Settled, usize), Error> {
+    let cars = boarding.cars();
+    let mut answers = Answers::default();
+    loop {
+        if yard.interrupted() {
+            return Err(Error::Interrupted);
+        }
+        match train::next(&cars, &answers) {
+            Next::Over(settled) => return Ok((settled, answers.seen.len())),
+            Next::Ask(Question::Merge(set)) => {
+                let merged = bench.merge(&set)?;
+                answers.merged.insert(set, merged);
+            }
+            Next::Ask(Question::Judge(set)) => {
+                let seen = bench.judge(&set, record)?;
+                answers.seen.insert(set, seen);
+            }
+        }
+    }
+}
+
+/// The state folder's log, to read.
+pub(crate) fn open_log(yard: &Yard<'_>) -> Result<Box<dyn provost_store::Log>, Error> {
+    harness::open_log(&yard.state)
+}

@@ -1,0 +1,268 @@
+//! Unions of plans, merged and judged: by the contracts of every plan in them, and of every plan that has
+//! landed and whose files they touch.
+
+use std::collections::BTreeMap;
+
+use provost_core::command::HarnessCommand;
+use provost_core::event::{LeftOut, Subject};
+use provost_core::train::{self, Look, Merged, Seen};
+use provost_core::verdict::{Isolation, Outcome, Verdict};
+use provost_host::config::Demand;
+use provost_host::ground::{self, Estate};
+use provost_host::sandbox::Offer;
+use provost_host::tree::{Base, Differing, Touches, Trees, Union};
+
+use super::boarding::{Boarding, Plan};
+use super::record::Record;
+use super::{Wish, Yard};
+use crate::commit::{self, Kept};
+use crate::hands::Hands;
+use crate::{Error, confined};
+
+/// So many commits are named that may have undone a plan.
+const SUSPECTS: usize = 3;
+
+/// Where the checks of one plan are run: on the base it was approved on, with what came since.
+struct Stand<'a> {
+    hands: Hands<'a>,
+    trees: Trees,
+    approved: Base,
+    base_tree: String,
+}
+
+impl<'a> Stand<'a> {
+    fn of(yard: &Yard<'_>, plan: &'a Plan, attested: &mut Vec<Attested>) -> Result<Self, Error> {
+        let Kept { trees, approved, base, .. } = commit::kept(&plan.harness, &plan.run)?;
+        let harness = &plan.harness;
+        let launcher = confined::launcher(&harness.site().launcher);
+        let estate = Estate {
+            workspace: &harness.place().workspace,
+            state: &yard.state,
+            read_only: &[],
+            secret: None,
+            launcher: &launcher,
+        };
+        let demand = harness.config().verify.isolation;
+        let (offer, level) = match attested.iter().find(|(known, ..)| *known == demand) {
+            Some((_, offer, level)) => (offer.clone(), *level),
+            None => {
+                let (offer, seen) = ground::attest(demand, &estate)?;
+                attested.push((demand, offer.clone(), seen.level));
+                (offer, seen.level)
+            }
+        };
+        let ground = harness.on_the_base(&plan.run, offer, level, &estate)?;
+        let base_tree = yard.trees.tree_of(&base).map_err(ground::Error::from)?;
+        Ok(Self { hands: Hands::new(harness.site(), ground), trees, approved, base_tree })
+    }
+}
+
+/// What was demanded, and what this machine was seen to hold. It is one machine for all plans.
+type Attested = (Demand, Option<Offer>, Isolation);
+
+/// What the checks of one plan say about a tree.
+enum Says {
+    Held,
+    Red {
+        subject: Subject,
+        verdict: Box<Verdict>,
+        what: String,
+    },
+    /// With whether it held at times.
+    Doubtful {
+        what: String,
+        at_times: bool,
+    },
+}
+
+pub struct Bench<'a> {
+    yard: &'a Yard<'a>,
+    boarding: &'a Boarding,
+    tip_tree: String,
+    unions: BTreeMap<Vec<usize>, Union>,
+    stands: BTreeMap<String, Stand<'a>>,
+    attested: Vec<Attested>,
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(yard: &'a Yard<'a>, boarding: &'a Boarding, tip: &str) -> Result<Self, Error> {
+        let tip_tree = yard.trees.tree_of(tip).map_err(ground::Error::from)?;
+        Ok(Self {
+            yard,
+            boarding,
+            tip_tree,
+            unions: BTreeMap::new(),
+            stands: BTreeMap::new(),
+            attested: Vec::new(),
+        })
+    }
+
+    pub fn merge(&mut self, set: &[usize]) -> Result<Merged, Error> {
+        Ok(match self.union(set)? {
+            Union::Clean(_) => Merged::Clean,
+            Union::Conflict(files) => Merged::Conflict { files },
+        })
+    }
+
+    /// The branch with these on it, one after the other.
+    pub fn union(&mut self, set: &[usize]) -> Result<Union, Error> {
+        let Some((last, before)) = set.split_last() else { return Ok(Union::Clean(self.tip_tree.clone())) };
+        if let Some(known) = self.unions.get(set) {
+            return Ok(known.clone());
+        }
+        let union = match (self.union(before)?, &self.boarding.plans[*last].piece) {
+            (Union::Clean(ours), Some(piece)) => {
+                let merged = self.yard.trees.merge(&piece.base_tree, &ours, &piece.tree);
+                merged.map_err(ground::Error::from)?
+            }
+            (union, _) => union,
+        };
+        self.unions.insert(set.to_vec(), union.clone());
+        Ok(union)
+    }
+
+    pub fn judge(&mut self, set: &[usize], record: &mut Record<'_>) -> Result<Seen, Error> {
+        let tree = match self.union(set)? {
+            Union::Clean(tree) => tree,
+            Union::Conflict(files) => {
+                return Ok(Seen::Red { what: format!("it does not merge: {}", files.join(", ")) });
+            }
+        };
+        let names: Vec<&str> = set.iter().map(|car| self.boarding.plans[*car].name.as_str()).collect();
+        (self.yard.talk)(&format!("judging {} together", names.join(", ")));
+        for car in set {
+            let plan = &self.boarding.plans[*car];
+            match self.says(plan, &tree, record)? {
+                Says::Held => {}
+                Says::Red { what, .. } => return Ok(Seen::Red { what }),
+                Says::Doubtful { what, .. } => return Ok(Seen::Doubtful { car: *car, what }),
+            }
+        }
+        let differing = self.yard.trees.differing(&self.tip_tree, &tree).map_err(ground::Error::from)?;
+        for plan in &self.boarding.landed {
+            if touched(plan, &differing)?.is_empty() {
+                continue;
+            }
+            match self.says(plan, &tree, record)? {
+                // What cannot make up its mind says nothing against others.
+                Says::Held | Says::Doubtful { at_times: true, .. } => {}
+                Says::Red { what, .. } | Says::Doubtful { what, .. } => {
+                    return Ok(Seen::Red { what: format!("{what}; it has landed and is to stay done") });
+                }
+            }
+        }
+        Ok(Seen::Green)
+    }
+
+    /// Runs what has to hold of the plan on the tree, as far as it is not known in this train.
+    fn says(&mut self, plan: &'a Plan, tree: &str, record: &mut Record<'_>) -> Result<Says, Error> {
+        let key = plan.id().to_string();
+        if !self.stands.contains_key(&key) {
+            let stand = Stand::of(self.yard, plan, &mut self.attested)?;
+            self.stands.insert(key.clone(), stand);
+        }
+        let Some(stand) = self.stands.get(&key) else { return Ok(Says::Held) };
+        let laid = match stand.trees.laid(&stand.approved, &self.yard.trees, &stand.base_tree, tree) {
+            Ok(laid) => laid,
+            Err(error) => {
+                return Ok(Says::Doubtful { what: format!("{}: {error}", plan.name), at_times: false });
+            }
+        };
+        for subject in train::checks(&plan.run) {
+            let mut verdicts = record.seen(plan.id(), subject, &laid.id);
+            let look = loop {
+                let outcomes: Vec<&Outcome> = verdicts.iter().map(|verdict| &verdict.outcome).collect();
+                match train::looks(&outcomes) {
+                    Look::Again => {}
+                    look => break look,
+                }
+                let judged = stand.hands.judge_on(&plan.run, subject, &laid.id);
+                let verdict = judged.map_err(|_| Error::Interrupted)?;
+                record.judged(plan.id(), subject, &verdict)?;
+                if !verdict.held() {
+                    let what = train::subject(&plan.run, subject);
+                    (self.yard.talk)(&format!("  {what} of {} {}", plan.name, verdict.outcome));
+                }
+                verdicts.push(verdict);
+            };
+            let Some(last) = verdicts.pop() else { continue };
+            let what = format!("{} of {}", train::subject(&plan.run, subject), plan.name);
+            match look {
+                Look::Held | Look::Again => {}
+                Look::Red => {
+                    let what = format!("{what} {}", last.outcome);
+                    return Ok(Says::Red { subject, verdict: Box::new(last), what });
+                }
+                Look::Doubtful => {
+                    let at_times = last.held();
+                    let how = if at_times {
+                        "broke, then held on the same tree".into()
+                    } else {
+                        last.outcome.to_string()
+                    };
+                    return Ok(Says::Doubtful { what: format!("{what} {how}"), at_times });
+                }
+            }
+        }
+        Ok(Says::Held)
+    }
+}
+
+/// What differs that the plan may change, protects, or names in its contracts.
+fn touched(plan: &Plan, differing: &[Differing]) -> Result<Vec<String>, Error> {
+    let of_plan = &plan.run.plan;
+    let own = match &of_plan.touches {
+        Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
+        None => vec!["**".to_owned()],
+    };
+    let protected = of_plan.steps.iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
+    let globs: Vec<String> = own.into_iter().chain(protected).collect();
+    let globs = Touches::new(&globs).map_err(ground::Error::from)?;
+    let named = |path: &str| plan.run.binding.files.iter().any(|file| file.path == path);
+    let touched = differing.iter().filter(|change| globs.covers(&change.path) || named(&change.shown()));
+    Ok(touched.map(Differing::shown).collect())
+}
+
+/// Done is a lease: looks at the plans that have landed, where the branch has moved since and touched their
+/// files. Those it undid are opened again, and do not count as landed any more.
+pub fn look_at_landed(
+    yard: &Yard<'_>,
+    tip: &str,
+    record: &mut Record<'_>,
+    boarding: &mut Boarding,
+) -> Result<Vec<LeftOut>, Error> {
+    if record.landed.as_deref() == Some(tip) {
+        return Ok(Vec::new());
+    }
+    let mut undone = Vec::new();
+    let mut bench = Bench::new(yard, boarding, tip)?;
+    for plan in &boarding.landed {
+        let Some(landed) = &plan.run.landed else { continue };
+        let then = yard.trees.tree_of(&landed.commit).map_err(ground::Error::from)?;
+        let differing = yard.trees.differing(&then, &bench.tip_tree).map_err(ground::Error::from)?;
+        let files = touched(plan, &differing)?;
+        if files.is_empty() {
+            continue;
+        }
+        let tree = bench.tip_tree.clone();
+        let Says::Red { subject, verdict, what } = bench.says(plan, &tree, record)? else { continue };
+        let paths: Vec<&str> = files.iter().map(String::as_str).collect();
+        let suspects = yard.trees.commits(&landed.commit, tip, &paths, SUSPECTS).unwrap_or_default();
+        let who = if suspects.is_empty() { format!("{} moved", yard.target) } else { suspects.join(", ") };
+        let reason = format!(
+            "undone on {}: {what}; since it landed its files were changed by: {who}. Revise it on {} as it is \
+             now, or take that back and retry",
+            yard.target, yard.target
+        );
+        if yard.request.wish != Wish::DryRun {
+            let command = HarnessCommand::Undone { subject, verdict: *verdict, reason: reason.clone() };
+            let run = plan.harness.harness_alone(command)?;
+            plan.harness.project(&run);
+        }
+        let with = suspects.first().cloned();
+        undone.push(LeftOut { plan: plan.id().to_string(), name: plan.name.clone(), reason, with });
+    }
+    drop(bench);
+    boarding.landed.retain(|plan| !undone.iter().any(|out| out.plan == plan.id().0));
+    Ok(undone)
+}

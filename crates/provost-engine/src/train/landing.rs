@@ -1,0 +1,247 @@
+//! What was decided is done: a commit of the union, the branch moved in one step, the proof beside it, the
+//! checkouts of the branch brought along, and every plan told.
+//!
+//! The commit has the branch as its first parent and then each plan's own commit, which is exactly the tree
+//! the plan was judged by: nothing that was not judged as a whole comes into the history.
+//!
+//! **Invariant:** every part can be done twice: whoever comes after a crash begins at the first again.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use provost_core::command::{HarnessCommand, Refusal};
+use provost_core::event::{Boarded, Landing, LeftOut};
+use provost_core::proof::{Statement, Subject};
+use provost_core::train::Settled;
+use provost_host::tree::{Authored, Error as TreeError};
+use provost_host::{config, git, ground};
+use serde_json::json;
+
+use super::boarding::{self, Boarding, Plan};
+use super::record::Record;
+use super::{Wish, Yard};
+use crate::Error;
+use crate::commit::{NOTES, usual_branch};
+use crate::prove::Prover;
+
+/// Notes of several commands may meet.
+const TRIES: u32 = 5;
+/// So many files are named.
+const FILES: usize = 10;
+
+/// A checkout of the branch that was moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkout {
+    pub place: PathBuf,
+    /// Its files and its index are those of the commit; if not, their owner has to see to it.
+    pub is_current: bool,
+}
+
+/// Who lands, as which commit, and who does not.
+pub fn decided(
+    yard: &Yard<'_>,
+    boarding: &Boarding,
+    before: &str,
+    settled: Settled,
+    git_tree: String,
+) -> Result<Landing, Error> {
+    let cars = boarding.cars();
+    let mut left_out = boarding.left_out.clone();
+    for (place, reason) in &settled.left_out {
+        let plan = &boarding.plans[*place];
+        let with = reason.with().and_then(|other| cars.get(other)).map(|car| car.name.clone());
+        let (id, name) = (plan.id().to_string(), plan.name.clone());
+        left_out.push(LeftOut { plan: id, name, reason: reason.say(&cars), with });
+    }
+    let landing: Vec<&Plan> = settled.landing.iter().map(|place| &boarding.plans[*place]).collect();
+    let commit = match landing.is_empty() || yard.request.wish == Wish::DryRun {
+        true => None,
+        false => Some(commit(yard, &landing, before, &git_tree)?),
+    };
+    Ok(Landing {
+        target: yard.target.clone(),
+        before: before.to_owned(),
+        commit,
+        git_tree,
+        plans: landing.into_iter().map(Plan::boarded).collect(),
+        left_out,
+    })
+}
+
+fn commit(yard: &Yard<'_>, plans: &[&Plan], before: &str, tree: &str) -> Result<String, Error> {
+    let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+    let mut message = format!("Land {} on {}\n", names.join(", "), yard.target);
+    for plan in plans {
+        message.push_str(&format!("\n* {}: {}", plan.name, plan.run.plan.title));
+    }
+    message.push_str(&format!("\n\nProvost-Train: {}\n", yard.id));
+    for plan in plans {
+        message.push_str(&format!("Provost-Plan: {}\n", plan.id()));
+    }
+    let (user, email) = yard.request.home.as_deref().map(git::identity).unwrap_or_default();
+    let by = Authored {
+        name: user.as_deref().unwrap_or(&yard.request.by),
+        email: email.as_deref().unwrap_or_default(),
+        message: &message,
+    };
+    let pieces = plans.iter().filter_map(|plan| plan.piece.as_ref()).map(|piece| piece.commit.as_str());
+    let parents: Vec<&str> = [before].into_iter().chain(pieces).collect();
+    Ok(yard.trees.merge_commit(tree, &parents, &by).map_err(ground::Error::from)?)
+}
+
+/// The checkouts of the branch.
+fn checkouts(yard: &Yard<'_>) -> impl Iterator<Item = PathBuf> {
+    let on_it = |place: &PathBuf| git::branch(place).is_some_and(|branch| branch == yard.reference());
+    git::checkouts(&yard.workspace).into_iter().filter(on_it)
+}
+
+/// Nobody's local changes are in the way.
+pub fn would_fit(yard: &Yard<'_>, before: &str, tree: &str) -> Result<(), Error> {
+    for place in checkouts(yard) {
+        let mut files = yard.trees.in_the_way(&place, before, tree).map_err(ground::Error::from)?;
+        if !files.is_empty() {
+            files.truncate(FILES);
+            let (branch, place) = (yard.target.clone(), place.display().to_string());
+            return Err(Refusal::LocalChanges { branch, place, files }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Moves the branch, if it still stands where it stood, and does all that follows.
+pub fn carry_out(
+    yard: &Yard<'_>,
+    landing: &Landing,
+    record: &mut Record<'_>,
+) -> Result<Vec<Checkout>, Error> {
+    let failed = ground::Error::from;
+    let Some(commit) = &landing.commit else { return Ok(Vec::new()) };
+    let parents = yard.trees.parents(commit).map_err(failed)?;
+    // The first was there before.
+    let commits: Vec<&str> = parents.iter().skip(1).chain([commit]).map(String::as_str).collect();
+    yard.trees.hand_over_all(&commits, &yard.reference(), Some(&landing.before)).map_err(failed)?;
+    follow_up(yard, landing, commit, record)
+}
+
+/// The branch stands where it was to stand.
+fn follow_up(
+    yard: &Yard<'_>,
+    landing: &Landing,
+    commit: &str,
+    record: &mut Record<'_>,
+) -> Result<Vec<Checkout>, Error> {
+    let failed = ground::Error::from;
+    for known in [commit, &landing.before] {
+        yard.trees.tree_of(known).map_err(failed)?;
+    }
+    attest(yard, landing, commit)?;
+    let is_tip = git::find(&yard.workspace, &yard.reference()).as_deref() == Some(commit);
+    let mut found = Vec::new();
+    // Somebody who moved on since then has brought the files along.
+    for place in checkouts(yard).filter(|_| is_tip) {
+        let is_current = yard.trees.arrive(&place, &landing.before, commit).map_err(failed)?;
+        found.push(Checkout { place, is_current });
+    }
+    let pieces = yard.trees.parents(commit).map_err(failed)?.into_iter().skip(1);
+    for (plan, piece) in landing.plans.iter().zip(pieces) {
+        let Some(plan) = boarding::open_by_id(yard, &plan.plan) else { continue };
+        name_piece(yard, &plan, &piece);
+        let told = plan.harness.harness_alone(HarnessCommand::Landed {
+            plan_id: plan.id().to_string(),
+            target: landing.target.clone(),
+            before: landing.before.clone(),
+            commit: commit.to_owned(),
+        });
+        match told {
+            // Somebody has gone on with the plan meanwhile; the log of the train knows.
+            Ok(_) | Err(Error::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    record.landed(landing, commit)?;
+    Ok(found)
+}
+
+/// The plan's own commit has the name `provost commit` would have given it, where nothing else has. It is
+/// how a worktree is known to hold nothing that is not merged.
+fn name_piece(yard: &Yard<'_>, plan: &Plan, piece: &str) {
+    let name = format!("refs/heads/{}", usual_branch(&plan.harness.place().path));
+    if git::find(&yard.workspace, &name).is_none() {
+        let _ = yard.trees.hand_over(piece, &name, None);
+    }
+}
+
+/// A train that had decided, and was killed before it was done.
+pub fn finish_earlier(
+    yard: &Yard<'_>,
+    record: &mut Record<'_>,
+) -> Result<Option<(Landing, Vec<Checkout>)>, Error> {
+    let Some(landing) = record.decided.clone() else { return Ok(None) };
+    let Some(commit) = landing.commit.clone() else { return Ok(None) };
+    let tip = yard.tip()?;
+    let carried_out = if tip == landing.before {
+        // The harness's own repository may have been made anew since.
+        if !yard.trees.has(&commit) {
+            return Ok(None);
+        }
+        would_fit(yard, &landing.before, &commit)?;
+        carry_out(yard, &landing, record)
+    } else if yard.trees.is_in(&commit, &tip).unwrap_or(false) {
+        follow_up(yard, &landing, &commit, record)
+    } else {
+        return Ok(None);
+    };
+    match carried_out {
+        Err(Error::Ground(ground::Error::Trees(TreeError::Moved { .. }))) => Ok(None),
+        done => done.map(|checkouts| Some((landing, checkouts))),
+    }
+}
+
+/// Leaves the signed statement beside the commit, and with the proofs.
+fn attest(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<(), Error> {
+    let config = config::find(&yard.workspace)?;
+    let prover = Prover::new(&yard.state, &yard.id, config.proof.ssh_key.as_deref());
+    let envelope = prover.seal(&statement(yard, landing, commit)?)?;
+    let path = prover.file().to_owned();
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    if !kept.lines().any(|line| line == envelope.trim_end()) {
+        let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
+            let mut file = fs::OpenOptions::new().create(true).append(true).open(&path)?;
+            file.write_all(envelope.as_bytes()).and_then(|()| file.sync_all())
+        });
+        written.map_err(|source| Error::Io { what: "write the proof", path, source })?;
+    }
+    for attempt in 1.. {
+        let failed = ground::Error::from;
+        let (now, before) = yard.trees.note(commit, NOTES, &envelope).map_err(failed)?;
+        match yard.trees.hand_over(&now, NOTES, before.as_deref()) {
+            Err(TreeError::Moved { .. }) if attempt < TRIES => {}
+            done => return Ok(done.map_err(failed)?),
+        }
+    }
+    Ok(())
+}
+
+/// The union, who is in it, and where the log says so.
+fn statement(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<Statement, Error> {
+    let log = super::open_log(yard)?;
+    let head = |id: &str| {
+        let head = log.head(&provost_core::chain::PlanId(id.to_owned())).ok();
+        head.map(|head| json!({ "seq": head.seq, "hash": head.hash.to_string() }))
+    };
+    let plan = |plan: &Boarded| json!({ "plan": plan.plan, "name": plan.name, "revision": plan.revision, "tree": plan.tree });
+    let names: Vec<&str> = landing.plans.iter().map(|plan| plan.name.as_str()).collect();
+    let subjects = vec![Subject::commit(commit), Subject::git_tree(&landing.git_tree)];
+    let predicate = json!({
+        "plan": yard.id,
+        "title": format!("{} on {}", names.join(", "), landing.target),
+        "stage": "landed",
+        "target": landing.target,
+        "base": landing.before,
+        "gitTree": landing.git_tree,
+        "plans": landing.plans.iter().map(plan).collect::<Vec<_>>(),
+        "log": head(&yard.id.0),
+    });
+    Ok(Statement::new(subjects, predicate))
+}

@@ -1,0 +1,149 @@
+//! What a train does, in a log of its own, and what its log says of an earlier one.
+//!
+//! **Invariant:** a verdict is used again only within the train it was found in: the same plans with the
+//! same revisions, on the same commit.
+
+use std::ops::ControlFlow;
+
+use provost_core::chain::PlanId;
+use provost_core::event::{Boarded, Event, Landing, RunOutcome, Subject, Summary};
+use provost_core::usage::Cost;
+use provost_core::verdict::Verdict;
+use provost_store::{Append, Entry, Lease, Log, Query};
+
+use crate::site;
+use crate::{Error, drive};
+
+pub struct Record<'a> {
+    /// Nothing, where nothing is to be written.
+    to: Option<(&'a dyn Log, &'a PlanId, &'a Lease)>,
+    seq: u64,
+    /// The train that was begun last and has not ended.
+    begun: Option<(String, String, Vec<Boarded>)>,
+    verdicts: Vec<(String, Subject, Verdict)>,
+    /// Decided, and not known to be done.
+    pub decided: Option<Landing>,
+    /// Where the last train that landed left the branch.
+    pub landed: Option<String>,
+}
+
+impl<'a> Record<'a> {
+    /// Keeps what it hears for as long as it lives.
+    pub fn silent() -> Self {
+        Self { to: None, seq: 0, begun: None, verdicts: Vec::new(), decided: None, landed: None }
+    }
+
+    pub fn open(log: &'a dyn Log, id: &'a PlanId, lease: &'a Lease) -> Result<Self, Error> {
+        // The chain is checked on the way.
+        drive::read(log, id)?;
+        let mut record = Self { to: Some((log, id, lease)), ..Self::silent() };
+        let mut bad = Ok(());
+        log.read(&Query::plan(id), &mut |sealed| match sealed.event() {
+            Ok(event) => {
+                record.hear(&event);
+                record.seq = sealed.seq;
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                bad = Err(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        bad?;
+        Ok(record)
+    }
+
+    fn hear(&mut self, event: &Event) {
+        match event {
+            Event::TrainStarted { target, base, plans } => {
+                self.begun = Some((target.clone(), base.clone(), plans.clone()));
+                self.verdicts.clear();
+                self.decided = None;
+            }
+            Event::Judged { subject, verdict, plan: Some(plan), .. } => {
+                self.verdicts.push((plan.clone(), *subject, verdict.clone()));
+            }
+            Event::RunEnded { train: Some(landing), .. } => {
+                self.begun = None;
+                self.decided = Some((**landing).clone()).filter(|landing| landing.commit.is_some());
+            }
+            Event::PlanLanded { commit, .. } => {
+                self.landed = Some(commit.clone());
+                self.decided = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// A train that was begun with the same plans on the same commit, and did not end, goes on.
+    pub fn started(&mut self, target: &str, base: &str, plans: &[Boarded]) -> Result<(), Error> {
+        let this = (target.to_owned(), base.to_owned(), plans.to_vec());
+        if self.begun.as_ref() == Some(&this) {
+            return Ok(());
+        }
+        let (target, base, plans) = this;
+        self.say(&[Event::TrainStarted { target, base, plans }])
+    }
+
+    /// What this check was seen to do on this tree, in this train.
+    pub fn seen(&self, plan: &PlanId, subject: Subject, tree: &str) -> Vec<Verdict> {
+        let same = self.verdicts.iter().filter(|(of, what, verdict)| {
+            *of == plan.0 && *what == subject && verdict.tree_id() == Some(tree)
+        });
+        same.map(|(_, _, verdict)| verdict.clone()).collect()
+    }
+
+    pub fn judged(&mut self, plan: &PlanId, subject: Subject, verdict: &Verdict) -> Result<(), Error> {
+        let step = match subject {
+            Subject::Final(step) => Some(step),
+            _ => None,
+        };
+        let plan = Some(plan.0.clone());
+        self.say(&[Event::Judged { step, subject, verdict: verdict.clone(), plan }])
+    }
+
+    /// Durable before anything of it is done.
+    pub fn decided(&mut self, landing: &Landing) -> Result<(), Error> {
+        let outcome = if landing.commit.is_some() { RunOutcome::Done } else { RunOutcome::Failed };
+        let summary = Summary {
+            completed: landing.plans.len() as u32,
+            failed: landing.left_out.len() as u32,
+            skipped: 0,
+            retries: 0,
+            cost: Cost::default(),
+        };
+        let train = Some(Box::new(landing.clone()));
+        self.say(&[Event::RunEnded { outcome, summary, tree: None, why: None, train }])
+    }
+
+    /// The branch was moved, and every plan knows.
+    pub fn landed(&mut self, landing: &Landing, commit: &str) -> Result<(), Error> {
+        let landed = landing.plans.iter().map(|plan| Event::PlanLanded {
+            plan: plan.plan.clone(),
+            target: landing.target.clone(),
+            before: landing.before.clone(),
+            commit: commit.to_owned(),
+        });
+        self.say(&landed.collect::<Vec<_>>())
+    }
+
+    fn say(&mut self, events: &[Event]) -> Result<(), Error> {
+        if let Some((log, plan, lease)) = self.to {
+            let entries: Vec<Entry<'_>> =
+                events.iter().map(|event| Entry { event, task_name: None }).collect();
+            log.append(Append {
+                plan,
+                expected_seq: self.seq,
+                at: site::now(),
+                fence: Some(lease.fence()),
+                events: &entries,
+                effects: &[],
+            })?;
+            self.seq += events.len() as u64;
+        }
+        for event in events {
+            self.hear(event);
+        }
+        Ok(())
+    }
+}
