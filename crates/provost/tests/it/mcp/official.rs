@@ -1,34 +1,15 @@
 //! The official clients: the Python SDK and the inspector, from their registries.
 //!
-//! They are installed once, beside what this test binary is built into. Where a registry cannot be reached,
-//! the test says so and proves nothing.
+//! Where a registry cannot be reached, the test says so and proves nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::{IN_PLACE, workspace};
 use crate::env::Env;
-
-/// Runs the installer once; `Err` says why there is nothing.
-fn installed(name: &str, proof: &str, install: impl Fn(&Path) -> Command) -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    if folder.join(proof).exists() {
-        return Ok(folder);
-    }
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let output = install(&folder).output().map_err(|error| error.to_string())?;
-    if output.status.success() && folder.join(proof).exists() {
-        return Ok(folder);
-    }
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(words.lines().last().unwrap_or("it was not installed").to_owned())
-}
-
-fn skipped(what: &str, why: &str) {
-    eprintln!("skipped: {what} cannot be had from its registry here: {why}");
-}
+use crate::registry::{self, installed, skipped};
 
 fn variables(env: &Env) -> Value {
     let command = env.command(&[]);
@@ -82,16 +63,10 @@ fn the_python_client_lists_and_calls_every_tool() {
 
 #[test]
 fn the_inspector_finds_no_fault_with_the_schemas() {
-    let folder = installed("mcp-inspector", "node_modules/.bin/mcp-inspector", |folder| {
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(folder);
-        // By its number: npm would take an old one that asks for less of node.
-        npm.arg("@modelcontextprotocol/inspector@2.12.0");
-        npm
-    });
-    let folder = match folder {
-        Ok(folder) => folder,
-        Err(why) => return skipped("the npm package `@modelcontextprotocol/inspector`", &why),
+    // By its number: npm would take an old one that asks for less of node.
+    let inspector = ["@modelcontextprotocol/inspector@2.12.0"];
+    let Some(folder) = registry::npm("mcp-inspector", "node_modules/.bin/mcp-inspector", &inspector) else {
+        return;
     };
     let env = workspace(IN_PLACE);
     let inspect = |arguments: &[&str]| {
