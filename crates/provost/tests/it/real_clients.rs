@@ -6,7 +6,7 @@ mod install;
 use provost_rehearsal::{Call, Model, Rehearsal, Turn};
 use serde_json::{Value, json};
 
-use crate::env::{Answer, Env, answer};
+use crate::env::{Answer, Env, answer, plan};
 use install::Client;
 
 const PLAN: &str = "write-two-files";
@@ -147,6 +147,51 @@ fn never_finishes_and_is_let_go_with_the_plan_open(client: Client) {
     assert!(inbox.contains(&format!("{} asked to stop", client.word())), "{inbox}");
 }
 
+/// Given a step by `provost run`, behind the strongest fence there is: it claims at once, and goes on in the
+/// same conversation with what the judge saw, where it can.
+fn drives_a_step(client: Client) {
+    let Some(folder) = client.installed() else { return };
+    let env = Env::new(&plan(&[&check("1")], "retry(1), then escalate"));
+    env.write("out/README", "what is written goes here\n");
+    let program = folder.join(client.word());
+    env.write(
+        "provost.toml",
+        format!(
+            "[agents.coder]\ndriver = \"{}\"\nprogram = \"{}\"\nmodel = \"{}\"\n",
+            client.word(),
+            program.display(),
+            client.model()
+        ),
+    );
+    let turns = [
+        Turn::text("Everything is done!").using(1000, 10),
+        writes(&env, "1").expecting("out/1 is missing").using(1100, 20),
+        Turn::text("Now it is done.").using(1200, 30),
+    ];
+    let model = Model::script(turns).side(Turn::text("A file")).serve().expect("a model");
+    env.approve();
+    let mut run = env.command(&["run"]);
+    let said = answer(run.envs(client.address(&model)).output().expect("provost"));
+    let log = env.provost(&["log", "--json"]).out;
+    let all = format!("{}{}\n--- log\n{log}", said.out, said.err);
+    assert!(model.failures().is_empty(), "{:#?}\n{all}", model.failures());
+    assert_eq!((said.code, model.turns_left("")), (0, 0), "{all}");
+    assert_eq!(env.states(), "1 passed");
+    let ended = env.provost(&["log", "--json", "--event", "ATTEMPT_ENDED"]).exits(0).lines();
+    let [first, second] = [0, 1].map(|index| ended[index]["details"].clone());
+    let claimed = env.provost(&["log", "--json", "--event", "STEP_CLAIMED"]).exits(0).lines();
+    assert_eq!(claimed[0]["details"]["evidence"], "Everything is done!");
+    assert_eq!(
+        (&first["notes"], &second["notes"]),
+        (&Value::Null, &Value::Null),
+        "nothing else was reached for"
+    );
+    let goes_on = first["session"].is_string() && first["session"] == second["session"];
+    assert_eq!(goes_on, client.resumes(), "{first} {second}");
+    assert_eq!(second["usage"]["input_tokens"], 2300, "{second}");
+    assert_eq!(second["usage"]["output_tokens"], 50, "{second}");
+}
+
 macro_rules! of_every_client {
     ($($name:ident: $client:ident),*) => { $(
         mod $name {
@@ -160,6 +205,11 @@ macro_rules! of_every_client {
             #[test]
             fn never_finishes_and_is_let_go_with_the_plan_open() {
                 super::never_finishes_and_is_let_go_with_the_plan_open(Client::$client);
+            }
+
+            #[test]
+            fn drives_a_step() {
+                super::drives_a_step(Client::$client);
             }
         }
     )* };

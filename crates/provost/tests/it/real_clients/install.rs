@@ -103,6 +103,31 @@ impl Client {
         all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
+    /// A model of its catalogue.
+    pub fn model(self) -> &'static str {
+        match self {
+            Client::Claude => "claude-sonnet-4-5",
+            Client::Codex => "gpt-5.5",
+            Client::Gemini => "gemini-2.5-pro",
+            Client::Opencode => "anthropic/claude-sonnet-4-5",
+        }
+    }
+
+    /// Whether a conversation of its is gone on with.
+    pub fn resumes(self) -> bool {
+        self != Client::Gemini
+    }
+
+    /// Where an attempt finds the model, and the key.
+    pub fn address(self, model: &Rehearsal) -> Vec<(String, String)> {
+        let (name, key, beneath) = match self {
+            Client::Claude | Client::Opencode => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", ""),
+            Client::Codex => ("OPENAI_BASE_URL", "OPENAI_API_KEY", "/v1"),
+            Client::Gemini => ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY", ""),
+        };
+        vec![(name.to_owned(), format!("{}{beneath}", model.url())), (key.to_owned(), KEY.to_owned())]
+    }
+
     /// A session without a person, with this prompt.
     pub fn session(self, prompt: &str) -> Command {
         let words: &[&str] = match self {
