@@ -53,21 +53,17 @@ fn own(ground: &Ground) -> Option<Option<Hook>> {
     Some(trust::hooks(ground)?.into_iter().find(|hook| is_same(&hook.file)))
 }
 
-/// What makes Codex heed the hook, once it stands there: its trust, and the project's. Nothing where it is
-/// heeded already, or where there is no Codex that could be asked.
+/// What makes Codex heed the hook, once it stands there: its trust, and the project's. Nothing where there
+/// is no Codex that could be asked.
 pub fn trusted(ground: &Ground) -> Option<Wanted> {
     let hook = own(ground)??;
-    let mut edits = Vec::new();
-    if ground.user {
+    let first = match ground.user {
         // In one file with the hook itself.
-        edits.push(tools_and_hook(ground));
-    } else if !is_trusted(ground, &config(ground)) {
-        edits.push(table(&["projects", ground.workspace.to_str()?], "trust_level", "trusted"));
-    }
-    if !hook.is_trusted {
-        edits.push(table(&["hooks", "state", &hook.key], "trusted_hash", &hook.digest));
-    }
-    Some(Wanted::new(users(ground), edits))
+        true => tools_and_hook(ground),
+        false => table(&["projects", ground.workspace.to_str()?], "trust_level", "trusted"),
+    };
+    let second = table(&["hooks", "state", &hook.key], "trusted_hash", &hook.digest);
+    Some(Wanted::new(users(ground), vec![first, second]))
 }
 
 fn table(keys: &[&str], name: &str, value: &str) -> Edit {

@@ -1,6 +1,6 @@
 //! `provost mcp`: an agent in a client of its own plans, works and claims, and the checks decide.
 
-mod client;
+pub mod client;
 mod fuzz;
 mod official;
 

@@ -62,7 +62,7 @@ fn the_python_client_lists_and_calls_every_tool() {
 }
 
 #[test]
-fn the_inspector_finds_no_fault_with_the_schemas() {
+fn the_inspector_finds_no_fault_with_the_schemas_and_calls_every_tool() {
     // By its number: npm would take an old one that asks for less of node.
     let inspector = ["@modelcontextprotocol/inspector@2.12.0"];
     let Some(folder) = registry::npm("mcp-inspector", "node_modules/.bin/mcp-inspector", &inspector) else {
@@ -75,6 +75,7 @@ fn the_inspector_finds_no_fault_with_the_schemas() {
         for (name, value) in variables(&env).as_object().into_iter().flatten() {
             inspector.arg("-e").arg(format!("{name}={}", value.as_str().unwrap_or_default()));
         }
+        inspector.args(["-e", "PROVOST_SESSION=inspected"]);
         inspector.args([env!("CARGO_BIN_EXE_provost"), "mcp"]).args(arguments).current_dir(env.work());
         let output = inspector.output().expect("the inspector");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -85,17 +86,29 @@ fn the_inspector_finds_no_fault_with_the_schemas() {
     let tools: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert_eq!(tools["tools"].as_array().map(Vec::len), Some(7));
     assert_eq!(tools["tools"][0]["_meta"], json!({ "anthropic/alwaysLoad": true }));
-    let (code, said, err) = inspect(&[
-        "--method",
-        "tools/call",
-        "--tool-name",
-        "topic_publish",
-        "--tool-arg",
-        "topic=a",
-        "--tool-arg",
-        "text=b",
-    ]);
-    assert_eq!(code, Some(0), "{said}\n{err}");
-    let (code, said, _) = inspect(&["--method", "tools/call", "--tool-name", "plan_next"]);
-    assert_eq!(code, Some(5), "a refusal is marked as an error: {said}");
+    // Every call is a server of its own; they know the session by its name.
+    let steps = r#"steps=[{"title":"Write a","task":"Write out/a.","check":"test -f out/a"}]"#;
+    let calls: [(&str, &[&str], i32, &str); 8] = [
+        ("topic_publish", &["topic=a", "text=b"], 0, "published"),
+        ("topic_read", &["topic=a"], 0, "b"),
+        ("plan_next", &[], 5, "call plan_create first"),
+        ("plan_create", &["objective=Write it", steps], 0, "is made"),
+        ("plan_show", &[], 0, "Plan write-it"),
+        ("plan_next", &[], 0, "Next: step 1"),
+        ("step_update", &["step=1", "status=done", "evidence=I say so"], 5, "Step 1 is NOT done"),
+        ("postcondition_verify", &[], 5, "still open: step 1"),
+    ];
+    for (tool, arguments, wanted, words) in calls {
+        let given = arguments.iter().flat_map(|argument| ["--tool-arg", argument]);
+        let all: Vec<&str> =
+            ["--method", "tools/call", "--tool-name", tool].into_iter().chain(given).collect();
+        let (code, said, err) = inspect(&all);
+        assert_eq!(code, Some(wanted), "{tool} {arguments:?}: {said}\n{err}");
+        assert!(said.contains(words), "{tool} {arguments:?}: {said}");
+    }
+    for (method, words) in [("resources/list", "provost://plan.md"), ("prompts/list", "finish")] {
+        let (code, said, err) = inspect(&["--method", method]);
+        assert_eq!(code, Some(0), "{said}\n{err}");
+        assert!(said.contains(words), "{said}");
+    }
 }
