@@ -113,11 +113,6 @@ impl Client {
         }
     }
 
-    /// Whether a conversation of its is gone on with.
-    pub fn resumes(self) -> bool {
-        self != Client::Gemini
-    }
-
     /// Where an attempt finds the model, and the key.
     pub fn address(self, model: &Rehearsal) -> Vec<(String, String)> {
         let (name, key, beneath) = match self {
