@@ -56,7 +56,7 @@ fn the_python_client_lists_and_calls_every_tool() {
         topic_read ok hello
         claimed False Step 1 has passed: its check held
         resources provost://log provost://plan provost://plan.md
-        prompts finish plan
+        prompts finish make_plan
     "#]]
     .assert_eq(&said.lines().map(|line| format!("{}\n", line.split(" (").next().filter(|_| line.contains(" (/") || line.starts_with("claimed")).unwrap_or(line))).collect::<String>());
 }
