@@ -142,7 +142,7 @@ impl Client {
         };
         // With everything it started, if it does not end.
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", "150"]);
+        command.args(["--kill-after=5", "300"]);
         command.arg(self.installed().expect("it is installed").join(self.word())).args(words).arg(prompt);
         command
     }
