@@ -139,6 +139,12 @@ fn trust(ledger: &Ledger, ground: &Ground, chosen: &[Client], args: &Args) -> Re
     let wanted = chosen.iter().filter_map(|client| ground.trusted(*client));
     let steps: Vec<Step> = wanted.filter_map(|wanted| step(ledger, ground, wanted)).collect();
     if steps.is_empty() {
+        if args.trust && chosen.contains(&Client::Codex) && ground.trusted(Client::Codex).is_none() {
+            terminal::talk(
+                "Codex could not be asked which hook it would trust: start `codex` here, trust the folder, and \
+                 the hook in /hooks",
+            );
+        }
         return Ok(false);
     }
     for step in &steps {

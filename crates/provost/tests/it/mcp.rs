@@ -327,6 +327,7 @@ fn topics_resources_and_prompts_are_there() {
     assert!(read(&mut client, "provost://plan.md").starts_with("---\ntype: plan"));
     assert!(read(&mut client, "provost://log").contains("PLAN_CREATED"));
     assert!(client.request("resources/read", json!({ "uri": "provost://other" }))["error"].is_object());
-    let prompt = client.request("prompts/get", json!({ "name": "make_plan", "arguments": { "goal": "fly" } }));
+    let prompt =
+        client.request("prompts/get", json!({ "name": "make_plan", "arguments": { "goal": "fly" } }));
     assert!(prompt.to_string().contains("The goal: fly"));
 }
