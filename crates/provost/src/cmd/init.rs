@@ -156,10 +156,11 @@ fn trust(ledger: &Ledger, ground: &Ground, chosen: &[Client], args: &Args) -> Re
     if args.trust || !args.yes && agreed("Codex skips the hook until it is trusted. Trust it?")? {
         carry_out(&steps, ledger, ground);
     } else {
-        terminal::talk(
-            "Codex skips the hook until it is trusted: `provost init --agent codex --trust` writes the above, \
-             or start `codex` here and trust the folder and the hook (/hooks)",
-        );
+        let user = if ground.user { "--user " } else { "" };
+        terminal::talk(&format!(
+            "Codex skips the hook until it is trusted: `provost init {user}--agent codex --trust` writes the \
+             above, or start `codex` here and trust the folder and the hook (/hooks)"
+        ));
     }
     Ok(true)
 }
