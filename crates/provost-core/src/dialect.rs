@@ -48,6 +48,8 @@ pub struct Asked {
     pub cwd: Option<String>,
     /// How many tools it has used so far, where a client asks after every text and not only at the end.
     pub tools: u64,
+    /// The client keeps nothing of it: a thread that finds a title, mostly.
+    pub is_fleeting: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +85,7 @@ pub struct Reply {
 pub fn read(client: Client, input: &str) -> Result<Asked, String> {
     if client == Client::GitPrePush {
         // Lines about refs; which ones does not matter.
-        return Ok(Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0 });
+        return Ok(Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0, is_fleeting: false });
     }
     let value: Value =
         serde_json::from_str(input).map_err(|error| format!("the input of the hook is not JSON: {error}"))?;
@@ -104,12 +106,22 @@ pub fn read(client: Client, input: &str) -> Result<Asked, String> {
             session: owned(text("conversation_id")),
             cwd: owned(text("cwd").or(root)),
             tools: 0,
+            is_fleeting: false,
+        },
+        // It stops inside of a session that is not asked about.
+        _ if text("agent_id").is_some() => Asked {
+            moment: Moment::Other,
+            session: owned(text("session_id")),
+            cwd: owned(text("cwd")),
+            tools: 0,
+            is_fleeting: true,
         },
         _ => Asked {
             moment: moment(text("hook_event_name")),
             session: owned(text("session_id").or(text("sessionID"))),
             cwd: owned(text("cwd").or(text("directory"))),
             tools: value.get("tools").and_then(Value::as_u64).unwrap_or(0),
+            is_fleeting: client == Client::Codex && value.get("transcript_path") == Some(&Value::Null),
         },
     })
 }
@@ -180,10 +192,11 @@ mod tests {
         for line in INPUTS.lines() {
             let recorded: Value = serde_json::from_str(line).unwrap();
             if recorded["client"] == client.word() {
-                let Asked { moment, session, cwd, .. } =
+                let Asked { moment, session, cwd, is_fleeting, .. } =
                     read(client, &recorded["input"].to_string()).unwrap();
+                let fleeting = if is_fleeting { "fleeting " } else { "" };
                 said.push_str(&format!(
-                    "{moment:?} {} {}\n",
+                    "{fleeting}{moment:?} {} {}\n",
                     session.as_deref().unwrap_or("-"),
                     cwd.as_deref().unwrap_or("-")
                 ));
@@ -210,6 +223,7 @@ mod tests {
                 Stop 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
                 Begin 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
                 Other 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
+                fleeting Other 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
                 0 {}|
                 0 {"systemMessage":"provost: it waits"}|
                 0 {"decision":"block","reason":"step 2 is open"}|
@@ -225,6 +239,7 @@ mod tests {
             expect![[r#"
                 Stop 01a1dc9e-03eb-7e51-ad34-17ec7d9f1e39 /home/dev/wt
                 Stop 01a1dc9e-03eb-7e51-ad34-17ec7d9f1e39 /home/dev/wt
+                fleeting Stop 01a1dc9e-2222-7e51-ad34-17ec7d9f1e39 /home/dev/wt
                 0 {}|
                 0 {"systemMessage":"provost: it waits"}|
                 0 {"decision":"block","reason":"step 2 is open"}|
@@ -296,6 +311,7 @@ mod tests {
             assert!(read(Client::Claude, text).is_err(), "{text}");
         }
         let odd = read(Client::Claude, r#"{"session_id":7,"cwd":null,"hook_event_name":[]}"#).unwrap();
-        assert_eq!(odd, Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0 });
+        let stop = Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0, is_fleeting: false };
+        assert_eq!(odd, stop);
     }
 }

@@ -83,6 +83,8 @@ struct Gate {
     sessions: Sessions,
     turns: Turns,
     tools: u64,
+    /// Nobody's work: only what was made in it by name holds it.
+    is_fleeting: bool,
 }
 
 /// The plan of a session, and where it is from.
@@ -99,10 +101,11 @@ impl Gate {
         let workspace = git::top(&cwd).unwrap_or(cwd);
         Self {
             client,
-            session: session(&settings, asked.session.clone(), &workspace),
+            session: session(&settings, asked, &workspace),
             sessions: Sessions::new(&settings.state),
             turns: Turns::open(&settings.state, &workspace),
             tools: asked.tools,
+            is_fleeting: asked.is_fleeting,
             settings,
         }
     }
@@ -148,7 +151,7 @@ impl Gate {
     /// Explicitly named, bound to the session, or the active one; nothing where there is none at all.
     fn plan(&self) -> Result<Option<Found>, Error> {
         let bound = || Some(self.sessions.plan_of(&self.session)?.plan.to_string_lossy().into_owned());
-        let named = self.settings.plan.clone().or_else(bound);
+        let named = self.settings.plan.clone().filter(|_| !self.is_fleeting).or_else(bound);
         let is_own = named.is_some();
         match places::resolve(named.as_deref(), &self.settings.cwd) {
             Ok(place) => Ok(Some(Found { id: plan_file::id(&place), place, is_own })),
@@ -161,12 +164,12 @@ impl Gate {
     fn is_another_sessions(&self, found: &Found) -> bool {
         !found.is_own
             && self.client != Client::GitPrePush
-            && self.sessions.is_taken(&self.session, &found.place.path)
+            && (self.is_fleeting || self.sessions.is_taken(&self.session, &found.place.path))
     }
 
     fn without_a_plan(&self) -> Result<Answer, Error> {
         let hook = config::find(&self.settings.cwd)?.hook;
-        if !hook.require_plan || process::inside_attempt().is_some() {
+        if !hook.require_plan || self.is_fleeting || process::inside_attempt().is_some() {
             return Ok(let_go(""));
         }
         let none = PlanId("none".to_owned());
@@ -296,9 +299,11 @@ impl Gate {
     }
 }
 
-/// Which processes it can be is only asked where some session is known by its process.
-fn session(settings: &Settings, name: Option<String>, workspace: &Path) -> Session {
-    match settings.state.join("sessions").exists() {
+/// Which processes it can be is only asked where some session is known by its process. One that is
+/// fleeting shares the process of another, and must not be taken for it.
+fn session(settings: &Settings, asked: &Asked, workspace: &Path) -> Session {
+    let name = asked.session.clone();
+    match !asked.is_fleeting && settings.state.join("sessions").exists() {
         true => Session::of_hook(&settings.environment, name, workspace),
         false => Session { name, workspace: workspace.to_owned(), by: By::Hook(Vec::new()) },
     }

@@ -53,15 +53,6 @@ impl Client {
         }
     }
 
-    /// Whether it goes on with a conversation when it is started anew.
-    pub fn resumes(self) -> bool {
-        match self {
-            Client::Claude | Client::Codex | Client::Opencode => true,
-            // Its conversations have no name that could be given to it.
-            Client::Gemini => false,
-        }
-    }
-
     /// What it is told on its command line. `more` is the user's own.
     pub fn arguments(
         self,
@@ -88,7 +79,7 @@ impl Client {
         }
         let mut add = |all: &[&str]| words.extend(all.iter().map(OsString::from));
         match (self, session) {
-            (Client::Claude, Some(session)) => add(&["--resume", session]),
+            (Client::Claude | Client::Gemini, Some(session)) => add(&["--resume", session]),
             (Client::Opencode, Some(session)) => add(&["--session", session]),
             _ => {}
         }

@@ -55,6 +55,11 @@ pub struct Ground {
 }
 
 impl Ground {
+    /// The project it is about, where it is not the user's.
+    pub fn project_root(&self) -> Option<&Path> {
+        (!self.user).then_some(self.workspace.as_path())
+    }
+
     fn variable(&self, name: &str) -> Option<&OsStr> {
         let found = self.environment.iter().find(|(key, value)| key == name && !value.is_empty());
         found.map(|(_, value)| value.as_os_str())
@@ -70,9 +75,9 @@ impl Ground {
         format!("{} hook {}", quoted(&self.program), client.word())
     }
 
-    fn on_path(&self, program: &str) -> bool {
+    fn program_on_path(&self, program: &str) -> Option<PathBuf> {
         let folders = self.variable("PATH").map(std::env::split_paths).into_iter().flatten();
-        folders.map(|folder| folder.join(program)).any(|file| file.is_file())
+        folders.map(|folder| folder.join(program)).find(|file| file.is_file())
     }
 
     /// Whether this client is used here: its program is there, or a folder of its.
@@ -87,7 +92,7 @@ impl Ground {
             Client::GitPrePush => (&[], &[]),
         };
         let places = [&self.home, &self.workspace];
-        programs.iter().any(|program| self.on_path(program))
+        programs.iter().any(|program| self.program_on_path(program).is_some())
             || folders.iter().any(|folder| places.iter().any(|place| place.join(folder).is_dir()))
     }
 
@@ -106,6 +111,21 @@ impl Ground {
     /// The files of a project itself.
     pub fn project(&self, agents_md: bool) -> Vec<Wanted> {
         if self.user { Vec::new() } else { project::wanted(self, agents_md) }
+    }
+
+    /// What is to stand where a client keeps whom it trusts, for those that heed nothing of ours otherwise.
+    pub fn trusted(&self, client: Client) -> Option<Wanted> {
+        match client {
+            Client::Codex => codex::trusted(self),
+            // They ask the person when they are started.
+            Client::Claude | Client::Gemini | Client::Cursor => None,
+            Client::Opencode | Client::GitPrePush => None,
+        }
+    }
+
+    /// The file of that.
+    pub fn trusts_in(&self, client: Client) -> Option<PathBuf> {
+        (client == Client::Codex).then(|| codex::users(self))
     }
 
     /// What keeps a client that was set up from asking.
@@ -146,7 +166,7 @@ enum Edit {
     /// A JSON list has this, and knows its own by these words.
     Element { path: Vec<&'static str>, value: Value, ours: String },
     /// Tables at the end of a TOML file.
-    Tables { text: String, keys: Vec<&'static str> },
+    Tables { text: String, keys: Vec<String> },
     /// Lines at the end of a text, unless the first of them is there.
     Lines(String),
     /// The whole file, where there is none.
@@ -186,7 +206,7 @@ impl Wanted {
     /// What is to be written, if anything is.
     pub fn change(&self, ledger: &Ledger, project: Option<&Path>) -> Result<Option<Change>, Trouble> {
         let now = read(&self.path)?;
-        let known = ledger.find(&self.path);
+        let known = ledger.find(&self.path, project);
         // Made anew from what it was without us, so that what we wrote before is not in the way.
         let without = known.and_then(|entry| entry.without(now.as_deref())).filter(|_| now.is_some());
         let before = match without {

@@ -28,14 +28,13 @@ impl Agent for Headless {
             Ok(home) => home,
             Err(error) => return Ok(Attempt::not_started(&error)),
         };
-        let resume = work.resume.filter(|_| self.client.resumes());
-        let args = self.client.arguments(home, model, resume.map(|resume| resume.session), &self.args);
+        let session = work.resume.map(|resume| resume.session);
+        let args = self.client.arguments(home, model, session, &self.args);
         let program = OsString::from(self.program.as_deref().unwrap_or(self.client.word()));
         let env = client::environment(self.client, home, model);
         let launch = Launch { program: &program, args: &args, env: &env };
-        let prompt = resume.map_or(work.prompt, |resume| resume.prompt);
-        let attempt = start(launch, prompt.as_bytes(), self.client.speaks(), &Work { resume, ..*work })?;
-        Ok(Attempt { session: attempt.session.filter(|_| self.client.resumes()), ..attempt })
+        let prompt = work.resume.map_or(work.prompt, |resume| resume.prompt);
+        start(launch, prompt.as_bytes(), self.client.speaks(), work)
     }
 
     fn has_client(&self) -> bool {

@@ -262,6 +262,7 @@ impl Reader {
 
     fn gemini(&mut self, kind: &str, value: &Value) {
         match kind {
+            "init" => self.named(&value["session_id"]),
             "message" if value["role"] == "assistant" => {
                 let text = value["content"].as_str().unwrap_or_default();
                 match value["delta"] == Value::Bool(true) {

@@ -15,6 +15,9 @@ use crate::agent::Work;
 
 pub const CLAUDE_SETTINGS: &str = "harness.json";
 
+/// By this it knows what it has fetched.
+const OPENCODE_LOCK: &str = r#"{ "packages": { "": { "dependencies": { "@opencode-ai/plugin": "*" } } } }"#;
+
 /// For tools of every client: nobody is there to be asked, and nothing of this is anybody else's business.
 const QUIET: [(&str, &str); 2] = [("DO_NOT_TRACK", "1"), ("DISABLE_TELEMETRY", "1")];
 
@@ -121,7 +124,11 @@ pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &Work<'_>
             login(work, &["GEMINI_API_KEY"], "", ".gemini", &folder, "oauth_creds.json")
         }
         Client::Opencode => {
-            write(&inside(home, "config/opencode")?.join("opencode.json"), &opencode(work).to_string())?;
+            let config = inside(home, "config/opencode")?;
+            write(&config.join("opencode.json"), &opencode(work).to_string())?;
+            // At every start it would fetch a package that plugins may want, and wait where it cannot.
+            inside(home, "config/opencode/node_modules")?;
+            write(&config.join("package-lock.json"), OPENCODE_LOCK)?;
             let data = inside(home, "data/opencode")?;
             let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
             login(work, &keys, "", ".local/share/opencode", &data, "auth.json")

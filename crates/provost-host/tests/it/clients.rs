@@ -134,7 +134,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":500,"output_tokens":50,"c
 }
 
 #[test]
-fn gemini_begins_anew_and_opencode_goes_on() {
+fn gemini_and_opencode_go_on_by_their_sessions() {
     let stage = Stage::new(
         r#"echo '{"type":"init","session_id":"s-1"}'
 echo '{"type":"message","role":"assistant","content":"Done.","delta":true}'
@@ -143,8 +143,9 @@ echo '{"type":"result","status":"success","stats":{"input_tokens":5,"output_toke
     .with("GEMINI_API_KEY", "k");
     let used = Usage::default();
     let gemini = stage.plays(Client::Gemini, Some("pro"), resume(&used));
-    assert_eq!((gemini.end, gemini.session), (exited(0), None));
-    assert_eq!(stage.read("work/prompt"), "write the file\n", "the whole prompt");
+    assert_eq!((gemini.end, gemini.session.as_deref()), (exited(0), Some("s-1")));
+    assert_eq!(stage.read("work/prompt"), "not done yet");
+    assert!(stage.read("work/args").contains("--resume\ns-1\n-m\npro\n"), "{}", stage.read("work/args"));
     assert!(stage.read("home/.gemini/settings.json").contains("gemini-api-key"));
 
     let script = r#"echo '{"type":"text","sessionID":"s-1","part":{"text":"Done."}}'

@@ -2,6 +2,8 @@
 
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 
+/// Not `plan`: Gemini CLI has a command of that name, and says so at each start.
+const MAKE: &str = "make_plan";
 const PLAN: &str = include_str!("prompts/plan.md");
 const FINISH: &str = include_str!("prompts/finish.md");
 
@@ -9,7 +11,7 @@ pub fn all() -> Vec<Prompt> {
     let goal = PromptArgument::new("goal").with_description("What is to be achieved").with_required(false);
     vec![
         Prompt::new(
-            "plan",
+            MAKE,
             Some("Plan the work with a check for each step, and carry it out"),
             Some(vec![goal]),
         ),
@@ -20,8 +22,8 @@ pub fn all() -> Vec<Prompt> {
 pub fn get(name: &str, arguments: Option<&JsonObject>) -> Option<GetPromptResult> {
     let goal = arguments.and_then(|map| map.get("goal")?.as_str()).map(str::trim).unwrap_or_default();
     let text = match name {
-        "plan" if goal.is_empty() => PLAN.to_owned(),
-        "plan" => format!("{PLAN}\nThe goal: {goal}\n"),
+        MAKE if goal.is_empty() => PLAN.to_owned(),
+        MAKE => format!("{PLAN}\nThe goal: {goal}\n"),
         "finish" => FINISH.to_owned(),
         _ => return None,
     };

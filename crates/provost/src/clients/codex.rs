@@ -1,16 +1,29 @@
-//! Codex: tables at the end of `config.toml`, of the project or of the user.
+//! Codex: tables at the end of `config.toml`, of the project or of the user. What it trusts stands in the
+//! user's.
+
+mod trust;
+
+use std::path::{Path, PathBuf};
 
 use provost_core::dialect::Client;
 use toml::Table;
 
 use super::jsonc::Splice;
 use super::{Edit, Finding, Ground, Trouble, Wanted, at_the_end, finding, read};
+use trust::Hook;
 
 /// What stands in front of our tables.
 const MARK: &str = "# provost: its tools, and the hook that holds a session until its plan is done";
 
 pub fn wanted(ground: &Ground) -> Vec<Wanted> {
-    let literal = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    vec![Wanted::new(file(ground), vec![tools_and_hook(ground)])]
+}
+
+fn literal(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn tools_and_hook(ground: &Ground) -> Edit {
     let text = format!(
         "{MARK}\n[mcp_servers.provost]\ncommand = {}\nargs = [\"mcp\"]\nenv_vars = [\"PROVOST_STATE\", \
          \"PROVOST_PLAN\"]\ndefault_tools_approval_mode = \"approve\"\nstartup_timeout_sec = 20\n\
@@ -19,18 +32,52 @@ pub fn wanted(ground: &Ground) -> Vec<Wanted> {
         literal(&ground.program),
         literal(&ground.hook(Client::Codex)),
     );
-    vec![Wanted::new(file(ground), vec![Edit::Tables { text, keys: vec!["mcp_servers", "provost"] }])]
+    Edit::Tables { text, keys: vec!["mcp_servers".to_owned(), "provost".to_owned()] }
 }
 
-fn file(ground: &Ground) -> std::path::PathBuf {
+fn file(ground: &Ground) -> PathBuf {
     match ground.user {
-        true => ground.folder("CODEX_HOME", ".codex").join("config.toml"),
+        true => users(ground),
         false => ground.workspace.join(".codex/config.toml"),
     }
 }
 
+pub fn users(ground: &Ground) -> PathBuf {
+    ground.folder("CODEX_HOME", ".codex").join("config.toml")
+}
+
+/// The hook that this `init` wrote, where Codex finds it.
+fn own(ground: &Ground) -> Option<Option<Hook>> {
+    let file = file(ground);
+    let is_same = |other: &Path| other == file || other.canonicalize().ok() == file.canonicalize().ok();
+    Some(trust::hooks(ground)?.into_iter().find(|hook| is_same(&hook.file)))
+}
+
+/// What makes Codex heed the hook, once it stands there: its trust, and the project's. Nothing where there
+/// is no Codex that could be asked.
+pub fn trusted(ground: &Ground) -> Option<Wanted> {
+    let hook = own(ground)??;
+    let first = match ground.user {
+        // In one file with the hook itself.
+        true => tools_and_hook(ground),
+        false => table(&["projects", ground.workspace.to_str()?], "trust_level", "trusted"),
+    };
+    let second = table(&["hooks", "state", &hook.key], "trusted_hash", &hook.digest);
+    Some(Wanted::new(users(ground), vec![first, second]))
+}
+
+fn table(keys: &[&str], name: &str, value: &str) -> Edit {
+    let is_bare = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let header: Vec<String> =
+        keys.iter().map(|key| if is_bare(key) { (*key).to_owned() } else { literal(key) }).collect();
+    Edit::Tables {
+        text: format!("[{}]\n{name} = {}\n", header.join("."), literal(value)),
+        keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+    }
+}
+
 /// Tables may stand at the end of any TOML file that does not say the same elsewhere.
-pub fn tables(text: &str, tables: &str, keys: &[&str]) -> Result<Option<Splice>, Trouble> {
+pub fn tables(text: &str, tables: &str, keys: &[String]) -> Result<Option<Splice>, Trouble> {
     let parsed = |text: &str| {
         text.parse::<Table>().map_err(|error| Trouble::new(format!("it is not TOML: {}", error.message())))
     };
@@ -40,7 +87,7 @@ pub fn tables(text: &str, tables: &str, keys: &[&str]) -> Result<Option<Splice>,
         return Ok(None);
     }
     let at = |table: &Table| {
-        keys.iter().skip(1).try_fold(table.get(keys[0])?.clone(), |at, key| at.get(*key).cloned())
+        keys.iter().skip(1).try_fold(table.get(&keys[0])?.clone(), |at, key| at.get(key).cloned())
     };
     if at(&now).is_some() {
         return Err(Trouble::new(format!("`{}` is there already, and says something else", keys.join("."))));
@@ -67,28 +114,59 @@ fn holds(now: &Table, wanted: &Table) -> bool {
     })
 }
 
-pub fn findings(ground: &Ground) -> Vec<Finding> {
-    let user = ground.folder("CODEX_HOME", ".codex").join("config.toml");
-    let config = read(&user).ok().flatten().and_then(|text| text.parse::<Table>().ok()).unwrap_or_default();
-    let mut findings = Vec::new();
+fn config(ground: &Ground) -> Table {
+    read(&users(ground)).ok().flatten().and_then(|text| text.parse::<Table>().ok()).unwrap_or_default()
+}
+
+fn is_trusted(ground: &Ground, config: &Table) -> bool {
     let project = ground.workspace.to_string_lossy();
     let trusted = config
         .get("projects")
         .and_then(|projects| projects.get(project.as_ref()))
         .and_then(|project| project.get("trust_level"));
-    if !ground.user && trusted.and_then(toml::Value::as_str) != Some("trusted") {
+    trusted.and_then(toml::Value::as_str) == Some("trusted")
+}
+
+pub fn findings(ground: &Ground) -> Vec<Finding> {
+    let config = config(ground);
+    let again = match ground.user {
+        true => "`provost init --user --agent codex --trust`",
+        false => "`provost init --agent codex --trust`",
+    };
+    let mut findings = Vec::new();
+    if !ground.user && !is_trusted(ground, &config) {
         findings.push(finding(
             "Codex does not trust this project, and skips its hooks and servers without a word",
-            "Start `codex` here once and trust the folder.",
+            format!("{again}, or start `codex` here once and trust the folder."),
         ));
     }
+    findings.extend(match own(ground) {
+        Some(Some(hook)) if !hook.is_enabled => {
+            Some(finding("the hook is turned off in Codex", "Turn it on again: `codex`, then /hooks."))
+        }
+        Some(Some(hook)) if !hook.is_trusted => Some(finding(
+            "the hook is not trusted as it stands, and Codex skips such hooks without a word",
+            format!("{again}, or start `codex` here and trust it in /hooks."),
+        )),
+        Some(Some(_)) => None,
+        Some(None) => Some(finding(
+            format!("Codex does not read {}", file(ground).display()),
+            "In a linked worktree it reads the main checkout's: init there, or `provost init --user`.",
+        )),
+        // Nobody to ask.
+        None => (!has_state(ground, &config)).then(|| {
+            finding(
+                "the hook is not trusted yet, and Codex skips such hooks without a word",
+                "Start `codex` here, and trust the hook in /hooks.",
+            )
+        }),
+    });
+    findings
+}
+
+/// Whether something is trusted in our file, whatever it is.
+fn has_state(ground: &Ground, config: &Table) -> bool {
     let ours = format!("{}:stop:", file(ground).display());
     let states = config.get("hooks").and_then(|hooks| hooks.get("state")).and_then(toml::Value::as_table);
-    if !states.is_some_and(|states| states.keys().any(|key| key.starts_with(&ours))) {
-        findings.push(finding(
-            "the hook is not trusted yet, and Codex skips such hooks without a word",
-            "Start `codex` here, and trust the hook in /hooks.",
-        ));
-    }
-    findings
+    states.is_some_and(|states| states.keys().any(|key| key.starts_with(&ours)))
 }

@@ -80,8 +80,8 @@ impl Ledger {
         entries
     }
 
-    pub fn find(&self, path: &Path) -> Option<Entry> {
-        serde_json::from_slice(&fs::read(self.file(path)).ok()?).ok()
+    pub fn find(&self, path: &Path, project: Option<&Path>) -> Option<Entry> {
+        serde_json::from_slice(&fs::read(self.file(path, project)).ok()?).ok()
     }
 
     /// Written down before the file itself is.
@@ -95,7 +95,7 @@ impl Ledger {
     ) -> Result<(), Trouble> {
         let before = Before::of(before);
         let after = Hash::of(after.as_bytes()).to_string();
-        let known = self.find(path).map(|entry| entry.folders).unwrap_or_default();
+        let known = self.find(path, project).map(|entry| entry.folders).unwrap_or_default();
         let made = path.ancestors().skip(1).take_while(|folder| !folder.exists()).map(Path::to_owned);
         let folders = if known.is_empty() { made.collect() } else { known };
         let entry = Entry {
@@ -107,15 +107,21 @@ impl Ledger {
             added,
         };
         let text = serde_json::to_string(&entry).map_err(|error| Trouble::new(error.to_string()))?;
-        write(&self.file(path), &text)
+        write(&self.file(path, project), &text)
     }
 
-    pub fn forget(&self, path: &Path) {
-        let _ = fs::remove_file(self.file(path));
+    pub fn forget(&self, path: &Path, project: Option<&Path>) {
+        let _ = fs::remove_file(self.file(path, project));
     }
 
-    fn file(&self, path: &Path) -> PathBuf {
-        self.folder.join(format!("{}.json", Hash::of(path.as_os_str().as_encoded_bytes())))
+    /// Projects may have something each in a file of the user's.
+    fn file(&self, path: &Path, project: Option<&Path>) -> PathBuf {
+        let mut name = path.as_os_str().as_encoded_bytes().to_vec();
+        if let Some(project) = project.filter(|project| !path.starts_with(project)) {
+            name.push(0);
+            name.extend_from_slice(project.as_os_str().as_encoded_bytes());
+        }
+        self.folder.join(format!("{}.json", Hash::of(&name)))
     }
 }
 

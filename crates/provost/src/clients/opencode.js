@@ -34,7 +34,9 @@ export const Provost = async ({ client, directory }) => ({
     const session = await client.session.get({ path: { id: sessionID } }).catch(() => undefined)
     // Helpers of a session have a parent, and no plan.
     if (session?.data?.parentID) return
-    const { refuse } = await ask({ sessionID, directory, tools: tools.get(sessionID) ?? 0 })
+    const { refuse, note } = await ask({ sessionID, directory, tools: tools.get(sessionID) ?? 0 })
+    // For the person; without a screen there is nobody to be told.
+    if (note) await client.tui?.showToast?.({ body: { title: "provost", message: note, variant: "info" } }).catch(() => {})
     if (!refuse) return
     const body = { noReply: true, parts: [{ type: "text", text: refuse }] }
     await client.session.prompt({ path: { id: sessionID }, body })

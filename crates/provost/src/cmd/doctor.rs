@@ -5,7 +5,7 @@ use provost_engine::places::Here;
 use provost_engine::{doctor, finish};
 use serde_json::json;
 
-use crate::clients::ledger::Ledger;
+use crate::clients::ledger::{Entry, Ledger};
 use crate::clients::{Finding, Ground};
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
@@ -169,7 +169,11 @@ fn clients(settings: &Settings) -> Vec<(Client, Vec<Finding>)> {
         ground.user = user;
         for client in Client::ALL {
             let files = ground.wanted(client);
-            if files.iter().any(|wanted| entries.iter().any(|entry| entry.path == wanted.path)) {
+            let is_set_up = |entry: &Entry| {
+                entry.project.as_deref() == ground.project_root()
+                    && files.iter().any(|wanted| wanted.path == entry.path)
+            };
+            if entries.iter().any(is_set_up) {
                 found.push((client, ground.findings(client)));
             }
         }

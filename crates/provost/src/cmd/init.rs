@@ -25,6 +25,7 @@ use crate::terminal;
 Examples:
   provost init                        the clients that are found, for this project
   provost init --agent claude --yes   one of them, without being asked
+  provost init --agent codex --trust  with the hook trusted, which Codex asks for
   provost init --user --dry-run       for all projects; show it only
   provost init --undo                 take everything back")]
 pub struct Args {
@@ -43,6 +44,9 @@ pub struct Args {
     /// Show what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Also have Codex trust the hook, and this project; it skips what it does not trust
+    #[arg(long, conflicts_with = "undo")]
+    trust: bool,
     /// Add a paragraph about plans to AGENTS.md
     #[arg(long, conflicts_with = "undo")]
     agents_md: bool,
@@ -67,28 +71,24 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     let troubled = steps.iter().any(|step| matches!(step.deed, Deed::Leave(_)));
     let is_nothing = steps.iter().all(|step| matches!(step.deed, Deed::Leave(_)));
     if args.dry_run || is_nothing {
-        if is_nothing && !troubled {
+        let wants_trust = !args.dry_run && !args.undo && trust(&ledger, &ground, &chosen, &args)?;
+        if is_nothing && !troubled && !wants_trust {
             terminal::talk("nothing to do");
         }
         return Ok(if troubled { Outcome::Refused } else { Outcome::Done });
     }
-    if !args.yes && !agreed()? {
+    if !args.yes && !agreed("Write this?")? {
         terminal::talk("nothing was written; --yes writes without asking");
         return Ok(Outcome::Waiting);
     }
-    let mut broken = troubled;
-    for step in &steps {
-        if let Err(trouble) = step.carry_out(&ledger) {
-            terminal::talk(&format!("{}: {trouble}", step.path.display()));
-            broken = true;
-        }
-    }
+    let broken = troubled | !carry_out(&steps, &ledger, &ground);
     for step in &steps {
         if let Deed::Restore { folders, .. } = &step.deed {
             clients::clear(folders);
         }
     }
     if !args.undo {
+        trust(&ledger, &ground, &chosen, &args)?;
         terminal::talk("done; `provost doctor` says what the clients still want");
     }
     Ok(if broken { Outcome::Refused } else { Outcome::Done })
@@ -119,6 +119,50 @@ fn chosen(args: &Args, ground: &Ground) -> Result<Vec<Client>, Failure> {
         )),
         false => Ok(found),
     }
+}
+
+/// Whether all of it could be done.
+fn carry_out(steps: &[Step], ledger: &Ledger, ground: &Ground) -> bool {
+    let mut is_done = true;
+    for step in steps {
+        if let Err(trouble) = step.carry_out(ledger, ground.project_root()) {
+            terminal::talk(&format!("{}: {trouble}", step.path.display()));
+            is_done = false;
+        }
+    }
+    is_done
+}
+
+/// Some clients heed nothing that a person has not said they trust, which is for the person to say. Whether
+/// there was something to say.
+fn trust(ledger: &Ledger, ground: &Ground, chosen: &[Client], args: &Args) -> Result<bool, Failure> {
+    let wanted = chosen.iter().filter_map(|client| ground.trusted(*client));
+    let steps: Vec<Step> = wanted.filter_map(|wanted| step(ledger, ground, wanted)).collect();
+    if steps.is_empty() {
+        if args.trust && chosen.contains(&Client::Codex) && ground.trusted(Client::Codex).is_none() {
+            terminal::talk(
+                "Codex could not be asked which hook it would trust: start `codex` here, trust the folder, and \
+                 the hook in /hooks",
+            );
+        }
+        return Ok(false);
+    }
+    for step in &steps {
+        match &step.deed {
+            Deed::Leave(why) => terminal::talk(&format!("{} is left as it is: {why}", step.path.display())),
+            _ => terminal::talk(&diff(step)),
+        }
+    }
+    if args.trust || !args.yes && agreed("Codex skips the hook until it is trusted. Trust it?")? {
+        carry_out(&steps, ledger, ground);
+    } else {
+        let user = if ground.user { "--user " } else { "" };
+        terminal::talk(&format!(
+            "Codex skips the hook until it is trusted: `provost init {user}--agent codex --trust` writes the \
+             above, or start `codex` here and trust the folder and the hook (/hooks)"
+        ));
+    }
+    Ok(true)
 }
 
 /// One file, and what becomes of it.
@@ -157,12 +201,12 @@ impl Step {
         }
     }
 
-    fn carry_out(&self, ledger: &Ledger) -> Result<(), clients::Trouble> {
+    fn carry_out(&self, ledger: &Ledger, project: Option<&Path>) -> Result<(), clients::Trouble> {
         match &self.deed {
             Deed::Write(change) => change.write(ledger),
             Deed::Restore { text, .. } => {
                 clients::restore(&self.path, text.as_deref())?;
-                ledger.forget(&self.path);
+                ledger.forget(&self.path, project);
                 Ok(())
             }
             Deed::Leave(_) => Ok(()),
@@ -171,28 +215,29 @@ impl Step {
 }
 
 fn put_in(ledger: &Ledger, ground: &Ground, chosen: &[Client], agents_md: bool) -> Vec<Step> {
-    let project = (!ground.user).then_some(ground.workspace.as_path());
     let of_clients = chosen.iter().flat_map(|client| ground.wanted(*client));
     let all = ground.project(agents_md).into_iter().chain(of_clients);
-    let step = |wanted: clients::Wanted| {
-        let deed = match wanted.change(ledger, project) {
-            Ok(None) => return None,
-            Ok(Some(change)) => Deed::Write(Box::new(change)),
-            Err(trouble) => Deed::Leave(trouble.to_string()),
-        };
-        Some(Step { path: wanted.path, deed })
+    all.filter_map(|wanted| step(ledger, ground, wanted)).collect()
+}
+
+fn step(ledger: &Ledger, ground: &Ground, wanted: clients::Wanted) -> Option<Step> {
+    let deed = match wanted.change(ledger, ground.project_root()) {
+        Ok(None) => return None,
+        Ok(Some(change)) => Deed::Write(Box::new(change)),
+        Err(trouble) => Deed::Leave(trouble.to_string()),
     };
-    all.filter_map(step).collect()
+    Some(Step { path: wanted.path, deed })
 }
 
 fn taken_back(ledger: &Ledger, ground: &Ground, args: &Args) -> Vec<Step> {
-    let project = (!ground.user).then_some(ground.workspace.as_path());
+    let project = ground.project_root();
     let named: Vec<PathBuf> = args
         .agent
         .iter()
         .filter_map(|word| Client::named(word))
-        .flat_map(|client| ground.wanted(client))
-        .map(|wanted| wanted.path)
+        .flat_map(|client| {
+            ground.wanted(client).into_iter().map(|wanted| wanted.path).chain(ground.trusts_in(client))
+        })
         .collect();
     let is_meant = |entry: &Entry| {
         entry.project.as_deref() == project && (args.agent.is_empty() || named.contains(&entry.path))
@@ -222,14 +267,15 @@ fn still_sound(path: &Path, now: Option<&str>, text: Option<&str>) -> bool {
     !is_json || reads(text) || !reads(now)
 }
 
-fn show(global: &Global, steps: &[Step]) -> Result<(), Failure> {
-    // What stands around our lines may be a key.
+/// What stands around our lines may be a key.
+fn diff(step: &Step) -> String {
     let redactor = Redactor::new(std::iter::empty::<(&str, &str)>());
-    let diff = |step: &Step| {
-        let (before, after) = step.texts();
-        let diff = difference::unified(&step.path.to_string_lossy(), before, after);
-        redactor.text(&diff).into_owned()
-    };
+    let (before, after) = step.texts();
+    let diff = difference::unified(&step.path.to_string_lossy(), before, after);
+    redactor.text(&diff).into_owned()
+}
+
+fn show(global: &Global, steps: &[Step]) -> Result<(), Failure> {
     if global.json {
         let changes: Vec<_> = steps
             .iter()
@@ -250,11 +296,11 @@ fn show(global: &Global, steps: &[Step]) -> Result<(), Failure> {
 }
 
 /// A person says yes. Nobody there is no yes.
-fn agreed() -> Result<bool, Failure> {
+fn agreed(question: &str) -> Result<bool, Failure> {
     if !terminal::is_interactive() || !std::io::stdout().is_terminal() {
         return Ok(false);
     }
-    let _ = write!(std::io::stderr().lock(), "Write this? (yes · no) > ");
+    let _ = write!(std::io::stderr().lock(), "{question} (yes · no) > ");
     let mut said = String::new();
     let read = std::io::stdin().lock().read_line(&mut said);
     read.map_err(|source| Failure::Io { what: "read your answer".to_owned(), source })?;

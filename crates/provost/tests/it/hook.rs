@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::env::{Answer, Env, HONEST, answer, plan};
+use crate::mcp::client::Client;
 
 const TWO: [&str; 2] = ["test -f out/1 || { echo 'out/1 is missing' >&2; exit 1; }", "test -f out/2"];
 
@@ -228,6 +229,37 @@ fn helpers_and_sessions_inside_an_attempt_are_let_through() {
     let env = env.agent(&format!("mkdir -p out; {ask}\n{HONEST}"));
     env.provost(&["run"]).exits(0);
     assert_eq!(env.read("out/answer"), "{}\n");
+}
+
+#[test]
+fn threads_that_find_a_title_are_let_through_and_take_nobodys_place() {
+    let asks = |env: &Env, session: &str, transcript: Value, more: &[(&str, &str)]| {
+        let input = json!({
+            "session_id": session, "cwd": env.work(), "hook_event_name": "Stop", "transcript_path": transcript,
+        });
+        let mut command = env.command(&["hook", "codex"]);
+        command.envs(more.iter().copied());
+        hook_with(command, &input.to_string()).exits(0).json()
+    };
+    let kept = || json!("/home/dev/.codex/sessions/rollout.jsonl");
+    // Only the folder says which plan it is.
+    let env = approved(&TWO);
+    assert_eq!(asks(&env, "title", Value::Null, &[]), json!({}));
+    assert_eq!(asks(&env, "title", Value::Null, &[("PROVOST_PLAN", "PLAN.md")]), json!({}));
+    assert!(refused(&asks(&env, "main", kept(), &[])).is_some());
+    env.write("provost.toml", format!("{}[hook]\nrequire_plan = true\n", env.read("provost.toml")));
+    std::fs::remove_file(env.work().join("PLAN.md")).expect("a plan");
+    assert_eq!(asks(&env, "title", Value::Null, &[]), json!({}));
+    assert!(refused(&asks(&env, "main", kept(), &[])).is_some());
+    // The session made it with our tools, and its client did not say the session's name. This process is
+    // the client of both threads.
+    let mut client = Client::start(&env, &[]);
+    let steps = json!([{ "title": "Write a", "task": "Write out/a.", "check": "test -f out/a" }]);
+    client.call("plan_create", json!({ "objective": "Write it", "steps": steps })).says("is made");
+    assert_eq!(asks(&env, "title", Value::Null, &[]), json!({}));
+    let held = asks(&env, "main", kept(), &[]);
+    assert!(refused(&held).is_some_and(|words| words.contains("Write out/a.")), "{held}");
+    drop(client);
 }
 
 #[test]

@@ -213,3 +213,69 @@ fn doctor_says_what_keeps_a_client_from_asking() {
     std::fs::remove_file(env.work().join(".cursor/hooks.json")).expect("a file");
     assert!(words("cursor").contains("lacks what provost puts there"));
 }
+
+/// Codex as far as `init` knows it: it lists the hook of the project, and says whether it is trusted.
+const CODEX: &str = r#"#!/bin/bash
+config=$PWD/.codex/config.toml
+[ -n "$ELSEWHERE" ] && config=/elsewhere/config.toml
+while read -r line; do
+    case $line in
+    *'"initialize"'*) echo '{"id":1,"result":{}}'; echo '{"method":"note"}' ;;
+    *hooks/list*)
+        trust=untrusted
+        grep -q "trusted_hash = \"sha256:4711\"" "$HOME/.codex/config.toml" 2>/dev/null && trust=trusted
+        echo '{"id":2,"result":{"data":[{"hooks":[
+            {"key":"/other","command":"ring","currentHash":"x","sourcePath":"/other","trustStatus":"trusted"},
+            {"key":"'$config':stop:0:0","command":"/x/provost hook codex","currentHash":"sha256:4711",
+             "sourcePath":"'$config'","trustStatus":"'$trust'","enabled":true}]}]}}' | tr -d '\n'; echo ;;
+    esac
+done
+"#;
+
+#[test]
+fn codex_is_told_to_trust_the_hook_where_the_person_says_so() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate"));
+    let bin = env.folder().join("bin");
+    std::fs::create_dir(&bin).expect("a folder");
+    std::fs::write(bin.join("codex"), CODEX).expect("a program");
+    std::fs::set_permissions(bin.join("codex"), std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let provost = |words: &[&str], more: &[(&str, &str)]| {
+        let mut command = env.command(words);
+        command.env("PATH", &path).envs(more.iter().copied());
+        crate::env::answer(command.output().expect("provost")).exits(0)
+    };
+    let users = env.folder().join("home/.codex/config.toml");
+    std::fs::create_dir_all(users.parent().expect("a folder")).expect("a folder");
+    std::fs::write(&users, "model = \"one\" # the best\n").expect("a file");
+    let before = files(env.folder());
+    let findings = |more: &[(&str, &str)]| {
+        provost(&["doctor", "--json"], more).json()["clients"][0]["findings"].to_string()
+    };
+
+    let said = provost(&["init", "--agent", "codex", "--yes"], &[]).err;
+    assert!(said.contains("provost init --agent codex --trust") && said.contains("sha256:4711"), "{said}");
+    assert_eq!(std::fs::read_to_string(&users).expect("a file"), "model = \"one\" # the best\n");
+    let found = findings(&[]);
+    assert!(
+        found.contains("does not trust this project") && found.contains("not trusted as it stands"),
+        "{found}"
+    );
+    assert!(
+        findings(&[("ELSEWHERE", "1")]).contains("Codex does not read"),
+        "{}",
+        findings(&[("ELSEWHERE", "1")])
+    );
+
+    provost(&["init", "--agent", "codex", "--yes", "--trust"], &[]);
+    let config: toml::Table = std::fs::read_to_string(&users).expect("a file").parse().expect("TOML");
+    let work = env.work().canonicalize().expect("a folder").display().to_string();
+    assert_eq!(config["projects"][&work]["trust_level"].as_str(), Some("trusted"));
+    let state = &config["hooks"]["state"][&format!("{work}/.codex/config.toml:stop:0:0")];
+    assert_eq!(state["trusted_hash"].as_str(), Some("sha256:4711"));
+    assert_eq!(findings(&[]), "[]");
+    assert!(provost(&["init", "--agent", "codex", "--yes", "--trust"], &[]).err.contains("nothing to do"));
+    provost(&["init", "--undo", "--agent", "codex", "--yes"], &[]);
+    provost(&["init", "--undo", "--yes"], &[]);
+    assert_eq!(files(env.folder()), before);
+}

@@ -1,6 +1,7 @@
 //! The binary under test: real processes, real git, a real log, real kills.
 
 mod env;
+mod registry;
 
 mod agenda;
 mod bad_input;
@@ -37,6 +38,7 @@ mod private;
 mod proof;
 mod provision;
 mod reach;
+mod real_clients;
 mod recovery;
 mod redteam;
 mod run;

@@ -1,6 +1,6 @@
 //! `provost mcp`: an agent in a client of its own plans, works and claims, and the checks decide.
 
-mod client;
+pub mod client;
 mod fuzz;
 mod official;
 
@@ -327,6 +327,7 @@ fn topics_resources_and_prompts_are_there() {
     assert!(read(&mut client, "provost://plan.md").starts_with("---\ntype: plan"));
     assert!(read(&mut client, "provost://log").contains("PLAN_CREATED"));
     assert!(client.request("resources/read", json!({ "uri": "provost://other" }))["error"].is_object());
-    let prompt = client.request("prompts/get", json!({ "name": "plan", "arguments": { "goal": "fly" } }));
+    let prompt =
+        client.request("prompts/get", json!({ "name": "make_plan", "arguments": { "goal": "fly" } }));
     assert!(prompt.to_string().contains("The goal: fly"));
 }

@@ -1,34 +1,15 @@
 //! The official clients: the Python SDK and the inspector, from their registries.
 //!
-//! They are installed once, beside what this test binary is built into. Where a registry cannot be reached,
-//! the test says so and proves nothing.
+//! Where a registry cannot be reached, the test says so and proves nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::{IN_PLACE, workspace};
 use crate::env::Env;
-
-/// Runs the installer once; `Err` says why there is nothing.
-fn installed(name: &str, proof: &str, install: impl Fn(&Path) -> Command) -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    if folder.join(proof).exists() {
-        return Ok(folder);
-    }
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let output = install(&folder).output().map_err(|error| error.to_string())?;
-    if output.status.success() && folder.join(proof).exists() {
-        return Ok(folder);
-    }
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(words.lines().last().unwrap_or("it was not installed").to_owned())
-}
-
-fn skipped(what: &str, why: &str) {
-    eprintln!("skipped: {what} cannot be had from its registry here: {why}");
-}
+use crate::registry::{self, installed, skipped};
 
 fn variables(env: &Env) -> Value {
     let command = env.command(&[]);
@@ -75,23 +56,17 @@ fn the_python_client_lists_and_calls_every_tool() {
         topic_read ok hello
         claimed False Step 1 has passed: its check held
         resources provost://log provost://plan provost://plan.md
-        prompts finish plan
+        prompts finish make_plan
     "#]]
     .assert_eq(&said.lines().map(|line| format!("{}\n", line.split(" (").next().filter(|_| line.contains(" (/") || line.starts_with("claimed")).unwrap_or(line))).collect::<String>());
 }
 
 #[test]
-fn the_inspector_finds_no_fault_with_the_schemas() {
-    let folder = installed("mcp-inspector", "node_modules/.bin/mcp-inspector", |folder| {
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]).arg(folder);
-        // By its number: npm would take an old one that asks for less of node.
-        npm.arg("@modelcontextprotocol/inspector@2.12.0");
-        npm
-    });
-    let folder = match folder {
-        Ok(folder) => folder,
-        Err(why) => return skipped("the npm package `@modelcontextprotocol/inspector`", &why),
+fn the_inspector_finds_no_fault_with_the_schemas_and_calls_every_tool() {
+    // By its number: npm would take an old one that asks for less of node.
+    let inspector = ["@modelcontextprotocol/inspector@2.12.0"];
+    let Some(folder) = registry::npm("mcp-inspector", "node_modules/.bin/mcp-inspector", &inspector) else {
+        return;
     };
     let env = workspace(IN_PLACE);
     let inspect = |arguments: &[&str]| {
@@ -100,6 +75,7 @@ fn the_inspector_finds_no_fault_with_the_schemas() {
         for (name, value) in variables(&env).as_object().into_iter().flatten() {
             inspector.arg("-e").arg(format!("{name}={}", value.as_str().unwrap_or_default()));
         }
+        inspector.args(["-e", "PROVOST_SESSION=inspected"]);
         inspector.args([env!("CARGO_BIN_EXE_provost"), "mcp"]).args(arguments).current_dir(env.work());
         let output = inspector.output().expect("the inspector");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -110,17 +86,29 @@ fn the_inspector_finds_no_fault_with_the_schemas() {
     let tools: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert_eq!(tools["tools"].as_array().map(Vec::len), Some(7));
     assert_eq!(tools["tools"][0]["_meta"], json!({ "anthropic/alwaysLoad": true }));
-    let (code, said, err) = inspect(&[
-        "--method",
-        "tools/call",
-        "--tool-name",
-        "topic_publish",
-        "--tool-arg",
-        "topic=a",
-        "--tool-arg",
-        "text=b",
-    ]);
-    assert_eq!(code, Some(0), "{said}\n{err}");
-    let (code, said, _) = inspect(&["--method", "tools/call", "--tool-name", "plan_next"]);
-    assert_eq!(code, Some(5), "a refusal is marked as an error: {said}");
+    // Every call is a server of its own; they know the session by its name.
+    let steps = r#"steps=[{"title":"Write a","task":"Write out/a.","check":"test -f out/a"}]"#;
+    let calls: [(&str, &[&str], i32, &str); 8] = [
+        ("topic_publish", &["topic=a", "text=b"], 0, "published"),
+        ("topic_read", &["topic=a"], 0, "b"),
+        ("plan_next", &[], 5, "call plan_create first"),
+        ("plan_create", &["objective=Write it", steps], 0, "is made"),
+        ("plan_show", &[], 0, "Plan write-it"),
+        ("plan_next", &[], 0, "Next: step 1"),
+        ("step_update", &["step=1", "status=done", "evidence=I say so"], 5, "Step 1 is NOT done"),
+        ("postcondition_verify", &[], 5, "still open: step 1"),
+    ];
+    for (tool, arguments, wanted, words) in calls {
+        let given = arguments.iter().flat_map(|argument| ["--tool-arg", argument]);
+        let all: Vec<&str> =
+            ["--method", "tools/call", "--tool-name", tool].into_iter().chain(given).collect();
+        let (code, said, err) = inspect(&all);
+        assert_eq!(code, Some(wanted), "{tool} {arguments:?}: {said}\n{err}");
+        assert!(said.contains(words), "{tool} {arguments:?}: {said}");
+    }
+    for (method, words) in [("resources/list", "provost://plan.md"), ("prompts/list", "finish")] {
+        let (code, said, err) = inspect(&["--method", method]);
+        assert_eq!(code, Some(0), "{said}\n{err}");
+        assert!(said.contains(words), "{said}");
+    }
 }

@@ -1,0 +1,217 @@
+//! The clients people use, for real: installed from the registry, set up by `provost init`, and run without
+//! a person against a model that says what a script says.
+
+mod install;
+
+use provost_rehearsal::{Call, Model, Rehearsal, Turn};
+use serde_json::{Value, json};
+
+use crate::env::{Answer, Env, answer, plan};
+use install::Client;
+
+const PLAN: &str = "write-two-files";
+const PROMPT: &str = "Write two files, with a plan.";
+
+/// A repository in which nothing was planned yet.
+fn repository(configuration: &str) -> Env {
+    let env = Env::new("");
+    std::fs::remove_file(env.work().join("PLAN.md")).expect("gone");
+    env.write("provost.toml", configuration);
+    env.write("out/README", "what is written goes here\n");
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "an empty place"]);
+    env
+}
+
+fn check(name: &str) -> String {
+    format!("test -f out/{name} || {{ echo out/{name} is missing >&2; exit 1; }}")
+}
+
+fn plans() -> Turn {
+    Turn::calls([Call::mcp(
+        "plan_create",
+        json!({
+            "objective": "Write two files",
+            "steps": [
+                { "title": "Write a", "task": "Write out/a.", "check": check("a") },
+                { "title": "Write b", "task": "Write out/b.", "check": check("b") },
+            ],
+            "postconditions": [{ "text": "Both are there", "check": "test -f out/a && test -f out/b" }],
+            "touches": ["out/**"],
+        }),
+    )])
+    .saying("I make a plan.")
+}
+
+fn writes(env: &Env, name: &str) -> Turn {
+    let path = env.work().join("out").join(name);
+    Turn::calls([Call::write(path.to_string_lossy(), "done\n")])
+}
+
+/// Its session, from `provost init` to its end.
+fn session(env: &Env, client: Client, model: &Rehearsal) -> Answer {
+    let variables = client.prepare(env, model);
+    let folder = client.installed().expect("it is installed");
+    let path = std::env::join_paths(
+        [folder].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    );
+    let path = path.expect("a PATH");
+    let mut init = env.command(&["init", "--agent", client.word(), "--yes", "--trust"]);
+    answer(init.env("PATH", &path).envs(variables.iter().cloned()).output().expect("provost")).exits(0);
+    let mut doctor = env.command(&["doctor", "--json"]);
+    let doctor = answer(doctor.env("PATH", &path).envs(variables.iter().cloned()).output().expect("provost"));
+    assert_eq!(doctor.exits(0).json()["clients"], json!([{ "client": client.word(), "findings": [] }]));
+    let mut session = client.session(PROMPT);
+    session.env_clear();
+    for (name, value) in env.command(&[]).get_envs() {
+        session.env(name, value.unwrap_or_default());
+    }
+    session.env("PATH", &path).envs(variables).current_dir(env.work()).stdin(std::process::Stdio::null());
+    answer(session.output().expect("a client"))
+}
+
+fn events(env: &Env, name: &str) -> Vec<Value> {
+    let log = env.provost(&["log", PLAN, "--json", "--event", name]).exits(0);
+    log.lines().iter().map(|event| event["details"].clone()).collect()
+}
+
+fn status(env: &Env) -> Value {
+    env.provost(&["status", PLAN, "--json"]).exits(0).json()
+}
+
+fn states(env: &Env) -> Vec<String> {
+    let steps = status(env)["steps"].as_array().cloned().unwrap_or_default();
+    steps.iter().map(|step| step["state"].as_str().unwrap_or("?").to_owned()).collect()
+}
+
+/// What the client may need before it sees our tools.
+fn opening(client: Client) -> Vec<Turn> {
+    match client {
+        // It hides the tools of servers behind a search, with models of its catalogue.
+        Client::Codex => vec![Turn::calls([Call::Search { search: "provost plan".to_owned() }])],
+        _ => Vec::new(),
+    }
+}
+
+fn is_held_until_the_checks_hold(client: Client) {
+    if client.installed().is_none() {
+        return;
+    }
+    let env = repository("");
+    let turns = [
+        plans(),
+        writes(&env, "a").expecting("is made"),
+        Turn::text("Everything is done!"),
+        writes(&env, "b").expecting("Do not stop yet").expecting("out/b is missing"),
+        Turn::text("Now it is done."),
+    ];
+    let script = opening(client).into_iter().chain(turns);
+    let model = Model::script(script).side(Turn::text("Two files")).serve().expect("a model");
+    let said = session(&env, client, &model);
+    let all = format!("{}\n--- stderr\n{}", said.out, said.err);
+    assert!(model.failures().is_empty(), "{:#?}\n{all}", model.failures());
+    assert_eq!((said.code, model.turns_left("")), (0, 0), "{all}");
+    assert_eq!(
+        (status(&env)["stage"].as_str(), states(&env).join(" ").as_str()),
+        (Some("done"), "passed passed")
+    );
+    let begun = events(&env, "TASK_STARTED");
+    let target = format!("session:{}", client.word());
+    assert!(begun.iter().all(|task| task["target"] == target.as_str()), "{begun:?}");
+    let broke = |verdict: &Value| verdict.to_string().contains("out/b is missing");
+    assert!(events(&env, "CONTRACT_JUDGED").iter().any(broke));
+    env.provost(&["audit", PLAN]).exits(0);
+}
+
+fn never_finishes_and_is_let_go_with_the_plan_open(client: Client) {
+    if client.installed().is_none() {
+        return;
+    }
+    let env = repository("[hook]\nrefusals = 2\n[verify]\nisolation = \"in-place\"\n");
+    let script = opening(client).into_iter().chain([plans(), writes(&env, "a")]);
+    let model = Model::script(script)
+        .after(Turn::text("Everything is done!"))
+        .side(Turn::text("Two files"))
+        .serve()
+        .expect("a model");
+    let said = session(&env, client, &model);
+    let all = format!("{}\n--- stderr\n{}", said.out, said.err);
+    assert!(model.failures().is_empty(), "{:#?}\n{all}", model.failures());
+    assert_eq!(said.code, 0, "{all}");
+    model.expect_seen("Do not stop yet");
+    assert_eq!(status(&env)["stage"], "in-progress", "{all}");
+    assert_eq!(states(&env), ["passed", "blocked"], "{all}");
+    let escalated = events(&env, "RECOVERY_ESCALATION");
+    assert!(escalated.iter().any(|why| why.to_string().contains("the session was let go")), "{escalated:?}");
+    let inbox = env.provost(&["inbox"]).exits(0).out;
+    assert!(inbox.contains(&format!("{} asked to stop", client.word())), "{inbox}");
+}
+
+/// Given a step by `provost run`, behind the strongest fence there is: it claims at once, and goes on in the
+/// same conversation with what the judge saw.
+fn drives_a_step(client: Client) {
+    let Some(folder) = client.installed() else { return };
+    let env = Env::new(&plan(&[&check("1")], "retry(1), then escalate"));
+    env.write("out/README", "what is written goes here\n");
+    let program = folder.join(client.word());
+    env.write(
+        "provost.toml",
+        format!(
+            "[agents.coder]\ndriver = \"{}\"\nprogram = \"{}\"\nmodel = \"{}\"\n",
+            client.word(),
+            program.display(),
+            client.model()
+        ),
+    );
+    let turns = [
+        Turn::text("Everything is done!").using(1000, 10),
+        writes(&env, "1").expecting("out/1 is missing").using(1100, 20),
+        Turn::text("Now it is done.").using(1200, 30),
+    ];
+    let model = Model::script(turns).side(Turn::text("A file")).serve().expect("a model");
+    env.approve();
+    let mut run = env.command(&["run"]);
+    let said = answer(run.envs(client.address(&model)).output().expect("provost"));
+    let log = env.provost(&["log", "--json"]).out;
+    let all = format!("{}{}\n--- log\n{log}", said.out, said.err);
+    assert!(model.failures().is_empty(), "{:#?}\n{all}", model.failures());
+    assert_eq!((said.code, model.turns_left("")), (0, 0), "{all}");
+    assert_eq!(env.states(), "1 passed");
+    let ended = env.provost(&["log", "--json", "--event", "ATTEMPT_ENDED"]).exits(0).lines();
+    let [first, second] = [0, 1].map(|index| ended[index]["details"].clone());
+    let claimed = env.provost(&["log", "--json", "--event", "STEP_CLAIMED"]).exits(0).lines();
+    assert_eq!(claimed[0]["details"]["evidence"], "Everything is done!");
+    assert_eq!(
+        (&first["notes"], &second["notes"]),
+        (&Value::Null, &Value::Null),
+        "nothing else was reached for"
+    );
+    assert!(first["session"].is_string() && first["session"] == second["session"], "{first} {second}");
+    assert_eq!(second["usage"]["input_tokens"], 2300, "{second}");
+    assert_eq!(second["usage"]["output_tokens"], 50, "{second}");
+}
+
+macro_rules! of_every_client {
+    ($($name:ident: $client:ident),*) => { $(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn is_held_until_the_checks_hold() {
+                super::is_held_until_the_checks_hold(Client::$client);
+            }
+
+            #[test]
+            fn never_finishes_and_is_let_go_with_the_plan_open() {
+                super::never_finishes_and_is_let_go_with_the_plan_open(Client::$client);
+            }
+
+            #[test]
+            fn drives_a_step() {
+                super::drives_a_step(Client::$client);
+            }
+        }
+    )* };
+}
+
+of_every_client! { claude: Claude, codex: Codex, gemini: Gemini, opencode: Opencode }
