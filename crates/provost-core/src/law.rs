@@ -145,9 +145,6 @@ fn header(old: &Plan, new: &Plan, changes: &mut Vec<String>) {
     field("title", Some(old.title.clone()), Some(new.title.clone()), changes);
     field("owner", value(&old.owner), value(&new.owner), changes);
     field("context", old.context.clone(), new.context.clone(), changes);
-    let list = |items: &[crate::plan::Spanned<String>]| {
-        items.iter().map(|item| item.value.as_str()).collect::<Vec<_>>().join(", ")
-    };
     field("depends_on", Some(list(&old.depends_on)), Some(list(&new.depends_on)), changes);
     field("touches", old.touches.as_deref().map(list), new.touches.as_deref().map(list), changes);
     field("budget", budget(&old.budget), budget(&new.budget), changes);
@@ -162,6 +159,9 @@ fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, changes: &mut 
     field(&named("title"), Some(before.title.clone()), Some(after.title.clone()), changes);
     field(&named("target"), value(&before.target), value(&after.target), changes);
     field(&named("needs"), Some(needs(&before.needs)), Some(needs(&after.needs)), changes);
+    let globs = |step: &Step| step.touches.as_deref().map(list);
+    field(&named("touches"), globs(before), globs(after), changes);
+    field(&named("protect"), Some(list(&before.protect)), Some(list(&after.protect)), changes);
     field(&named("task"), value(&before.task), value(&after.task), changes);
     field(
         &named("precondition"),
@@ -241,6 +241,10 @@ fn brief(text: &str) -> String {
         Some((cut, _)) => format!("`{}…`", &line[..cut]),
         None => format!("`{line}`"),
     }
+}
+
+fn list(items: &[crate::plan::Spanned<String>]) -> String {
+    items.iter().map(|item| item.value.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn value(field: &Option<crate::plan::Spanned<String>>) -> Option<String> {

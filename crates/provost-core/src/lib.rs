@@ -2,10 +2,12 @@
 //! clock, no async. Read the modules in the order in which they are declared.
 
 pub mod plan;
+pub mod graph;
 pub mod diagnostic;
 pub mod near;
 pub mod parse;
 pub mod shell;
+pub mod glob;
 pub mod oracle;
 pub mod runner;
 pub mod facts;

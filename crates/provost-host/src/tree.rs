@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 mod advance;
+mod apart;
 mod assemble;
 pub(crate) mod beneath;
 mod checkout;
@@ -51,6 +52,7 @@ mod takeover;
 mod touches;
 mod vary;
 
+pub use apart::{Apart, clear_apart};
 pub use assemble::Assembled;
 pub use commit::{Authored, Committed};
 pub use keep::{Keep, sweep};
@@ -285,6 +287,8 @@ pub enum Error {
     Altered { path: PathBuf },
     #[error("{name} stands for {} by now", .now.as_deref().unwrap_or("nothing"))]
     Moved { name: String, now: Option<String> },
+    #[error("two steps changed {}", .files.join(", "))]
+    Conflict { files: Vec<String> },
     #[error("the layer was not made for tree {id}")]
     OtherBase { id: String },
     #[error("the workspace is too large to be copied: {path} is where it was given up")]

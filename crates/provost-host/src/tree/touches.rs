@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use provost_core::oracle;
+use provost_core::{glob, oracle};
 
 use super::Error;
 
@@ -33,7 +33,7 @@ impl Touches {
         let mut reaches = Vec::new();
         let mut set = GlobSetBuilder::new();
         for written in globs {
-            let glob = plain(written.as_ref());
+            let glob = glob::plain(written.as_ref());
             let refused = |why: String| Error::Glob { glob: written.as_ref().to_owned(), why };
             if glob.split('/').any(|part| matches!(part, "" | "." | "..")) {
                 return Err(refused("it is no path inside the workspace".to_owned()));
@@ -99,18 +99,6 @@ impl Touches {
 pub fn is_at_or_beneath(path: &[u8], folder: &[u8]) -> bool {
     folder.is_empty()
         || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
-}
-
-/// `./src/` means `src`, and `.` means everything.
-fn plain(glob: &str) -> &str {
-    let mut glob = glob;
-    while let Some(rest) = glob.strip_prefix("./") {
-        glob = rest.trim_start_matches('/');
-    }
-    let trimmed = glob.trim_end_matches('/');
-    // `/` alone is the root of the machine; it is refused with the other absolute paths.
-    let glob = if trimmed.is_empty() && glob.starts_with('/') { glob } else { trimmed };
-    if matches!(glob, "." | "") { "**" } else { glob }
 }
 
 fn reach(glob: &str) -> Reach {

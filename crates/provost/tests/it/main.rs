@@ -27,6 +27,7 @@ mod notify;
 mod log;
 mod mcp;
 mod otel;
+mod parallel;
 mod meter;
 mod new;
 mod private;
