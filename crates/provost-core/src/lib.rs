@@ -17,6 +17,7 @@ pub mod verdict;
 pub mod terms;
 pub mod usage;
 pub mod law;
+pub mod patch;
 pub mod event;
 pub mod chain;
 pub mod proof;

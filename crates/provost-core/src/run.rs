@@ -75,6 +75,8 @@ pub struct Run {
     pub tree: Option<String>,
     /// Some contract is kept from agents.
     pub hides: bool,
+    /// Some step says what it changes, and may be carried out in a tree of its own.
+    pub has_areas: bool,
     /// A step was let go, or confirmed by a person, since that tree was seen: there may be more to see.
     unseen_work: bool,
     /// How often a step has passed: what was found finally before the last time is worth nothing.

@@ -25,14 +25,17 @@ use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_core::{budget, judgement, law, parse};
 use provost_host::Interrupted;
 use provost_host::agent::{Agent, Outbox, Resume, Work, home};
-use provost_host::ground::{Beginning, Case, Ground, Veil};
+use provost_host::ground::{Case, Ground, Veil};
 use provost_host::meter::Account;
 use provost_host::process::Survivor;
 use provost_host::reach::Grant;
 use provost_host::teeth::{Before, Doubts};
-use provost_host::tree::{self, Apart};
+use provost_host::tree::Apart;
 use provost_host::{files, prices, process, roster};
 
+mod apart;
+
+use self::apart::{Home, globs, home, not_home};
 use crate::metering::Metering;
 use crate::model_judge::Bench;
 use crate::portal;
@@ -62,14 +65,6 @@ pub struct Hands<'a> {
     side_by_side: bool,
     /// Up to which event the workspace was brought, and what was left alone in it.
     at_home: Mutex<(u64, Vec<String>)>,
-}
-
-/// What the workspace has to hold before a deed begins, where agents work elsewhere.
-pub struct Home {
-    seq: u64,
-    tree: String,
-    /// Steps that are over, and need no tree of their own any more.
-    over: Vec<StepNumber>,
 }
 
 /// A session that the harness did not start: what it left is looked at, once.
@@ -467,44 +462,6 @@ impl<'a> Hands<'a> {
         opened.map(Some).map_err(|error| format!("no folder could be made for its client: {error}"))
     }
 
-    /// The tree it works in, if not in the workspace.
-    fn apart(&self, order: &AttemptOrder) -> Result<Option<Apart>, String> {
-        let plan = self.site.id.to_string();
-        if !order.apart {
-            self.ground.forget_apart(&plan, order.step);
-            return Ok(None);
-        }
-        let beginning =
-            Beginning { plan: &plan, step: order.step, tree: order.tree.as_deref(), touches: &order.touches };
-        let made = self.ground.set_apart(&beginning);
-        made.map(Some).map_err(|error| format!("no tree of its own could be made for it: {}", told(&error)))
-    }
-
-    fn at_home(&self) -> MutexGuard<'_, (u64, Vec<String>)> {
-        self.at_home.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Brings the workspace up to what has passed, where agents work elsewhere. Never back: of two deeds the
-    /// one that was begun first may come last.
-    fn come_home(&self, home: Option<&Home>) -> Result<(), tree::Error> {
-        let Some(home) = home else { return Ok(()) };
-        let mut at_home = self.at_home();
-        if at_home.0 >= home.seq {
-            return Ok(());
-        }
-        let plan = self.site.id.to_string();
-        let left = self.ground.bring_home(&plan, &home.tree)?;
-        home.over.iter().for_each(|step| self.ground.forget_apart(&plan, *step));
-        at_home.0 = home.seq;
-        at_home.1.extend(left);
-        Ok(())
-    }
-
-    /// At rest the workspace holds what has passed.
-    pub(crate) fn leave(&self, run: &Run) -> Result<(), tree::Error> {
-        self.come_home(home(run).as_ref())
-    }
-
     fn outbox(&self, order: &AttemptOrder) -> Result<Option<PathBuf>, String> {
         if order.publishes.is_empty() {
             return Ok(None);
@@ -634,31 +591,6 @@ fn with_posts(run: &Run, topic: &str, kept: Result<String, String>) -> Result<St
         (true, kept) => kept,
         (false, Ok(kept)) => Ok(format!("{}\n\n{}", kept.trim_end(), posts.join("\n\n"))),
         (false, Err(_)) => Ok(posts.join("\n\n")),
-    }
-}
-
-/// What a step may change, where it says so.
-fn globs(step: &Step) -> Option<Vec<String>> {
-    step.touches.as_ref().map(|globs| globs.iter().map(|glob| glob.value.clone()).collect())
-}
-
-/// What the workspace has to hold, in a plan some steps of which are carried out elsewhere.
-fn home(run: &Run) -> Option<Home> {
-    let apart = |step: &&Step| run.works_apart(step.number);
-    let is_over = |step: &&Step| run.step(step.number).is_some_and(|step| step.state.is_settled());
-    let tree = run.tree.clone().filter(|_| run.plan.steps.iter().any(|step| apart(&step)))?;
-    let over = run.plan.steps.iter().filter(apart).filter(is_over).map(|step| step.number);
-    Some(Home { seq: run.seq, tree, over: over.collect() })
-}
-
-fn not_home(error: &tree::Error) -> String {
-    format!("the workspace could not be brought up to what has passed: {}", told(error))
-}
-
-fn told(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
     }
 }
 

@@ -15,10 +15,12 @@ mod bench;
 mod builtin_agent;
 mod classify;
 mod commit;
+mod compare;
 mod demo;
 mod diff;
 mod doctor;
 pub mod fence;
+mod fork;
 pub mod hook;
 mod hook_look;
 mod inbox;
@@ -81,6 +83,8 @@ enum Command {
     Audit(audit::Args),
     Recheck(recheck::Args),
     Commit(commit::Args),
+    Fork(fork::Args),
+    Compare(compare::Args),
     Doctor(doctor::Args),
     Hook(hook::Args),
     Mcp(mcp::Args),
@@ -129,6 +133,8 @@ pub fn obey(cli: Cli) -> Answer {
     let global = &cli.global;
     match cli.command {
         Command::Commit(args) => commit::obey(global, args),
+        Command::Fork(args) => fork::obey(global, args),
+        Command::Compare(args) => compare::obey(global, args),
         Command::Demo(args) => demo::obey(global, args),
         Command::Init(args) => init::obey(global, args),
         Command::Verify(args) => verify::obey(global, args),

@@ -108,6 +108,12 @@ fn hint(failure: &Failure) -> Option<String> {
             Error::Refused(Refusal::NothingToRaise { .. }) => {
                 "`provost inbox` says which step waits for a budget."
             }
+            Error::Refused(Refusal::NoSuchRevision { .. }) => {
+                "`provost diff --list` shows them; `approved` and `now` are names too."
+            }
+            Error::Refused(Refusal::HasRun { .. }) => {
+                "Leave its text as it is. To do it over, `provost fork --from N` runs it again beside this one."
+            }
             Error::Refused(_) => return None,
             Error::NotAPerson { .. } => {
                 "Only a person outside of any attempt may decide this, from where the run can be seen."

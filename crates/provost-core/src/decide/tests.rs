@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::chain::Timestamp;
 use crate::plan::Plan;
-use crate::schedule::{self, InHand};
+use crate::schedule::{self, Action, InHand};
 use crate::usage::Usage;
 use crate::verdict::{Excerpt, Isolation, Outcome, Tree};
 
@@ -893,7 +893,7 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
     };
     let (_, now) = say(HarnessCommand::Record { text, binding: Binding::default() });
     say(HarnessCommand::Verified { revision: now.revision.clone(), warnings: 0 });
-    let by = Approver::Policy { name: "any".into(), digest: None, signed: None };
+    let by = Approver::Policy { name: "any".into(), digest: String::new() };
     say(HarnessCommand::ApproveByPolicy { revision: now.revision, by });
     let (one, two) = (StepNumber(1), StepNumber(2));
     let ended = |step| HarnessCommand::AttemptEnded {

@@ -248,6 +248,7 @@ impl Run {
         self.law = Some(law::digest(text, &plan));
         self.text = text.to_owned();
         self.hides = plan.steps.iter().any(Step::is_hidden);
+        self.has_areas = plan.steps.iter().any(|step| step.touches.is_some());
         self.plan = plan;
         self.revision = revision.clone();
         self.binding = binding;

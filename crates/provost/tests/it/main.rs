@@ -40,3 +40,4 @@ mod run;
 mod teeth;
 mod terminal;
 mod tidy;
+mod versions;

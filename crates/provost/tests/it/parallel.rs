@@ -118,10 +118,12 @@ fn a_failure_stops_those_that_wait_for_it_and_no_others() {
 #[test]
 fn steps_that_may_change_the_same_files_come_one_after_the_other() {
     for (one, two) in [("`out/**`", "`out/2/**`"), ("", "`out/2/**`"), ("", "")] {
-        let mut text = plan(&[&done(1), &done(2)], "abort").replace("**task:**", "**needs:** none\n\n**task:**");
+        let mut text =
+            plan(&[&done(1), &done(2)], "abort").replace("**task:**", "**needs:** none\n\n**task:**");
         for (number, touches) in [(1, one), (2, two)] {
             let target = format!("Step {number}\n\n**target:** coder\n");
-            let field = if touches.is_empty() { String::new() } else { format!("\n**touches:** {touches}\n") };
+            let field =
+                if touches.is_empty() { String::new() } else { format!("\n**touches:** {touches}\n") };
             text = text.replace(&target, &format!("{target}{field}"));
         }
         let env = workspace(&text, AGENT, "in-place");
@@ -195,7 +197,6 @@ fn kills_lose_nothing_and_repeat_nothing_side_by_side() {
     for round in 0..2 {
         let env = workspace(&graph(&fields, done, "abort"), agent, "guard+clean");
         env.write("provost.toml", env.read("provost.toml") + "[run]\nmax_lost_attempts = 100\n");
-        env.approve();
         let mut kills = 0;
         loop {
             let mut child = env.start(&["run", "--jobs", "3"]);
