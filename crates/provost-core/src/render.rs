@@ -172,6 +172,12 @@ pub fn event(run: &Run, event: &Event) -> Line {
         // The progress file lies where agents can read it.
         words = format!("checked: contract {}", verdict.outcome);
     }
+    if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
+        && verdict.held()
+        && run.is_held_apart(*number)
+    {
+        words.push_str(" where it was made; due again on what other steps left");
+    }
     let total = run.plan.steps.len() as u32;
     let step = event.step().map(|number| (number.0, run.title(number).unwrap_or_default().to_owned()));
     Line { symbol, step, total, words, told_elsewhere: told_elsewhere(event) }

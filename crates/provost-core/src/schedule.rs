@@ -83,8 +83,7 @@ pub fn next(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp) -> Vec<Act
     if !is_open(run) {
         return Vec::new();
     }
-    let due =
-        |step: &StepNumber| run.step(*step).is_none_or(|step| step.wait.is_none_or(|wait| wait.over(now)));
+    let due = |step: &StepNumber| is_due(run, *step, now);
     let room = jobs.saturating_sub(in_hand.len());
     let mut actions: Vec<Action> = to_judge(run, in_hand, due).take(room).collect();
     begin(run, in_hand, jobs, now, &mut actions);
@@ -101,9 +100,7 @@ pub fn next(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp) -> Vec<Act
 /// behind which most is still to come, and none begins beside one that may change the same files.
 fn begin(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp, actions: &mut Vec<Action>) {
     let most = jobs.saturating_sub(in_hand.len());
-    let is_due =
-        |step: StepNumber| run.step(step).is_none_or(|step| step.wait.is_none_or(|wait| wait.over(now)));
-    let is_free = |step: &StepNumber| !in_hand.steps.contains(step) && is_due(*step);
+    let is_free = |step: &StepNumber| !in_hand.steps.contains(step) && is_due(run, *step, now);
     if jobs == 1 {
         let begun = run.ready().filter(is_free).filter_map(|step| open(run, step, now));
         return actions.extend(begun.take(most - actions.len()));
@@ -126,11 +123,14 @@ fn begin(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp, actions: &mut
 
 /// A step has failed for good, and nothing else is left to do.
 fn is_lost(run: &Run, now: Timestamp) -> bool {
-    let wait = |step: StepNumber| run.step(step).and_then(|step| step.wait);
-    let waits = |step: StepNumber| wait(step).is_some_and(|wait| !wait.over(now));
     run.any_failed()
         && run.under_way().all(|step| run.is_being_confirmed(step))
-        && !run.ready().any(|step| waits(step) && !run.is_held_up(step))
+        && !run.ready().any(|step| !is_due(run, step, now) && !run.is_held_up(step))
+}
+
+/// It has to wait for nothing.
+fn is_due(run: &Run, step: StepNumber, now: Timestamp) -> bool {
+    run.step(step).is_none_or(|step| step.wait.is_none_or(|wait| wait.over(now)))
 }
 
 /// The instant at which a step that has to wait may be tried again, where nothing else stands in its way.
@@ -173,6 +173,10 @@ fn to_judge<'a>(
 
 /// What begins a step; nothing, while others hold what it needs.
 fn open(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
+    // A person was asked already for what it lacks.
+    if run.is_held_up(step) {
+        return None;
+    }
     // Whether the contract can fail is only to be seen before anybody has worked.
     let unseen = run.step(step).is_some_and(|step| step.held_before.is_none() && step.attempts == 0);
     if run.has_clean_tree() && unseen && run.checked_by_command(step) {
@@ -182,10 +186,6 @@ fn open(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
     let held = run.step(step).is_some_and(|step| step.precondition_held);
     if gated && !held {
         return Some(Action::Judge { subject: Subject::Precondition(step) });
-    }
-    // A person was asked already.
-    if run.is_held_up(step) {
-        return None;
     }
     if run.halted.contains(run.role(step)) {
         return Some(Action::Hold { step });

@@ -172,7 +172,7 @@ fn once(
     }
     harness.ready_to_drive(&run)?;
     if args.jobs > 1 && !run.has_areas {
-        terminal::talk("steps run side by side only where each says what it **touches:** (docs/parallel.md)");
+        terminal::talk("steps run side by side only where each says what it `touches` (docs/parallel.md)");
     }
     let may_ask = !args.ci && terminal::is_interactive();
     let run = match gate(harness, notices, run, reading.as_ref(), may_ask)? {
