@@ -7,6 +7,7 @@
 //!
 //! **Invariant:** a path that [`overlap`] names is covered by both sides; where it names none, no path is.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 mod automaton;
@@ -127,8 +128,8 @@ impl<'a> Walk<'a> {
     }
 
     fn reach(&mut self, pair: Pair, from: Option<(Pair, u8)>) {
-        if !self.from.contains_key(&pair) {
-            self.from.insert(pair, from);
+        if let Entry::Vacant(new) = self.from.entry(pair) {
+            new.insert(from);
             self.next.push_back(pair);
         }
     }
