@@ -13,11 +13,10 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use crate::near;
 use crate::run::Stage;
 
-pub mod overlap;
 #[cfg(test)]
 mod tests;
 
-use overlap::{Meeting, Reach};
+use crate::scope::overlap::{Meeting, Reach};
 
 /// One plan, as far as the others are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -220,6 +220,16 @@ pub enum Refusal {
         .files.join(", ")
     )]
     LocalChanges { branch: String, place: String, files: Vec<String> },
+    #[error("no revision is called `{asked}`, or more than one is; the log holds {}", .known.join(", "))]
+    NoSuchRevision { asked: String, known: Vec<String> },
+    #[error("step {step} ({title}) has run: a patch replaces only what has not")]
+    HasRun { step: StepNumber, title: String },
+    #[error("step {step} stands before step {first}: a patch from there on does not change it")]
+    BeforePatch { step: StepNumber, first: StepNumber },
+    #[error("step {step} has not begun, and its turn has not come: there is no tree to begin with")]
+    NotBegun { step: StepNumber },
+    #[error("the plan cannot be forked: {why}")]
+    NoFork { why: String },
     #[error("nothing waits for a person here")]
     NothingWaits,
     #[error("nothing waits as `{id}`, or not any more")]

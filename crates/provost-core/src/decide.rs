@@ -312,7 +312,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
 /// A step whose turn has come and whose role is given no work: a person has to know.
 fn hold(run: &Run, step: StepNumber) -> Decision {
     let role = run.role(step);
-    if !run.halted.contains(role) || !run.ready().any(|ready| ready == step) {
+    if !run.halted.contains(role) || !run.is_ready(step) {
         return Err(Refusal::NotOpen { step });
     }
     let reason = format!("{role} has nothing left to spend, as another step found; `retry` when it has");
@@ -334,9 +334,7 @@ fn over_budget(run: &Run, step: StepNumber, now: Timestamp) -> Decision {
     let asked = run.steps().any(|(_, step)| over(step));
     match budget::fit(run, step, now) {
         Fit::No(breach) if asked && breach.scope == Scope::Plan => Err(Refusal::NotOpen { step }),
-        Fit::No(breach) if run.ready().any(|ready| ready == step) => {
-            Ok(vec![Event::BudgetExceeded { step, breach }])
-        }
+        Fit::No(breach) if run.is_ready(step) => Ok(vec![Event::BudgetExceeded { step, breach }]),
         Fit::Yes(_) | Fit::NotNow | Fit::No(_) => Err(Refusal::NotOpen { step }),
     }
 }
@@ -406,7 +404,7 @@ fn start(run: &Run, number: StepNumber, now: Timestamp) -> Decision {
         return Err(wrong_stage(run, "starting a step", "approved"));
     }
     let Some(step) = run.step(number) else { return Err(Refusal::NoSuchStep { step: number }) };
-    if !run.ready().any(|ready| ready == number) {
+    if !run.is_ready(number) {
         return Err(Refusal::NotOpen { step: number });
     }
     let Fit::Yes(reserved) = budget::fit(run, number, now) else {
@@ -429,8 +427,11 @@ fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> D
             let Some(StepState::Ended { attempt }) = run.step(number).map(|step| step.state.clone()) else {
                 return Err(Refusal::NotDue { what: format!("step {number}") });
             };
-            let verdict = doubted(run, number, verdict);
-            let follows = if verdict.held() {
+            let verdict = together(run, number, doubted(run, number, verdict));
+            let follows = if verdict.held() && run.is_behind(&verdict) {
+                // Other steps have passed since: it has to hold on what they left together.
+                Vec::new()
+            } else if verdict.held() {
                 vec![passed(run, number, seen(run, number, &verdict), &verdict)]
             } else {
                 recover::after(run, means, number, attempt, &Failure::Verdict(&verdict))
@@ -452,7 +453,7 @@ fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> D
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
         Subject::Control(number) => {
-            if !run.ready().any(|ready| ready == number) {
+            if !run.is_ready(number) {
                 return Err(Refusal::NotDue { what: format!("the control of step {number}") });
             }
             // What cannot be run now cannot be run after the work either: no agent is paid for that.
@@ -463,7 +464,7 @@ fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> D
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
         Subject::Precondition(number) => {
-            if !run.ready().any(|ready| ready == number) {
+            if !run.is_ready(number) {
                 return Err(Refusal::NotDue { what: format!("the precondition of step {number}") });
             }
             let follows = match verdict.held() {
@@ -510,6 +511,15 @@ fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdict {
     Verdict { outcome, ..verdict }
 }
 
+/// What held where it was made and not on what others left meanwhile says so.
+fn together(run: &Run, number: StepNumber, mut verdict: Verdict) -> Verdict {
+    if run.is_held_apart(number) && matches!(verdict.outcome, Outcome::Broke { .. }) {
+        let unmet = "it held on the tree it was made on, and not together with what other steps left since";
+        verdict.unmet.push(unmet.to_owned());
+    }
+    verdict
+}
+
 /// The check failed for something that passes by itself, and the plan lets it reach outside.
 fn outside_failed(run: &Run, number: StepNumber) -> bool {
     let network = run.plan.step(number).and_then(|step| step.network.as_ref());
@@ -545,6 +555,9 @@ fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_losses: u32)
         return Err(Refusal::NotDue { what: format!("step {number}") });
     };
     let subject = Subject::Contract(number);
+    if verdict.held() && run.is_behind(&verdict) {
+        return Ok(with_verdict(Some(number), subject, verdict, Vec::new()));
+    }
     if verdict.held() {
         let result = format!("{}, after the harness was lost", seen(run, number, &verdict));
         let follows = vec![passed(run, number, result, &verdict)];
@@ -559,6 +572,12 @@ fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_losses: u32)
 }
 
 fn end(run: &Run) -> Decision {
+    let (open, over) =
+        (run.stage == Stage::InProgress, run.under_way().all(|step| run.is_being_confirmed(step)));
+    if run.any_failed() && open && over {
+        let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::Failed));
+        return Ok(vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }]);
+    }
     let held = run.postconditions().all(|(_, state)| *state == PostState::Held);
     let open = run.to_be_final().next().is_some();
     if run.stage != Stage::InProgress || !run.all_settled() || !held || open {

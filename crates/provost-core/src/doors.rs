@@ -14,7 +14,7 @@ use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use crate::decide;
 use crate::event::{Approver, Choice, Event, Revision};
 use crate::law::Binding;
-use crate::run::{Run, StepState};
+use crate::run::Run;
 use crate::verdict::Isolation;
 
 /// An agent, or code of its that a check runs, is at work with nothing between it and the log: a
@@ -22,11 +22,7 @@ use crate::verdict::Isolation;
 pub fn exposed(run: &Run) -> bool {
     let fenced = run.isolation.is_some_and(Isolation::has_fence) && !run.agent_outside;
     // A step that waits for a person's word has nobody at work on it.
-    let waits = |number| {
-        let state = run.step(number).map(|step| &step.state);
-        run.confirmed_by_person(number) && matches!(state, Some(StepState::Ended { .. }))
-    };
-    !fenced && (!run.at_work.is_empty() || run.under_way().any(|number| !waits(number)))
+    !fenced && (!run.at_work.is_empty() || run.under_way().any(|number| !run.is_being_confirmed(number)))
 }
 
 /// Decisions that let something through which did not get through by itself.

@@ -6,11 +6,14 @@
 //!
 //! **Invariant:** marking a file never changes its law, and unmarking gives the same bytes back.
 
+use std::collections::{HashMap, HashSet};
+
 use sha2::{Digest as _, Sha256};
 
 use crate::chain::Hash;
 use crate::event::{NamedFile, Revision};
-use crate::plan::{Budget, Check, Contract, Mark, Needs, Plan, Shell, Span, Step, StepNumber};
+use crate::graph;
+use crate::plan::{Budget, Check, Contract, Mark, Needs, Plan, Shell, Span, Spanned, Step, StepNumber};
 use crate::terms::Terms;
 use crate::usage::Amount;
 
@@ -120,14 +123,15 @@ pub struct Law<'a> {
 pub fn diff(old: Law<'_>, new: Law<'_>) -> Vec<String> {
     let mut changes = Vec::new();
     header(old.plan, new.plan, &mut changes);
-    for step in &new.plan.steps {
-        match old.plan.step(step.number) {
+    let pairs = Pairs::of(old.plan, new.plan);
+    for (at, step) in new.plan.steps.iter().enumerate() {
+        match pairs.before(at).map(|before| &old.plan.steps[before]) {
             None => changes.push(format!("step {} added: {}", step.number, step.title)),
-            Some(before) => steps(old, before, new, step, &mut changes),
+            Some(before) => steps(old, before, new, step, &pairs, &mut changes),
         }
     }
-    for step in &old.plan.steps {
-        if new.plan.step(step.number).is_none() {
+    for (at, step) in old.plan.steps.iter().enumerate() {
+        if !pairs.0.contains(&Some(at)) {
             changes.push(format!("step {} removed: {}", step.number, step.title));
         }
     }
@@ -141,27 +145,75 @@ pub fn diff(old: Law<'_>, new: Law<'_>) -> Vec<String> {
     changes
 }
 
+/// For each step of the new plan the place of the one it was: that of the same title, else that of the same
+/// number. One that was put in between moves the others; they are not others for that.
+struct Pairs(Vec<Option<usize>>);
+
+impl Pairs {
+    fn of(old: &Plan, new: &Plan) -> Self {
+        let mut titles: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, step) in old.steps.iter().enumerate() {
+            titles.entry(&step.title).or_default().push(at);
+        }
+        let mut times: HashMap<&str, usize> = HashMap::new();
+        new.steps.iter().for_each(|step| *times.entry(&step.title).or_default() += 1);
+        let by_title = |step: &Step| match titles.get(step.title.as_str()).map(Vec::as_slice) {
+            Some([only]) if times.get(step.title.as_str()) == Some(&1) => Some(*only),
+            _ => None,
+        };
+        let mut pairs: Vec<Option<usize>> = new.steps.iter().map(by_title).collect();
+        let mut taken: HashSet<usize> = pairs.iter().flatten().copied().collect();
+        let places = graph::places(old);
+        for (step, pair) in new.steps.iter().zip(&mut pairs).filter(|(_, pair)| pair.is_none()) {
+            *pair = places.get(&step.number).copied().filter(|at| taken.insert(*at));
+        }
+        Self(pairs)
+    }
+
+    fn before(&self, at: usize) -> Option<usize> {
+        self.0.get(at).copied().flatten()
+    }
+
+    /// The number that a step of the old plan has by now, if it is still there.
+    fn now(&self, old: &Plan, new: &Plan, number: StepNumber) -> StepNumber {
+        let place = old.steps.iter().position(|step| step.number == number);
+        let at = self.0.iter().position(|before| before.is_some() && *before == place);
+        at.map_or(number, |at| new.steps[at].number)
+    }
+}
+
 fn header(old: &Plan, new: &Plan, changes: &mut Vec<String>) {
     field("title", Some(old.title.clone()), Some(new.title.clone()), changes);
     field("owner", value(&old.owner), value(&new.owner), changes);
     field("context", old.context.clone(), new.context.clone(), changes);
-    let list = |items: &[crate::plan::Spanned<String>]| {
-        items.iter().map(|item| item.value.as_str()).collect::<Vec<_>>().join(", ")
-    };
     field("depends_on", Some(list(&old.depends_on)), Some(list(&new.depends_on)), changes);
     field("touches", old.touches.as_deref().map(list), new.touches.as_deref().map(list), changes);
     field("budget", budget(&old.budget), budget(&new.budget), changes);
 }
 
-fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, changes: &mut Vec<String>) {
+fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, pairs: &Pairs, changes: &mut Vec<String>) {
     if step_digest(old.text, before) == step_digest(new.text, after) {
         return;
+    }
+    let moved = before.number != after.number;
+    if moved {
+        changes.push(format!("step {} is step {} now: {}", before.number, after.number, after.title));
     }
     let at = changes.len();
     let named = |what: &str| format!("step {} {what}", after.number);
     field(&named("title"), Some(before.title.clone()), Some(after.title.clone()), changes);
     field(&named("target"), value(&before.target), value(&after.target), changes);
-    field(&named("needs"), Some(needs(&before.needs)), Some(needs(&after.needs)), changes);
+    let renumbered = match &before.needs {
+        Needs::Before => Needs::Before,
+        Needs::Steps(steps) => {
+            let now = |need: &Spanned<StepNumber>| pairs.now(old.plan, new.plan, need.value);
+            Needs::Steps(steps.iter().map(|need| Spanned::new(now(need), need.span)).collect())
+        }
+    };
+    field(&named("needs"), Some(needs(&renumbered)), Some(needs(&after.needs)), changes);
+    let globs = |step: &Step| step.touches.as_deref().map(list);
+    field(&named("touches"), globs(before), globs(after), changes);
+    field(&named("protect"), Some(list(&before.protect)), Some(list(&after.protect)), changes);
     field(&named("task"), value(&before.task), value(&after.task), changes);
     field(
         &named("precondition"),
@@ -186,7 +238,9 @@ fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, changes: &mut 
     field(&named("budget"), budget(&before.budget), budget(&after.budget), changes);
     let text = |step: &Step| step.on_fail.as_ref().map(|on_fail| on_fail.value.to_string());
     field(&named("on_fail"), text(before), text(after), changes);
-    if changes.len() == at {
+    let body =
+        |law: Law<'_>, step: &Step| Span::new(step.heading.end, step.section.end).of(law.text).to_owned();
+    if changes.len() == at && !(moved && body(old, before) == body(new, after)) {
         changes.push(format!("step {}: its text changed", after.number));
     }
 }
@@ -241,6 +295,10 @@ fn brief(text: &str) -> String {
         Some((cut, _)) => format!("`{}…`", &line[..cut]),
         None => format!("`{line}`"),
     }
+}
+
+fn list(items: &[crate::plan::Spanned<String>]) -> String {
+    items.iter().map(|item| item.value.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn value(field: &Option<crate::plan::Spanned<String>>) -> Option<String> {

@@ -2,6 +2,7 @@
 //! clock, no async. Read the modules in the order in which they are declared.
 
 pub mod plan;
+pub mod graph;
 pub mod diagnostic;
 pub mod near;
 pub mod scope;
@@ -16,6 +17,7 @@ pub mod verdict;
 pub mod terms;
 pub mod usage;
 pub mod law;
+pub mod patch;
 pub mod event;
 pub mod chain;
 pub mod proof;

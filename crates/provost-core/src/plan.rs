@@ -122,6 +122,9 @@ pub struct Step {
     /// How long one run of the contract may take.
     pub contract_timeout: Option<Spanned<Duration>>,
     pub protect: Vec<Spanned<String>>,
+    /// What of the plan's `touches` this step may change; all of it, where it says nothing. Two steps run
+    /// side by side only where both say so and have no path in common.
+    pub touches: Option<Vec<Spanned<String>>>,
     pub network: Option<Spanned<bool>>,
     /// What the agent of this step may reach, where the step says otherwise than its role.
     pub agent_network: Option<Spanned<AgentNetwork>>,
@@ -143,6 +146,11 @@ impl Step {
     /// The contract is kept from agents.
     pub fn is_hidden(&self) -> bool {
         self.hidden.as_ref().is_some_and(|hidden| hidden.value)
+    }
+
+    /// The check is a person's word.
+    pub fn is_confirmed_by_person(&self) -> bool {
+        matches!(self.contract.as_ref().map(|contract| &contract.check), Some(Check::Human))
     }
 
     pub fn writes_tests(&self) -> bool {

@@ -17,6 +17,7 @@ const LIMITS: &str = include_str!("prompt/limits.md");
 const PUBLISH: &str = include_str!("prompt/publish.md");
 const RESUME: &str = include_str!("prompt/resume.md");
 const RETRY: &str = include_str!("prompt/retry.md");
+const TOUCHES: &str = include_str!("prompt/touches.md");
 const UNFINISHED: &str = include_str!("prompt/unfinished.md");
 /// What stands in place of a hidden contract.
 const VEIL: &str = "**contract:** (hidden)";
@@ -41,8 +42,17 @@ pub fn step(run: &Run, number: StepNumber, context: &[Context]) -> String {
         ("publish", &publishing(step)),
         ("retry", &again.unwrap_or_default()),
         ("limits", &limits(run, number)),
+        ("touches", &touches(step)),
     ];
     fill(STEP, &parts)
+}
+
+/// What a step may change, where it says so itself.
+fn touches(step: &Step) -> String {
+    let Some(globs) = &step.touches else { return String::new() };
+    let globs: Vec<String> = globs.iter().map(|glob| format!("`{}`", glob.value)).collect();
+    let globs = if globs.is_empty() { "nothing".to_owned() } else { globs.join(", ") };
+    fill(TOUCHES, &[("globs", &globs)])
 }
 
 /// What a session is told that wants to stop too early: where the plan stands, what is missing, and what

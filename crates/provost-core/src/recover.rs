@@ -109,6 +109,9 @@ pub fn classify(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failur
         Outcome::Tampered { .. } => {
             return Finding::new(Unrecoverable, "tampered", "something protected was touched");
         }
+        Outcome::Conflict { .. } => {
+            return Finding::new(Logic, "conflict", "two steps changed the same files");
+        }
         Outcome::Held
         | Outcome::Broke { .. }
         | Outcome::TimedOut { .. }
@@ -383,7 +386,7 @@ impl Case<'_> {
         match recipe.then {
             End::Escalate => events.push(self.to_a_person(reason)),
             End::Ask => events.push(self.to_a_person(format!("{reason}; correct it, then `retry`"))),
-            End::Abort => events.extend(fail(self.run, self.step, reason, Why::Failed)),
+            End::Abort => events.extend(self.failed(reason, Why::Failed)),
             End::Skip if skips => events.extend(self.by_plan(reason, Why::Failed)),
             End::Skip => {
                 events.push(self.to_a_person(format!("{reason}; the plan does not let it be skipped")))
@@ -397,13 +400,21 @@ impl Case<'_> {
         let on_fail = self.run.on_fail(self.step);
         match on_fail.then {
             Then::Escalate => vec![self.to_a_person(reason)],
-            Then::Abort => fail(self.run, self.step, reason, why).into(),
+            Then::Abort => self.failed(reason, why),
             Then::Skip => vec![Event::StepWaived {
                 step: self.step,
                 by: self.run.approved_by.as_ref().map_or("the plan".to_owned(), ToString::to_string),
                 reason: format!("on_fail: {on_fail}, as approved; {reason}"),
             }],
         }
+    }
+
+    /// Failed for good. Those that do not wait for it go on; the run ends with the last of them.
+    fn failed(&self, reason: String, why: Why) -> Vec<Event> {
+        let [failed, ended] = fail(self.run, self.step, reason, why);
+        let goes_on = |step: StepNumber| step != self.step && !self.run.is_being_confirmed(step);
+        let mut others = self.run.under_way().chain(self.run.ready());
+        if others.any(goes_on) { vec![failed] } else { vec![failed, ended] }
     }
 
     fn permission(&self) -> Event {

@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+pub mod graph;
+
 use crate::budget;
 use crate::event::{AttemptEnd, Choice, Event, Landing, Probe, RunOutcome, Subject};
 use crate::inbox;
@@ -47,11 +49,20 @@ pub fn plan(run: &Run) -> String {
     if let Some(caveat) = terms.caveat().filter(|_| !terms.roles.is_empty()) {
         let _ = writeln!(out, "       {caveat}");
     }
+    out.push_str(&graph::drawing(run));
     for (step, state) in run.steps() {
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
         let _ = writeln!(out, "\n{mark} {}. {}", step.number, step.title);
         let target = step.target.as_ref().map_or("-", |target| target.value.as_str());
         let _ = writeln!(out, "   target {target}{}{}", needs(&step.needs), reach(&terms.for_step(step)));
+        if let Some(globs) = &step.touches {
+            let globs: Vec<&str> = globs.iter().map(|glob| glob.value.as_str()).collect();
+            let _ = writeln!(
+                out,
+                "   touches {}",
+                if globs.is_empty() { "nothing".into() } else { globs.join(", ") }
+            );
+        }
         if let Some(task) = &step.task {
             for line in task.value.trim().lines() {
                 let _ = writeln!(out, "   {line}");
@@ -160,6 +171,12 @@ pub fn event(run: &Run, event: &Event) -> Line {
     {
         // The progress file lies where agents can read it.
         words = format!("checked: contract {}", verdict.outcome);
+    }
+    if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
+        && verdict.held()
+        && run.is_held_apart(*number)
+    {
+        words.push_str(" where it was made; due again on what other steps left");
     }
     let total = run.plan.steps.len() as u32;
     let step = event.step().map(|number| (number.0, run.title(number).unwrap_or_default().to_owned()));

@@ -11,13 +11,15 @@ use crate::chain::{Hash, Timestamp};
 use crate::event::{Approver, AttemptEnd, Breach, Event, FailureClass, Post, Revision, Summary};
 use crate::law::{self, Binding};
 use crate::ledger::Ledger;
-use crate::plan::{Check, Mark, OnFail, Plan, Shell, StepNumber};
+use crate::plan::{Check, Mark, OnFail, Plan, Shell, Step, StepNumber};
 use crate::usage::Usage;
 use crate::verdict::{Isolation, Verdict};
 
+mod area;
 mod fold;
 mod ready;
 
+use area::Areas;
 use ready::Ready;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,6 +75,8 @@ pub struct Run {
     pub tree: Option<String>,
     /// Some contract is kept from agents.
     pub hides: bool,
+    /// Some step says what it changes, and may be carried out in a tree of its own.
+    pub has_areas: bool,
     /// A step was let go, or confirmed by a person, since that tree was seen: there may be more to see.
     unseen_work: bool,
     /// How often a step has passed: what was found finally before the last time is worth nothing.
@@ -98,6 +102,7 @@ pub struct Run {
     steps: Vec<StepRun>,
     postconditions: Vec<PostState>,
     ready: Ready,
+    areas: Areas,
 }
 
 /// Where a plan landed.
@@ -122,6 +127,9 @@ pub struct StepRun {
     /// What the agent said last.
     pub claim: Option<String>,
     pub precondition_held: bool,
+    /// The contract held on the tree the work was made on, and other steps have passed since: it is due
+    /// once more, on what they left together.
+    pub held_apart: bool,
     /// Whether the contract held before any work was done, once that was looked at.
     pub held_before: Option<bool>,
     /// How many passes there had been when the contract was last seen to hold at the end.
@@ -253,6 +261,15 @@ impl Run {
         self.ready.steps.iter().copied()
     }
 
+    /// The same, those first behind which most is still to come.
+    pub fn ready_by_length(&self) -> impl Iterator<Item = StepNumber> {
+        self.ready.longest.iter().map(|(_, number)| *number)
+    }
+
+    pub fn is_ready(&self, number: StepNumber) -> bool {
+        self.ready.steps.contains(&number)
+    }
+
     /// Steps with an attempt that is not judged yet, in order.
     pub fn under_way(&self) -> impl Iterator<Item = StepNumber> {
         self.ready.under_way.iter().copied()
@@ -339,6 +356,16 @@ impl Run {
             && self.held_on_tree.contains(&law::check_digest(check))
     }
 
+    /// It was found on another tree than the steps have left by now.
+    pub fn is_behind(&self, verdict: &Verdict) -> bool {
+        let base = verdict.base_id();
+        self.tree.is_some() && base.is_some() && base != self.tree.as_deref()
+    }
+
+    pub fn is_held_apart(&self, number: StepNumber) -> bool {
+        self.step(number).is_some_and(|step| step.held_apart)
+    }
+
     /// Checks run in a tree of the harness's own, so that there is a base to look at first.
     pub fn has_clean_tree(&self) -> bool {
         self.isolation.is_some_and(Isolation::has_clean_tree)
@@ -346,8 +373,13 @@ impl Run {
 
     /// The step's check is a person's word.
     pub fn confirmed_by_person(&self, number: StepNumber) -> bool {
-        let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
-        matches!(contract.map(|contract| &contract.check), Some(Check::Human))
+        self.plan.step(number).is_some_and(Step::is_confirmed_by_person)
+    }
+
+    /// The agent is gone, and a person has the word: nothing is left for the harness to do about it.
+    pub fn is_being_confirmed(&self, number: StepNumber) -> bool {
+        let state = self.step(number).map(|step| &step.state);
+        self.confirmed_by_person(number) && matches!(state, Some(StepState::Ended { .. }))
     }
 
     /// A command alone decides about the step: neither a person nor a model.
@@ -399,6 +431,7 @@ impl StepRun {
             verdict: None,
             claim: None,
             precondition_held: false,
+            held_apart: false,
             held_before: None,
             finally: None,
             tests_before: None,

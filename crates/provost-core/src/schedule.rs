@@ -25,7 +25,7 @@ pub enum Action {
     Hold { step: StepNumber },
     /// What is left of a budget does not allow the step: a person has to see to it.
     OverBudget { step: StepNumber },
-    /// Everything is over and held.
+    /// Everything is over and held, or a step has failed and nothing else can be done.
     End,
 }
 
@@ -83,21 +83,54 @@ pub fn next(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp) -> Vec<Act
     if !is_open(run) {
         return Vec::new();
     }
-    let due =
-        |step: &StepNumber| run.step(*step).is_none_or(|step| step.wait.is_none_or(|wait| wait.over(now)));
+    let due = |step: &StepNumber| is_due(run, *step, now);
     let room = jobs.saturating_sub(in_hand.len());
     let mut actions: Vec<Action> = to_judge(run, in_hand, due).take(room).collect();
-    // Don't go past a failed step, nor past one a person must decide about.
-    if run.any_failed() || run.any_blocked() {
-        return actions;
-    }
-    let free = run.ready().filter(|step| !in_hand.steps.contains(step)).filter(due);
-    let begun = free.filter_map(|step| open(run, step, now));
-    actions.extend(begun.take(room - actions.len()));
+    begin(run, in_hand, jobs, now, &mut actions);
     if actions.is_empty() && run.all_settled() {
         actions.extend(finish(run, in_hand, room));
     }
+    if actions.is_empty() && in_hand.is_empty() && is_lost(run, now) {
+        actions.push(Action::End);
+    }
     actions
+}
+
+/// Steps whose turn has come. One by one they begin in the order of the plan; side by side those come first
+/// behind which most is still to come, and none begins beside one that may change the same files.
+fn begin(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp, actions: &mut Vec<Action>) {
+    let most = jobs.saturating_sub(in_hand.len());
+    let is_free = |step: &StepNumber| !in_hand.steps.contains(step) && is_due(run, *step, now);
+    if jobs == 1 {
+        let begun = run.ready().filter(is_free).filter_map(|step| open(run, step, now));
+        return actions.extend(begun.take(most - actions.len()));
+    }
+    let others = run.under_way().filter(|step| !run.is_being_confirmed(*step));
+    let mut busy: BTreeSet<StepNumber> = others.chain(in_hand.steps.iter().copied()).collect();
+    for step in run.ready_by_length().filter(is_free) {
+        if actions.len() >= most {
+            break;
+        }
+        if busy.iter().any(|other| run.overlap(step, *other).is_some()) {
+            continue;
+        }
+        if let Some(action) = open(run, step, now) {
+            busy.insert(step);
+            actions.push(action);
+        }
+    }
+}
+
+/// A step has failed for good, and nothing else is left to do.
+fn is_lost(run: &Run, now: Timestamp) -> bool {
+    run.any_failed()
+        && run.under_way().all(|step| run.is_being_confirmed(step))
+        && !run.ready().any(|step| !is_due(run, step, now) && !run.is_held_up(step))
+}
+
+/// It has to wait for nothing.
+fn is_due(run: &Run, step: StepNumber, now: Timestamp) -> bool {
+    run.step(step).is_none_or(|step| step.wait.is_none_or(|wait| wait.over(now)))
 }
 
 /// The instant at which a step that has to wait may be tried again, where nothing else stands in its way.
@@ -106,8 +139,7 @@ pub fn wakes(run: &Run, now: Timestamp) -> Option<Timestamp> {
         return None;
     }
     // What would not be begun even then is not waited for.
-    let stopped = run.any_failed() || run.any_blocked();
-    let fresh = run.ready().filter(|_| !stopped);
+    let fresh = run.ready().filter(|step| !run.is_held_up(*step));
     let waits = run.under_way().chain(fresh).filter_map(|step| run.step(step)?.wait);
     waits.filter(|wait| !wait.over(now)).map(|wait| wait.until).min()
 }
@@ -122,7 +154,11 @@ fn to_judge<'a>(
     in_hand: &'a InHand,
     due: impl Fn(&StepNumber) -> bool + 'a,
 ) -> impl Iterator<Item = Action> + 'a {
+    // What passes changes what the others are looked at on: of these one after the other.
+    let mut together = in_hand.steps.iter().any(|step| run.is_held_apart(*step));
     let free = run.under_way().filter(|number| !in_hand.steps.contains(number)).filter(due);
+    let free =
+        free.filter(move |number| !run.is_held_apart(*number) || !std::mem::replace(&mut together, true));
     free.filter_map(|number| match run.step(number)?.state {
         StepState::Running { attempt } => Some(Action::JudgeLost { step: number, attempt }),
         StepState::Ended { .. } if run.confirmed_by_person(number) => None,
@@ -137,6 +173,10 @@ fn to_judge<'a>(
 
 /// What begins a step; nothing, while others hold what it needs.
 fn open(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
+    // A person was asked already for what it lacks.
+    if run.is_held_up(step) {
+        return None;
+    }
     // Whether the contract can fail is only to be seen before anybody has worked.
     let unseen = run.step(step).is_some_and(|step| step.held_before.is_none() && step.attempts == 0);
     if run.has_clean_tree() && unseen && run.checked_by_command(step) {

@@ -4,6 +4,8 @@
 //! does not, and a glob that matches a folder covers everything in it, so `src`, `src/` and `src/**`
 //! say the same of what is inside `src`.
 
+pub mod overlap;
+
 use globset::{Glob, GlobBuilder};
 
 /// The glob that a plan writes, or why it is none. What is said of a folder is not yet said of what is

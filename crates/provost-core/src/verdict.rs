@@ -124,6 +124,11 @@ impl Verdict {
         self.tree.as_ref().map(|tree| tree.id.as_str())
     }
 
+    /// The id of the tree that the work was put on.
+    pub fn base_id(&self) -> Option<&str> {
+        self.tree.as_ref().map(|tree| tree.base.as_str())
+    }
+
     /// It says something about the check, not about the work: the check is tried again, not the agent.
     pub fn is_of_the_check(&self) -> bool {
         matches!(self.outcome, Outcome::Killed { .. } | Outcome::Flaky { .. })
@@ -161,6 +166,10 @@ pub enum Outcome {
     Tampered {
         what: String,
     },
+    /// It held where the work was made, and another step changed the same files meanwhile.
+    Conflict {
+        files: Vec<String>,
+    },
 }
 
 impl Outcome {
@@ -175,6 +184,7 @@ impl Outcome {
             Outcome::Vacuous { .. } => "vacuous",
             Outcome::Flaky { .. } => "flaky",
             Outcome::Tampered { .. } => "tampered",
+            Outcome::Conflict { .. } => "conflict",
         }
     }
 }
@@ -191,6 +201,9 @@ impl fmt::Display for Outcome {
             Outcome::Vacuous { reason } => write!(f, "vacuous: {reason}"),
             Outcome::Flaky { reason } => write!(f, "flaky: {reason}"),
             Outcome::Tampered { what } => write!(f, "tampered: {what}"),
+            Outcome::Conflict { files } => {
+                write!(f, "conflict: another step changed {} meanwhile", files.join(", "))
+            }
         }
     }
 }

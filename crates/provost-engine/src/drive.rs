@@ -75,13 +75,16 @@ impl<W: World> Drive<'_, W> {
         let channel = mpsc::channel();
         std::thread::scope(|scope| {
             loop {
+                let known = state.events.len();
                 let orders = state.next();
+                // What was decided about one step may leave another to be begun.
+                let decided = state.events.len() > known;
                 if !state.may_wait(&orders) && !state.flush()? {
                     state.drop_orders(orders);
                     continue;
                 }
                 if orders.is_empty() && state.in_hand.is_empty() {
-                    if state.moved()? && state.rest.is_none() {
+                    if (state.moved()? || decided) && state.rest.is_none() {
                         continue;
                     }
                     if let Some(until) = state.wakes() {

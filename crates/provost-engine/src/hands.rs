@@ -32,8 +32,12 @@ use provost_host::meter::Account;
 use provost_host::process::Survivor;
 use provost_host::reach::Grant;
 use provost_host::teeth::{Before, Doubts};
+use provost_host::tree::Apart;
 use provost_host::{files, prices, process, roster};
 
+mod apart;
+
+use self::apart::{Home, globs, home, not_home};
 use crate::metering::Metering;
 use crate::model_judge::Bench;
 use crate::portal;
@@ -59,6 +63,10 @@ pub struct Hands<'a> {
     haunted: Mutex<BTreeMap<StepNumber, Vec<Survivor>>>,
     metering: Metering,
     session: Option<Looking>,
+    /// Several agents may be at work at a time.
+    side_by_side: bool,
+    /// Up to which event the workspace was brought, and what was left alone in it.
+    at_home: Mutex<(u64, Vec<String>)>,
 }
 
 /// A session that the harness did not start: what it left is looked at, once.
@@ -110,6 +118,11 @@ pub struct AttemptOrder {
     api: Vec<String>,
     /// The most it may use.
     limit: Amount,
+    /// It works in a tree of its own, from this one on: what the steps before left.
+    apart: bool,
+    tree: Option<String>,
+    touches: Vec<String>,
+    home: Option<Home>,
 }
 
 pub struct CheckOrder {
@@ -131,6 +144,11 @@ pub struct CheckOrder {
     doubts: Doubts,
     /// Whoever did the work of the step.
     worker: String,
+    /// Where that was, if not in the workspace.
+    apart: Option<Apart>,
+    /// What the step may change, where it says so.
+    touches: Option<Vec<String>>,
+    home: Option<Home>,
 }
 
 impl CheckOrder {
@@ -155,6 +173,8 @@ impl<'a> Hands<'a> {
             haunted: Mutex::default(),
             metering: Metering::default(),
             session: None,
+            side_by_side: false,
+            at_home: Mutex::default(),
         }
     }
 
@@ -173,7 +193,7 @@ impl<'a> Hands<'a> {
 
     pub(crate) fn for_worker(self, worker: &Worker<'_>) -> Self {
         match worker {
-            Worker::Agents { .. } => self,
+            Worker::Agents { jobs } => Self { side_by_side: *jobs > 1, ..self },
             Worker::Look { client } => self.for_a_session(client),
             Worker::Session { .. } => Self { dispatches: false, ..self },
         }
@@ -212,6 +232,10 @@ impl<'a> Hands<'a> {
             publishes: step.publishes.iter().map(|topic| topic.value.clone()).collect(),
             timeout: left.map_or(timeout, |left| timeout.min(left)),
             veiled: veiled(run),
+            apart: self.side_by_side && run.works_apart(number),
+            tree: run.tree.clone(),
+            touches: globs(step).unwrap_or_default(),
+            home: home(run),
         }))
     }
 
@@ -238,20 +262,36 @@ impl<'a> Hands<'a> {
         let own = step.and_then(|step| step.contract_timeout.as_ref());
         let network = step.and_then(|step| step.network.as_ref()).is_some_and(|network| network.value);
         let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
+        let apart = match subject {
+            Subject::Contract(number) if run.works_apart(number) => {
+                self.ground.apart(&self.site.id.to_string(), number)
+            }
+            _ => None,
+        };
+        // First where it was made, then with what others left meanwhile.
+        let tree = match &apart {
+            Some(apart) if step.is_some_and(|step| !run.is_held_apart(step.number)) => {
+                Some(apart.base.clone())
+            }
+            _ => run.tree.clone(),
+        };
+        // Whatever somebody else has changed in the workspace takes part in the end, as it always does.
+        let left_alone = !self.at_home().1.is_empty();
         Order::Check(Box::new(CheckOrder {
             subject,
             check: contract.map(|contract| contract.check.clone()),
             timeout: own.map_or(usual, |timeout| timeout.value),
             attempt: step.and_then(|step| run.step(step.number)).map_or(0, |step| step.attempts),
             lost,
-            tree: run.tree.clone(),
+            tree,
             with_work: match subject {
                 Subject::Precondition(_) | Subject::Contract(_) => true,
                 Subject::Control(_) => false,
-                Subject::Final(_) | Subject::Postcondition(_) => run.has_unseen_work(),
+                Subject::Final(_) | Subject::Postcondition(_) => run.has_unseen_work() || left_alone,
             },
             known: matches!(subject, Subject::Final(_) | Subject::Postcondition(_))
                 && !network
+                && !left_alone
                 && contract.is_some_and(|contract| match &contract.check {
                     Check::Shell(shell) => run.held_on_tree(shell),
                     Check::Human | Check::Judge { .. } => false,
@@ -261,6 +301,9 @@ impl<'a> Hands<'a> {
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
             doubts: doubts(run, subject),
             worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
+            apart,
+            touches: step.filter(|_| matches!(subject, Subject::Contract(_))).and_then(globs),
+            home: home(run),
         }))
     }
 
@@ -289,7 +332,13 @@ impl<'a> Hands<'a> {
                 (format!("topic:{topic}"), place.dir.join("topics").join(format!("{topic}.md")))
             }
         };
-        let content = files::beginning(&path, CONTEXT_BYTES).map_err(|error| error.to_string());
+        // Where agents work elsewhere, the workspace may not be up to what has passed yet.
+        let passed = home(run).and_then(|home| match subscription {
+            Subscription::File(path) => self.ground.file_in(&home.tree, path),
+            Subscription::Topic(_) => None,
+        });
+        let content = files::beginning(passed.as_deref().unwrap_or(&path), CONTEXT_BYTES);
+        let content = content.map_err(|error| error.to_string());
         if let Subscription::Topic(topic) = subscription {
             return Context { name, content: with_posts(run, topic, content) };
         }
@@ -310,10 +359,12 @@ impl<'a> Hands<'a> {
         let opened = agent.and_then(|agent| {
             let home = self.client_home(&*agent, order)?;
             let outbox = self.outbox(order)?;
+            self.come_home(order.home.as_ref()).map_err(|error| not_home(&error))?;
+            let apart = self.apart(order)?;
             let account = self.metering.open(self.site, &order.target, order.limit)?;
-            Ok((agent, home, outbox, account))
+            Ok((agent, home, outbox, account, apart))
         });
-        let (agent, home, outbox, account) = match opened {
+        let (agent, home, outbox, account, apart) = match opened {
             Ok(opened) => opened,
             Err(reason) => {
                 return vec![Said::Harness(HarnessCommand::AttemptEnded {
@@ -360,7 +411,7 @@ impl<'a> Hands<'a> {
             outbox: outbox.as_ref().map(|folder| Outbox { folder, topics: &order.publishes }),
         };
         let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
-        let Ok(mut done) = self.ground.attempt(&*agent, &work, veil, &grant) else {
+        let Ok(mut done) = self.ground.attempt(&*agent, &work, veil, &grant, apart.as_ref()) else {
             return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
         };
         if let Some(account) = account {
@@ -423,11 +474,12 @@ impl<'a> Hands<'a> {
 
     fn check(&self, order: &CheckOrder) -> Vec<Said> {
         let not_run = |reason: &str| Ok(Verdict::not_run(self.ground.level, reason));
-        let verdict = match &order.check {
-            Some(Check::Shell(shell)) => self.judge(order, shell),
-            Some(Check::Human) => not_run("a person confirms this, no command does"),
-            Some(Check::Judge { rubric }) => self.judge_by_model(order, rubric),
-            None => not_run("the approved plan has no such check"),
+        let verdict = match (self.come_home(order.home.as_ref()), &order.check) {
+            (Err(error), _) => not_run(&not_home(&error)),
+            (Ok(()), Some(Check::Shell(shell))) => self.judge(order, shell),
+            (Ok(()), Some(Check::Human)) => not_run("a person confirms this, no command does"),
+            (Ok(()), Some(Check::Judge { rubric })) => self.judge_by_model(order, rubric),
+            (Ok(()), None) => not_run("the approved plan has no such check"),
         };
         // A check that was interrupted says nothing; it is due again next time.
         let Ok(verdict) = verdict else { return Vec::new() };
@@ -481,6 +533,8 @@ impl<'a> Hands<'a> {
             stop: Some(&self.site.stop),
             tree: order.tree.as_deref(),
             with_work: order.with_work,
+            apart: order.apart.as_ref(),
+            touches: order.touches.as_deref(),
             protect: &order.protect,
             network: order.network,
             bounds: Some(self.site.config.run.bounds()),

@@ -561,10 +561,15 @@ impl Harness {
             let events = decide::harness(&run, HarnessCommand::Tampered { step: None, what })?;
             self.tell(&mut run, &events, &mut both)?;
         }
+        let left = hands.leave(&run);
         projector.write(&run);
         proving.finish(&run)?;
+        left.map_err(ground::Error::Trees)?;
         if matches!(run.stage, Stage::Done | Stage::Failed) {
             home::forget(&self.state, &self.id().to_string());
+        }
+        if run.stage == Stage::Done {
+            ground::forget_apart(&self.state, &self.id().to_string());
         }
         judge::leave();
         Ok((run, rest))

@@ -30,9 +30,10 @@ use crate::provision::{self, Means, Missing, View};
 use crate::reach::{self, Grant, Place, Ready, Repository};
 use crate::sandbox::{self, AgentFence, CheckFence, CheckTree, HomePolicy, Network, Offer, USUAL_SIZE};
 use crate::teeth::{self, Bench, Doubts};
-use crate::tree::{self, Base, Layer, Limits, Touches, Trees, Why};
+use crate::tree::{self, Apart, Base, Layer, Limits, Touches, Trees, Variation, Why};
 
 mod above;
+mod apart;
 mod confined;
 mod counsel;
 mod exhibit;
@@ -40,6 +41,7 @@ mod level;
 mod outfit;
 
 use above::Above;
+pub use apart::{Beginning, forget as forget_apart};
 pub use counsel::Desk;
 pub use exhibit::Exhibit;
 pub use level::{attest, levels};
@@ -150,6 +152,10 @@ pub struct Case<'a> {
     pub tree: Option<&'a str>,
     /// What the agent has changed takes part; without it the base alone is looked at.
     pub with_work: bool,
+    /// Where the agent worked, if not in the workspace.
+    pub apart: Option<&'a Apart>,
+    /// What the step may change of what the plan may; all of it, where it says nothing.
+    pub touches: Option<&'a [String]>,
     pub protect: &'a [String],
     pub network: bool,
     /// How much of the machine it may take.
@@ -272,8 +278,9 @@ impl Ground {
         work: &Work<'_>,
         veil: Option<Veil<'_>>,
         grant: &Grant<'_>,
+        apart: Option<&Apart>,
     ) -> Result<Attempt, Interrupted> {
-        let attempt = self.attempt_at_level(agent, work, veil, grant)?;
+        let attempt = self.attempt_at_level(agent, work, veil, grant, apart)?;
         // At `uid` its place is gone by now, and was emptied.
         let outbox = work.outbox.filter(|_| self.level != Isolation::Uid);
         Ok(posted(outbox, attempt))
@@ -285,18 +292,26 @@ impl Ground {
         work: &Work<'_>,
         veil: Option<Veil<'_>>,
         grant: &Grant<'_>,
+        apart: Option<&Apart>,
     ) -> Result<Attempt, Interrupted> {
+        // Behind bubblewrap it is seen in the place of the workspace; elsewhere it is where it is.
+        let here = Work { workspace: apart.map_or(work.workspace, |apart| &apart.folder), ..*work };
         if let Some(offer) = self.confining() {
-            return self.confined_attempt(offer, agent, work, grant);
+            return self.confined_attempt(offer, agent, &here, grant);
         }
         let Some(offer) = self.offer.as_ref().filter(|_| self.level == Isolation::Clean) else {
-            return agent.attempt(work);
+            return agent.attempt(&here);
         };
-        let ready = match self.ready(offer, work, grant) {
+        // Two agents do not share an index.
+        let own_clone = match apart.map(|_| self.new_clone()).transpose() {
+            Ok(clone) => clone.flatten(),
+            Err(error) => return Ok(Attempt::not_started(&error)),
+        };
+        let ready = match self.ready(offer, work, grant, own_clone.as_ref().map(TempDir::path)) {
             Ok(ready) => ready,
             Err(error) => return Ok(Attempt::not_started(&error)),
         };
-        let attempt = self.fenced_attempt(agent, work, offer, &ready, veil);
+        let attempt = self.fenced_attempt(agent, work, offer, &ready, veil, apart);
         let notes = ready.close();
         attempt.map(|mut attempt| {
             attempt.notes.extend(notes);
@@ -309,8 +324,10 @@ impl Ground {
         offer: &Offer,
         work: &Work<'_>,
         grant: &Grant<'g>,
+        own_clone: Option<&Path>,
     ) -> Result<Ready<'g>, reach::Error> {
         let clone = match grant.reach.git {
+            GitPolicy::Clone if own_clone.is_some() => own_clone.map(Path::to_owned),
             GitPolicy::Clone => self.clone().map_err(|source| reach::Error::Clone { source })?,
             GitPolicy::None | GitPolicy::Shared => None,
         };
@@ -326,12 +343,16 @@ impl Ground {
 
     /// The repository of this run's agents, made when the first one asks.
     fn clone(&self) -> Result<Option<PathBuf>, tree::Error> {
+        let mut clone = self.clone.lock().unwrap_or_else(PoisonError::into_inner);
+        if clone.is_none() {
+            *clone = self.new_clone()?;
+        }
+        Ok(clone.as_ref().map(|made| made.path().to_owned()))
+    }
+
+    fn new_clone(&self) -> Result<Option<TempDir>, tree::Error> {
         let Some(approved) = &self.trees else { return Ok(None) };
         let Some(commit) = &approved.commit else { return Ok(None) };
-        let mut clone = self.clone.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(made) = clone.as_ref() {
-            return Ok(Some(made.path().to_owned()));
-        }
         let folder = tempfile::Builder::new().prefix("clone-").tempdir_in(&self.scratch);
         let folder = folder.map_err(|source| tree::Error::Io {
             attempt: "make a folder in",
@@ -339,7 +360,7 @@ impl Ground {
             source,
         })?;
         approved.trees.clone_of(commit, folder.path())?;
-        Ok(Some(clone.insert(folder).path().to_owned()))
+        Ok(Some(folder))
     }
 
     fn fenced_attempt(
@@ -349,6 +370,7 @@ impl Ground {
         offer: &Offer,
         ready: &Ready<'_>,
         veil: Option<Veil<'_>>,
+        apart: Option<&Apart>,
     ) -> Result<Attempt, Interrupted> {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         let home = home.unwrap_or_else(|| self.scratch.clone());
@@ -356,12 +378,17 @@ impl Ground {
         let tools =
             self.tools.iter().filter(|tool| tool.starts_with(&home) || tool.starts_with(&self.workspace));
         let sight = &ready.sight;
-        let read_only = self.read_only.iter().chain(tools).chain(&sight.read_only).map(PathBuf::as_path);
+        // In a tree of its own it has copies of these, and nobody reads them.
+        let is_there = |path: &&PathBuf| apart.is_none() || !path.starts_with(&self.workspace);
+        let read_only = self.read_only.iter().chain(tools).filter(is_there);
+        let read_only = read_only.chain(&sight.read_only).map(PathBuf::as_path);
         let read_only: Vec<&Path> = read_only.filter(|path| path.exists()).collect();
         let hidden = [&self.state].into_iter().chain(&self.secret).chain(&sight.hidden);
         let hidden: Vec<&Path> = hidden.map(PathBuf::as_path).collect();
-        let instead: Vec<_> =
-            sight.instead.iter().map(|(place, source)| (place.as_path(), source.as_path())).collect();
+        let own = apart.map(|apart| (self.workspace.as_path(), apart.folder.as_path()));
+        let others = sight.instead.iter().map(|(place, source)| (place.as_path(), source.as_path()));
+        let instead: Vec<_> = own.into_iter().chain(others).collect();
+        let veil = veil.filter(|veil| self.shows(apart, veil.path));
         // Outside of every fence, and gone with this attempt.
         let veil = match veil.map(|veil| veil.written(&self.scratch).map(|shown| (veil.path, shown))) {
             None => None,
@@ -395,7 +422,7 @@ impl Ground {
         };
         let (base, layer) = match approved.look(case) {
             Ok(found) => found,
-            Err(error) => return Ok(Verdict::not_run(self.level, told(&error))),
+            Err(error) => return Ok(self.unseen(error)),
         };
         let tree = Some(Box::new(seen(&base, &layer)));
         if let Some(first) = layer.protected_changed.first() {
@@ -427,6 +454,14 @@ impl Ground {
             return Ok(Verdict::not_run(self.level, told(&error)));
         }
         Ok(Verdict { tree, ..verdict })
+    }
+
+    /// There is no tree to look at.
+    fn unseen(&self, error: tree::Error) -> Verdict {
+        match error {
+            tree::Error::Conflict { files } => Verdict::bare(self.level, Outcome::Conflict { files }),
+            error => Verdict::not_run(self.level, told(&error)),
+        }
     }
 
     /// Runs the check once on base and layer.
@@ -610,18 +645,54 @@ impl Approved {
     fn look(&self, case: &Case<'_>) -> Result<(Base, Layer), tree::Error> {
         let base = match case.tree {
             None => self.base.clone(),
-            Some(id) => self
-                .trees
-                .kept(id, &self.caches)?
-                .ok_or_else(|| tree::Error::Damaged { id: id.to_owned() })?,
+            Some(id) => self.kept(id)?,
         };
         let nothing: &[&str] = &[];
         let protect = Touches::new(case.protect)?;
-        let layer = match case.with_work {
-            true => self.trees.take_over(&base, &self.touches, &protect, &Limits::default())?,
-            false => self.trees.take_over(&base, &Touches::new(nothing)?, &protect, &Limits::default())?,
+        let limits = Limits::default();
+        if !case.with_work {
+            let layer = self.trees.take_over(&base, &Touches::new(nothing)?, &protect, &limits)?;
+            return Ok((base, layer));
+        }
+        let layer = match case.apart {
+            None => self.of_the_step(case, &base, None, &protect)?,
+            Some(apart) => {
+                let from = self.kept(&apart.base)?;
+                let layer = self.of_the_step(case, &from, Some(&apart.folder), &protect)?;
+                self.trees.carried(layer, &from, &base)?
+            }
         };
         Ok((base, layer))
+    }
+
+    fn kept(&self, id: &str) -> Result<Base, tree::Error> {
+        let kept = self.trees.kept(id, &self.caches)?;
+        kept.ok_or_else(|| tree::Error::Damaged { id: id.to_owned() })
+    }
+
+    /// What is inside the plan's `touches` and the step's.
+    fn of_the_step(
+        &self,
+        case: &Case<'_>,
+        base: &Base,
+        folder: Option<&Path>,
+        protect: &Touches,
+    ) -> Result<Layer, tree::Error> {
+        let limits = Limits::default();
+        let take = |touches: &Touches| match folder {
+            None => self.trees.take_over(base, touches, protect, &limits),
+            Some(folder) => self.trees.take_over_from(folder, base, touches, protect, &limits),
+        };
+        let Some(globs) = case.touches else { return take(&self.touches) };
+        let layer = take(&Touches::new(globs)?)?;
+        let is_ours = |path: &Path| self.touches.covers(path.as_os_str().as_encoded_bytes());
+        if layer.changed_paths().chain(layer.deleted_paths()).all(is_ours) {
+            return Ok(layer);
+        }
+        let mut within = self.trees.varied(base, &layer, &Variation::Only(&is_ours))?;
+        within.refused = layer.refused;
+        within.protected_changed = layer.protected_changed;
+        Ok(within)
     }
 }
 

@@ -37,6 +37,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 mod advance;
+mod apart;
 mod arrive;
 mod assemble;
 pub(crate) mod beneath;
@@ -55,6 +56,7 @@ mod touches;
 mod union;
 mod vary;
 
+pub use apart::{Apart, clear_apart};
 pub use assemble::Assembled;
 pub use commit::{Authored, Committed};
 pub use keep::{Keep, sweep};
@@ -298,6 +300,8 @@ pub enum Error {
         "{path} is no regular file on the branch, or was none: approve the plan again on what is there now"
     )]
     Unlaid { path: String },
+    #[error("two steps changed {}", .files.join(", "))]
+    Conflict { files: Vec<String> },
     #[error("the layer was not made for tree {id}")]
     OtherBase { id: String },
     #[error("the workspace is too large to be copied: {path} is where it was given up")]

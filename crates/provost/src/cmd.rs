@@ -15,10 +15,12 @@ mod bench;
 mod builtin_agent;
 mod classify;
 mod commit;
+mod compare;
 mod demo;
 mod diff;
 mod doctor;
 pub mod fence;
+mod fork;
 pub mod hook;
 mod hook_look;
 mod inbox;
@@ -95,6 +97,8 @@ enum Command {
     Recheck(recheck::Args),
     Commit(commit::Args),
     Integrate(integrate::Args),
+    Fork(fork::Args),
+    Compare(compare::Args),
     Doctor(doctor::Args),
     Hook(hook::Args),
     Mcp(mcp::Args),
@@ -151,6 +155,8 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Queue(args) => queue::obey(global, args),
         Command::Spawn(args) => spawn::obey(global, args),
         Command::Worktree(args) => worktree::obey(global, args),
+        Command::Fork(args) => fork::obey(global, args),
+        Command::Compare(args) => compare::obey(global, args),
         Command::Demo(args) => demo::obey(global, args),
         Command::Init(args) => init::obey(global, args),
         Command::Verify(args) => verify::obey(global, args),

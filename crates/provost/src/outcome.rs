@@ -128,6 +128,12 @@ fn hint(failure: &Failure) -> Option<String> {
             Error::Refused(Refusal::LocalChanges { .. }) => {
                 "Nothing was changed. Commit or stash them there, or land on another branch with --into."
             }
+            Error::Refused(Refusal::NoSuchRevision { .. }) => {
+                "`provost diff --list` shows them; `approved` and `now` are names too."
+            }
+            Error::Refused(Refusal::HasRun { .. }) => {
+                "Leave its text as it is. To do it over, `provost fork --from N` runs it again beside this one."
+            }
             Error::Refused(_) => return None,
             Error::NotAPerson { .. } => {
                 "Only a person outside of any attempt may decide this, from where the run can be seen."

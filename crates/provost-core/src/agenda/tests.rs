@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use super::overlap::{Overlap, overlap};
+use crate::scope::overlap::{Overlap, overlap};
 use super::*;
 use crate::scope;
 

@@ -231,7 +231,7 @@ fn limits_of_the_configuration_hold_where_a_plan_names_none() {
 
 #[test]
 fn two_attempts_never_hold_the_same_money() {
-    let free = "**needs:** none\n";
+    let free = "**needs:** none\n**touches:** none\n";
     let mut story = Story::new("100k tokens", &[free, free, free]);
     story.does(ONE, used(45_000));
     // Both would fit alone; the second finds out when the first has begun.
@@ -268,7 +268,7 @@ fn a_breach_says_what_ran_out_what_is_left_and_what_it_would_cost() {
 
 #[test]
 fn a_person_is_asked_once_however_many_steps_do_not_fit() {
-    let free = "**needs:** none\n";
+    let free = "**needs:** none\n**touches:** none\n";
     let mut story = Story::new("100k tokens", &[free, free, free]);
     story.does(ONE, used(60_000));
     assert_eq!(story.next(2), [Action::OverBudget { step: TWO }, Action::OverBudget { step: THREE }]);
@@ -309,7 +309,7 @@ fn a_raise_comes_in_by_the_door_for_people_and_not_while_an_agent_works_without_
         let (choice, by, note) = (Choice::Retry, "ada".to_owned(), String::new());
         vec![(Event::Answered { step: Some(step), choice, by, note, budget }, Timestamp(2_000))]
     };
-    let free = "**needs:** none\n";
+    let free = "**needs:** none\n**touches:** none\n";
     let mut story = Story::new("100k tokens", &["", "**budget:** 20k tokens\n", free]);
     story.does(ONE, used(15_000));
     story.start(TWO);
@@ -537,7 +537,7 @@ mod property {
             jobs in 1usize..4,
             deeds in proptest::collection::vec((0u8..10, 0u64..40_000), 1..60),
         ) {
-            let free = "**needs:** none\n";
+            let free = "**needs:** none\n**touches:** none\n";
             let mut story = Story::new(&format!("{limit} tokens"), &[free, free, "", ""]);
             let mut overrun = 0u64;
             for (what, tokens) in deeds {

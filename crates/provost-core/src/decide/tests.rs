@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::chain::Timestamp;
 use crate::plan::Plan;
-use crate::schedule::{self, InHand};
+use crate::schedule::{self, Action, InHand};
 use crate::usage::Usage;
 use crate::verdict::{Excerpt, Isolation, Outcome, Tree};
 
@@ -169,7 +169,17 @@ fn on_tree(command: HarnessCommand, rest: &str) -> HarnessCommand {
     HarnessCommand::Judged { subject, verdict: Verdict { tree: Some(Box::new(tree)), ..verdict } }
 }
 
+/// One after the other, each works on what the one before left.
 fn decide(run: &Run, said: Said) -> Decision {
+    let said = match said {
+        Said::Harness(HarnessCommand::Judged { subject, mut verdict }) => {
+            if let (Some(tree), Some(now)) = (&mut verdict.tree, &run.tree) {
+                tree.base.clone_from(now);
+            }
+            Said::Harness(HarnessCommand::Judged { subject, verdict })
+        }
+        said => said,
+    };
     match said {
         Said::Agent(command) => agent(run, command),
         Said::Human(command) => human(run, command),
@@ -861,4 +871,80 @@ fn a_session_that_is_let_go_leaves_its_step_to_a_person() {
     );
     events.iter().for_each(|event| run.apply(event));
     assert!(run.any_blocked() && !run.all_settled());
+}
+
+#[test]
+fn what_held_beside_others_has_to_hold_with_what_they_left() {
+    let mut run = Run::default();
+    let free = "**needs:** none\n**touches:** a\n";
+    let step = |n: u32| {
+        format!(
+            "### {n}. S\n**target:** t\n{}**task:** Do.\n**contract:**\n```shell\ntest -f {n}\n```\n",
+            free.replace("** a", &format!("** a{n}"))
+        )
+    };
+    let text = format!("---\nstatus: draft\n---\n# T\n\n## Steps\n{}{}", step(1), step(2));
+    let verdict = |base: &str, id: &str, outcome| {
+        let tree = Tree { base: base.into(), id: id.into(), files: Vec::new(), refused: Vec::new() };
+        Verdict { tree: Some(Box::new(tree)), ..Verdict::bare(Isolation::Clean, outcome) }
+    };
+    let mut say = |command: HarnessCommand| {
+        let events = harness(&run, command).unwrap();
+        events.iter().for_each(|event| run.apply(event));
+        (events.iter().map(Event::name).collect::<Vec<_>>().join(", "), run.clone())
+    };
+    let (_, now) = say(HarnessCommand::Record { text, binding: Binding::default() });
+    say(HarnessCommand::Verified { revision: now.revision.clone(), warnings: 0 });
+    let by = Approver::Policy { name: "any".into(), digest: String::new() };
+    say(HarnessCommand::ApproveByPolicy { revision: now.revision, by });
+    let (one, two) = (StepNumber(1), StepNumber(2));
+    let ended = |step| HarnessCommand::AttemptEnded {
+        step,
+        attempt: 1,
+        end: AttemptEnd::Exited { exit_code: 0 },
+        duration_ms: 1,
+        report: String::new(),
+        notes: Vec::new(),
+        usage: crate::usage::Usage::default(),
+        session: None,
+        published: Vec::new(),
+    };
+    for step in [one, two] {
+        say(HarnessCommand::Start { step });
+        say(ended(step));
+    }
+    let judged = |step, verdict| HarnessCommand::Judged { subject: Subject::Contract(step), verdict };
+    let held = say(judged(one, verdict("base", "one", Outcome::Held)));
+    assert_eq!(held.0, "CONTRACT_JUDGED, TASK_COMPLETED");
+    // The second began where the first did: what it made is looked at again on what the first left.
+    let (events, now) = say(judged(two, verdict("base", "two", Outcome::Held)));
+    assert_eq!((events.as_str(), now.is_held_apart(two)), ("CONTRACT_JUDGED", true));
+    let next = schedule::next(&now, &InHand::default(), 4, Timestamp(0));
+    assert_eq!(next, [Action::Judge { subject: Subject::Contract(two) }]);
+    let files = vec!["shared.rs".to_owned()];
+    let conflict = Verdict::bare(Isolation::Clean, Outcome::Conflict { files });
+    let (events, now) = say(judged(two, conflict));
+    assert!(events.starts_with("CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_APPLIED"));
+    assert!(now.step(two).unwrap().verdict.as_ref().unwrap().outcome.to_string().contains("shared.rs"));
+    say(HarnessCommand::Start { step: two });
+    let HarnessCommand::AttemptEnded {
+        step, end, duration_ms, report, notes, usage, session, published, ..
+    } = ended(two)
+    else {
+        unreachable!()
+    };
+    say(HarnessCommand::AttemptEnded {
+        step,
+        attempt: 2,
+        end,
+        duration_ms,
+        report,
+        notes,
+        usage,
+        session,
+        published,
+    });
+    let held = say(judged(two, verdict("one", "both", Outcome::Held)));
+    assert_eq!(held.0, "CONTRACT_JUDGED, TASK_COMPLETED");
+    assert_eq!(held.1.tree.as_deref(), Some("both"));
 }

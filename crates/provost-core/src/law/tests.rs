@@ -139,3 +139,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_step_put_in_between_moves_the_others_and_changes_none() {
+    let step = |number: u32, title: &str, needs: &str| {
+        format!("\n### {number}. {title}\n**target:** a\n{needs}**task:**\n{title}.\n")
+    };
+    let text = |steps: &[String]| format!("# T\n\n## Steps\n{}", steps.concat());
+    let old = text(&[step(1, "One", ""), step(2, "Two", ""), step(3, "Three", "**needs:** 2\n")]);
+    let new = text(&[
+        step(1, "One", ""),
+        step(2, "Between", ""),
+        step(3, "Two", ""),
+        step(4, "Three", "**needs:** 3\n"),
+    ]);
+    let (before, after) = (parse::plan(&old).plan, parse::plan(&new).plan);
+    let law = |text, plan| Law { text, plan, binding: None };
+    assert_eq!(
+        diff(law(&old, &before), law(&new, &after)),
+        ["step 2 added: Between", "step 2 is step 3 now: Two", "step 3 is step 4 now: Three"]
+    );
+    assert_eq!(
+        diff(law(&new, &after), law(&old, &before)),
+        ["step 3 is step 2 now: Two", "step 4 is step 3 now: Three", "step 2 removed: Between"]
+    );
+}

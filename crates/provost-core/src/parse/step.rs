@@ -37,10 +37,11 @@ pub enum Field {
     Plan,
     OnFail,
     Budget,
+    Touches,
 }
 
 impl Field {
-    pub const ALL: [Field; 20] = [
+    pub const ALL: [Field; 21] = [
         Field::Target,
         Field::Needs,
         Field::Subscriptions,
@@ -61,6 +62,7 @@ impl Field {
         Field::Plan,
         Field::OnFail,
         Field::Budget,
+        Field::Touches,
     ];
 
     pub fn name(self) -> &'static str {
@@ -85,6 +87,7 @@ impl Field {
             Field::Plan => "plan",
             Field::OnFail => "on_fail",
             Field::Budget => "budget",
+            Field::Touches => "touches",
         }
     }
 
@@ -166,6 +169,7 @@ impl Draft {
             budget: None,
             contract_timeout: None,
             protect: Vec::new(),
+            touches: None,
             network: None,
             agent_network: None,
             git: None,
@@ -227,7 +231,10 @@ impl Draft {
                 self.open = Open::Task(free);
             }
             Field::Precondition | Field::Contract => self.open_check(text, field, name, value, hidden, sink),
-            Field::Subscriptions | Field::Protect | Field::Publishes => {
+            Field::Subscriptions | Field::Protect | Field::Publishes | Field::Touches => {
+                if field == Field::Touches {
+                    self.step.touches = Some(Vec::new());
+                }
                 self.open = Open::List(field);
                 let (shown, span) = single(text, value, hidden);
                 self.split(text, field, &shown, span, sink);
@@ -340,6 +347,7 @@ impl Draft {
             | Field::Precondition
             | Field::Contract
             | Field::Protect
+            | Field::Touches
             | Field::Publishes => Some(()),
         };
         if read.is_none() {
@@ -350,7 +358,7 @@ impl Draft {
     /// Several values on one line, between commas.
     fn split(&mut self, text: &str, field: Field, value: &str, span: Span, sink: &mut Sink) {
         let mut at = span.start;
-        for part in value.split(',') {
+        for part in between_commas(value) {
             let start = at + (part.len() - part.trim_start().len());
             let part_end = start + part.trim().len();
             if !part.trim().is_empty() && part.trim() != "none" {
@@ -360,7 +368,7 @@ impl Draft {
         }
     }
 
-    /// One subscription, one protected glob or one topic.
+    /// One subscription, one glob or one topic.
     fn entry(&mut self, text: &str, field: Field, value: &str, span: Span, sink: &mut Sink) {
         let quoted = value.len() > 1
             && ['`', '"'].iter().any(|quote| value.starts_with(*quote) && value.ends_with(*quote));
@@ -368,9 +376,13 @@ impl Draft {
             Some(inner) if quoted => (inner, Span::new(span.start + 1, span.end - 1)),
             _ => (value, span),
         };
-        if field == Field::Protect {
+        if matches!(field, Field::Protect | Field::Touches) {
             characters::ascii(text, span, "a glob", sink);
-            self.step.protect.push(Spanned::new(value.to_string(), span));
+            let globs = match field {
+                Field::Touches => self.step.touches.get_or_insert_default(),
+                _ => &mut self.step.protect,
+            };
+            globs.push(Spanned::new(value.to_string(), span));
             return;
         }
         if field == Field::Publishes {
@@ -587,6 +599,19 @@ fn single<'t>(text: &'t str, value: Span, hidden: &[Span]) -> (Cow<'t, str>, Spa
     }
 }
 
+/// Between the commas that stand in no braces: `src/{a,b}` is one glob.
+fn between_commas(value: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    value.split(move |letter| {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    })
+}
+
 /// A name that can be that of a file.
 fn topic(name: &str) -> Option<String> {
     let fits = !name.is_empty() && !name.contains(['/', '\\', ' ']) && !name.starts_with('.');
@@ -636,6 +661,7 @@ fn form(field: Field) -> &'static str {
         | Field::Precondition
         | Field::Contract
         | Field::Protect
+        | Field::Touches
         | Field::Publishes => "Give it a value.",
     }
 }

@@ -34,7 +34,20 @@ impl Story {
                  ```shell\ntest -f {number}\n```\n{fields}**on_fail:** {on_fail}\n\n"
             )
         };
-        let text = format!("---\nstatus: draft\n---\n# T\n\n## Steps\n\n{}{}", step(1), step(2));
+        Self::of(format!("---\nstatus: draft\n---\n# T\n\n## Steps\n\n{}{}", step(1), step(2)), terms)
+    }
+
+    /// Nothing else is left to do when the step has failed.
+    fn alone(on_fail: &str) -> Self {
+        let story = Self::new(on_fail);
+        let text = story
+            .run
+            .text
+            .replace("### 2. S\n**target:** coder\n**needs:** none", "### 2. S\n**target:** coder");
+        Self::of(text, Terms::default())
+    }
+
+    fn of(text: String, terms: Terms) -> Self {
         let mut story = Self { run: Run::default(), recipes: Recipes::default(), now: Timestamp(1_000_000) };
         story.harness(HarnessCommand::Record { text, binding: Binding { terms, ..Binding::default() } });
         let revision = story.run.revision.clone();
@@ -175,7 +188,7 @@ fn a_pause_ends_when_the_clock_was_set_back_and_never_later_than_it_was_long() {
 fn on_fail_bounds_what_a_recipe_may_try() {
     let mut story = Story::new("escalate");
     assert_eq!(names(&story.fails(RESET)), ESCALATED);
-    let mut story = Story::new("retry(1), then abort");
+    let mut story = Story::alone("retry(1), then abort");
     assert_eq!(names(&story.fails(RESET)), RECOVERED);
     let ended = story.breaks(RESET);
     assert_eq!(names(&ended)[2..], ["TASK_FAILED", "EXECUTION_COMPLETE"]);
@@ -308,7 +321,7 @@ fn silence_is_bounded_by_on_fail_alone() {
 
 #[test]
 fn stuck_is_why_a_plan_ends_that_aborts_on_the_same_failure() {
-    let mut story = Story::new("retry(5), then abort");
+    let mut story = Story::alone("retry(5), then abort");
     story.fails("no");
     let ended = story.fails("no");
     assert!(matches!(ended.last(), Some(Event::RunEnded { why: Some(Why::Stuck), .. })), "{ended:?}");
@@ -386,7 +399,7 @@ fn a_recipe_of_the_configuration_decides_about_what_it_recognises() {
         then: End::Abort,
         ..recipe::built_in(FailureClass::Transient)
     };
-    let mut story = Story::new("retry(5), then escalate");
+    let mut story = Story::alone("retry(5), then escalate");
     story.recipes = Recipes::new(vec![own]);
     let first = story.fails("the licence server is asleep");
     assert!(pause(&first) >= Duration::from_secs(300));
@@ -446,4 +459,38 @@ fn a_conversation_goes_on_once_and_the_same_failure_again_begins_a_new_one() {
     assert!(reason(&events).contains("the same failure twice"));
     story.retry();
     assert_eq!(session(&story), None);
+}
+
+fn all_next(run: &Run, now: Timestamp) -> Vec<Action> {
+    schedule::next(run, &InHand::default(), 8, now)
+}
+
+#[test]
+fn a_step_that_failed_for_good_stops_those_that_wait_for_it_and_no_others() {
+    let two = StepNumber(2);
+    let mut story = Story::new("abort");
+    assert_eq!(names(&story.fails("no"))[2..], ["TASK_FAILED"]);
+    assert_eq!(all_next(&story.run, story.now), [Action::Dispatch { step: two }]);
+    story.harness(HarnessCommand::Start { step: two });
+    assert_eq!(decide::harness(&story.run, HarnessCommand::End), Err(crate::command::Refusal::StillOpen));
+    story.harness(HarnessCommand::AttemptInterrupted { step: two, attempt: 1 });
+    let (step, note, by) = (two, String::new(), "ada".to_owned());
+    // Nobody is asked about a step that only has not begun.
+    let skip = HumanCommand::Answer { step: Some(step), choice: Choice::Skip, note, by };
+    assert!(decide::human(&story.run, skip).is_err());
+    story.take(vec![Event::StepWaived { step, by: "ada".into(), reason: "enough".into() }]);
+    // With the last of the others the run ends.
+    assert_eq!(all_next(&story.run, story.now), [Action::End]);
+    let ended = story.harness(HarnessCommand::End);
+    assert!(matches!(ended.last(), Some(Event::RunEnded { outcome: RunOutcome::Failed, .. })), "{ended:?}");
+}
+
+#[test]
+fn what_waits_for_a_person_keeps_no_other_step_from_beginning() {
+    let mut story = Story::new("escalate");
+    assert_eq!(names(&story.fails("no")), ESCALATED);
+    assert_eq!(all_next(&story.run, story.now), [Action::Dispatch { step: StepNumber(2) }]);
+    let mut story = Story::alone("escalate");
+    story.fails("no");
+    assert_eq!(all_next(&story.run, story.now), []);
 }

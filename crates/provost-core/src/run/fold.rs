@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** nothing is decided here: an event that was decided has its effect, whatever was before.
 
+use super::area::Areas;
 use super::ready::Ready;
 use super::{Landed, PostState, Run, Session, Stage, StepRun, StepState, Wait};
 use crate::chain::Timestamp;
@@ -27,15 +28,24 @@ impl Run {
 
     /// There is something to do for the harness, and not only for a person.
     fn is_busy(&self) -> bool {
-        let confirming = |number: &StepNumber| {
-            let state = self.step(*number).map(|step| &step.state);
-            self.confirmed_by_person(*number) && matches!(state, Some(StepState::Ended { .. }))
-        };
+        let confirming = |number: &StepNumber| self.is_being_confirmed(*number);
         let open = matches!(self.stage, Stage::Approved | Stage::InProgress);
         let asked = self.any_failed() || self.any_blocked() || self.under_way().any(|step| confirming(&step));
         let at_work = !self.at_work.is_empty() || self.under_way().any(|step| !confirming(&step));
-        let stopped = self.any_failed() || self.any_blocked() || self.ready.steps.is_empty();
-        open && (at_work || !(asked && stopped))
+        open && (at_work || !asked || self.ready().any(|step| !self.is_held_up(step)))
+    }
+
+    /// Its turn has come, and a person was asked for what it lacks.
+    pub(crate) fn is_held_up(&self, number: StepNumber) -> bool {
+        if !self.any_blocked() {
+            return false;
+        }
+        let role = self.role(number);
+        let mut asked = self.steps().filter(|(_, step)| step.state.is_blocked());
+        let no_money =
+            |step: &StepRun| step.over_budget.as_ref().is_some_and(|breach| breach.scope == Scope::Plan);
+        let halted = self.halted.contains(role);
+        asked.any(|(step, run)| no_money(run) || halted && self.role(step.number) == role)
     }
 
     pub fn apply(&mut self, event: &Event) {
@@ -86,6 +96,7 @@ impl Run {
                     step.claim = None;
                     step.ended = None;
                     step.wait = None;
+                    step.held_apart = false;
                 }
             }
             Event::StepClaimed { step, evidence } => {
@@ -247,6 +258,7 @@ impl Run {
         self.law = Some(law::digest(text, &plan));
         self.text = text.to_owned();
         self.hides = plan.steps.iter().any(Step::is_hidden);
+        self.has_areas = plan.steps.iter().any(|step| step.touches.is_some());
         self.plan = plan;
         self.revision = revision.clone();
         self.binding = binding;
@@ -258,6 +270,7 @@ impl Run {
         self.landed = None;
         self.withdraw();
         self.ready = Ready::new(&self.plan, &self.steps);
+        self.areas = Areas::default();
     }
 
     fn judged(&mut self, subject: Subject, verdict: &Verdict) {
@@ -276,8 +289,10 @@ impl Run {
                 }
             }
             Subject::Contract(number) => {
+                let held_apart = verdict.held() && self.is_behind(verdict);
                 if let Some(step) = self.step_mut(number) {
                     step.verdict = Some(remembered(verdict));
+                    step.held_apart = held_apart;
                 }
             }
             Subject::Final(number) => {

@@ -1,14 +1,20 @@
 //! Which steps may begin, kept up to date as steps move.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::{StepRun, StepState};
+use crate::graph::{self, Graph};
 use crate::plan::{Needs, Plan, StepNumber};
 
 /// Which pending steps have everything they need, kept up to date in constant time per event.
 #[derive(Clone, Debug, Default)]
 pub struct Ready {
     pub steps: BTreeSet<StepNumber>,
+    /// The same, those first behind which most is still to come.
+    pub longest: BTreeSet<(Reverse<u64>, StepNumber)>,
+    /// How much that is, for each step.
+    remaining: Vec<u64>,
     /// Running or ended, not judged.
     pub under_way: BTreeSet<StepNumber>,
     /// How many needs of each step are still open.
@@ -25,8 +31,12 @@ pub struct Ready {
 impl Ready {
     pub fn new(plan: &Plan, steps: &[StepRun]) -> Self {
         let count = steps.len();
-        let mut ready =
-            Ready { open_needs: vec![0; count], waiters: vec![Vec::new(); count], ..Ready::default() };
+        let mut ready = Ready {
+            remaining: Graph::of(plan).remaining(|at| graph::length_ms(&plan.steps[at])),
+            open_needs: vec![0; count],
+            waiters: vec![Vec::new(); count],
+            ..Ready::default()
+        };
         for (index, step) in plan.steps.iter().enumerate() {
             let Needs::Steps(needs) = &step.needs else { continue };
             for need in needs {
@@ -80,10 +90,13 @@ impl Ready {
         } else {
             self.under_way.remove(&number);
         }
+        let place = (Reverse(self.remaining[index]), number);
         if needs_met && steps[index].state == StepState::Pending {
             self.steps.insert(number);
+            self.longest.insert(place);
         } else {
             self.steps.remove(&number);
+            self.longest.remove(&place);
         }
     }
 }

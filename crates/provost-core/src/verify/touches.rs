@@ -24,8 +24,9 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
         }
     }
     let mut known: HashSet<&str> = HashSet::new();
-    let protected = plan.steps.iter().flat_map(|step| &step.protect);
-    for glob in plan.touches.iter().flatten().chain(protected) {
+    let of_steps =
+        plan.steps.iter().flat_map(|step| step.protect.iter().chain(step.touches.iter().flatten()));
+    for glob in plan.touches.iter().flatten().chain(of_steps) {
         if known.insert(&glob.value)
             && let Some(why) = refusal(glob)
         {

@@ -6,6 +6,7 @@ mod classes;
 mod codes;
 mod docs;
 mod forms;
+mod graphs;
 mod hostile;
 mod property;
 

@@ -23,7 +23,7 @@ use provost_core::run::{Run, Stage, StepState};
 use provost_core::schedule::Action;
 use provost_core::terms::Terms;
 use provost_core::usage::{Amount, Resource, Usage};
-use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
+use provost_core::verdict::{Excerpt, Isolation, Outcome, Tree, Verdict};
 use provost_engine::drive::{self, Drive, Rest};
 use provost_engine::world::{Said, World};
 use provost_store::{Append, Cursor, Entry, Error, Holder, Lease, Log, Memory, Query};
@@ -57,6 +57,8 @@ struct Truth {
     ever: BTreeSet<u32>,
     /// Every dispatch that reached an agent, in order.
     dispatched: Vec<(u32, u32)>,
+    /// The tree each step was begun with: it is on the disk, and outlives the harness.
+    bases: BTreeMap<u32, String>,
     clock: u64,
     /// How often the harness had to wait.
     waits: u64,
@@ -120,7 +122,8 @@ fn die() -> ! {
 }
 
 impl World for SimWorld {
-    type Order = (Action, u32);
+    /// With the tree that a check is made on, and whether others have passed since the work was begun.
+    type Order = (Action, u32, String, bool);
 
     fn now(&self) -> Timestamp {
         // Clocks jump, forwards and backwards.
@@ -162,10 +165,35 @@ impl World for SimWorld {
             | Action::OverBudget { .. }
             | Action::End => 0,
         };
-        (action, attempt)
+        let now = run.tree.clone().unwrap_or_else(|| "t".to_owned());
+        let step = match action {
+            Action::Judge { subject: Subject::Contract(step) } | Action::JudgeLost { step, .. } => Some(step),
+            _ => None,
+        };
+        let together = step.is_some_and(|step| run.is_held_apart(step));
+        let mut truth = self.truth();
+        let base = match (action, step) {
+            (Action::Dispatch { step }, _) => {
+                truth.bases.insert(step.0, now.clone());
+                now
+            }
+            (_, Some(step)) if !together => truth.bases.get(&step.0).cloned().unwrap_or(now),
+            _ => now,
+        };
+        (action, attempt, base, together)
     }
 
-    fn perform(&self, (action, attempt): Self::Order) -> Vec<Said> {
+    fn perform(&self, (action, attempt, base, together): Self::Order) -> Vec<Said> {
+        // Two may have changed the same file, and a tree is what was on it before with one more.
+        let on_tree = |step: StepNumber, verdict: Verdict| {
+            if verdict.held() && together && self.with(|_, dice| dice.chance(20)) {
+                let files = vec!["shared".to_owned()];
+                return Verdict { outcome: Outcome::Conflict { files }, ..verdict };
+            }
+            let tree =
+                Tree { id: format!("{base}+{step}"), base: base.clone(), files: vec![], refused: vec![] };
+            Verdict { tree: verdict.held().then(|| Box::new(tree)), ..verdict }
+        };
         match action {
             Action::Dispatch { step } => self.agent(step, attempt),
             Action::Judge { subject } => {
@@ -175,11 +203,15 @@ impl World for SimWorld {
                     Subject::Precondition(_) => !self.with(|_, dice| dice.chance(10)),
                     Subject::Postcondition(_) => true,
                 };
-                vec![Said::Harness(HarnessCommand::Judged { subject, verdict: self.verdict(held) })]
+                let verdict = match subject {
+                    Subject::Contract(step) => on_tree(step, self.verdict(held)),
+                    _ => self.verdict(held),
+                };
+                vec![Said::Harness(HarnessCommand::Judged { subject, verdict })]
             }
             Action::JudgeLost { step, .. } => {
                 let held = self.truth().done.contains(&step.0);
-                let verdict = self.verdict(held);
+                let verdict = on_tree(step, self.verdict(held));
                 vec![Said::Harness(HarnessCommand::JudgedLost { step, verdict, max_losses: 3 })]
             }
             Action::Hold { .. } | Action::OverBudget { .. } | Action::End => Vec::new(),
@@ -347,6 +379,12 @@ fn plan_text(dice: &mut Dice, steady: bool) -> String {
             1 if number > 1 => text.push_str(&format!("**needs:** {}\n", 1 + dice.below(number - 1))),
             _ => {}
         }
+        // Most say what they change; some change what another does, some do not say.
+        match dice.below(5) {
+            0 => {}
+            1 => text.push_str("**touches:** shared\n"),
+            _ => text.push_str(&format!("**touches:** out/{number}\n")),
+        }
         if dice.chance(15) {
             text.push_str("**budget:** 30k tokens\n");
         }
@@ -393,11 +431,12 @@ fn human(log: &Memory, plan: &PlanId, command: impl Fn(&Run) -> HumanCommand) {
 }
 
 /// Everything that must be true of a log, whatever happened.
-fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool) -> Run {
+fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool, jobs: usize) -> Run {
     let mut auditor = Auditor::default();
     let mut run = Run::default();
     let mut passed = BTreeSet::new();
     let mut held: BTreeMap<u32, bool> = BTreeMap::new();
+    let mut bases: BTreeMap<u32, Option<String>> = BTreeMap::new();
     let mut started = BTreeSet::new();
     let mut ends = 0;
     let mut recovery = Recovery { steady, ..Recovery::default() };
@@ -408,6 +447,7 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool) ->
         match &event {
             Event::Judged { subject: Subject::Contract(step), verdict, .. } => {
                 held.insert(step.0, verdict.held());
+                bases.insert(step.0, verdict.base_id().map(str::to_owned));
             }
             Event::Judged { subject: Subject::Final(step), verdict, .. } => {
                 assert!(passed.contains(&step.0), "seed {seed}: looked at last without having passed");
@@ -423,11 +463,20 @@ fn check(log: &Memory, plan: &PlanId, truth: &Truth, seed: u64, steady: bool) ->
                 );
                 assert!(started.insert((step.0, *attempt)), "seed {seed}: attempt {attempt} announced twice");
                 held.remove(&step.0);
+                let mut beside = run.under_way().filter(|other| !run.is_being_confirmed(*other));
+                let met = beside.find(|other| jobs > 1 && run.overlap(*step, *other).is_some());
+                assert_eq!(met, None, "seed {seed}: begun beside one that may change the same");
+                let waits = run.is_ready(*step);
+                assert!(waits, "seed {seed}: step {step} was begun before what it needs");
             }
             Event::StepPassed { step, .. } => {
                 assert_eq!(held.get(&step.0), Some(&true), "seed {seed}: passed without a verdict");
                 assert!(truth.ever.contains(&step.0), "seed {seed}: passed without the work being done");
                 assert!(passed.insert(step.0), "seed {seed}: passed twice");
+                // Whoever passes has held on all that passed before.
+                let base = bases.get(&step.0).cloned().flatten();
+                let together = run.tree.is_none() || base == run.tree;
+                assert!(together, "seed {seed}: passed on {base:?} instead of {:?}", run.tree);
             }
             Event::RunEnded { .. } => ends += 1,
             _ => {}
@@ -595,7 +644,7 @@ fn simulate(seed: u64) -> (Stage, usize, u64, usize) {
     for life in 0..400u64 {
         let fate = Fate::Chance { dice: Dice(seed ^ (life << 20)), percent: 8 };
         let lived = live(&log, &plan, &world, jobs, fate);
-        let run = check(&log, &plan, &world.truth(), seed, steady);
+        let run = check(&log, &plan, &world.truth(), seed, steady, jobs);
         match lived {
             Err(panic) if panic.is::<Died>() => deaths += 1,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -632,7 +681,14 @@ fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64
         matches!(lived, Ok((_, Rest::Nothing | Rest::Interrupted))),
         "seed {seed}: silence did something"
     );
-    assert_eq!(log.head(plan).unwrap(), head, "seed {seed}: something answered by itself");
+    let mut since = Vec::new();
+    let query = Query { after_seq: Some(head.seq), ..Query::plan(plan) };
+    log.read(&query, &mut |sealed| {
+        since.extend(sealed.event());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(since.is_empty(), "seed {seed}: something answered by itself: {since:?}");
     assert_eq!(inbox::waiting(&drive::read(log, plan).unwrap()), before, "seed {seed}");
 }
 
@@ -679,7 +735,9 @@ fn answer(log: &Memory, plan: &PlanId, run: &Run, dice: &mut Dice, seed: u64) {
 fn a_death_before_or_after_any_append_loses_and_repeats_nothing() {
     expect_deaths();
     let mut died = 0;
-    for seed in 0..10 {
+    for seed in 0..12 {
+        // Side by side the order of things is another each time; what must be true is not.
+        let jobs = if seed < 8 { 1 } else { 3 };
         for after in [false, true] {
             for at in 0..1000 {
                 let plan = PlanId(format!("at-{seed}-{at}-{after}"));
@@ -693,15 +751,15 @@ fn a_death_before_or_after_any_append_loses_and_repeats_nothing() {
                     steady: false,
                     recipes: Recipes::default(),
                 };
-                let first = live(&log, &plan, &world, 1, Fate::At { left: at, after });
-                check(&log, &plan, &world.truth(), seed, false);
+                let first = live(&log, &plan, &world, jobs, Fate::At { left: at, after });
+                check(&log, &plan, &world.truth(), seed, false, jobs);
                 // The run came to its end before that append: all of them were tried.
                 if first.is_ok() {
                     break;
                 }
                 died += 1;
-                let _ = live(&log, &plan, &world, 1, Fate::At { left: u32::MAX, after });
-                check(&log, &plan, &world.truth(), seed, false);
+                let _ = live(&log, &plan, &world, jobs, Fate::At { left: u32::MAX, after });
+                check(&log, &plan, &world.truth(), seed, false, jobs);
             }
         }
     }

@@ -199,7 +199,7 @@ impl Ground {
         let own = Own::make()?;
         let hidden: Vec<&Path> =
             [&self.state].into_iter().chain(&self.secret).map(PathBuf::as_path).collect();
-        let mut rules = Rules::of_agent(&hidden, &self.workspace)?;
+        let mut rules = Rules::of_agent(&hidden, work.workspace)?;
         rules.write.push(own.tmp().to_path_buf());
         rules.write.extend(work.home.map(Path::to_path_buf));
         rules.write.extend(work.outbox.map(|outbox| outbox.folder.to_path_buf()));
@@ -208,7 +208,7 @@ impl Ground {
             // What checks are run with is not the agent's to write, wherever it lives.
             rules.frozen.extend(self.programs());
             rules.frozen.extend(offer.launcher.first().map(PathBuf::from));
-            rules.frozen.retain(|frozen| !frozen.starts_with(&self.workspace));
+            rules.frozen.retain(|frozen| !frozen.starts_with(work.workspace));
             rules.write.push(home);
         }
         Ok((own, By::Landlock(rules)))

@@ -76,7 +76,7 @@ impl Ground {
         let Some(offer) = self.offer.as_ref().filter(|_| self.level == Isolation::Clean) else {
             return agent.attempt(&work);
         };
-        let ready = match self.ready(offer, &work, &grant) {
+        let ready = match self.ready(offer, &work, &grant, None) {
             Ok(ready) => ready,
             Err(error) => return Ok(Attempt::not_started(&error)),
         };

@@ -40,7 +40,7 @@ impl Ground {
         };
         let (base, layer) = match approved.look(case) {
             Ok(found) => found,
-            Err(error) => return not_run(told(&error)),
+            Err(error) => return Ok(self.unseen(error)),
         };
         let tree = Some(Box::new(seen(&base, &layer)));
         if let Some(first) = layer.protected_changed.first() {

@@ -47,6 +47,18 @@ impl Trees {
         protect: &Touches,
         limits: &Limits,
     ) -> Result<Layer, Error> {
+        self.take_over_from(&self.workspace, base, touches, protect, limits)
+    }
+
+    /// The same from another folder that an agent worked in.
+    pub fn take_over_from(
+        &self,
+        workspace: &Path,
+        base: &Base,
+        touches: &Touches,
+        protect: &Touches,
+        limits: &Limits,
+    ) -> Result<Layer, Error> {
         let layers = self.folder.join("layers");
         let folder =
             tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
@@ -56,19 +68,18 @@ impl Trees {
         let mut walk = Walk {
             index,
             known: &self.known,
-            workspace: &self.workspace,
+            workspace,
             touches,
             protect,
             limits,
             caches: &base.caches,
-            own: self.own_place(),
+            own: self.own_place().filter(|_| workspace == self.workspace),
             checkout: Checkout::begin(path.clone(), draft)?,
             found: Found::default(),
             bytes: 0,
             is_over: false,
         };
-        let top = beneath::top(&self.workspace);
-        let top = top.map_err(|errno| Error::io("open", &self.workspace, errno))?;
+        let top = beneath::top(workspace).map_err(|errno| Error::io("open", workspace, errno))?;
         for start in touches.starts() {
             walk.from(&top, start)?;
         }

@@ -2,6 +2,7 @@
 
 mod acp;
 mod agents;
+mod apart;
 mod clients;
 mod bounds;
 mod children;

@@ -112,6 +112,8 @@ fn judge(ground: &Ground, tree: Option<&str>, with_work: bool, command: &str) ->
             stop: None,
             tree,
             with_work,
+            apart: None,
+            touches: None,
             protect: &[],
             network: false,
             bounds: None,

@@ -55,6 +55,8 @@ impl Project {
             stop: None,
             tree: None,
             with_work,
+            apart: None,
+            touches: None,
             protect: &[],
             network: false,
             doubts,

@@ -1,6 +1,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use provost_core::plan::{Span, StepNumber};
 use provost_engine::harness::{Access, Harness};
 use provost_engine::reading::Reading;
 
@@ -13,27 +14,37 @@ use crate::terminal::{self, Gate};
 /// Change the plan: edit, verify again, and stand at the gate again
 ///
 /// Opens $VISUAL or $EDITOR on a copy, or takes the new text from --file. The plan file changes only
-/// when the new text has no errors. Steps whose text is unchanged keep what they have achieved.
+/// when the new text has no errors. Steps whose text is unchanged keep what they have achieved. With --from
+/// only the steps from that one on are replaced; one that has run already stays as it is, or nothing changes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   provost amend                       in your editor
-  provost amend --file new-plan.md    from a file; `-` for standard input")]
+  provost amend --file new-plan.md    from a file; `-` for standard input
+  provost amend --from 3 --file rest.md   other steps from step 3 on, while the plan is under way")]
 pub struct Args {
     /// A path, a name, or nothing for the active plan
     plan: Option<String>,
     /// Take the new text from this file
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Replace the steps from this one on, and nothing that has run
+    #[arg(long, value_name = "STEP")]
+    from: Option<u32>,
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     harness.only_people()?;
     let before = harness.read()?;
-    let text = match &args.file {
-        Some(path) => from_file(path)?,
-        None => from_editor(&before)?,
+    let first = args.from.map(StepNumber);
+    let text = match (&args.file, first) {
+        (Some(path), _) => from_file(path)?,
+        (None, first) => from_editor(&rest(&before, first))?,
+    };
+    let text = match first {
+        None => text,
+        Some(first) => harness.patched(&before, first, &String::from_utf8_lossy(&text))?.into_bytes(),
     };
     if text == before.text.as_bytes() {
         terminal::talk("nothing changed");
@@ -86,13 +97,22 @@ fn from_file(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn from_editor(before: &Reading) -> Result<Vec<u8>, Failure> {
+/// What is to be edited: all of it, or the steps from one on.
+fn rest(before: &Reading, first: Option<StepNumber>) -> String {
+    let steps = &before.plan.steps;
+    let (Some(first), Some(last)) = (first.and_then(|first| before.plan.step(first)), steps.last()) else {
+        return before.text.clone();
+    };
+    Span::new(first.section.start, last.section.end).of(&before.text).to_owned()
+}
+
+fn from_editor(text: &str) -> Result<Vec<u8>, Failure> {
     let editor =
         ["VISUAL", "EDITOR"].iter().filter_map(|name| std::env::var(name).ok()).find(|e| !e.is_empty());
     let Some(editor) = editor else {
         return Err(Failure::usage("neither VISUAL nor EDITOR is set", "Use `provost amend --file FILE`."));
     };
-    let path = keep(&before.text)?;
+    let path = keep(text)?;
     let io = |what: &str, source| Failure::Io { what: format!("{what} {}", path.display()), source };
     // The variable may hold arguments, so the shell splits it, as it does for git.
     let status = std::process::Command::new("sh")

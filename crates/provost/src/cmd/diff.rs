@@ -1,37 +1,89 @@
-use provost_engine::harness::Access;
-use serde_json::json;
+use provost_engine::harness::{Access, Harness};
+use provost_engine::versions;
+use serde_json::{Value, json};
 
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
 
-/// Show what changed since the revision the log holds
+/// Show what changed between two revisions, in steps and contracts
+///
+/// Without revisions: what changed in the file since the revision the log holds. Every revision of a plan is
+/// in the log.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost diff                        the file against the log
+  provost diff PLAN.md approved       the file against what was approved last
+  provost diff PLAN.md 3fa2 91bc      one revision against another
+  provost diff --list                 every revision, and who approved it")]
 pub struct Args {
     /// A path, a name, or nothing for the active plan
     plan: Option<String>,
+    /// The beginning of a revision, `approved`, or `now` for the file as it stands
+    from: Option<String>,
+    /// The same [default: now]
+    to: Option<String>,
+    /// List the revisions instead
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    list: bool,
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
-    let run = harness.run()?;
-    let reading = harness.read()?;
-    let changes = if run.exists() { harness.changes(&run, &reading) } else { Vec::new() };
+    if args.list {
+        return list(global, &harness);
+    }
+    let (from, to, changes) = match &args.from {
+        Some(from) => {
+            let (old, new) = (harness.version(from)?, harness.version(args.to.as_deref().unwrap_or("now"))?);
+            let changes = versions::diff(&old, &new);
+            (Some(old.revision), new.revision, changes)
+        }
+        None => {
+            let (run, reading) = (harness.run()?, harness.read()?);
+            let changes = if run.exists() { harness.changes(&run, &reading) } else { Vec::new() };
+            (run.exists().then_some(run.revision), reading.revision, changes)
+        }
+    };
     if global.json {
-        let from = run.exists().then_some(&run.revision);
-        terminal::print(&format!(
-            "{}\n",
-            json!({ "plan": harness.id(), "from": from, "to": reading.revision, "changes": changes })
-        ))?;
+        let answer = json!({ "plan": harness.id(), "from": from, "to": to, "changes": changes });
+        terminal::print(&format!("{answer}\n"))?;
         return Ok(Outcome::Done);
     }
-    if !run.exists() {
+    if from.is_none() {
         terminal::talk("the log holds no revision of this plan yet");
     } else if changes.is_empty() {
         terminal::talk("nothing changed");
     }
     for change in changes {
         terminal::print(&format!("{change}\n"))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn list(global: &Global, harness: &Harness) -> Answer {
+    let versions = harness.versions()?;
+    if global.json {
+        let each = |version: &versions::Version| {
+            json!({
+                "revision": version.revision, "seq": version.seq, "at": version.at,
+                "approved_by": version.approved_by, "changes": version.changes,
+            })
+        };
+        let list: Vec<Value> = versions.iter().map(each).collect();
+        terminal::print(&format!("{}\n", json!({ "plan": harness.id(), "revisions": list })))?;
+        return Ok(Outcome::Done);
+    }
+    for version in versions {
+        let at = version.at.map(|at| at.to_string()).unwrap_or_default();
+        let by = version.approved_by.map_or("not approved".to_owned(), |by| format!("approved by {by}"));
+        let changes = match version.changes.len() {
+            0 => String::new(),
+            1 => " · 1 change".to_owned(),
+            n => format!(" · {n} changes"),
+        };
+        terminal::print(&format!("{} · {at} · {by}{changes}\n", version.revision.short()))?;
     }
     Ok(Outcome::Done)
 }

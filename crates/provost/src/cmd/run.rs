@@ -29,7 +29,7 @@ Examples:
 pub struct Args {
     /// A path, a name, or nothing for the active plan
     plan: Option<String>,
-    /// How many independent steps may run side by side
+    /// How many steps may run side by side: those that need nothing of each other and touch other files
     #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
     /// Stay when a person is waited for, and go on when they have answered
@@ -172,6 +172,9 @@ fn once(
         Stage::Draft | Stage::Verified | Stage::Approved | Stage::InProgress => {}
     }
     harness.ready_to_drive(&run)?;
+    if args.jobs > 1 && !run.has_areas {
+        terminal::talk("steps run side by side only where each says what it `touches` (docs/parallel.md)");
+    }
     let may_ask = !args.ci && terminal::is_interactive();
     let run = match gate(harness, notices, run, reading.as_ref(), may_ask)? {
         Passage::Open(run) => run,

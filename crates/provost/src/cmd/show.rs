@@ -53,6 +53,7 @@ fn as_json(plan: &str, run: &Run) -> Value {
                 "title": step.title,
                 "target": step.target.as_ref().map(|target| &target.value),
                 "needs": needs(&step.needs),
+                "touches": step.touches.as_ref().map(|globs| globs.iter().map(|glob| &glob.value).collect::<Vec<_>>()),
                 "budget": budget::of_step(run, step.number),
                 "state": run.state_word(step.number),
                 "reach": run.binding.terms.for_step(step),

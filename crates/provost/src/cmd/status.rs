@@ -1,5 +1,7 @@
 use provost_core::budget;
 use provost_core::inbox::{self, Item, Kind};
+use provost_core::plan::Needs;
+use provost_core::render;
 use provost_core::run::{Run, StepState};
 use provost_core::usage::{Cost, Resource};
 use provost_engine::harness::Access;
@@ -42,7 +44,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         text.push_str("the plan file has changed since the log last saw it\n");
     }
     text.push_str(&money(&run));
-    for (step, state) in run.steps() {
+    let is_over = |number| run.step(number).is_some_and(|step| step.state.is_settled());
+    let lanes = render::graph::lanes(&run.plan, is_over).unwrap_or_default();
+    for (at, (step, state)) in run.steps().enumerate() {
+        let lane = lanes.get(at).map(|lane| format!("{lane}  ")).unwrap_or_default();
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
         let verdict = state.verdict.as_ref().map(|verdict| match &verdict.judged {
             Some(judgement) => format!(" · {}, {}", verdict.outcome, judgement.by()),
@@ -59,7 +64,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         };
         let wait = state.wait.map(|wait| format!(" · not tried again before {}", wait.until));
         text.push_str(&format!(
-            "[Step {}/{total}] {mark} {}{attempts}{}{waived}{}\n",
+            "{lane}[Step {}/{total}] {mark} {}{attempts}{}{waived}{}\n",
             step.number,
             step.title,
             verdict.unwrap_or_default(),
@@ -84,6 +89,7 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
             json!({
                 "number": step.number,
                 "title": step.title,
+                "needs": needs(&step.needs),
                 "state": run.state_word(step.number),
                 "attempts": state.attempts,
                 "verdict": state.verdict,
@@ -109,6 +115,14 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
         "waiting": waiting,
         "cost": cost_as_json(run),
     })
+}
+
+/// Null where nothing was said: every step before it.
+fn needs(needs: &Needs) -> Value {
+    match needs {
+        Needs::Before => Value::Null,
+        Needs::Steps(steps) => steps.iter().map(|step| json!(step.value)).collect(),
+    }
 }
 
 /// What it cost so far, against what it may.

@@ -174,19 +174,6 @@ fn a_contract_that_does_not_last_is_not_looked_at_again() {
 }
 
 #[test]
-fn independent_steps_run_side_by_side() {
-    // Each agent waits for the other: one at a time they would both run out of time.
-    let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; touch out/begun-$part\n\
-                 for i in $(seq 100); do [ -f out/begun-$((3 - part)) ] && touch out/$part && exit; sleep 0.05; done\n";
-    let text = plan(&["test -f out/1", "test -f out/2"], "abort")
-        .replace("**task:**", "**needs:** none\n\n**task:**");
-    let env = Env::new(&text).agent(agent);
-    env.approve();
-    env.provost(&["run", "--jobs", "2"]).exits(0);
-    env.provost(&["audit"]).exits(0);
-}
-
-#[test]
 fn a_workspace_has_one_run_at_a_time_and_a_dead_one_does_not_count() {
     let env = Env::new(&plan(&["test -f out/1"], "abort"))
         .agent("touch begun; while [ ! -f go ]; do sleep 0.02; done; mkdir -p out; touch out/1\n");

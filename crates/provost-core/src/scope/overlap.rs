@@ -7,6 +7,7 @@
 //! **Invariant:** what cannot be decided within bounds is never taken for disjoint.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use regex_automata::dfa::{Automaton as _, StartKind, dense};
 use regex_automata::util::primitives::StateID;
@@ -36,12 +37,22 @@ pub enum Overlap {
     Undecided(String),
 }
 
-/// What a plan declares, ready to be held against others.
+/// What somebody may change, ready to be held against others.
+#[derive(Clone, Debug)]
 pub struct Reach {
-    globs: Vec<(String, Built)>,
+    globs: Vec<Piece>,
 }
 
-/// Where two plans meet.
+#[derive(Clone, Debug)]
+struct Piece {
+    written: String,
+    /// The folders before the first wildcard; nothing known of what is no glob.
+    start: Option<String>,
+    /// Built when it is first needed: most globs differ in their first folders.
+    automaton: OnceLock<Built>,
+}
+
+/// Where two of them meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meeting {
     pub globs: (String, String),
@@ -50,17 +61,16 @@ pub struct Meeting {
 
 impl Reach {
     pub fn new<S: AsRef<str>>(globs: &[S]) -> Self {
-        let built = |glob: &S| (glob.as_ref().to_owned(), automaton(glob.as_ref()));
-        Self { globs: globs.iter().map(built).collect() }
+        Self { globs: globs.iter().map(|glob| Piece::new(glob.as_ref())).collect() }
     }
 
     /// The first path both may change; then what could not be decided; nothing if they are disjoint.
     pub fn meets(&self, other: &Reach) -> Option<Meeting> {
         let mut doubt = None;
-        for (one, left) in &self.globs {
-            for (two, right) in &other.globs {
-                let globs = (one.clone(), two.clone());
-                match both(left, right) {
+        for one in &self.globs {
+            for two in &other.globs {
+                let globs = (one.written.clone(), two.written.clone());
+                match one.with(two) {
                     Overlap::None => {}
                     overlap @ Overlap::Shared(_) => return Some(Meeting { globs, overlap }),
                     overlap @ Overlap::Undecided(_) => doubt = doubt.or(Some(Meeting { globs, overlap })),
@@ -71,16 +81,40 @@ impl Reach {
     }
 }
 
-/// Whether there is a path that both globs cover.
-pub fn overlap(one: &str, other: &str) -> Overlap {
-    both(&automaton(one), &automaton(other))
+impl Piece {
+    fn new(written: &str) -> Self {
+        let is_plain = |part: &&str| !part.contains(['*', '?', '[', ']', '{', '}', '\\']);
+        let start = || scope::plain(written).split('/').take_while(is_plain).collect::<Vec<_>>().join("/");
+        let start = scope::glob(written).is_ok().then(start);
+        Self { written: written.to_owned(), start, automaton: OnceLock::new() }
+    }
+
+    fn with(&self, other: &Piece) -> Overlap {
+        if let (Some(one), Some(two)) = (&self.start, &other.start)
+            && !is_beneath(one, two)
+            && !is_beneath(two, one)
+        {
+            return Overlap::None;
+        }
+        match (self.automaton(), other.automaton()) {
+            (Ok(one), Ok(two)) => search(one, two),
+            (Err(why), _) | (_, Err(why)) => Overlap::Undecided(why.clone()),
+        }
+    }
+
+    fn automaton(&self) -> &Built {
+        self.automaton.get_or_init(|| automaton(&self.written))
+    }
 }
 
-fn both(one: &Built, other: &Built) -> Overlap {
-    match (one, other) {
-        (Ok(one), Ok(other)) => search(one, other),
-        (Err(why), _) | (_, Err(why)) => Overlap::Undecided(why.clone()),
-    }
+fn is_beneath(path: &str, folder: &str) -> bool {
+    folder.is_empty()
+        || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether there is a path that both globs cover.
+pub fn overlap(one: &str, other: &str) -> Overlap {
+    Piece::new(one).with(&Piece::new(other))
 }
 
 /// Accepts what the glob matches, and all that is in a folder it matches.
@@ -108,7 +142,7 @@ fn built(pattern: &str) -> Result<Automaton, Box<dense::BuildError>> {
 }
 
 fn paths() -> &'static Option<Automaton> {
-    static PATHS: std::sync::OnceLock<Option<Automaton>> = std::sync::OnceLock::new();
+    static PATHS: OnceLock<Option<Automaton>> = OnceLock::new();
     PATHS.get_or_init(|| built(&PATH.replace("PART", PART)).ok())
 }
 

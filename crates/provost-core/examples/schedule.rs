@@ -1,0 +1,202 @@
+//! The schedule of a graph whose runtimes are known: `cargo run --example schedule -- GRAPH.json JOBS`.
+//!
+//! `GRAPH.json` is `{"nodes": [{"id", "dur"}], "edges": [[before, after]]}`; a node without `dur` takes 1.
+//! It becomes a plan whose steps may all run side by side, and that plan is run by the same `schedule` and
+//! the same doors as any other; only time is simulated. Prints `[{"id", "start", "end"}]`; a graph with a
+//! circle is refused by the words of `provost verify`, and the circle is named.
+
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use provost_core::chain::Timestamp;
+use provost_core::command::{HarnessCommand, HumanCommand};
+use provost_core::decide;
+use provost_core::event::{AttemptEnd, Event, Subject};
+use provost_core::graph::Graph;
+use provost_core::law::Binding;
+use provost_core::parse;
+use provost_core::plan::{Plan, StepNumber};
+use provost_core::run::Run;
+use provost_core::schedule::{self, Action, InHand};
+use provost_core::usage::Usage;
+use provost_core::verdict::{Isolation, Outcome, Verdict};
+use serde::{Deserialize, Serialize};
+
+#[derive(Deserialize)]
+pub struct Dag {
+    nodes: Vec<Node>,
+    edges: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    id: String,
+    #[serde(default = "one")]
+    dur: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// When a step ran.
+#[derive(Clone, Debug, Serialize)]
+pub struct Slot {
+    pub id: String,
+    pub start: f64,
+    pub end: f64,
+}
+
+pub fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [file, jobs] = args.as_slice() else {
+        eprintln!("usage: schedule GRAPH.json JOBS");
+        return ExitCode::from(2);
+    };
+    let dag = std::fs::read(file).map_err(|error| error.to_string());
+    let dag = dag.and_then(|bytes| serde_json::from_slice::<Dag>(&bytes).map_err(|error| error.to_string()));
+    let (Ok(dag), Ok(jobs @ 1..)) = (dag, jobs.parse::<usize>()) else {
+        eprintln!("{file} is no graph, or {jobs} no number of jobs");
+        return ExitCode::from(2);
+    };
+    match simulate(&dag, jobs) {
+        Ok(slots) => {
+            println!("{}", serde_json::to_string(&slots).unwrap_or_default());
+            ExitCode::SUCCESS
+        }
+        Err(cycle) => {
+            eprintln!("steps wait for each other: {}", cycle.join(" -> "));
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Runs the graph, or names a circle in it.
+pub fn simulate(dag: &Dag, jobs: usize) -> Result<Vec<Slot>, Vec<String>> {
+    let text = plan_text(dag);
+    let plan = parse::plan(&text).plan;
+    if let Some(cycle) = cycle(dag, &plan) {
+        return Err(cycle);
+    }
+    let mut run = approved(text);
+    let mut slots: Vec<Option<Slot>> = vec![None; dag.nodes.len()];
+    // What is under way, by the time at which it ends, in the order of a whole number.
+    let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
+    let mut in_hand = InHand::default();
+    let mut now = 0.0_f64;
+    while !run.all_settled() {
+        let actions = schedule::next(&run, &in_hand, jobs, Timestamp(0));
+        let due: Vec<StepNumber> = actions.iter().filter_map(|action| judged(*action)).collect();
+        // A check takes no time here: what it lets begin is asked for anew.
+        if !due.is_empty() {
+            due.into_iter().for_each(|step| say(&mut run, holds(step)));
+            continue;
+        }
+        for action in actions {
+            let Action::Dispatch { step } = action else { continue };
+            say(&mut run, HarnessCommand::Start { step });
+            in_hand.take(action);
+            let place = step.0 as usize - 1;
+            let end = now + dag.nodes[place].dur;
+            slots[place] = Some(Slot { id: dag.nodes[place].id.clone(), start: now, end });
+            // The bits of numbers that are not negative are in the order of the numbers.
+            ends.push(Reverse((end.to_bits(), step.0)));
+        }
+        // All that ends now, before anything else begins.
+        let Some(Reverse((soonest, _))) = ends.peek().copied() else { continue };
+        now = f64::from_bits(soonest);
+        while let Some(Reverse((_, step))) = ends.peek().copied().filter(|Reverse((at, _))| *at == soonest) {
+            ends.pop();
+            let step = StepNumber(step);
+            say(&mut run, ended(step));
+            in_hand.done(Action::Dispatch { step });
+        }
+    }
+    Ok(slots.into_iter().flatten().collect())
+}
+
+fn judged(action: Action) -> Option<StepNumber> {
+    match action {
+        Action::Judge { subject: Subject::Contract(step) } => Some(step),
+        _ => None,
+    }
+}
+
+fn ended(step: StepNumber) -> HarnessCommand {
+    HarnessCommand::AttemptEnded {
+        step,
+        attempt: 1,
+        end: AttemptEnd::Exited { exit_code: 0 },
+        duration_ms: 0,
+        report: String::new(),
+        notes: Vec::new(),
+        usage: Usage::default(),
+        session: None,
+        published: Vec::new(),
+    }
+}
+
+fn holds(step: StepNumber) -> HarnessCommand {
+    let verdict = Verdict::bare(Isolation::InPlace, Outcome::Held);
+    HarnessCommand::Judged { subject: Subject::Contract(step), verdict }
+}
+
+fn apply(run: &mut Run, events: Vec<Event>) {
+    events.iter().for_each(|event| run.apply(event));
+}
+
+fn say(run: &mut Run, command: HarnessCommand) {
+    let events = decide::harness(run, command).unwrap_or_else(|refusal| panic!("{refusal}"));
+    apply(run, events);
+}
+
+/// A step for each node: its runtime is its time-out, a thousand times as long, so that no digit is lost.
+fn plan_text(dag: &Dag) -> String {
+    let places: HashMap<&str, usize> =
+        dag.nodes.iter().enumerate().map(|(at, node)| (node.id.as_str(), at)).collect();
+    let mut needs: Vec<Vec<usize>> = vec![Vec::new(); dag.nodes.len()];
+    for (before, after) in &dag.edges {
+        if let (Some(before), Some(after)) = (places.get(before.as_str()), places.get(after.as_str())) {
+            needs[*after].push(before + 1);
+        }
+    }
+    let mut text = String::from("---\ntype: plan\nstatus: draft\nowner: example\n---\n# Graph\n\n## Steps\n");
+    for (at, node) in dag.nodes.iter().enumerate() {
+        let list: Vec<String> = needs[at].iter().map(ToString::to_string).collect();
+        let needs = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+        let number = at + 1;
+        let _ = write!(
+            text,
+            "\n### {number}. Node {number}\n**target:** sim\n**needs:** {needs}\n\
+             **timeout:** {:.3} seconds\n**touches:** n{number}\n**task:**\nRun.\n\
+             **contract:**\n```shell\ntest -e n{number}\n```\n",
+            node.dur * 1000.0
+        );
+    }
+    text
+}
+
+/// The first circle, by names; a node that waits for itself is one.
+fn cycle(dag: &Dag, plan: &Plan) -> Option<Vec<String>> {
+    if let Some((own, _)) = dag.edges.iter().find(|(before, after)| before == after) {
+        return Some(vec![own.clone(), own.clone()]);
+    }
+    let mut cycle = Graph::of(plan).cycles(1).into_iter().next()?;
+    cycle.extend(cycle.first().copied());
+    Some(cycle.into_iter().map(|at| dag.nodes[at].id.clone()).collect())
+}
+
+fn approved(text: String) -> Run {
+    let mut run = Run::default();
+    say(&mut run, HarnessCommand::Record { text, binding: Binding::default() });
+    let revision = run.revision.clone();
+    say(&mut run, HarnessCommand::Verified { revision: revision.clone(), warnings: 0 });
+    let approve = HumanCommand::Approve { revision, by: "example".to_owned(), modifications: Vec::new() };
+    let events = decide::human(&run, approve).unwrap_or_else(|refusal| panic!("{refusal}"));
+    apply(&mut run, events);
+    run
+}

@@ -1,0 +1,67 @@
+//! Two plans side by side: what each took, and what came of it.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use provost_core::chain::PlanId;
+use provost_core::event::{Event, Subject};
+use provost_core::run::Run;
+use provost_core::summary::{Hearing, PlanRow, Summary};
+use provost_host::plan_file;
+use provost_store::{Log, Query};
+
+use crate::Error;
+use crate::harness::{self, Settings};
+use crate::{places, site};
+
+/// One of the two.
+pub struct Side {
+    pub plan: PlanId,
+    pub name: String,
+    pub run: Run,
+    pub row: PlanRow,
+    /// Files its steps changed that passed, as far as verdicts name them.
+    pub files: BTreeSet<String>,
+}
+
+/// A path, a name here, the name of a plan in another worktree, or an id.
+pub fn side(settings: &Settings, argument: &str) -> Result<Side, Error> {
+    let log = harness::open_log(&settings.state)?;
+    let plan = match plan_file::resolve(Some(argument), &settings.cwd) {
+        Ok(place) => plan_file::id(&place),
+        Err(error) => elsewhere(&*log, settings, argument)?.ok_or(error)?,
+    };
+    let mut run = Run::default();
+    let mut hearing = Hearing::since(None);
+    let (mut files, mut held) = (BTreeSet::new(), Vec::new());
+    let mut unread = Ok(());
+    log.read(&Query::plan(&plan), &mut |sealed| {
+        unread = sealed.event().map(|event| {
+            match &event {
+                Event::Judged { subject: Subject::Contract(_), verdict, .. } if verdict.held() => {
+                    held = verdict.tree.as_ref().map(|tree| tree.files.clone()).unwrap_or_default();
+                }
+                Event::StepPassed { .. } => files.extend(std::mem::take(&mut held)),
+                _ => {}
+            }
+            hearing.hear(sealed.at, &event);
+            run.apply_at(&event, sealed.at);
+        });
+        if unread.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    unread?;
+    let mut summary = Summary::default();
+    hearing.end(plan.clone(), site::now(), &mut summary);
+    let row = summary.plans.pop().ok_or(provost_core::command::Refusal::NoPlan)?;
+    let name = places::find(&settings.state, &plan).map_or_else(|| argument.to_owned(), |place| place.name);
+    Ok(Side { plan, name, run, row, files })
+}
+
+fn elsewhere(log: &dyn Log, settings: &Settings, argument: &str) -> Result<Option<PlanId>, Error> {
+    let here = places::Here::of(&settings.cwd);
+    let is_it = |plan: &PlanId| {
+        let place = places::find(&settings.state, plan);
+        plan.0 == argument || place.is_some_and(|place| place.name == argument && here.has(&place))
+    };
+    Ok(log.plans()?.into_iter().find(is_it))
+}

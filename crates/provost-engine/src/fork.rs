@@ -1,0 +1,200 @@
+//! The rest of a plan once more, by somebody else, from where a step began: a branch with the tree that was
+//! kept, a worktree of it, and a plan of its own.
+//!
+//! **Invariant:** the plan it is made of, its workspace and its log stay as they are.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use provost_core::command::Refusal;
+use provost_core::event::Event;
+use provost_core::patch;
+use provost_core::plan::StepNumber;
+use provost_host::ground::{self, Approval, Estate, Wanted as Means};
+use provost_host::process::{self, How, Keep, Spawn};
+use provost_host::tree::{Authored, Error as TreeError};
+use provost_host::{git, plan_file};
+
+use crate::Error;
+use crate::drive;
+use crate::harness::Harness;
+
+/// A worktree of a large repository takes its time.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub from: StepNumber,
+    /// The role of all its steps, if not their own.
+    pub target: Option<String>,
+    /// The slug of the new plan, and of its branch.
+    pub name: String,
+    /// The worktree.
+    pub folder: PathBuf,
+    pub by: String,
+    pub home: Option<PathBuf>,
+    /// What git is run with.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// What was made.
+#[derive(Clone, Debug)]
+pub struct Forked {
+    pub branch: String,
+    pub folder: PathBuf,
+    pub plan: PathBuf,
+    pub commit: String,
+}
+
+pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Forked, Error> {
+    let (run, tree) = beginning(harness, wanted.from)?;
+    let place = harness.place();
+    if let Some(target) =
+        wanted.target.as_ref().filter(|target| !harness.config().agents.contains_key(*target))
+    {
+        return Err(Error::NoAgent { roles: vec![target.clone()] });
+    }
+    let text = patch::rest(&run.text, &run.plan, wanted.from, wanted.target.as_deref())
+        .map_err(|why| Refusal::NoFork { why: why.to_string() })?;
+    let name = format!("PLAN-{}.md", wanted.name);
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if !wanted.name.bytes().all(fits) || wanted.name.trim_matches('-').is_empty() || wanted.name.len() > 100 {
+        return Err(plan_file::Error::BadName { argument: wanted.name.clone() }.into());
+    }
+    if wanted.folder.symlink_metadata().is_ok() {
+        return Err(plan_file::Error::Exists { path: wanted.folder.clone() }.into());
+    }
+    let parent = run.binding.base.clone().ok_or(Refusal::NoTree)?;
+    let branch = format!("provost/{}", wanted.name);
+    let commit = branch_of(harness, &run, wanted, &parent, tree.as_deref(), &branch)?;
+    add_worktree(&place.workspace, wanted, &branch)?;
+    let folder = wanted.folder.canonicalize().unwrap_or_else(|_| wanted.folder.clone());
+    let dir = folder.join(place.dir.strip_prefix(&place.workspace).unwrap_or(Path::new(plan_file::FOLDER)));
+    let plan = dir.join(&name);
+    let marker = plan_file::marker(&folder);
+    write(&plan, text.as_bytes())?;
+    write(&marker, format!("{}\n", wanted.name).as_bytes())?;
+    // A configuration that is not in the repository holds there as well.
+    if let Some(config) = &harness.config().path
+        && let Ok(within) = config.strip_prefix(&place.workspace)
+        && !folder.join(within).exists()
+        && let Ok(bytes) = fs::read(config)
+    {
+        write(&folder.join(within), &bytes)?;
+    }
+    Ok(Forked { branch, folder, plan, commit })
+}
+
+/// The tree that the step began with when it was first given out; nothing, where that was the base.
+fn beginning(harness: &Harness, from: StepNumber) -> Result<(provost_core::run::Run, Option<String>), Error> {
+    let (mut last, mut begun) = (None, None);
+    let (run, _) = drive::retell(harness.log(), harness.id(), &mut |_, _, event| match event {
+        Event::StepPassed { tree: Some(tree), .. } => last = Some(tree.clone()),
+        Event::StepStarted { step, .. } if *step == from && begun.is_none() => begun = Some(last.clone()),
+        _ => {}
+    })?;
+    if run.plan.step(from).is_none() {
+        return Err(Refusal::NoSuchStep { step: from }.into());
+    }
+    match begun {
+        Some(tree) => Ok((run, tree)),
+        // It has not begun: then it begins with what there is, if its turn has come.
+        None if run.is_ready(from) => Ok((run, last)),
+        None => Err(Refusal::NotBegun { step: from }.into()),
+    }
+}
+
+fn branch_of(
+    harness: &Harness,
+    run: &provost_core::run::Run,
+    wanted: &Wanted,
+    parent: &str,
+    tree: Option<&str>,
+    branch: &str,
+) -> Result<String, Error> {
+    let estate = Estate {
+        workspace: &harness.place().workspace,
+        state: harness.state(),
+        read_only: &[],
+        secret: None,
+        launcher: &[],
+    };
+    let approval = Approval {
+        revision: &run.revision.0,
+        commit: Some(parent),
+        files: &run.binding.files,
+        touches: &[],
+        caches: &harness.config().verify.caches,
+        wanted: Means { provision: &harness.config().verify.provision, build_caches: false, stop: None },
+    };
+    let failed = ground::Error::from;
+    let name = format!("refs/heads/{branch}");
+    if let Some(now) = git::find(&harness.place().workspace, &name) {
+        return Err(failed(TreeError::Moved { name, now: Some(now) }).into());
+    }
+    let (trees, approved) = ground::trees(&estate, &approval)?;
+    let commit = match tree {
+        None => parent.to_owned(),
+        Some(id) => {
+            let kept = trees.kept(id, approval.caches).map_err(failed)?;
+            let kept = kept.ok_or_else(|| failed(TreeError::Damaged { id: id.to_owned() }))?;
+            let (user, email) = wanted.home.as_deref().map(git::identity).unwrap_or_default();
+            let message = format!(
+                "{}, before step {}\n\nProvost-Plan: {}\nProvost-Tree: {id}\n",
+                run.plan.title,
+                wanted.from,
+                harness.id()
+            );
+            let by = Authored {
+                name: user.as_deref().unwrap_or(&wanted.by),
+                email: email.as_deref().unwrap_or_default(),
+                message: &message,
+            };
+            trees.commit(parent, &approved, &kept, &by).map_err(failed)?.commit
+        }
+    };
+    trees.hand_over(&commit, &name, None).map_err(failed)?;
+    Ok(commit)
+}
+
+/// A person asked for it in their own repository; its hooks are not run all the same.
+fn add_worktree(workspace: &Path, wanted: &Wanted, branch: &str) -> Result<(), Error> {
+    let words =
+        ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "worktree", "add", "--quiet"];
+    let mut args: Vec<OsString> = words.map(OsString::from).to_vec();
+    args.extend([wanted.folder.clone().into_os_string(), branch.into()]);
+    let tag = format!("fork/{}", std::process::id());
+    let ended = process::run(Spawn {
+        program: OsStr::new("git"),
+        args: &args,
+        cwd: workspace,
+        env: &wanted.environment,
+        stdin: b"",
+        deadline: PATIENCE,
+        grace: Duration::from_secs(1),
+        keep: Keep { head: 4096, tail: 4096 },
+        tag: &tag,
+        stop: None,
+        tee: None,
+        bounds: None,
+    });
+    match ended {
+        Ok(ended) if ended.how == How::Exited(0) => Ok(()),
+        Ok(ended) => {
+            let said = String::from_utf8_lossy(&ended.stderr.head).trim().to_owned();
+            Err(Refusal::NoFork { why: format!("git could not make the worktree: {said}") }.into())
+        }
+        Err(error) => Err(Refusal::NoFork { why: format!("git could not be started: {error}") }.into()),
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let io = |source| Error::Io { what: "write", path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(io)?;
+    }
+    fs::write(path, bytes).map_err(io)
+}

@@ -1,0 +1,134 @@
+//! Every revision of a plan, as the log holds them.
+
+use std::ops::ControlFlow;
+
+use provost_core::chain::Timestamp;
+use provost_core::command::Refusal;
+use provost_core::event::{Event, Revision};
+use provost_core::law::{self, Binding, Law};
+use provost_core::parse;
+use provost_core::patch;
+use provost_core::plan::StepNumber;
+use provost_core::run::{Run, StepState};
+use provost_store::Query;
+
+use crate::Error;
+use crate::harness::Harness;
+use crate::reading::Reading;
+
+/// A text that was law, or was to be.
+#[derive(Clone, Debug)]
+pub struct Version {
+    pub revision: Revision,
+    pub text: String,
+    pub binding: Binding,
+    /// Where in the log it is, and since when; nothing for the file as it stands.
+    pub seq: Option<u64>,
+    pub at: Option<Timestamp>,
+    pub approved_by: Option<String>,
+    /// What it changed.
+    pub changes: Vec<String>,
+}
+
+impl Harness {
+    /// All revisions in the log, the first one first.
+    pub fn versions(&self) -> Result<Vec<Version>, Error> {
+        let names = ["PLAN_CREATED", "PLAN_REWRITTEN", "GATE_APPROVED"].map(str::to_owned).to_vec();
+        let mut versions: Vec<Version> = Vec::new();
+        let mut unread = Ok(());
+        self.each(&Query { names, ..Query::plan(self.id()) }, &mut |sealed| {
+            let (changes, event) = match sealed.event() {
+                Ok(Event::PlanRewritten { ref changes, .. }) => (changes.clone(), sealed.event()),
+                event => (Vec::new(), event),
+            };
+            match event {
+                Ok(
+                    Event::PlanCreated { text, revision, base, files, terms, .. }
+                    | Event::PlanRewritten { text, revision, base, files, terms, .. },
+                ) => versions.push(Version {
+                    revision,
+                    text,
+                    binding: Binding { base, files, terms },
+                    seq: Some(sealed.seq),
+                    at: Some(sealed.at),
+                    approved_by: None,
+                    changes,
+                }),
+                Ok(Event::Approved { revision, by, .. }) => {
+                    let named = versions.iter_mut().rev().find(|version| version.revision == revision);
+                    named.into_iter().for_each(|version| version.approved_by = Some(by.to_string()));
+                }
+                Ok(_) => {}
+                Err(error) => unread = Err(error),
+            }
+            if unread.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        unread?;
+        Ok(versions)
+    }
+
+    /// `now` is the file, `approved` what a person or a policy let through last; else the beginning of a
+    /// revision.
+    pub fn version(&self, word: &str) -> Result<Version, Error> {
+        if word == "now" {
+            let Reading { text, binding, revision, .. } = self.read()?;
+            let (seq, at, approved_by, changes) = (None, None, None, Vec::new());
+            return Ok(Version { revision, text, binding, seq, at, approved_by, changes });
+        }
+        let versions = self.versions()?;
+        let is_it = |version: &&Version| match word {
+            "approved" => version.approved_by.is_some(),
+            start => !start.is_empty() && version.revision.0.starts_with(start),
+        };
+        let mut found: Vec<&Version> = versions.iter().filter(is_it).collect();
+        let revisions: std::collections::BTreeSet<&str> =
+            found.iter().map(|version| version.revision.0.as_str()).collect();
+        match found.pop() {
+            Some(version) if word == "approved" || revisions.len() == 1 => Ok(version.clone()),
+            _ => {
+                let known = versions.iter().map(|version| version.revision.short().to_owned()).collect();
+                Err(Refusal::NoSuchRevision { asked: word.to_owned(), known }.into())
+            }
+        }
+    }
+
+    /// The text with its steps from `first` on replaced, if none of those that the patch changes has run.
+    pub fn patched(&self, before: &Reading, first: StepNumber, patch: &str) -> Result<String, Error> {
+        if !patch.lines().any(|line| line.starts_with("### ")) {
+            return Err(Refusal::Empty { what: "which steps come instead, each under its `###`" }.into());
+        }
+        let text = patch::from(&before.text, &before.plan, first, patch);
+        let run = self.run()?;
+        let plan = parse::plan(&text).plan;
+        let old = Law { text: &run.text, plan: &run.plan, binding: None };
+        let new = Law { text: &text, plan: &plan, binding: None };
+        let hit = patch::rewritten(old, new, |number| number < first || has_run(&run, number));
+        match hit.first() {
+            Some(step) if has_run(&run, step.number) => {
+                Err(Refusal::HasRun { step: step.number, title: step.title.clone() }.into())
+            }
+            Some(step) => Err(Refusal::BeforePatch { step: step.number, first }.into()),
+            None => Ok(text),
+        }
+    }
+}
+
+/// It has passed, was let go, or somebody works on it.
+fn has_run(run: &Run, number: StepNumber) -> bool {
+    run.step(number).is_some_and(|step| match step.state {
+        StepState::Passed
+        | StepState::Waived { .. }
+        | StepState::Running { .. }
+        | StepState::Ended { .. } => true,
+        StepState::Pending | StepState::Failed | StepState::Blocked { .. } => false,
+    })
+}
+
+/// What changed from one revision to another, in steps and contracts.
+pub fn diff(old: &Version, new: &Version) -> Vec<String> {
+    let (before, after) = (parse::plan(&old.text).plan, parse::plan(&new.text).plan);
+    law::diff(
+        Law { text: &old.text, plan: &before, binding: Some(&old.binding) },
+        Law { text: &new.text, plan: &after, binding: Some(&new.binding) },
+    )
+}

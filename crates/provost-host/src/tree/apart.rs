@@ -1,0 +1,347 @@
+//! Trees that agents work in side by side, and how their work comes together.
+//!
+//! Each has a copy of its own of the tree it began with. What it changed is taken over from there like
+//! from a workspace; where other steps have passed meanwhile, it is carried onto what they left. The user's
+//! workspace gets what has passed, and nothing else.
+//!
+//! ```text
+//! <place>/base   the id of the tree it began with
+//! <place>/tree   the agent's own copy
+//! ```
+//!
+//! **Invariant:** a file that two steps changed is never merged: it is a conflict, and named.
+//! **Invariant:** nothing of the user's is overwritten in the workspace that is not as the harness knew it.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::io::Errno;
+
+use super::beneath;
+use super::checkout::{self, Checkout, keep_time, lossy};
+use super::index::{Draft, Entry, Index, Kind, joined};
+use super::{Base, Error, Layer, Trees};
+
+/// So many names of files go into a conflict.
+const NAMES: usize = 20;
+
+/// A tree of an agent's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Where it works.
+    pub folder: PathBuf,
+    /// The id of the tree it began with.
+    pub base: String,
+}
+
+impl Apart {
+    /// The one that was made in this place, if there is one.
+    pub fn at(place: &Path) -> Option<Self> {
+        let base = fs::read_to_string(place.join("base")).ok()?;
+        Some(Self { folder: place.join("tree"), base: base.trim().to_owned() })
+    }
+}
+
+impl Trees {
+    /// A copy of a tree for an agent, in place of whatever was there. It began with `base`, and may hold
+    /// more by now.
+    pub fn set_apart(&self, tree: &Base, base: &str, place: &Path) -> Result<Apart, Error> {
+        let parent = place.parent().unwrap_or(place);
+        fs::create_dir_all(parent).map_err(|error| Error::io("make", parent, error))?;
+        let room = tempfile::Builder::new().prefix("new-").tempdir_in(parent);
+        let room = room.map_err(|error| Error::io("make a folder in", parent, error))?;
+        let mut checkout = Checkout::begin(room.path().join("tree"), Draft::default())?;
+        checkout::fill(&mut checkout, &tree.index, &tree.path, &mut |checkout, path, kind| {
+            let source = tree.file(OsStr::from_bytes(path));
+            let file = checkout.copy(path, &source, kind)?;
+            let stamp = File::open(&source).and_then(|source| Ok(beneath::stamp(&source)?));
+            let stamp = stamp.map_err(|error| Error::io("read", &source, error))?;
+            keep_time(&file, stamp.modified).map_err(|errno| Error::io("write", &source, errno))
+        })?;
+        checkout.finish()?;
+        let note = room.path().join("base");
+        fs::write(&note, base).map_err(|error| Error::io("write", &note, error))?;
+        clear_apart(place)?;
+        fs::rename(room.path(), place).map_err(|error| Error::io("rename to", place, error))?;
+        drop(room.keep());
+        Ok(Apart { folder: place.join("tree"), base: base.to_owned() })
+    }
+
+    /// The same changes on another tree, where nobody else has changed the same files.
+    pub fn carried(&self, layer: Layer, from: &Base, onto: &Base) -> Result<Layer, Error> {
+        layer.must_fit(from)?;
+        if from.id == onto.id {
+            return Ok(layer);
+        }
+        let listed = |error| Error::io("list", &onto.path, error);
+        let mut meeting = Meeting { from: &from.index, onto: &onto.index, layer: &layer, met: Vec::new() };
+        let mut removed = Vec::new();
+        for path in &layer.removed {
+            if meeting.takes_away(path).map_err(listed)? {
+                removed.push(path.clone());
+            }
+        }
+        for (path, _) in &layer.taken {
+            meeting.puts(path).map_err(listed)?;
+        }
+        let met = meeting.met;
+        if !met.is_empty() {
+            return Err(Error::Conflict { files: met.iter().take(NAMES).map(|path| lossy(path)).collect() });
+        }
+        let mut draft = Draft::on(&onto.index).map_err(listed)?;
+        removed.iter().try_for_each(|path| draft.remove(path)).map_err(listed)?;
+        layer.taken.iter().try_for_each(|(path, leaf)| draft.set(path, *leaf)).map_err(listed)?;
+        let id = draft.id();
+        Ok(Layer {
+            deleted: removed.iter().map(|path| lossy(path)).collect(),
+            removed,
+            id,
+            base: onto.id.clone(),
+            ..layer
+        })
+    }
+
+    /// Brings the workspace from one tree to another, file by file. Says what it left alone, because
+    /// somebody else had changed it.
+    pub fn bring_home(&self, before: &Base, after: &Base) -> Result<Vec<String>, Error> {
+        let listed = |error| Error::io("list", &after.path, error);
+        let mut changes = Vec::new();
+        let roots = (Some(before.index.root()), Some(after.index.root()));
+        differing(&before.index, &after.index, b"", roots, &mut changes).map_err(listed)?;
+        // What goes, goes first: something else may come in its place.
+        changes.sort_by_key(|change| change.after.is_some());
+        let top = beneath::top(&self.workspace).map_err(|errno| Error::io("open", &self.workspace, errno))?;
+        let mut left = Vec::new();
+        for change in &changes {
+            let place = Place { top: &top, path: &change.path };
+            if place.is(change.after.as_ref()) {
+                continue;
+            }
+            let done = match place.is(change.before.as_ref()) {
+                true => place.become_it(change.after.as_ref(), after),
+                false => Err(Errno::EXIST.into()),
+            };
+            if done.is_err() {
+                left.push(lossy(&change.path));
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// Takes a tree of an agent's own away. What it could not write, it may not be able to remove.
+pub fn clear_apart(place: &Path) -> Result<(), Error> {
+    let removed = fs::remove_dir_all(place).or_else(|_| {
+        open_up(place);
+        fs::remove_dir_all(place)
+    });
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", place, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Folders that an agent has closed to its own user.
+fn open_up(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let _ = fs::set_permissions(folder, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
+/// A layer and a tree that has gone on without it.
+struct Meeting<'a> {
+    from: &'a Index,
+    onto: &'a Index,
+    layer: &'a Layer,
+    met: Vec<Vec<u8>>,
+}
+
+impl Meeting<'_> {
+    /// Whether there is still something to take away.
+    fn takes_away(&mut self, path: &[u8]) -> io::Result<bool> {
+        let (then, now) = (self.from.find(path)?, self.onto.find(path)?);
+        if now.is_some() && !is_same(then.as_ref(), now.as_ref()) {
+            self.met.push(path.to_vec());
+        }
+        Ok(now.is_some())
+    }
+
+    fn puts(&mut self, path: &[u8]) -> io::Result<()> {
+        let (then, now) = (self.from.find(path)?, self.onto.find(path)?);
+        let own = self.layer.taken.iter().find(|(own, _)| own == path).map(|(_, leaf)| leaf);
+        let is_ours = |now: &Entry| own.is_some_and(|own| (own.kind, own.digest) == (now.kind, now.digest));
+        let is_met = !is_same(then.as_ref(), now.as_ref()) && !now.as_ref().is_some_and(is_ours);
+        if is_met || self.is_in_the_way(path)? {
+            self.met.push(path.to_vec());
+        }
+        Ok(())
+    }
+
+    /// A file stands by now where this path needs a folder.
+    fn is_in_the_way(&self, path: &[u8]) -> io::Result<bool> {
+        for (at, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+            let folder = &path[..at];
+            let is_gone = self.layer.removed.iter().any(|removed| removed == folder);
+            let stands = self.onto.find(folder)?.is_some_and(|entry| entry.kind != Kind::Folder);
+            if stands && !is_gone {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn is_same(one: Option<&Entry>, other: Option<&Entry>) -> bool {
+    let told = |entry: &Entry| (entry.kind, entry.digest);
+    one.map(told) == other.map(told)
+}
+
+/// A file or a link that two trees have otherwise.
+struct Change {
+    path: Vec<u8>,
+    before: Option<Entry>,
+    after: Option<Entry>,
+}
+
+fn differing(
+    before: &Index,
+    after: &Index,
+    path: &[u8],
+    (old, new): (Option<&Entry>, Option<&Entry>),
+    changes: &mut Vec<Change>,
+) -> io::Result<()> {
+    if is_same(old, new) {
+        return Ok(());
+    }
+    let is_leaf = |entry: &&Entry| entry.kind != Kind::Folder;
+    let (leaf, now) = (old.filter(is_leaf), new.filter(is_leaf));
+    if leaf.is_some() || now.is_some() {
+        changes.push(Change { path: path.to_vec(), before: leaf.cloned(), after: now.cloned() });
+    }
+    let list = |index: &Index, entry: Option<&Entry>| match entry.filter(|entry| !is_leaf(entry)) {
+        Some(folder) => index.listing(folder),
+        None => Ok(Vec::new()),
+    };
+    let (olds, news) = (list(before, old)?, list(after, new)?);
+    let mut names: Vec<&Vec<u8>> = olds.iter().chain(&news).map(|entry| &entry.name).collect();
+    names.sort();
+    names.dedup();
+    for name in names {
+        let find = |entries: &'_ [Entry]| entries.iter().position(|entry| entry.name == *name);
+        let pair = (find(&olds).map(|at| &olds[at]), find(&news).map(|at| &news[at]));
+        differing(before, after, &joined(path, name), pair, changes)?;
+    }
+    Ok(())
+}
+
+/// A path in the workspace, to which no link leads.
+struct Place<'a> {
+    top: &'a OwnedFd,
+    path: &'a [u8],
+}
+
+impl Place<'_> {
+    /// Is it what a tree has there, nothing included?
+    fn is(&self, entry: Option<&Entry>) -> bool {
+        let (folder, name) = self.split();
+        let folder = match folder.is_empty() {
+            true => rustix::io::dup(self.top),
+            false => beneath::folder(self.top, folder),
+        };
+        let found = folder.and_then(|folder| Ok((beneath::stamp_at(&folder, name.as_bytes())?, folder)));
+        let (stamp, folder) = match (found, entry) {
+            (Err(Errno::NOENT | Errno::NOTDIR), None) => return true,
+            (Ok((stamp, _)), None) => return stamp.kind() == FileType::Directory,
+            (Err(_), _) => return false,
+            (Ok(found), Some(_)) => found,
+        };
+        let Some(entry) = entry else { return false };
+        match entry.kind {
+            Kind::Folder => false,
+            Kind::Link => beneath::target(&folder, name.as_bytes())
+                .is_ok_and(|target| provost_core::chain::Hash::of(&target) == entry.digest),
+            Kind::File | Kind::Program => {
+                stamp.kind() == FileType::RegularFile
+                    && Kind::of_file(stamp.mode) == entry.kind
+                    && stamp.size == entry.size
+                    && beneath::file(&folder, name.as_bytes())
+                        .is_ok_and(|file| beneath::digest(&file).is_ok_and(|digest| digest == entry.digest))
+            }
+        }
+    }
+
+    fn become_it(&self, entry: Option<&Entry>, tree: &Base) -> io::Result<()> {
+        let (folder, name) = self.split();
+        let Some(entry) = entry else {
+            let inside = match folder.is_empty() {
+                true => rustix::io::dup(self.top)?,
+                false => beneath::folder(self.top, folder)?,
+            };
+            rustix::fs::unlinkat(&inside, name, AtFlags::empty())?;
+            self.prune(folder);
+            return Ok(());
+        };
+        if !entry.kind.is_file() {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        let inside = self.made(folder)?;
+        let new = format!(".provost-{}-{}", std::process::id(), &entry.digest.to_string()[..12]);
+        let _ = rustix::fs::unlinkat(&inside, new.as_str(), AtFlags::empty());
+        let mut to = beneath::new_file(&inside, new.as_bytes(), entry.kind.mode())?;
+        let copied = File::open(tree.file(OsStr::from_bytes(self.path)))
+            .and_then(|mut from| io::copy(&mut from, &mut to).map(|_| ()))
+            .and_then(|()| Ok(rustix::fs::renameat(&inside, new.as_str(), &inside, name)?));
+        if copied.is_err() {
+            let _ = rustix::fs::unlinkat(&inside, new.as_str(), AtFlags::empty());
+        }
+        copied
+    }
+
+    /// The folder it lies in, made where it was not there.
+    fn made(&self, folder: &[u8]) -> io::Result<OwnedFd> {
+        let mut here = rustix::io::dup(self.top)?;
+        for name in folder.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            match rustix::fs::mkdirat(&here, OsStr::from_bytes(name), Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            here = beneath::folder(&here, name)?;
+        }
+        Ok(here)
+    }
+
+    /// Folders that are empty without it.
+    fn prune(&self, folder: &[u8]) {
+        let mut folder = folder;
+        while !folder.is_empty() {
+            let (parent, name) = Place { top: self.top, path: folder }.split();
+            let inside = match parent.is_empty() {
+                true => rustix::io::dup(self.top),
+                false => beneath::folder(self.top, parent),
+            };
+            let removed = inside.and_then(|inside| rustix::fs::unlinkat(&inside, name, AtFlags::REMOVEDIR));
+            if removed.is_err() {
+                return;
+            }
+            folder = &folder[..parent.len()];
+        }
+    }
+}
+
+impl<'a> Place<'a> {
+    fn split(&self) -> (&'a [u8], &'a OsStr) {
+        match self.path.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => (&self.path[..slash], OsStr::from_bytes(&self.path[slash + 1..])),
+            None => (b"", OsStr::from_bytes(self.path)),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+use provost_core::run::PostState;
+use provost_core::summary::{StepRow, Sum};
+use provost_engine::compare::{self, Side};
+use serde_json::{Value, json};
+
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Show two plans side by side: verdicts, attempts, cost, time and what they changed
+///
+/// Steps are matched by their titles, so that a fork stands beside what it was made of.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost compare PLAN.md second-try            a plan and its fork, by name
+  provost compare PLAN.md ../app-b/PLAN.md --json")]
+pub struct Args {
+    /// A path, a name, or the id of a plan in the log
+    one: String,
+    /// The other
+    other: String,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let settings = global.settings(None)?;
+    let sides = [compare::side(&settings, &args.one)?, compare::side(&settings, &args.other)?];
+    if global.json {
+        let steps: Vec<Value> = titles(&sides)
+            .iter()
+            .map(|title| json!({ "title": title, "one": step(&sides[0], title), "other": step(&sides[1], title) }))
+            .collect();
+        let answer = json!({ "one": whole(&sides[0]), "other": whole(&sides[1]), "steps": steps });
+        terminal::print(&format!("{answer}\n"))?;
+        return Ok(Outcome::Done);
+    }
+    let rows: [(&str, fn(&Side) -> String); 8] = [
+        ("", |side| side.name.clone()),
+        ("stage", |side| side.row.stage.to_owned()),
+        ("steps done", |side| {
+            let (done, total) = side.run.progress();
+            format!("{done}/{total}")
+        }),
+        ("postconditions", postconditions),
+        ("attempts", |side| side.row.total.attempts.to_string()),
+        ("agents, checks", |side| {
+            format!("{}, {}", seconds(side.row.total.agent_ms), seconds(side.row.total.check_ms))
+        }),
+        ("tokens, cost", |side| {
+            let usd = |micro: u64| format!("${:.2}", micro as f64 / 1e6);
+            let (tokens, cost) = (side.row.total.tokens, side.row.total.micro_usd);
+            format!("{}, {}", counted(tokens, |tokens| tokens.to_string()), counted(cost, usd))
+        }),
+        ("files changed", |side| side.files.len().to_string()),
+    ];
+    for (name, row) in rows {
+        line(name, &row(&sides[0]), &row(&sides[1]))?;
+    }
+    for title in titles(&sides) {
+        let told = |side: &Side| found(side, &title).map_or("-".to_owned(), |row| in_words(side, row));
+        line(&title, &told(&sides[0]), &told(&sides[1]))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Three columns in eighty.
+fn line(name: &str, one: &str, other: &str) -> Result<(), crate::failure::Failure> {
+    let cut = |text: &str, most: usize| match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    };
+    let text = format!("{:<24}  {:<26}  {}", cut(name, 24), cut(one, 26), cut(other, 26));
+    terminal::print(&format!("{}\n", text.trim_end()))
+}
+
+/// Of the longer plan, and what only the other has after them.
+fn titles(sides: &[Side; 2]) -> Vec<String> {
+    let mut titles: Vec<String> = Vec::new();
+    for side in sides {
+        for row in &side.row.steps {
+            if !titles.contains(&row.title) {
+                titles.push(row.title.clone());
+            }
+        }
+    }
+    titles
+}
+
+fn found<'s>(side: &'s Side, title: &str) -> Option<&'s StepRow> {
+    side.row.steps.iter().find(|row| row.title == title)
+}
+
+fn in_words(side: &Side, row: &StepRow) -> String {
+    let role = side.run.role(row.number);
+    format!("{} by {role}, {} in {}", row.state, row.taken.attempts, seconds(row.taken.agent_ms))
+}
+
+fn postconditions(side: &Side) -> String {
+    let held = side.run.postconditions().filter(|(_, state)| **state == PostState::Held).count();
+    format!("{held}/{}", side.run.postconditions().count())
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{:.1} s", ms as f64 / 1000.0)
+}
+
+fn counted(sum: Sum, say: impl Fn(u64) -> String) -> String {
+    match sum.total() {
+        Some(total) => say(total),
+        None => "unknown".to_owned(),
+    }
+}
+
+fn whole(side: &Side) -> Value {
+    let (done, total) = side.run.progress();
+    let taken = &side.row.total;
+    json!({
+        "plan": side.plan, "name": side.name, "stage": side.row.stage, "done": done, "total": total,
+        "attempts": taken.attempts, "agent_ms": taken.agent_ms, "check_ms": taken.check_ms,
+        "tokens": taken.tokens.total(), "usd": taken.micro_usd.total().map(|micro| micro as f64 / 1e6),
+        "files": side.files, "tree": side.run.tree,
+    })
+}
+
+fn step(side: &Side, title: &str) -> Value {
+    found(side, title).map_or(Value::Null, |row| {
+        json!({
+            "number": row.number, "state": row.state, "target": side.run.role(row.number),
+            "attempts": row.taken.attempts, "agent_ms": row.taken.agent_ms,
+            "verdict": side.run.step(row.number).and_then(|step| step.verdict.as_ref()).map(|v| v.outcome.word()),
+            "usd": row.taken.micro_usd.total().map(|micro| micro as f64 / 1e6),
+        })
+    })
+}
