@@ -26,6 +26,8 @@ pub mod notice;
 pub mod turns;
 pub mod finish;
 pub mod history;
+pub mod tokens;
+pub mod overview;
 pub mod commit;
 pub mod draft;
 pub mod doctor;

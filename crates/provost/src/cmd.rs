@@ -31,6 +31,7 @@ mod redact;
 mod reject;
 mod run;
 mod scripted_agent;
+mod serve;
 mod show;
 mod status;
 mod verify;
@@ -82,6 +83,7 @@ enum Command {
     Recheck(recheck::Args),
     Commit(commit::Args),
     Doctor(doctor::Args),
+    Serve(serve::Args),
     Hook(hook::Args),
     Mcp(mcp::Args),
     Classify(classify::Args),
@@ -118,7 +120,8 @@ impl Cli {
             | Command::Recheck(_)
             | Command::Demo(_)
             | Command::HookLook(_)
-            | Command::Mcp(_) => true,
+            | Command::Mcp(_)
+            | Command::Serve(_) => true,
             Command::New(args) => args.starts_agents(),
             _ => false,
         }
@@ -151,6 +154,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Hook(args) => hook::obey(global, args),
         Command::HookLook(args) => hook_look::obey(global, args),
         Command::Mcp(args) => mcp::obey(global, args),
+        Command::Serve(args) => serve::obey(global, args),
         Command::Classify(args) => classify::obey(global, args),
         Command::Bench(args) => bench::obey(global, args),
         Command::Redact(args) => redact::obey(global, args),

@@ -12,7 +12,7 @@ use super::{IN_PLACE, workspace};
 use crate::env::Env;
 
 /// Runs the installer once; `Err` says why there is nothing.
-fn installed(name: &str, proof: &str, install: impl Fn(&Path) -> Command) -> Result<PathBuf, String> {
+pub fn installed(name: &str, proof: &str, install: impl Fn(&Path) -> Command) -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if folder.join(proof).exists() {
         return Ok(folder);
@@ -26,7 +26,7 @@ fn installed(name: &str, proof: &str, install: impl Fn(&Path) -> Command) -> Res
     Err(words.lines().last().unwrap_or("it was not installed").to_owned())
 }
 
-fn skipped(what: &str, why: &str) {
+pub fn skipped(what: &str, why: &str) {
     eprintln!("skipped: {what} cannot be had from its registry here: {why}");
 }
 

@@ -1,0 +1,105 @@
+//! The log of all plans: filters and cursors.
+
+use std::ops::ControlFlow;
+
+use axum::Json;
+use axum::extract::State;
+use provost_core::chain::{PlanId, Timestamp};
+use provost_core::plan::StepNumber;
+use provost_engine::overview::Overview;
+use provost_engine::{Cursor, Query as Wanted};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::look::limit;
+use crate::http::problem::Looked;
+use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
+use crate::view::Event;
+
+/// Which events.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Filter {
+    /// Of this plan only.
+    pub plan: Option<String>,
+    /// Of this step only.
+    #[param(minimum = 1)]
+    pub task: Option<u32>,
+    /// With these names only, with commas between them.
+    pub event: Option<String>,
+    /// At this instant or later.
+    #[param(format = DateTime)]
+    pub since: Option<String>,
+    /// Before this instant.
+    #[param(format = DateTime)]
+    pub until: Option<String>,
+    /// After this place in the log, oldest first; without it, newest first.
+    pub after: Option<u64>,
+    /// Before this place in the log.
+    pub before: Option<u64>,
+    /// So many at most; 100 where nothing is said.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<usize>,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Events {
+    pub items: Vec<Event>,
+    /// What to ask for next: `after` where it goes forward, `before` where it goes back; null at the end.
+    pub next: Option<u64>,
+}
+
+fn instant(text: Option<&String>) -> Answer<Option<Timestamp>> {
+    let Some(text) = text else { return Ok(None) };
+    let bad = || Problem::bad(format!("`{text}` is no instant; write it as 2026-01-31T12:00:00Z"));
+    let at = humantime::parse_rfc3339(text).map_err(|_| bad())?;
+    let since = at.duration_since(std::time::UNIX_EPOCH).map_err(|_| bad())?;
+    Ok(Some(Timestamp(u64::try_from(since.as_millis()).map_err(|_| bad())?)))
+}
+
+pub(crate) fn read(overview: &Overview, filter: &Filter) -> Answer<Events> {
+    let limit = limit(filter.limit)?;
+    let names = filter.event.iter().flat_map(|names| names.split(','));
+    let names = names.map(|name| name.trim().to_uppercase()).filter(|name| !name.is_empty()).collect();
+    let wanted = Wanted {
+        plan: filter.plan.clone().map(PlanId),
+        step: filter.task.map(StepNumber),
+        names,
+        since: instant(filter.since.as_ref())?,
+        until: instant(filter.until.as_ref())?,
+        after: filter.after.map(Cursor),
+        through: filter.before.map(|before| Cursor(before.saturating_sub(1))),
+        limit: Some(limit as u64 + 1),
+        newest_first: filter.after.is_none(),
+        after_seq: None,
+    };
+    let mut items = Vec::new();
+    overview.each(&wanted, &mut |at, sealed| {
+        items.push(Event::of(at, &sealed));
+        ControlFlow::Continue(())
+    })?;
+    let next = if items.len() > limit {
+        items.truncate(limit);
+        items.last().map(|event| event.cursor)
+    } else {
+        None
+    };
+    Ok(Events { items, next })
+}
+
+/// What happened
+#[utoipa::path(
+    get, path = "/api/log", tag = "log", params(Filter),
+    responses(
+        (status = 200, description = "Events.", body = Events),
+        Looked,
+    )
+)]
+pub async fn log(
+    State(house): State<Shared>,
+    _viewer: Viewer,
+    Query(filter): Query<Filter>,
+) -> Answer<Json<Events>> {
+    ask(&house, move |house| read(&house.overview, &filter).map(Json)).await
+}

@@ -1,0 +1,188 @@
+//! Which requests are looked at at all, and what every answer says to the browser.
+//!
+//! A page of another site can make a browser send requests here, and a name of another site can be made to
+//! mean this machine. Neither can choose what the browser says in `Host`, `Origin` and `Sec-Fetch-Site`.
+//!
+//! **Invariant:** no answer carries a header that lets another origin read it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::{Problem, Shared};
+use crate::pages;
+
+/// Nothing takes longer to answer but streams, whose answer has begun by then.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+const HEADERS: [(&str, &str); 7] = [
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+];
+
+/// Under which names it is reached.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    scheme: &'static str,
+    /// With the port, where it is not the scheme's own.
+    hosts: Vec<String>,
+    pub has_proxy: bool,
+}
+
+impl Origin {
+    pub fn new(address: SocketAddr, tls: bool, proxied: &[String]) -> Self {
+        let scheme = if tls || !proxied.is_empty() { "https" } else { "http" };
+        let port = address.port();
+        let mut hosts: Vec<String> = proxied.to_vec();
+        if proxied.is_empty() {
+            hosts.push(address.to_string());
+            if address.ip().is_loopback() {
+                hosts.push(format!("localhost:{port}"));
+            }
+            if address.ip().is_unspecified() {
+                // Named by the certificate, which the browser holds against the name it asked for.
+                hosts.clear();
+            }
+        }
+        Self { scheme, hosts, has_proxy: !proxied.is_empty() }
+    }
+
+    /// For a link.
+    pub fn shown(&self) -> String {
+        format!("{}://{}", self.scheme, self.hosts.first().map_or("localhost", String::as_str))
+    }
+
+    /// With an empty list, TLS vouches for the name.
+    pub fn has(&self, host: &str) -> bool {
+        self.hosts.is_empty() || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+    }
+
+    /// The cookie of another server on another port of this machine is another.
+    pub fn cookie(&self) -> String {
+        let port = self.hosts.first().and_then(|host| host.rsplit_once(':')).map_or("", |(_, port)| port);
+        format!("provost_{}", port.trim_end_matches(']'))
+    }
+
+    pub fn is_secure(&self) -> bool {
+        self.scheme == "https"
+    }
+
+    fn is_own(&self, origin: &str, host: &str) -> bool {
+        origin.strip_prefix(self.scheme).and_then(|rest| rest.strip_prefix("://")) == Some(host)
+    }
+}
+
+pub fn text<'h>(headers: &'h HeaderMap, name: impl axum::http::header::AsHeaderName) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Around everything.
+pub async fn look(State(house): State<Shared>, request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let for_people = is_for_people(&request);
+    let is_asset = request.uri().path().starts_with("/assets/");
+    let response = match refused(&house, &request) {
+        Some(problem) => problem.into_response(),
+        None => match tokio::time::timeout(PATIENCE, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-slow", "it took too long")
+                .hint("Ask again in a moment.")
+                .into_response(),
+        },
+    };
+    house.counts.answered(response.status(), begun.elapsed());
+    let mut response = match response.extensions().get::<Problem>() {
+        Some(problem) if for_people => pages::problem(problem),
+        _ => response,
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    if house.origin.is_secure() {
+        let year = HeaderValue::from_static("max-age=31536000");
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
+    }
+    if !is_asset {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+/// What comes from elsewhere.
+fn refused(house: &Shared, request: &Request) -> Option<Problem> {
+    let headers = request.headers();
+    let host = text(headers, header::HOST).unwrap_or_default();
+    if !house.origin.has(host) {
+        let detail = format!("`{host}` is not a name of this server");
+        return Some(Problem::new(StatusCode::MISDIRECTED_REQUEST, "host", detail));
+    }
+    let elsewhere = Problem::forbidden("origin", "the request was made by a page of another site");
+    match text(headers, header::ORIGIN) {
+        Some(origin) if !house.origin.is_own(origin, host) => return Some(elsewhere),
+        None if headers.contains_key(header::ORIGIN) => return Some(elsewhere),
+        _ => {}
+    }
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    match text(headers, "sec-fetch-site") {
+        Some("same-origin" | "none") | None => None,
+        // A person may follow a link; a page may not fetch, nor write.
+        Some(_) if reads && text(headers, "sec-fetch-mode") == Some("navigate") => None,
+        Some(_) => Some(elsewhere),
+    }
+}
+
+/// A browser shows what it is answered.
+fn is_for_people(request: &Request) -> bool {
+    let accepts = text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
+    let path = request.uri().path();
+    accepts && !path.starts_with("/api/") && path != "/mcp" && path != "/metrics"
+}
+
+pub async fn nothing_here() -> Problem {
+    Problem::unknown("there is nothing here")
+        .hint("`/` is the page, `/api/openapi.json` says what the API has.")
+}
+
+pub async fn not_so() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "that is not done with what is here")
+        .hint("`/api/openapi.json` says what the API has.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Origin;
+
+    #[test]
+    fn names_of_this_machine_are_known_and_no_others() {
+        let origin = Origin::new("127.0.0.1:4180".parse().expect("an address"), false, &[]);
+        assert!(origin.has("127.0.0.1:4180") && origin.has("localhost:4180") && origin.has("LOCALHOST:4180"));
+        assert!(!origin.has("evil.example:4180") && !origin.has("127.0.0.1") && !origin.has(""));
+        assert!(origin.is_own("http://127.0.0.1:4180", "127.0.0.1:4180"));
+        assert!(!origin.is_own("http://127.0.0.1:4181", "127.0.0.1:4180"));
+        assert!(!origin.is_own("https://127.0.0.1:4180", "127.0.0.1:4180"));
+        assert!(!origin.is_own("null", "127.0.0.1:4180"));
+        assert_eq!(origin.cookie(), "provost_4180");
+    }
+
+    #[test]
+    fn behind_a_proxy_its_names_count() {
+        let proxied = ["plans.example.org".to_owned()];
+        let origin = Origin::new("127.0.0.1:4180".parse().expect("an address"), false, &proxied);
+        assert!(origin.has("plans.example.org") && !origin.has("127.0.0.1:4180"));
+        assert_eq!(origin.shown(), "https://plans.example.org");
+        assert!(origin.is_secure());
+    }
+}
