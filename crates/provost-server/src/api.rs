@@ -21,7 +21,7 @@ use crate::http::{Shared, Viewer};
 use crate::sse;
 
 pub(crate) use decide::{Amendment, Answered, Approval, Decision, Question, Rejection, answered, decide};
-pub(crate) use log::{Filter as LogFilter, read as read_log};
+pub(crate) use log::{Filter as LogFilter, place, read as read_log, step};
 pub(crate) use look::{find, plan_of};
 pub use machine::Kept as MachineKept;
 

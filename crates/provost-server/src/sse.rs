@@ -27,6 +27,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self, Receiver, Sender};
 use utoipa::IntoParams;
 
+use crate::api::{place, step};
 use crate::http::problem::Looked;
 use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
 
@@ -115,11 +116,13 @@ pub struct Filter {
     /// Of this plan only.
     plan: Option<String>,
     /// Of this step only.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1000000)]
+    #[serde(default, deserialize_with = "step")]
     task: Option<u32>,
     /// With these names only, with commas between them.
     event: Option<String>,
     /// After this place in the log; without it, and without `Last-Event-ID`, from now on.
+    #[serde(default, deserialize_with = "place")]
     after: Option<u64>,
 }
 

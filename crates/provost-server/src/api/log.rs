@@ -8,7 +8,8 @@ use provost_core::chain::{PlanId, Timestamp};
 use provost_core::plan::StepNumber;
 use provost_engine::overview::Overview;
 use provost_engine::{Cursor, Query as Wanted};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::look::limit;
@@ -24,7 +25,8 @@ pub struct Filter {
     /// Of this plan only.
     pub plan: Option<String>,
     /// Of this step only.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1000000)]
+    #[serde(default, deserialize_with = "step")]
     pub task: Option<u32>,
     /// With these names only, with commas between them.
     pub event: Option<String>,
@@ -35,8 +37,10 @@ pub struct Filter {
     #[param(format = DateTime)]
     pub until: Option<String>,
     /// After this place in the log, oldest first; without it, newest first.
+    #[serde(default, deserialize_with = "place")]
     pub after: Option<u64>,
     /// Before this place in the log.
+    #[serde(default, deserialize_with = "place")]
     pub before: Option<u64>,
     /// So many at most; 100 where nothing is said.
     #[param(minimum = 1, maximum = 500)]
@@ -48,6 +52,22 @@ pub struct Events {
     pub items: Vec<Event>,
     /// What to ask for next: `after` where it goes forward, `before` where it goes back; null at the end.
     pub next: Option<u64>,
+}
+
+/// No plan has more steps.
+const STEPS_MAX: u32 = 1_000_000;
+
+/// A step's number, as the document has it.
+pub(crate) fn step<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let number = u32::deserialize(from)?;
+    let is_one = (1..=STEPS_MAX).contains(&number);
+    if is_one { Ok(Some(number)) } else { Err(D::Error::custom(format!("a step is 1 to {STEPS_MAX}"))) }
+}
+
+/// A place in the log: what fits the document's 64 bits with a sign.
+pub(crate) fn place<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let place = i64::deserialize(from)?;
+    u64::try_from(place).map(Some).map_err(|_| D::Error::custom("a place in the log is not below zero"))
 }
 
 fn instant(text: Option<&String>) -> Answer<Option<Timestamp>> {
