@@ -295,7 +295,11 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        // Another server may have come after this one.
+        let own = format!("\n{}\n", std::process::id());
+        if std::fs::read_to_string(&self.0).is_ok_and(|text| text.contains(&own)) {
+            let _ = std::fs::remove_file(&self.0);
+        }
     }
 }
 

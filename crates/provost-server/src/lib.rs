@@ -17,6 +17,7 @@ mod metrics;
 mod pages;
 mod sse;
 pub mod stdio;
+mod traces;
 mod view;
 
 pub use api::document;

@@ -30,6 +30,7 @@ use utoipa::IntoParams;
 use crate::api::{place, step};
 use crate::http::problem::Looked;
 use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
+use crate::traces;
 
 /// So far behind somebody may be before the log has to be asked.
 const QUEUE: usize = 1024;
@@ -99,6 +100,9 @@ pub fn follow(house: &Shared) -> std::io::Result<JoinHandle<()>> {
             let told = house.overview.each(&news, &mut |at, sealed| {
                 let _ = house.live.queue.send(Arc::new(Told::new(at, &sealed)));
                 house.live.through.store(at.0, Ordering::Release);
+                if sealed.name == "EXECUTION_COMPLETE" {
+                    traces::ended(&house, sealed.plan);
+                }
                 ControlFlow::Continue(())
             });
             if told.is_err() {

@@ -73,9 +73,34 @@ pub(crate) fn place<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D
 fn instant(text: Option<&String>) -> Answer<Option<Timestamp>> {
     let Some(text) = text else { return Ok(None) };
     let bad = || Problem::bad(format!("`{text}` is no instant; write it as 2026-01-31T12:00:00Z"));
-    let at = humantime::parse_rfc3339(text).map_err(|_| bad())?;
-    let since = at.duration_since(std::time::UNIX_EPOCH).map_err(|_| bad())?;
-    Ok(Some(Timestamp(u64::try_from(since.as_millis()).map_err(|_| bad())?)))
+    rfc3339(text).map(Some).ok_or_else(bad)
+}
+
+/// Any that the standard has. What was before 1970 is before everything.
+fn rfc3339(text: &str) -> Option<Timestamp> {
+    let text = text.to_ascii_uppercase();
+    let (local, minutes) = match text.strip_suffix('Z') {
+        Some(local) => (local, 0),
+        None => {
+            let (local, offset) = text.split_at_checked(text.len().checked_sub(6)?)?;
+            let (hours, rest) = offset.get(1..)?.split_once(':')?;
+            let (hours, rest): (i64, i64) = (hours.parse().ok()?, rest.parse().ok()?);
+            let minutes = (hours < 24 && rest < 60).then_some(hours * 60 + rest)?;
+            match offset.get(..1)? {
+                "+" => (local, minutes),
+                "-" => (local, -minutes),
+                _ => return None,
+            }
+        }
+    };
+    let year: u32 = local.get(..4)?.parse().ok()?;
+    // The same day in a year that can be read, for whether there is such a day.
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let readable = if year < 1970 { if is_leap { "2000" } else { "2001" } } else { local.get(..4)? };
+    let at = humantime::parse_rfc3339(&format!("{readable}{}Z", local.get(4..)?)).ok()?;
+    let ms = at.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis();
+    let ms = i64::try_from(ms).ok()?.saturating_sub(minutes * 60_000);
+    Some(Timestamp(if year < 1970 { 0 } else { u64::try_from(ms).unwrap_or(0) }))
 }
 
 pub(crate) fn read(overview: &Overview, filter: &Filter) -> Answer<Events> {
@@ -122,4 +147,29 @@ pub async fn log(
     Query(filter): Query<Filter>,
 ) -> Answer<Json<Events>> {
     ask(&house, move |house| read(&house.overview, &filter).map(Json)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rfc3339;
+
+    #[test]
+    fn instants_are_read_in_every_time_zone() {
+        let ms = |text| rfc3339(text).map(|at| at.0);
+        assert_eq!(ms("1970-01-01T00:00:01Z"), Some(1000));
+        assert_eq!(ms("1970-01-01T01:00:01+01:00"), Some(1000));
+        assert_eq!(ms("1969-12-31t23:00:00.5z"), Some(0));
+        assert_eq!(ms("0875-03-09T16:14:42.535-03:59"), Some(0));
+        assert_eq!(ms("0876-02-29T00:00:00Z"), Some(0));
+        for bad in [
+            "",
+            "yesterday",
+            "2026-02-30T00:00:00Z",
+            "0875-02-29T00:00:00Z",
+            "2026-01-01",
+            "2026-01-01T00:00:00+25:00",
+        ] {
+            assert_eq!(ms(bad), None, "{bad}");
+        }
+    }
 }

@@ -125,7 +125,9 @@ pub async fn look(State(house): State<Shared>, request: Request, next: Next) -> 
 fn refused(house: &Shared, request: &Request) -> Option<Problem> {
     let headers = request.headers();
     let host = text(headers, header::HOST).unwrap_or_default();
-    if !house.origin.has(host) {
+    let named = request.uri().authority().map_or(host, |authority| authority.as_str());
+    let is_one = headers.get_all(header::HOST).iter().count() == 1 && named == host;
+    if !is_one || !house.origin.has(host) {
         let detail = format!("`{host}` is not a name of this server");
         return Some(Problem::new(StatusCode::MISDIRECTED_REQUEST, "host", detail));
     }

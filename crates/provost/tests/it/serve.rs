@@ -4,7 +4,7 @@ mod official;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -53,8 +53,13 @@ impl Server {
     }
 
     fn at(env: &Env, address: &str) -> Self {
+        Self::with(env, address, &[])
+    }
+
+    fn with(env: &Env, address: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = env
             .command(&["serve", "--json", "--listen", address])
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
@@ -307,6 +312,10 @@ fn requests_that_other_sites_make_are_refused() {
     for host in ["evil.example", "127.0.0.1", ""] {
         server.bare("GET", "/api/plans", &[("Host", host), ("Authorization", &bearer)], "").is(421);
     }
+    // Two names, or another in the address itself.
+    let twice = [("Host", own.as_str()), ("Host", "evil.example"), ("Authorization", &bearer)];
+    server.bare("GET", "/api/plans", &twice, "").is(421);
+    server.bare("GET", "http://evil.example/api/plans", &[("Authorization", &bearer)], "").is(421);
     let port = own.rsplit(':').next().expect("a port");
     server
         .bare("GET", "/api/plans", &[("Host", &format!("localhost:{port}")), ("Authorization", &bearer)], "")
@@ -493,6 +502,38 @@ fn events_are_live_filtered_and_none_is_lost_when_the_server_is_killed() {
             "",
         )
         .is(400);
+}
+
+#[test]
+fn a_run_that_ends_is_sent_to_the_collector() {
+    let env = verified();
+    let collector = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = format!("http://{}", collector.local_addr().expect("an address"));
+    let server = Server::with(&env, "127.0.0.1:0", &[("OTEL_EXPORTER_OTLP_ENDPOINT", &place)]);
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let (mut stream, _) = collector.accept().expect("a request");
+    let mut lines = BufReader::new(stream.try_clone().expect("a stream"));
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") {
+        let mut line = String::new();
+        assert!(lines.read_line(&mut line).expect("a line") > 0, "{head}");
+        if let Some(("content-length", value)) = line.to_lowercase().split_once(": ") {
+            length = value.trim().parse().expect("a length");
+        }
+        head.push_str(&line);
+    }
+    assert!(head.starts_with("POST /v1/traces "), "{head}");
+    let mut body = vec![0; length];
+    lines.read_exact(&mut body).expect("a body");
+    assert!(String::from_utf8_lossy(&body).contains("invoke_workflow"));
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").expect("an answer");
+    let view = token(&env, "view");
+    let metric = "provost_traces_total{outcome=\"sent\"} 1";
+    let begun = Instant::now();
+    while !server.get("/metrics", &view).is(200).body.contains(metric) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", server.get("/metrics", &view).body);
+    }
 }
 
 #[test]
