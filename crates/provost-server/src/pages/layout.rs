@@ -56,8 +56,14 @@ impl Page {
                                 }
                             }
                         }
-                        span class="who" {
+                        div class="who" {
                             (T(&visitor.name())) " · may " (visitor.token.scope.word()) " · "
+                            @if visitor.token.scope.may_decide() {
+                                form class="inline" method="post" action="/leave" {
+                                    (form_key(visitor)) button { "Leave" }
+                                }
+                                " · "
+                            }
                             span id="live" role="status" { @if self.live.is_some() { "connecting" } @else { "" } }
                         }
                     }
@@ -106,7 +112,7 @@ pub fn problem(problem: &Problem) -> Response {
         @if !problem.diagnostics.is_empty() { (super::gate::findings(&problem.diagnostics)) }
         p { a href="/" { "To the agenda" } }
     };
-    let mut response = bare(status, &problem.title, &body, None);
+    let mut response = bare(status, problem.title, &body, None);
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }

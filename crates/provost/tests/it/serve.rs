@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// From a program that is begun now.
-    fn from_a_new_program(&self, path: &str, token: &str, body: &Value) -> Reply {
+    fn by_a_new_program(&self, path: &str, token: &str, body: &Value) -> Reply {
         let head = [("Authorization", &*format!("Bearer {token}")), ("Content-Type", "application/json")];
         let output = Command::new("bash")
             .args(["-c", ASK, "ask"])
@@ -551,7 +551,7 @@ fn what_waits_is_answered_over_the_api() {
     let path = format!("/api/inbox/{item}/answer");
     server.post(&path, &decide, &json!({ "choice": "maybe" })).is(422);
     // To let a step go is for a terminal where agents had no fence; to try again is not.
-    let skip = server.from_a_new_program(&path, &decide, &json!({ "choice": "skip" })).is(403).json();
+    let skip = server.by_a_new_program(&path, &decide, &json!({ "choice": "skip" })).is(403).json();
     assert_eq!(skip["type"], "urn:provost:problem:not-here");
     server.post(&path, &decide, &json!({ "choice": "retry", "note": "once more" })).is(200);
     let log = env.provost(&["log", "--json", "--event", "HUMAN_ANSWERED"]).exits(0);
