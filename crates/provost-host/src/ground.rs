@@ -578,6 +578,12 @@ fn sweep(scratch: &Path) {
     }
 }
 
+/// The harness's trees of a workspace, to look at.
+pub fn kept_trees(state: &Path, workspace: &Path) -> Result<Trees, Error> {
+    let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
+    Ok(Trees::open(&state.join("trees").join(&key[..16]), workspace)?)
+}
+
 /// The harness's trees of a workspace, and the one that was approved, without any agent or check.
 pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Base), Error> {
     let approved = Approved::make(estate, approval)?;
@@ -586,8 +592,7 @@ pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Bas
 
 impl Approved {
     fn make(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<Self, Error> {
-        let key = Hash::of(estate.workspace.as_os_str().as_encoded_bytes()).to_string();
-        let trees = Trees::open(&estate.state.join("trees").join(&key[..16]), estate.workspace)?;
+        let trees = kept_trees(estate.state, estate.workspace)?;
         let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
         let touches = Touches::new(approval.touches)?;
         let outfit = Outfit::new(estate, &approval.wanted, &base);

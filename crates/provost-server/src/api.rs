@@ -38,6 +38,7 @@ pub use machine::Kept as MachineKept;
         look::plan,
         look::gate,
         look::diff,
+        look::changes,
         look::proofs,
         look::inbox,
         decide::approve,
@@ -85,6 +86,7 @@ pub fn routes() -> Router<Shared> {
         .route("/api/plans/{plan}/gate/reject", post(decide::reject))
         .route("/api/plans/{plan}/gate/amend", post(decide::amend))
         .route("/api/plans/{plan}/diff", get(look::diff))
+        .route("/api/plans/{plan}/steps/{step}/changes", get(look::changes))
         .route("/api/plans/{plan}/proofs", get(look::proofs))
         .route("/api/inbox", get(look::inbox))
         .route("/api/inbox/{item}/answer", post(decide::answer))

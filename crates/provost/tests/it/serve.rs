@@ -591,6 +591,31 @@ fn an_agent_inside_an_attempt_gets_nowhere_and_it_is_recorded() {
 }
 
 #[test]
+fn what_a_step_changed_is_shown_file_by_file() {
+    let text = plan(&["test -f out/1", "test -f out/2"], "escalate");
+    let agent = format!("{HONEST}printf 'one\\n' >> out/all; printf '\\377' > out/binary\n");
+    let env = Env::new(&text).agent(&agent).isolation("guard+clean");
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let server = Server::start(&env);
+    let view = token(&env, "view");
+    let id = id_of(&server, &view);
+    let changes = server.get(&format!("/api/plans/{id}/steps/2/changes"), &view).is(200).json();
+    let file = |path: &str| {
+        let files = changes["files"].as_array().expect("files");
+        files.iter().find(|file| file["path"] == path).unwrap_or_else(|| panic!("{changes}")).clone()
+    };
+    assert_eq!((&file("out/2")["old"], &file("out/2")["new"]), (&Value::Null, &json!("done\n")));
+    assert_eq!((&file("out/all")["old"], &file("out/all")["new"]), (&json!("one\n"), &json!("one\none\n")));
+    server.get(&format!("/api/plans/{id}/steps/9/changes"), &view).is(404);
+    server.get(&format!("/api/plans/{id}/steps/x/changes"), &view).is(400);
+    let first = server.get(&format!("/api/plans/{id}/steps/1/changes"), &view).is(200).json();
+    let files = first["files"].as_array().expect("files");
+    let binary = files.iter().find(|file| file["path"] == "out/binary").expect("it");
+    assert_eq!(binary["unshown"], "it is no text");
+}
+
+#[test]
 fn the_document_says_what_there_is() {
     let env = verified();
     let server = Server::start(&env);
