@@ -38,7 +38,7 @@ use crate::confined;
 use crate::drive::{self, Drive, Rest};
 use crate::gate::{self, Hearing};
 use crate::hands::Hands;
-use crate::people;
+use crate::people::{self, Who};
 use crate::places;
 use crate::project::{self, Projector};
 use crate::prove::Prover;
@@ -85,6 +85,7 @@ pub struct Harness {
     state: PathBuf,
     /// When this process was begun, or not much later.
     begun: Timestamp,
+    who: Who,
 }
 
 /// A verdict and the same check again.
@@ -152,7 +153,12 @@ impl Harness {
         if access == Access::Write {
             places::keep(&state, &site.id, &site.place);
         }
-        Ok(Self { log, site, state, begun })
+        Ok(Self { log, site, state, begun, who: Who::Here })
+    }
+
+    /// At a person's door it is not this process that knocks, but whoever called its server.
+    pub fn on_behalf_of(self, who: Who) -> Self {
+        Self { who, ..self }
     }
 
     pub fn id(&self) -> &PlanId {
@@ -178,6 +184,10 @@ impl Harness {
     /// Signs a statement with the harness's key; an envelope, as text.
     pub fn seal(&self, statement: &Statement) -> Result<String, Error> {
         self.prover().seal(statement)
+    }
+
+    pub(crate) fn who(&self) -> &Who {
+        &self.who
     }
 
     pub(crate) fn site(&self) -> &Site {
@@ -358,8 +368,8 @@ impl Harness {
 
     /// Refuses and records whoever comes from inside an attempt, or may.
     pub fn only_people(&self) -> Result<(), Error> {
-        let Some(why) = people::intruder(&*self.log, &self.workspace_lease(), &Sessions::new(&self.state))?
-        else {
+        let sessions = Sessions::new(&self.state);
+        let Some(why) = people::intruder(&*self.log, &self.workspace_lease(), &sessions, &self.who)? else {
             return Ok(());
         };
         let what = format!("a person's command was tried {why}");
@@ -369,7 +379,11 @@ impl Harness {
 
     /// Where agents have run without a fence, some decisions take a terminal none of them can have.
     pub(crate) fn only_at_a_terminal(&self) -> Result<(), Error> {
-        let Some(why) = people::no_terminal(&*self.log, self.id(), self.begun)? else { return Ok(()) };
+        let why = match &self.who {
+            Who::Here => people::no_terminal(&*self.log, self.id(), self.begun)?,
+            Who::Caller(caller) => people::no_old_program(&*self.log, self.id(), caller)?,
+        };
+        let Some(why) = why else { return Ok(()) };
         let what = format!("a person's decision was tried, and {why}");
         self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
         Err(Error::NoTerminal { why })
@@ -757,6 +771,16 @@ impl Harness {
     /// Checks the chain from its start, the verdict behind every passed step, and the proofs.
     pub fn audit(&self) -> Result<Audit, Error> {
         audit::plan(&*self.log, self.id(), &self.prover())
+    }
+
+    /// The envelopes of the plan's proofs, one a line, oldest first.
+    pub fn proofs(&self) -> Result<Vec<String>, Error> {
+        let path = self.prover().file().to_owned();
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(source) => Err(Error::Io { what: "read the proofs", path, source }),
+        }
     }
 
     pub(crate) fn prover(&self) -> Prover {

@@ -86,7 +86,7 @@ pub fn open(settings: Settings, item: &Item, access: Access) -> Result<Harness, 
     Ok(harness)
 }
 
-fn heading(plan: &PlanId, place: Option<&Place>, here: &Here) -> Heading {
+pub(crate) fn heading(plan: &PlanId, place: Option<&Place>, here: &Here) -> Heading {
     Heading {
         plan: plan.clone(),
         name: place.map_or_else(|| plan.0.clone(), |place| place.name.clone()),
@@ -183,7 +183,7 @@ impl Harness {
     /// Whether whoever looks may also tell others: nobody does from inside an attempt.
     pub fn may_tell(&self) -> bool {
         matches!(
-            people::intruder(self.log(), &self.workspace_lease(), &Sessions::new(self.state())),
+            people::intruder(self.log(), &self.workspace_lease(), &Sessions::new(self.state()), self.who()),
             Ok(None)
         )
     }

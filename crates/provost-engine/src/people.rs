@@ -7,26 +7,110 @@
 //! **Invariant:** what cannot be seen is not a person: while a run is under way in the workspace, a
 //! command whose parents cannot be followed to the first process is refused.
 
+use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use provost_core::chain::{PlanId, Timestamp};
 use provost_core::decide;
 use provost_core::event::Event;
 use provost_core::verdict::Isolation;
-use provost_host::process::{self, Lineage};
+use provost_host::process::{self, Caller, Lineage};
 use provost_store::{Error as StoreError, Log, Query};
 
 use crate::Error;
-use crate::sessions::Sessions;
+use crate::sessions::{Client, Sessions};
+use crate::site;
+
+/// Who knocks.
+#[derive(Clone, Debug, Default)]
+pub enum Who {
+    /// Whoever started this process.
+    #[default]
+    Here,
+    /// Whoever is at the other end of a connection to our server.
+    Caller(Arc<Caller>),
+}
+
+impl Who {
+    /// The two ends of the connection, as the server sees them.
+    pub fn called(ours: SocketAddr, theirs: SocketAddr) -> Self {
+        Who::Caller(Arc::new(process::caller(ours, theirs)))
+    }
+
+    /// Whoever is behind a proxy, which speaks for all of them.
+    pub fn behind_a_proxy() -> Self {
+        Who::Caller(Arc::new(Caller::Remote))
+    }
+
+    /// Nobody is there any more to be looked at.
+    pub fn has_hung_up(&self) -> bool {
+        matches!(self, Who::Caller(caller) if matches!(&**caller, Caller::Unseen { socket: None, .. }))
+    }
+
+    /// Whoever does not let itself be looked at, and is seen not to be below that process.
+    fn is_unseen_elsewhere(&self, top: u32) -> bool {
+        let Who::Caller(caller) = self else { return false };
+        matches!(&**caller, Caller::Unseen { socket: Some(socket), .. } if !process::can_be_below(top, *socket))
+    }
+
+    /// The process that called, where it can be seen.
+    pub fn client(&self) -> Option<Client> {
+        let Who::Caller(caller) = self else { return None };
+        let (pid, started) = caller.lineages().first()?.processes().next()?;
+        Some(Client { pid, started })
+    }
+
+    /// The attempt, or the client of an agent, it is seen to be inside of.
+    pub fn inside(&self, sessions: &Sessions) -> Option<String> {
+        let (tag, in_client) = match self {
+            Who::Here => (process::inside_attempt(), sessions.is_inside()),
+            Who::Caller(caller) => {
+                let lineages = caller.lineages();
+                let clients = lineages.iter().flat_map(|lineage| lineage.processes());
+                let clients = clients.map(|(pid, started)| Client { pid, started });
+                (lineages.iter().find_map(Lineage::attempt), sessions.has_client_among(clients))
+            }
+        };
+        match tag {
+            Some(tag) => Some(format!("from inside attempt {tag}")),
+            None => {
+                in_client.then(|| "from inside the client of an agent, which has a server of ours".to_owned())
+            }
+        }
+    }
+
+    /// Its parents, as far as it is on this machine. `Err` says why they cannot be seen.
+    fn lineages(&self) -> Result<Lineages<'_>, String> {
+        match self {
+            Who::Here => Ok(Lineages::Own(Lineage::trace().map_err(|blind| blind.to_string())?)),
+            Who::Caller(caller) => match &**caller {
+                Caller::Unseen { why, .. } => Err(why.clone()),
+                Caller::Local(_) | Caller::Remote => Ok(Lineages::Theirs(caller.lineages())),
+            },
+        }
+    }
+}
+
+enum Lineages<'a> {
+    Own(Lineage),
+    Theirs(&'a [Lineage]),
+}
+
+impl Lineages<'_> {
+    fn all(&self) -> &[Lineage] {
+        match self {
+            Lineages::Own(own) => std::slice::from_ref(own),
+            Lineages::Theirs(theirs) => theirs,
+        }
+    }
+}
 
 /// Where the command came from, if it can have come from an attempt of the run that has `lease`, or from
 /// an agent in a client of its own.
-pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions) -> Result<Option<String>, Error> {
-    if let Some(tag) = process::inside_attempt() {
-        return Ok(Some(format!("from inside attempt {tag}")));
-    }
-    if sessions.is_inside() {
-        return Ok(Some("from inside the client of an agent, which has a server of ours".to_owned()));
+pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions, who: &Who) -> Result<Option<String>, Error> {
+    if let Some(inside) = who.inside(sessions) {
+        return Ok(Some(inside));
     }
     let holder = match log.holder(lease) {
         Ok(None) => return Ok(None),
@@ -37,15 +121,47 @@ pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions) -> Result<Optio
         }
         Err(error) => return Err(error.into()),
     };
-    let lineage = match Lineage::trace() {
-        Ok(lineage) => lineage,
+    let lineages = match who.lineages() {
+        Ok(lineages) => lineages,
+        Err(_) if holder.is_numbered_here() && who.is_unseen_elsewhere(holder.pid) => return Ok(None),
         Err(blind) => return Ok(Some(format!("while {} is under way, and {blind}", holder.what))),
     };
-    if holder.pid_namespace.is_some() && holder.pid_namespace != lineage.pid_namespace {
-        return Ok(Some(format!("from where {}, which is under way, cannot be seen", holder.what)));
+    for lineage in lineages.all() {
+        if holder.pid_namespace.is_some() && holder.pid_namespace != lineage.pid_namespace {
+            return Ok(Some(format!("from where {}, which is under way, cannot be seen", holder.what)));
+        }
+        if lineage.has(holder.pid) {
+            let why = format!("from inside attempt of {} (process {})", holder.what, holder.pid);
+            return Ok(Some(why));
+        }
     }
-    let inside = lineage.has(holder.pid);
-    Ok(inside.then(|| format!("from inside attempt of {} (process {})", holder.what, holder.pid)))
+    Ok(None)
+}
+
+/// Why a decision that lets something through cannot be taken by this caller, if an agent of the plan ever
+/// worked without a fence: its program must have been there before, for what was may be the person's.
+pub fn no_old_program(log: &dyn Log, plan: &PlanId, caller: &Caller) -> Result<Option<String>, Error> {
+    if unfenced_since(log, plan, Timestamp(0))?.is_none() {
+        return Ok(None);
+    }
+    let lineages = match caller {
+        Caller::Local(lineages) => lineages,
+        Caller::Unseen { why, .. } => return Ok(Some(why.clone())),
+        Caller::Remote => return Ok(Some("it came from another machine, or by a proxy".to_owned())),
+    };
+    let now = site::now();
+    let before = |span: std::time::Duration| Timestamp(now.0.saturating_sub(span.as_millis() as u64));
+    for lineage in lineages {
+        let Some(age) = lineage.age() else {
+            return Ok(Some("when its program was begun cannot be seen".to_owned()));
+        };
+        // Nothing of an attempt outlives the machine being started anew.
+        let first = unfenced_since(log, plan, before(age.machine))?;
+        if first.is_some_and(|first| before(age.process) >= first) {
+            return Ok(Some("its program was begun after the first attempt had".to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Why a decision that lets something through cannot be taken here, if an agent of the plan ever worked without a fence and

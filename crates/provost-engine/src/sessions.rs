@@ -84,6 +84,12 @@ impl Session {
         Self { name, workspace: workspace(cwd), by: By::Hook(parents()) }
     }
 
+    /// The session of a client that came over the network; its process, where it is on this machine.
+    pub fn over_http(name: &str, cwd: &Path, client: Option<Client>) -> Self {
+        let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+        Self { name, workspace: workspace(cwd), by: By::Server(client) }
+    }
+
     pub fn named(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
@@ -224,7 +230,12 @@ impl Sessions {
 
     /// This process may have been started by an agent: a client that has a server of ours is above it.
     pub fn is_inside(&self) -> bool {
-        let above: Vec<String> = parents().into_iter().map(Client::prefix).collect();
+        self.has_client_among(parents())
+    }
+
+    /// One of these is a client that has a server of ours.
+    pub fn has_client_among(&self, processes: impl IntoIterator<Item = Client>) -> bool {
+        let above: Vec<String> = processes.into_iter().map(Client::prefix).collect();
         self.files().any(|path| {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             above.iter().any(|prefix| name.starts_with(prefix))

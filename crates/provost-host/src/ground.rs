@@ -615,14 +615,17 @@ fn sweep(scratch: &Path) {
 
 /// The harness's trees of a workspace.
 pub fn trees_of(workspace: &Path, state: &Path) -> Result<Trees, Error> {
-    let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
-    Ok(Trees::open(&state.join("trees").join(&key[..16]), workspace)?)
+    Ok(Trees::open(&trees_folder(workspace, state), workspace)?)
 }
 
 /// Whether a tree is kept for a workspace, as far as one look tells.
 pub fn keeps(workspace: &Path, state: &Path, tree: &str) -> bool {
+    trees_folder(workspace, state).join("bases").join(tree).is_dir()
+}
+
+fn trees_folder(workspace: &Path, state: &Path) -> PathBuf {
     let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
-    state.join("trees").join(&key[..16]).join("bases").join(tree).is_dir()
+    state.join("trees").join(&key[..16])
 }
 
 /// The harness's trees of a workspace, and the one that was approved, without any agent or check.

@@ -22,6 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 mod bounds;
+mod caller;
 mod cgroup;
 mod escape;
 mod excerpt;
@@ -32,9 +33,10 @@ mod program;
 mod talk;
 
 pub use bounds::{Bound, Bounds, Exceeded, size};
+pub use caller::{Caller, caller, can_be_below};
 pub use cgroup::offered as cgroups_offered;
 pub use escape::{become_subreaper, end_leftovers, end_user, inside_attempt};
-pub use lineage::{Blind, Lineage, Seat};
+pub use lineage::{Age, Blind, Lineage, Seat};
 pub use output::{Keep, Output};
 pub use talk::Peer;
 

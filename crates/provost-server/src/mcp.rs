@@ -5,6 +5,7 @@
 
 mod arguments;
 mod judging;
+mod over_http;
 mod prompts;
 mod resources;
 mod tools;
@@ -13,6 +14,7 @@ mod words;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::http::request::Parts;
 use provost_engine::desk::{Desk, Refused};
 use provost_engine::sessions::Session;
 use rmcp::model::{
@@ -24,8 +26,11 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
+pub(crate) use over_http::over_http;
+
 use arguments::{Arguments, Status};
 use judging::{Ask, Judging};
+use over_http::Asker;
 
 const INSTRUCTIONS: &str = include_str!("mcp/instructions.md");
 
@@ -83,7 +88,8 @@ impl Mcp {
     /// Who asks: as far as was known, and by the name this request gives.
     fn session(&self, context: &RequestContext<RoleServer>) -> Session {
         let mut session = self.inner.session.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(name) = arguments::session_name(&context.meta) {
+        let asker = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Asker>());
+        if let Some(name) = arguments::session_name(&context.meta).or(asker.map(|asker| asker.name.clone())) {
             *session = session.clone().named(&name);
         }
         session.clone()

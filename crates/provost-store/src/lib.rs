@@ -37,7 +37,16 @@ pub trait Log: Send + Sync {
     /// Calls `each` for every event that matches, in the order of the plan's chain, or in the order in
     /// which they were written when no plan is named. Holds one event in memory at a time; `each` may
     /// use the log.
-    fn read(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error>;
+    fn read(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+        self.read_placed(query, &mut |_, sealed| each(sealed))
+    }
+
+    /// The same, and says of each event where in the whole log it is.
+    fn read_placed(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+    ) -> Result<(), Error>;
 
     /// Blocks until something was appended after `after`, by anybody, or the time is over. Returns
     /// where the log ends now.
@@ -141,14 +150,18 @@ impl Holder {
         Self { pid: std::process::id(), host, what: what.into(), since, pid_namespace }
     }
 
+    /// `pid` means the same process here.
+    pub fn is_numbered_here(&self) -> bool {
+        let here = Self::here("", self.since);
+        (&self.host, self.pid_namespace) == (&here.host, here.pid_namespace)
+    }
+
     /// Its process is dead, as far as can be seen from here.
     pub fn is_gone(&self) -> bool {
-        let here = Self::here("", self.since);
-        let is_near = (&self.host, self.pid_namespace) == (&here.host, here.pid_namespace);
         let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
         let is_there =
             pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH));
-        is_near && !is_there
+        self.is_numbered_here() && !is_there
     }
 }
 

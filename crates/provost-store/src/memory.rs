@@ -113,7 +113,11 @@ impl Log for Memory {
         Ok(self.lock().head(plan))
     }
 
-    fn read(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+    fn read_placed(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         let mut left = query.limit.unwrap_or(u64::MAX);
         let end = self.lock().events.len();
         for step in 0..end {
@@ -121,7 +125,7 @@ impl Log for Memory {
             // The lock is not held while `each` runs: it may use the log.
             let found = self.lock().events.get(place).filter(|event| matches(query, place, event)).cloned();
             let Some(event) = found else { continue };
-            if left == 0 || each(event).is_break() {
+            if left == 0 || each(Cursor(place as u64 + 1), event).is_break() {
                 break;
             }
             left -= 1;

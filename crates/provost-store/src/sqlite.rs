@@ -328,7 +328,11 @@ impl Log for Sqlite {
         self.connected(|connection| Ok(self.head_of(connection, plan)?.1))
     }
 
-    fn read(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+    fn read_placed(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         self.connected(|connection| {
             select::each(connection, query, each).map_err(self.failed("read the log"))
         })

@@ -178,6 +178,16 @@ pub fn answer_between_cursors(open: &Handles) {
     assert_eq!(told(&*log, &Query { through: Some(second), ..after(first) }), "b1 b2");
     assert_eq!(told(&*log, &Query { plan: Some(plan("a")), ..after(first) }), "a2");
     assert_eq!(told(&*log, &after(log.cursor().unwrap())), "");
+    let mut placed = Vec::new();
+    let read = log.read_placed(&Query::default(), &mut |place, sealed| {
+        placed.push((place, sealed));
+        ControlFlow::Continue(())
+    });
+    read.unwrap();
+    for (place, sealed) in placed {
+        let through = all(&*log, Query { through: Some(place), ..Query::default() });
+        assert_eq!(through.last(), Some(&sealed));
+    }
 }
 
 pub fn stop_reading_when_told(open: &Handles) {

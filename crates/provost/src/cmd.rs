@@ -38,6 +38,7 @@ mod redact;
 mod reject;
 mod run;
 mod scripted_agent;
+mod serve;
 mod show;
 mod spawn;
 mod status;
@@ -100,6 +101,7 @@ enum Command {
     Fork(fork::Args),
     Compare(compare::Args),
     Doctor(doctor::Args),
+    Serve(serve::Args),
     Hook(hook::Args),
     Mcp(mcp::Args),
     Classify(classify::Args),
@@ -137,7 +139,8 @@ impl Cli {
             | Command::Integrate(_)
             | Command::Demo(_)
             | Command::HookLook(_)
-            | Command::Mcp(_) => true,
+            | Command::Mcp(_)
+            | Command::Serve(_) => true,
             Command::New(args) => args.starts_agents(),
             _ => false,
         }
@@ -179,6 +182,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Hook(args) => hook::obey(global, args),
         Command::HookLook(args) => hook_look::obey(global, args),
         Command::Mcp(args) => mcp::obey(global, args),
+        Command::Serve(args) => serve::obey(global, args),
         Command::Classify(args) => classify::obey(global, args),
         Command::Bench(args) => bench::obey(global, args),
         Command::Redact(args) => redact::obey(global, args),

@@ -331,8 +331,12 @@ impl Log for Mortal<'_> {
         self.log.head(plan)
     }
 
-    fn read(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
-        self.log.read(query, each)
+    fn read_placed(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.log.read_placed(query, each)
     }
 
     fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {

@@ -2,6 +2,10 @@
 //!
 //! **Invariant:** nothing but the self-test attests a level that has a fence.
 
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
 use provost_core::verdict::Isolation;
 
 use super::{Error, Estate};
@@ -76,7 +80,15 @@ fn vantage<'a>(estate: &Estate<'a>) -> Vantage<'a> {
     Vantage {
         state: estate.state,
         harness_pid: std::process::id(),
-        socket: None,
+        api: served(estate.state),
         workspace: estate.workspace,
     }
+}
+
+/// Where the server of this state folder says that it listens.
+fn served(state: &Path) -> Option<SocketAddr> {
+    let text = std::fs::read_to_string(state.join("serve").join("listening")).ok()?;
+    let address: SocketAddr = text.lines().next()?.parse().ok()?;
+    // One that was killed has left its word behind, and a port that nobody has tells nothing.
+    TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok().map(|_| address)
 }

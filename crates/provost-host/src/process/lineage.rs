@@ -1,4 +1,4 @@
-//! Where this process comes from: its parents up to the first, and the terminal it was started at.
+//! Where a process comes from: its parents up to the first, and of this one the terminal it was started at.
 //!
 //! A process can clear its environment, but not change its parents; what it can do is to look at them
 //! through a `/proc` of its own making. So the kernel's own is insisted on, and nothing may be mounted
@@ -15,6 +15,8 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{getpid, getppid, getsid};
+
+use super::{TAG, proc_files};
 
 /// The root of every `/proc` has this number.
 const PROC_ROOT_INODE: u64 = 1;
@@ -57,39 +59,47 @@ pub struct Seat {
     pub booted_before: Duration,
 }
 
+/// How long ago they were started.
+#[derive(Clone, Copy, Debug)]
+pub struct Age {
+    pub process: Duration,
+    pub machine: Duration,
+}
+
 impl Lineage {
     pub fn trace() -> Result<Self, Blind> {
         let proc = Proc::open()?;
         let parent = || getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
         let before = parent();
-        let mut pid = getpid().as_raw_nonzero().get();
-        let mut ancestors: Vec<Ancestor> = Vec::new();
-        let mut looks = 0;
-        loop {
-            match proc.stat(pid) {
-                Some(seen) => {
-                    ancestors.push(seen);
-                    if seen.parent <= 0 {
-                        break;
-                    }
-                    pid = seen.parent;
-                }
-                // It ended, and its child has another parent now.
-                None if looks < LOOKS => {
-                    looks += 1;
-                    match ancestors.pop() {
-                        Some(child) => pid = child.pid,
-                        None => return Err(Blind::Cut { pid }),
-                    }
-                }
-                None => return Err(Blind::Cut { pid }),
-            }
-        }
+        let ancestors = proc.climb(getpid().as_raw_nonzero().get())?;
         // The kernel says it without /proc as well; it may have changed on the way.
         if ancestors.first().is_none_or(|own| own.parent != before && own.parent != parent()) {
             return Err(Blind::NotUs);
         }
         Ok(Self { ancestors, pid_namespace: pid_namespace() })
+    }
+
+    /// Of another process, as it is numbered here.
+    pub fn of(pid: i32) -> Result<Self, Blind> {
+        let ancestors = Proc::open()?.climb(pid)?;
+        Ok(Self { ancestors, pid_namespace: pid_namespace() })
+    }
+
+    /// How long ago the process itself was started, and a second less, for clocks are rounded; and how long
+    /// ago the machine was.
+    pub fn age(&self) -> Option<Age> {
+        let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+        let machine =
+            Duration::try_from_secs_f64(uptime.split_ascii_whitespace().next()?.parse().ok()?).ok()?;
+        let ticks = self.ancestors.first()?.started.saturating_mul(1000);
+        let begun = Duration::from_millis(ticks / rustix::param::clock_ticks_per_second().max(1));
+        let process = machine.saturating_sub(begun).saturating_sub(Duration::from_secs(1));
+        Some(Age { process, machine })
+    }
+
+    /// The tag of the attempt that one of them was started in.
+    pub fn attempt(&self) -> Option<String> {
+        self.ancestors.iter().find_map(|ancestor| proc_files::variable(ancestor.pid, TAG))
     }
 
     /// Whether that process is this one or above it.
@@ -153,6 +163,32 @@ impl Proc {
             return Err(Blind::NotUs);
         }
         Ok(Self(folder))
+    }
+
+    /// The process and its parents up to the first.
+    fn climb(&self, mut pid: i32) -> Result<Vec<Ancestor>, Blind> {
+        let mut ancestors: Vec<Ancestor> = Vec::new();
+        let mut looks = 0;
+        loop {
+            match self.stat(pid) {
+                Some(seen) => {
+                    ancestors.push(seen);
+                    if seen.parent <= 0 {
+                        return Ok(ancestors);
+                    }
+                    pid = seen.parent;
+                }
+                // It ended, and its child has another parent now.
+                None if looks < LOOKS => {
+                    looks += 1;
+                    match ancestors.pop() {
+                        Some(child) => pid = child.pid,
+                        None => return Err(Blind::Cut { pid }),
+                    }
+                }
+                None => return Err(Blind::Cut { pid }),
+            }
+        }
     }
 
     fn stat(&self, pid: i32) -> Option<Ancestor> {

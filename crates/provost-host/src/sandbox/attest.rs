@@ -12,7 +12,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub struct Vantage<'a> {
     pub state: &'a Path,
     pub harness_pid: u32,
     /// Of the local API, when it is served.
-    pub socket: Option<&'a Path>,
+    pub api: Option<SocketAddr>,
     pub workspace: &'a Path,
 }
 
@@ -263,8 +263,8 @@ impl<'a> Site<'a> {
         home().filter(|home| !home.starts_with(self.vantage.workspace))
     }
 
-    fn hidden(&self) -> Vec<&Path> {
-        [Some(self.vantage.state), self.vantage.socket].into_iter().flatten().collect()
+    fn hidden(&self) -> [&Path; 1] {
+        [self.vantage.state]
     }
 
     fn arguments(&self, offer: &Offer, fence: Fence) -> Vec<OsString> {
@@ -277,7 +277,8 @@ impl<'a> Site<'a> {
         let mut args: Vec<OsString> = vec!["--noprofile".into(), "--norc".into(), "-c".into()];
         args.extend([script.into(), "probes".into(), self.vantage.state.into()]);
         args.extend([self.folder.path().join("base/base").into()]);
-        args.extend([self.vantage.socket.map(OsString::from).unwrap_or_default()]);
+        let api = self.vantage.api.map(|api| format!("{}/{}", api.ip(), api.port()));
+        args.extend([OsString::from(api.unwrap_or_default())]);
         args.extend([self.vantage.harness_pid.to_string().into(), self.port.to_string().into()]);
         args.extend([self.mark.clone().into(), unshare, fence.name().into()]);
         let (own, place) = match (fence.by, fence.inside) {
@@ -345,13 +346,13 @@ impl<'a> Site<'a> {
         for name in [
             "state-write",
             "state-read",
-            "socket",
+            "api",
             "home-read",
             "outside-write",
             "user-namespace",
             "process-read",
         ] {
-            let is_asked = fence.promises(name) && (name != "socket" || self.vantage.socket.is_some());
+            let is_asked = fence.promises(name) && (name != "api" || self.vantage.api.is_some());
             if is_asked {
                 let detail = said.get(name).copied().unwrap_or("nothing was reported");
                 probes.push(fence.probe(name, detail == "denied", detail));

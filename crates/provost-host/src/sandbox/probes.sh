@@ -1,8 +1,8 @@
 # Tries from inside what no fence may allow, and says for each what came of it: `denied`, or what could be
-# done. Parameters: state folder, a file in it, API socket, the harness's process and port, a name that is
+# done. Parameters: state folder, a file in it, host/port of the API, the harness's process and port, a name that is
 # found nowhere else, unshare, `check` or `agent`; where there are no namespaces a folder with a home and a
 # temporary folder, and the place to work in; then paths that must not be there, or the agent's home.
-state=$1 secret=$2 socket=$3 harness=$4 port=$5 mark=$6 unshare=$7 fence=$8 own=$9 place=${10}
+state=$1 secret=$2 api=$3 harness=$4 port=$5 mark=$6 unshare=$7 fence=$8 own=$9 place=${10}
 shift 10
 tmp=/tmp
 if [ -n "$own" ]; then HOME=$own/home tmp=$own/tmp; cd -- "$place" || exit 0; fi
@@ -11,6 +11,7 @@ try() { name=$1 done=$2; shift 2; if "$@" 2>/dev/null; then say "$name" "$done";
 write() { : > "$1"; }
 content() { [ -n "$(if [ -d "$1" ]; then ls -A -- "$1"; else head -c 1 -- "$1"; fi)" ]; }
 connect() { (exec 9<>"/dev/tcp/127.0.0.1/$port"); }
+reach() { (exec 9<>"/dev/tcp/$1"); }
 entries() { [ -n "$(ls -A -- "$1")" ]; }
 
 for namespace in pid net user mnt ipc; do
@@ -29,8 +30,8 @@ elif [ "$fence" = agent ]; then
 else
     say state-read denied
 fi
-if [ -n "$socket" ]; then
-    try socket "the socket could be reached" test -S "$socket"
+if [ -n "$api" ]; then
+    try api "the server's API could be reached" reach "$api"
 fi
 try signal "a signal could be sent" kill -0 "$harness"
 try process-read "the harness's environment could be read" content "/proc/$harness/environ"

@@ -12,7 +12,7 @@ use provost_core::plan::StepNumber;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
 
-use crate::Query;
+use crate::{Cursor, Query};
 
 /// As in `schema.sql`, word for word: SQLite uses a partial index only where the query repeats its
 /// condition.
@@ -21,7 +21,7 @@ const USUAL: &str = "('TASK_STARTED', 'STEP_CLAIMED', 'ATTEMPT_ENDED', 'CONTRACT
 pub fn each(
     connection: &Connection,
     query: &Query,
-    each: &mut dyn FnMut(Sealed) -> ControlFlow<()>,
+    each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
 ) -> rusqlite::Result<()> {
     let Some(Statement { sql, values }) = statement(connection, query)? else {
         return Ok(());
@@ -29,7 +29,8 @@ pub fn each(
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params_from_iter(values))?;
     while let Some(row) = rows.next()? {
-        if each(sealed(row)?).is_break() {
+        let place = Cursor(row.get::<_, i64>(9)?.cast_unsigned());
+        if each(place, sealed(row)?).is_break() {
             break;
         }
     }
@@ -66,7 +67,7 @@ pub fn statement(connection: &Connection, query: &Query) -> rusqlite::Result<Opt
     conditions.values.push(Value::Integer(limit));
     // CROSS JOIN keeps SQLite from walking the plans first.
     let sql = format!(
-        "SELECT plan.name, seq, at_ms, event.name, step, task_name, details, prev, hash
+        "SELECT plan.name, seq, at_ms, event.name, step, task_name, details, prev, hash, event.id
          FROM event {index} CROSS JOIN plan ON plan.id = event.plan {} ORDER BY {order} {direction} LIMIT ?",
         conditions.text()
     );

@@ -10,6 +10,7 @@ use provost_store::{Log as _, Sqlite};
 
 use crate::events::{Bare, Chain};
 use crate::measure;
+use crate::serve;
 
 pub fn play(role: &str, words: Vec<String>) -> ExitCode {
     match (role, words.as_slice()) {
@@ -24,6 +25,7 @@ pub fn play(role: &str, words: Vec<String>) -> ExitCode {
             until_told(|| bare.decide().expect("a commit"))
         }
         ("--as-follower", [folder]) => follow(Path::new(folder)),
+        ("--as-sse", []) => serve::bare(),
         _ => ExitCode::from(2),
     }
 }

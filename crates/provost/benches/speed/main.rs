@@ -16,6 +16,7 @@ mod mcp;
 mod measure;
 mod plans;
 mod queries;
+mod serve;
 mod start;
 mod step;
 mod summary;
@@ -34,7 +35,7 @@ pub struct Asked {
 
 type Goal = (&'static str, fn(&Asked, &mut Table));
 
-const GOALS: [Goal; 10] = [
+const GOALS: [Goal; 11] = [
     ("plan", plans::measure),
     ("start", start::measure),
     ("append", append::measure),
@@ -45,6 +46,7 @@ const GOALS: [Goal; 10] = [
     ("judge", judge::measure),
     ("agent", agent::measure),
     ("mcp", mcp::measure),
+    ("serve", serve::measure),
 ];
 
 fn main() -> ExitCode {

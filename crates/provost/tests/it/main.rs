@@ -43,6 +43,7 @@ mod real_clients;
 mod recovery;
 mod redteam;
 mod run;
+mod serve;
 mod teeth;
 mod terminal;
 mod tidy;

@@ -2,7 +2,7 @@
 
 pub mod client;
 mod fuzz;
-mod official;
+pub mod official;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,316 @@
+//! All plans of a state folder as they stand, kept warm for those who look often: pages, programs, metrics.
+//!
+//! Each plan is the fold of its events, as everywhere; what is new in the log is folded on top of what was
+//! known, so that a look costs what has happened since the last.
+//!
+//! **Invariant:** nothing is shown that is not in the log, and a chain that does not verify is shown as that.
+
+mod attempts;
+mod law;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use provost_core::chain::{Auditor, PlanId, Sealed, Timestamp};
+use provost_core::event::Event;
+use provost_core::inbox::Item;
+use provost_core::run::Run;
+use provost_store::{Cursor, Log, Query, Sqlite};
+
+use crate::Error;
+use crate::drive;
+use crate::harness::{Access, Harness, Settings};
+use crate::inbox;
+use crate::people::Who;
+use crate::places::{self, Here, Place};
+use crate::sessions::Sessions;
+
+pub use attempts::{Attempt, Judged};
+pub use law::Changes;
+
+/// One plan.
+#[derive(Clone)]
+pub struct Seen {
+    pub id: PlanId,
+    pub run: Arc<Run>,
+    /// When its first and its last event were written.
+    pub begun: Timestamp,
+    pub moved: Timestamp,
+    /// Where its file is, as far as anybody remembers.
+    pub place: Option<Place>,
+    /// Why no more is known of it than this.
+    pub trouble: Option<String>,
+}
+
+impl Seen {
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        self.place.as_ref().map_or(&self.id.0, |place| &place.name)
+    }
+}
+
+pub struct Overview {
+    settings: Settings,
+    log: Box<dyn Log>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    through: Cursor,
+    plans: BTreeMap<PlanId, Fold>,
+}
+
+struct Fold {
+    run: Arc<Run>,
+    auditor: Auditor,
+    begun: Timestamp,
+    moved: Timestamp,
+    place: Option<Place>,
+    trouble: Option<String>,
+    /// Somebody else wrote to its log: what counts has to be read anew.
+    disbelieved: bool,
+}
+
+impl Overview {
+    pub fn open(settings: Settings) -> Result<Self, Error> {
+        let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+        let log = Box::new(Sqlite::open(&state)?);
+        Ok(Self { settings: Settings { state, plan: None, ..settings }, log, known: Mutex::default() })
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub fn state(&self) -> &Path {
+        &self.settings.state
+    }
+
+    /// Every plan, in the order of their ids.
+    pub fn plans(&self) -> Result<Vec<Seen>, Error> {
+        let known = self.caught_up()?;
+        Ok(known.plans.iter().map(|(id, fold)| fold.seen(id)).collect())
+    }
+
+    pub fn plan(&self, id: &PlanId) -> Result<Option<Seen>, Error> {
+        let known = self.caught_up()?;
+        Ok(known.plans.get(id).map(|fold| fold.seen(id)))
+    }
+
+    /// Everything that waits for a person, newest last.
+    pub fn inbox(&self) -> Result<Vec<Item>, Error> {
+        let here = Here::of(&self.settings.cwd);
+        let mut items = Vec::new();
+        for seen in self.plans()? {
+            if seen.trouble.is_none() {
+                items.extend(self.items_of(&seen, &here)?);
+            }
+        }
+        items.sort_by(|a, b| (a.since, &a.id).cmp(&(b.since, &b.id)));
+        Ok(items)
+    }
+
+    /// What waits in one plan.
+    pub fn items(&self, seen: &Seen) -> Result<Vec<Item>, Error> {
+        self.items_of(seen, &Here::of(&self.settings.cwd))
+    }
+
+    fn items_of(&self, seen: &Seen, here: &Here) -> Result<Vec<Item>, Error> {
+        let heading = inbox::heading(&seen.id, seen.place.as_ref(), here);
+        inbox::items(&*self.log, &heading, &seen.run)
+    }
+
+    /// The attempts of the plan's steps, oldest first.
+    pub fn attempts(&self, id: &PlanId) -> Result<Vec<Attempt>, Error> {
+        attempts::of(&*self.log, id)
+    }
+
+    /// What changed in the law since it was last approved, up to `run`; nothing, if it never was.
+    pub fn changes_since_approval(&self, id: &PlanId, run: &Run) -> Result<Option<Changes>, Error> {
+        law::changes(&*self.log, id, run)
+    }
+
+    /// Opens a plan for whoever called.
+    pub fn harness(&self, seen: &Seen, access: Access, who: Who) -> Result<Harness, Error> {
+        let place = seen.place.as_ref().ok_or_else(|| Error::NotThere { plan: seen.id.clone() })?;
+        let settings = Settings {
+            cwd: place.workspace.clone(),
+            plan: Some(place.path.display().to_string()),
+            ..self.settings.clone()
+        };
+        let harness = Harness::open(settings, access)?.on_behalf_of(who);
+        if *harness.id() != seen.id {
+            return Err(Error::NotThere { plan: seen.id.clone() });
+        }
+        Ok(harness)
+    }
+
+    /// Each event that matches, with its place in the whole log.
+    pub fn each(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        Ok(self.log.read_placed(query, each)?)
+    }
+
+    pub fn cursor(&self) -> Result<Cursor, Error> {
+        Ok(self.log.cursor()?)
+    }
+
+    pub fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+        Ok(self.log.wait(after, timeout)?)
+    }
+
+    /// Refuses and records a caller that comes from inside an attempt of any run that is under way.
+    pub fn only_people(&self, who: &Who) -> Result<(), Error> {
+        // Nobody is recorded who may have been anybody.
+        if who.has_hung_up() {
+            return Err(Error::NotAPerson {
+                why: "and hung up before it could be seen from where".to_owned(),
+            });
+        }
+        let mut workspaces = BTreeSet::new();
+        for seen in self.plans()? {
+            let Some(place) = &seen.place else { continue };
+            if !place.is_there() || !workspaces.insert(place.workspace.clone()) {
+                continue;
+            }
+            let holder = match self.log.holder(&lease(&place.workspace)) {
+                Ok(None) => continue,
+                Ok(Some(holder)) => holder.what,
+                Err(_) => String::new(),
+            };
+            // Recorded where the run is, if it can be told.
+            let of_run = |other: &Seen| {
+                other.place.as_ref().is_some_and(|known| known.workspace == place.workspace)
+                    && holder.ends_with(&other.id.0)
+            };
+            let at_work = self.plans()?.into_iter().find(of_run).unwrap_or_else(|| seen.clone());
+            self.harness(&at_work, Access::Write, who.clone())?.only_people()?;
+        }
+        match who.inside(&Sessions::new(self.state())) {
+            Some(why) => Err(Error::NotAPerson { why }),
+            None => Ok(()),
+        }
+    }
+
+    /// No run is under way.
+    pub fn is_quiet(&self) -> Result<bool, Error> {
+        let known = self.caught_up()?;
+        let places = known.plans.values().filter_map(|fold| fold.place.as_ref());
+        let workspaces: BTreeSet<PathBuf> = places.map(|place| place.workspace.clone()).collect();
+        drop(known);
+        Ok(workspaces.iter().all(|workspace| matches!(self.log.holder(&lease(workspace)), Ok(None))))
+    }
+
+    fn caught_up(&self) -> Result<MutexGuard<'_, Known>, Error> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.log.cursor()?;
+        if now == known.through {
+            return Ok(known);
+        }
+        let query = Query { after: Some(known.through), through: Some(now), ..Query::default() };
+        let plans = &mut known.plans;
+        self.log.read(&query, &mut |sealed| {
+            let place = || places::find(&self.settings.state, &sealed.plan);
+            let fold = plans.entry(sealed.plan.clone()).or_insert_with(|| Fold::new(sealed.at, place()));
+            fold.hear(&sealed);
+            ControlFlow::Continue(())
+        })?;
+        for (id, fold) in plans.iter_mut().filter(|(_, fold)| fold.disbelieved) {
+            match drive::read(&*self.log, id) {
+                Ok(run) => fold.run = Arc::new(run),
+                Err(error) => fold.trouble = Some(error.to_string()),
+            }
+        }
+        known.through = now;
+        Ok(known)
+    }
+}
+
+fn lease(workspace: &Path) -> String {
+    format!("workspace {}", workspace.display())
+}
+
+impl Fold {
+    fn new(begun: Timestamp, place: Option<Place>) -> Self {
+        Self {
+            run: Arc::default(),
+            auditor: Auditor::default(),
+            begun,
+            moved: begun,
+            place,
+            trouble: None,
+            disbelieved: false,
+        }
+    }
+
+    fn hear(&mut self, sealed: &Sealed) {
+        self.moved = sealed.at;
+        if self.trouble.is_some() {
+            return;
+        }
+        let checked = self.auditor.next(sealed).map_err(|broken| broken.to_string());
+        match checked.and_then(|()| sealed.event().map_err(|error| error.to_string())) {
+            Ok(event) => {
+                self.disbelieved |= matches!(event, Event::TamperDetected { from_seq: Some(_), .. });
+                Arc::make_mut(&mut self.run).apply_at(&event, sealed.at);
+            }
+            Err(trouble) => self.trouble = Some(trouble),
+        }
+    }
+
+    fn seen(&self, id: &PlanId) -> Seen {
+        Seen {
+            id: id.clone(),
+            run: self.run.clone(),
+            begun: self.begun,
+            moved: self.moved,
+            place: self.place.clone(),
+            trouble: self.trouble.clone(),
+        }
+    }
+}
+
+/// Says where the server listens, for self-tests and for those who want a link to it.
+pub struct Listening(PathBuf);
+
+impl Listening {
+    pub fn at(state: &Path, address: SocketAddr, link: &str) -> Result<Self, Error> {
+        let path = file(state);
+        let io =
+            |source| Error::Io { what: "write where the server listens, in", path: path.clone(), source };
+        path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(io)?;
+        let text = format!("{address}\n{}\n{link}\n", std::process::id());
+        provost_host::files::write_whole(&path, text.as_bytes()).map_err(io)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // Another server may have come after this one.
+        let own = format!("\n{}\n", std::process::id());
+        if std::fs::read_to_string(&self.0).is_ok_and(|text| text.contains(&own)) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+}
+
+/// How a link to the server that is running begins, if one is.
+pub fn link_to_running(state: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(file(state)).ok()?;
+    let mut lines = text.lines().skip(1);
+    let pid: u32 = lines.next()?.parse().ok()?;
+    std::path::Path::new(&format!("/proc/{pid}")).exists().then(|| lines.next().map(str::to_owned))?
+}
+
+fn file(state: &Path) -> PathBuf {
+    state.join("serve").join("listening")
+}

@@ -1,0 +1,116 @@
+//! What was tried at each step, from the log: who worked, how it ended, what was claimed, what was seen.
+
+use std::ops::ControlFlow;
+
+use provost_core::chain::{PlanId, Timestamp};
+use provost_core::event::{AttemptEnd, Event, FailureClass, Subject};
+use provost_core::plan::StepNumber;
+use provost_core::usage::Usage;
+use provost_core::verdict::Verdict;
+use provost_store::{Log, Query};
+
+use crate::Error;
+
+/// One dispatch of a step, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub step: StepNumber,
+    pub number: u32,
+    pub target: String,
+    pub begun: Timestamp,
+    pub ended: Option<Timestamp>,
+    /// How the agent ended, once it has.
+    pub end: Option<AttemptEnd>,
+    /// The harness did not see it end.
+    pub lost: bool,
+    pub report: String,
+    pub notes: Vec<String>,
+    pub usage: Usage,
+    pub claims: Vec<String>,
+    pub verdicts: Vec<Judged>,
+    pub failure: Option<String>,
+    pub class: Option<FailureClass>,
+    pub followed: Vec<String>,
+    pub passed: bool,
+}
+
+/// A verdict and when it was found.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    pub at: Timestamp,
+    pub subject: Subject,
+    pub verdict: Verdict,
+}
+
+const NAMES: [&str; 10] = [
+    "TASK_STARTED",
+    "ATTEMPT_ENDED",
+    "ATTEMPT_LOST",
+    "STEP_CLAIMED",
+    "CONTRACT_JUDGED",
+    "FAILURE_DETECTED",
+    "FAILURE_CLASSIFIED",
+    "RECOVERY_APPLIED",
+    "RECOVERY_ESCALATION",
+    "TASK_COMPLETED",
+];
+
+pub fn of(log: &dyn Log, plan: &PlanId) -> Result<Vec<Attempt>, Error> {
+    let mut all: Vec<Attempt> = Vec::new();
+    let query = Query { names: NAMES.map(str::to_owned).to_vec(), ..Query::plan(plan) };
+    let mut bad = Ok(());
+    log.read(&query, &mut |sealed| match sealed.event() {
+        Ok(event) => {
+            hear(&mut all, sealed.at, event);
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            bad = Err(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    bad?;
+    Ok(all)
+}
+
+fn hear(all: &mut Vec<Attempt>, at: Timestamp, event: Event) {
+    if let Event::StepStarted { step, attempt, target, .. } = event {
+        all.push(Attempt {
+            step,
+            number: attempt,
+            target,
+            begun: at,
+            ended: None,
+            end: None,
+            lost: false,
+            report: String::new(),
+            notes: Vec::new(),
+            usage: Usage::default(),
+            claims: Vec::new(),
+            verdicts: Vec::new(),
+            failure: None,
+            class: None,
+            followed: Vec::new(),
+            passed: false,
+        });
+        return;
+    }
+    // Before the first attempt a contract may be looked at; that is shown with the step itself.
+    let Some(step) = event.step() else { return };
+    let Some(last) = all.iter_mut().rev().find(|attempt| attempt.step == step) else { return };
+    match event {
+        Event::AttemptEnded { end, report, notes, usage, .. } => {
+            last.ended = Some(at);
+            (last.end, last.report, last.notes, last.usage) = (Some(end), report, notes, usage);
+        }
+        Event::AttemptLost { .. } => (last.ended, last.lost) = (Some(at), true),
+        Event::StepClaimed { evidence, .. } => last.claims.push(evidence),
+        Event::Judged { subject, verdict, .. } => last.verdicts.push(Judged { at, subject, verdict }),
+        Event::FailureDetected { error_message, .. } => last.failure = Some(error_message),
+        Event::FailureClassified { failure_type, .. } => last.class = Some(failure_type),
+        Event::RecoveryApplied { outcome, .. } => last.followed.push(outcome),
+        Event::Escalated { reason, .. } => last.followed.push(reason),
+        Event::StepPassed { .. } => last.passed = true,
+        _ => {}
+    }
+}

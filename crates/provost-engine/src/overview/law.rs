@@ -1,0 +1,68 @@
+//! What changed in the law of a plan since a person, or a policy, last let it through.
+
+use std::ops::ControlFlow;
+
+use provost_core::chain::PlanId;
+use provost_core::event::{Approver, Event, Revision};
+use provost_core::law::{self, Binding, Law};
+use provost_core::parse;
+use provost_core::run::Run;
+use provost_store::{Log, Query};
+
+use crate::Error;
+
+pub struct Changes {
+    /// What was approved, and by whom.
+    pub from: Revision,
+    pub by: Approver,
+    /// A line each.
+    pub lines: Vec<String>,
+}
+
+pub fn changes(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<Changes>, Error> {
+    let mut approved = None;
+    newest(log, plan, &["GATE_APPROVED"], &mut |event| {
+        if let Event::Approved { revision, by, .. } = event {
+            approved = Some((revision, by));
+        }
+        ControlFlow::Break(())
+    })?;
+    let Some((from, by)) = approved else { return Ok(None) };
+    let mut before = None;
+    newest(log, plan, &["PLAN_CREATED", "PLAN_REWRITTEN"], &mut |event| match event {
+        Event::PlanCreated { text, revision, base, files, terms, .. }
+        | Event::PlanRewritten { text, revision, base, files, terms, .. }
+            if revision == from =>
+        {
+            before = Some((text, Binding { base, files, terms }));
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })?;
+    let Some((text, binding)) = before else { return Ok(None) };
+    let parsed = parse::plan(&text).plan;
+    let old = Law { text: &text, plan: &parsed, binding: Some(&binding) };
+    let new = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
+    Ok(Some(Changes { from, by, lines: law::diff(old, new) }))
+}
+
+fn newest(
+    log: &dyn Log,
+    plan: &PlanId,
+    names: &[&str],
+    each: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<(), Error> {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut bad = Ok(());
+    log.read(
+        &Query { names, newest_first: true, ..Query::plan(plan) },
+        &mut |sealed| match sealed.event() {
+            Ok(event) => each(event),
+            Err(error) => {
+                bad = Err(error);
+                ControlFlow::Break(())
+            }
+        },
+    )?;
+    Ok(bad?)
+}

@@ -1,0 +1,308 @@
+//! Questions: what there is, how it stands, what waits.
+
+use axum::Json;
+use axum::extract::State;
+use provost_core::chain::PlanId;
+use provost_core::plan::StepNumber;
+use provost_engine::harness::Access;
+use provost_engine::overview::{Overview, Seen};
+use provost_engine::people::Who;
+use provost_engine::work;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::http::problem::{Looked, no_such_plan};
+use crate::http::{Answer, Problem, Query, Segment, Shared, Viewer, ask};
+use crate::view::{Card, Gate, Plan, Waiting};
+
+/// No list is longer at once.
+const PAGE_MAX: usize = 500;
+const PAGE: usize = 100;
+
+pub(crate) fn find(overview: &Overview, id: &str) -> Answer<Seen> {
+    overview.plan(&PlanId(id.to_owned()))?.ok_or_else(|| no_such_plan(id))
+}
+
+/// Who you are to the server.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Me {
+    /// Under which your decisions stand in the log.
+    pub name: String,
+    #[schema(example = "view")]
+    pub scope: String,
+}
+
+/// Who the token or the session belongs to
+#[utoipa::path(
+    get, path = "/api/me", tag = "you",
+    responses(
+        (status = 200, description = "You.", body = Me),
+        Looked,
+    )
+)]
+pub async fn me(State(_house): State<Shared>, Viewer(visitor): Viewer) -> Json<Me> {
+    Json(Me { name: visitor.name(), scope: visitor.token.scope.word().to_owned() })
+}
+
+/// Which part of a list.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Page {
+    /// After this one: `next` of the page before.
+    after: Option<String>,
+    /// So many at most; 100 where nothing is said.
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<usize>,
+}
+
+impl Page {
+    /// One page of what is sorted by `key`, and where the next begins.
+    fn of<T>(&self, all: Vec<T>, key: impl Fn(&T) -> String) -> Answer<(Vec<T>, Option<String>)> {
+        let limit = limit(self.limit)?;
+        let after = |item: &T| self.after.as_ref().is_none_or(|after| key(item) > *after);
+        let mut page: Vec<T> = all.into_iter().filter(after).take(limit + 1).collect();
+        let next = if page.len() > limit {
+            page.truncate(limit);
+            page.last().map(key)
+        } else {
+            None
+        };
+        Ok((page, next))
+    }
+}
+
+pub(crate) fn limit(asked: Option<usize>) -> Answer<usize> {
+    match asked {
+        None => Ok(PAGE),
+        Some(limit) if (1..=PAGE_MAX).contains(&limit) => Ok(limit),
+        Some(_) => Err(Problem::bad(format!("limit is 1 to {PAGE_MAX}"))),
+    }
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Plans {
+    pub items: Vec<Card>,
+    /// Where the next page begins; null on the last.
+    pub next: Option<String>,
+}
+
+/// All plans, by id
+#[utoipa::path(
+    get, path = "/api/plans", tag = "plans", params(Page),
+    responses(
+        (status = 200, description = "Plans.", body = Plans),
+        Looked,
+    )
+)]
+pub async fn plans(
+    State(house): State<Shared>,
+    _viewer: Viewer,
+    Query(page): Query<Page>,
+) -> Answer<Json<Plans>> {
+    ask(&house, move |house| {
+        let (page, next) = page.of(house.overview.plans()?, |seen| seen.id.0.clone())?;
+        Ok(Json(Plans { items: page.iter().map(Card::of).collect(), next }))
+    })
+    .await
+}
+
+pub(crate) fn plan_of(overview: &Overview, id: &str) -> Answer<Plan> {
+    let seen = find(overview, id)?;
+    let attempts = overview.attempts(&seen.id)?;
+    let items = overview.items(&seen)?;
+    Ok(Plan::of(&seen, &attempts, items.iter().map(Waiting::from).collect()))
+}
+
+/// One plan with its steps, attempts and verdicts
+#[utoipa::path(
+    get, path = "/api/plans/{plan}", tag = "plans",
+    params(("plan" = String, Path, description = "Its id.")),
+    responses(
+        (status = 200, description = "The plan.", body = Plan),
+        Looked,
+    )
+)]
+pub async fn plan(
+    State(house): State<Shared>,
+    _viewer: Viewer,
+    Segment(plan): Segment<String>,
+) -> Answer<Json<Plan>> {
+    ask(&house, move |house| plan_of(&house.overview, &plan).map(Json)).await
+}
+
+/// What an approval would cover now, and what speaks against it
+#[utoipa::path(
+    get, path = "/api/plans/{plan}/gate", tag = "gate",
+    params(("plan" = String, Path, description = "Its id.")),
+    responses(
+        (status = 200, description = "The gate.", body = Gate),
+        Looked,
+    )
+)]
+pub async fn gate(
+    State(house): State<Shared>,
+    _viewer: Viewer,
+    Segment(plan): Segment<String>,
+) -> Answer<Json<Gate>> {
+    ask(&house, move |house| Gate::of(&house.overview, &find(&house.overview, &plan)?).map(Json)).await
+}
+
+/// What changed in the plan file since the revision the log holds.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Diff {
+    pub plan: String,
+    pub from: String,
+    pub to: String,
+    pub changes: Vec<String>,
+}
+
+/// What changed in the plan file since the log last saw it
+#[utoipa::path(
+    get, path = "/api/plans/{plan}/diff", tag = "plans",
+    params(("plan" = String, Path, description = "Its id.")),
+    responses(
+        (status = 200, description = "The changes.", body = Diff),
+        Looked,
+    )
+)]
+pub async fn diff(
+    State(house): State<Shared>,
+    _viewer: Viewer,
+    Segment(plan): Segment<String>,
+) -> Answer<Json<Diff>> {
+    ask(&house, move |house| {
+        let seen = find(&house.overview, &plan)?;
+        let harness = house.overview.harness(&seen, Access::Read, Who::Here)?;
+        let reading = harness.read()?;
+        let changes = harness.changes(&seen.run, &reading);
+        let (from, to) = (seen.run.revision.0.clone(), reading.revision.0);
+        Ok(Json(Diff { plan, from, to, changes }))
+    })
+    .await
+}
+
+/// What the work of a step changed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Work {
+    pub plan: String,
+    pub step: u32,
+    pub files: Vec<File>,
+}
+
+/// A file before and after; null where there was, or is, none.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct File {
+    pub path: String,
+    pub old: Option<String>,
+    pub new: Option<String>,
+    /// Why its content is not shown.
+    pub unshown: Option<String>,
+}
+
+/// The files a step changed, by the tree its contract held on and the one before
+#[utoipa::path(
+    get, path = "/api/plans/{plan}/steps/{step}/changes", tag = "plans",
+    params(
+        ("plan" = String, Path, description = "Its id."),
+        ("step" = u32, Path, description = "The step's number.", minimum = 1, maximum = 1000000),
+    ),
+    responses(
+        (status = 200, description = "The files.", body = Work),
+        Looked,
+    )
+)]
+pub async fn changes(
+    State(house): State<Shared>,
+    _viewer: Viewer,
+    Segment((plan, step)): Segment<(String, u32)>,
+) -> Answer<Json<Work>> {
+    ask(&house, move |house| {
+        let seen = find(&house.overview, &plan)?;
+        let harness = house.overview.harness(&seen, Access::Read, Who::Here)?;
+        let files = work::of_step(&harness, StepNumber(step))?.into_iter().map(|changed| File {
+            path: changed.path,
+            old: changed.old,
+            new: changed.new,
+            unshown: changed.unshown.map(str::to_owned),
+        });
+        Ok(Json(Work { plan, step, files: files.collect() }))
+    })
+    .await
+}
+
+/// Whether the log of a plan can be believed, and its signed proofs.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Proofs {
+    pub plan: String,
+    /// Chain, verdicts, approvals and proofs fit together.
+    pub sound: bool,
+    /// What does not, a line each.
+    pub findings: Vec<String>,
+    pub events: u64,
+    /// The hash of the last event.
+    pub head: String,
+    /// Checks the envelopes.
+    pub public_key: Option<String>,
+    /// DSSE envelopes, oldest first.
+    #[schema(value_type = Vec<Object>)]
+    pub envelopes: Vec<Value>,
+}
+
+pub(crate) fn proofs_of(overview: &Overview, plan: &str) -> Answer<Proofs> {
+    let seen = find(overview, plan)?;
+    let harness = overview.harness(&seen, Access::Read, Who::Here)?;
+    let audit = harness.audit()?;
+    let broken = audit.broken.as_ref().map(ToString::to_string);
+    let findings = broken.into_iter().chain(audit.unfounded.clone()).chain(audit.forged.clone());
+    let findings = findings.chain(audit.disproved.clone()).collect();
+    let lines = harness.proofs()?;
+    Ok(Proofs {
+        plan: plan.to_owned(),
+        sound: audit.sound(),
+        findings,
+        events: audit.head.seq,
+        head: audit.head.hash.to_string(),
+        public_key: audit.proofs.map(|(_, key)| key),
+        envelopes: lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect(),
+    })
+}
+
+/// The audit of a plan's log, and its proofs
+#[utoipa::path(
+    get, path = "/api/plans/{plan}/proofs", tag = "plans",
+    params(("plan" = String, Path, description = "Its id.")),
+    responses(
+        (status = 200, description = "The proofs.", body = Proofs),
+        Looked,
+    )
+)]
+pub async fn proofs(
+    State(house): State<Shared>,
+    _viewer: Viewer,
+    Segment(plan): Segment<String>,
+) -> Answer<Json<Proofs>> {
+    ask(&house, move |house| proofs_of(&house.overview, &plan).map(Json)).await
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Inbox {
+    pub items: Vec<Waiting>,
+}
+
+/// What waits for a person, newest last
+#[utoipa::path(
+    get, path = "/api/inbox", tag = "inbox",
+    responses(
+        (status = 200, description = "What waits.", body = Inbox),
+        Looked,
+    )
+)]
+pub async fn inbox(State(house): State<Shared>, _viewer: Viewer) -> Answer<Json<Inbox>> {
+    ask(&house, |house| {
+        let items = house.overview.inbox()?;
+        Ok(Json(Inbox { items: items.iter().map(Waiting::from).collect() }))
+    })
+    .await
+}

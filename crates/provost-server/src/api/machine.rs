@@ -1,0 +1,87 @@
+//! What this machine attests. The self-test takes a while, so its answer is kept for a time.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::extract::State;
+use provost_engine::doctor;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::problem::Looked;
+use crate::http::{Answer, House, Shared, Viewer, ask};
+
+const KEPT_FOR: Duration = Duration::from_secs(300);
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Machine {
+    /// The strongest level that was attested.
+    #[schema(example = "clean")]
+    pub level: String,
+    pub offers: Vec<Offer>,
+    pub probes: Vec<Probe>,
+    pub version: String,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Offer {
+    pub name: String,
+    pub here: bool,
+    pub words: String,
+    pub hint: Option<String>,
+}
+
+/// One attempt to get through a fence from inside.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Probe {
+    pub name: String,
+    pub held: bool,
+    pub detail: String,
+}
+
+#[derive(Default)]
+pub struct Kept(Mutex<Option<(Instant, Machine)>>);
+
+impl Kept {
+    pub fn look(&self, house: &House) -> Answer<Machine> {
+        // One self-test at a time: whoever comes meanwhile gets its answer.
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, machine)) = kept.as_ref().filter(|(at, _)| at.elapsed() < KEPT_FOR) {
+            let _ = at;
+            return Ok(machine.clone());
+        }
+        let found = doctor::examine(house.overview.settings())?;
+        let offers = found.offers.iter().map(|line| Offer {
+            name: line.name.to_owned(),
+            here: line.here,
+            words: line.words.clone(),
+            hint: line.hint.clone(),
+        });
+        let probes = found.levels.iter().flat_map(|seen| &seen.probes).map(|probe| Probe {
+            name: probe.name.clone(),
+            held: probe.held,
+            detail: probe.detail.clone(),
+        });
+        let machine = Machine {
+            level: found.level.to_string(),
+            offers: offers.collect(),
+            probes: probes.collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        *kept = Some((Instant::now(), machine.clone()));
+        Ok(machine)
+    }
+}
+
+/// Which isolation this machine attests, and what it lacks
+#[utoipa::path(
+    get, path = "/api/machine", tag = "machine",
+    responses(
+        (status = 200, description = "The machine.", body = Machine),
+        Looked,
+    )
+)]
+pub async fn machine(State(house): State<Shared>, _viewer: Viewer) -> Answer<Json<Machine>> {
+    ask(&house, |house| house.machine.look(house).map(Json)).await
+}

@@ -1,0 +1,28 @@
+//! What pages bring along: one stylesheet, one script and a sign, inside the program, so that nothing is fetched.
+
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use provost_core::chain::Hash;
+
+use crate::http::{Answer, Problem, Segment};
+
+/// Name, kind, bytes.
+const FILES: [(&str, &str, &str); 3] = [
+    ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
+    ("live.js", "text/javascript; charset=utf-8", include_str!("assets/live.js")),
+    ("style.css", "text/css; charset=utf-8", include_str!("assets/style.css")),
+];
+
+pub async fn serve(Segment(file): Segment<String>, headers: HeaderMap) -> Answer<Response> {
+    let found = FILES.iter().find(|(name, ..)| *name == file);
+    let Some((_, kind, text)) = found else { return Err(Problem::unknown("there is no such file")) };
+    let tag = format!("\"{}\"", &Hash::of(text.as_bytes()).to_string()[..16]);
+    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());
+    let head = [(header::CONTENT_TYPE, (*kind).to_owned()), (header::ETAG, tag)];
+    // Asked for each time and answered in a word: another version of the program has other bytes.
+    let keep = [(header::CACHE_CONTROL, "no-cache")];
+    Ok(match is_known {
+        true => (StatusCode::NOT_MODIFIED, head, keep).into_response(),
+        false => (head, keep, *text).into_response(),
+    })
+}

@@ -1,0 +1,192 @@
+//! The server: one process for pages, API, events and MCP over HTTP.
+//!
+//! Rooms below are the way in, in this order: `accept` (connections), `guard` (which requests are looked at
+//! at all), `door` (who has no name yet), `visitor` (who asks), `limit` (how often), `again` (the same write
+//! twice).
+//!
+//! **Invariant:** it listens on loopback, or with TLS, or somebody said that a proxy stands before it.
+
+mod accept;
+mod again;
+pub(crate) mod door;
+mod guard;
+mod limit;
+pub(crate) mod problem;
+pub(crate) mod visitor;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware;
+use axum::routing::get;
+use provost_engine::desk::Desk;
+use provost_engine::harness::Settings;
+use provost_engine::overview::{Listening, Overview};
+use provost_engine::tokens::{Scope, Tokens};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::sse::Live;
+use crate::traces::Traces;
+use crate::{api, assets, mcp, metrics, pages};
+
+pub use guard::Origin;
+pub(crate) use problem::Answer;
+pub use problem::Problem;
+pub(crate) use visitor::{Posted, Query, Said, Segment, Viewer, Visitor};
+
+/// No plan, and nothing a person writes, is longer.
+const BODY_MAX: usize = 4 << 20;
+
+/// How it is served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub listen: SocketAddr,
+    /// Certificate chain and key, as PEM.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Names under which a proxy hands requests on; none where there is no proxy.
+    pub behind_proxy: Vec<String>,
+    /// The person the link is for.
+    pub by: String,
+    /// How long MCP tools keep an agent waiting.
+    pub patience: Duration,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "{0} can be reached from other machines, and what is sent there would be open to all: a session, \
+         tokens, plans"
+    )]
+    Open(SocketAddr),
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("cannot use {} for TLS: {why}", .path.display())]
+    Tls { path: PathBuf, why: String },
+    #[error("cannot start the server")]
+    Io(#[from] std::io::Error),
+    #[error(transparent)]
+    Engine(#[from] provost_engine::Error),
+}
+
+/// It listens, and this is how a person gets in.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    pub address: SocketAddr,
+    /// Good once.
+    pub link: String,
+}
+
+/// What all requests share.
+pub(crate) struct House {
+    pub overview: Overview,
+    pub tokens: Tokens,
+    pub origin: Origin,
+    pub live: Live,
+    pub limits: limit::Limits,
+    pub writes: again::Writes,
+    pub counts: metrics::Counts,
+    pub machine: api::MachineKept,
+    pub traces: Traces,
+}
+
+pub(crate) type Shared = Arc<House>;
+
+/// Serves until a signal comes. `ready` is told once it listens.
+pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) -> Result<(), Error> {
+    let is_open = !options.listen.ip().is_loopback();
+    if is_open && options.tls.is_none() && options.behind_proxy.is_empty() {
+        return Err(Error::Open(options.listen));
+    }
+    let tls = options.tls.as_ref().map(accept::tls).transpose()?;
+    let traces = Traces::by_environment(&settings)?;
+    let overview = Overview::open(settings.clone())?;
+    let tokens = Tokens::new(overview.state());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(32)
+        .enable_all()
+        .build()?;
+    let socket = runtime
+        .block_on(tokio::net::TcpListener::bind(options.listen))
+        .map_err(|source| Error::Listen { address: options.listen, source })?;
+    let address = socket.local_addr()?;
+    let origin = Origin::new(address, tls.is_some(), &options.behind_proxy);
+    let link = format!("{}/enter?key=", origin.shown());
+    let _listening = Listening::at(overview.state(), address, &link)?;
+    let word = tokens.link(Scope::Decide, &options.by)?.word;
+    let house = Arc::new(House {
+        live: Live::new(overview.cursor()?),
+        overview,
+        tokens,
+        origin,
+        limits: limit::Limits::default(),
+        writes: again::Writes::default(),
+        counts: metrics::Counts::default(),
+        machine: api::MachineKept::default(),
+        traces,
+    });
+    let desk = Arc::new(Desk::open(settings)?);
+    crate::sse::follow(&house)?;
+    let app = router(&house, &desk, options.patience);
+    ready(&Ready { address, link: format!("{link}{word}") });
+    runtime.block_on(async {
+        tokio::select! {
+            () = accept::all(socket, tls, app) => {}
+            stopped = stopped() => stopped?,
+        }
+        Ok::<(), std::io::Error>(())
+    })?;
+    // A check is ended with its processes, and is due again next time.
+    desk.stop();
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(())
+}
+
+/// Until somebody sends a signal; nothing is looked at meanwhile.
+async fn stopped() -> std::io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+fn router(house: &Shared, desk: &Arc<Desk>, patience: Duration) -> Router {
+    let inside = Router::new()
+        .merge(api::routes())
+        .merge(pages::routes())
+        .route("/metrics", get(metrics::show))
+        .route("/healthz", get(metrics::healthy))
+        .route("/readyz", get(metrics::ready))
+        .route("/assets/{file}", get(assets::serve))
+        .with_state(house.clone())
+        .merge(mcp::over_http(house, desk, patience))
+        .fallback(guard::nothing_here)
+        .method_not_allowed_fallback(guard::not_so);
+    inside
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(middleware::from_fn_with_state(house.clone(), again::once))
+        .layer(middleware::from_fn_with_state(house.clone(), guard::look))
+}
+
+/// Asks the engine, away from the threads that talk.
+pub(crate) async fn ask<T: Send + 'static>(
+    house: &Shared,
+    ask: impl FnOnce(&House) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let house = house.clone();
+    match tokio::task::spawn_blocking(move || ask(&house)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Problem::broken("something broke on the way")),
+    }
+}

@@ -1,0 +1,32 @@
+//! Somebody who has not said who they are: at the link, or with a token for agents.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+
+use super::accept::Ends;
+use super::visitor::{self, outside, stranger};
+use super::{Problem, Shared};
+
+/// A connection, before anybody is known on it.
+pub(crate) struct Door {
+    ends: Ends,
+}
+
+impl Door {
+    /// Refuses and records whoever comes from inside an attempt.
+    pub async fn only_people(&self, house: &Shared) -> Result<(), Problem> {
+        outside(house, &self.ends).await
+    }
+
+    pub async fn stranger(&self, house: &Shared) -> Problem {
+        stranger(house, &self.ends).await
+    }
+}
+
+impl FromRequestParts<Shared> for Door {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _house: &Shared) -> Result<Self, Problem> {
+        Ok(Self { ends: visitor::ends(parts)? })
+    }
+}

@@ -1,0 +1,79 @@
+//! How often somebody may ask: a bucket that fills up again, for each kind of request and each asker.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// More askers than these at once are strangers, and the oldest are forgotten.
+const ASKERS_MAX: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Somebody who is not known.
+    Stranger,
+    View,
+    Write,
+}
+
+impl Kind {
+    /// How many at once, and how many a second after that.
+    fn measure(self) -> (f64, f64) {
+        match self {
+            Kind::Stranger => (30.0, 0.5),
+            Kind::View => (2000.0, 1000.0),
+            Kind::Write => (200.0, 20.0),
+        }
+    }
+}
+
+#[derive(Default)]
+pub struct Limits {
+    buckets: Mutex<HashMap<(Kind, String), (f64, Instant)>>,
+}
+
+impl Limits {
+    /// Whether one more is within bounds; if not, after how many seconds it is.
+    pub fn allow(&self, kind: Kind, asker: &str) -> Result<(), u64> {
+        self.allow_at(kind, asker, Instant::now())
+    }
+
+    fn allow_at(&self, kind: Kind, asker: &str, now: Instant) -> Result<(), u64> {
+        let (most, a_second) = kind.measure();
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let filled = |left: f64, since: Instant| {
+            (left + now.saturating_duration_since(since).as_secs_f64() * a_second).min(most)
+        };
+        if buckets.len() >= ASKERS_MAX {
+            let full = |(kind, _): &(Kind, String), (left, since): &(f64, Instant)| {
+                let (most, a_second) = kind.measure();
+                left + now.saturating_duration_since(*since).as_secs_f64() * a_second >= most
+            };
+            buckets.retain(|key, bucket| !full(key, bucket));
+            if buckets.len() >= ASKERS_MAX {
+                return Err(1);
+            }
+        }
+        let bucket = buckets.entry((kind, asker.to_owned())).or_insert((most, now));
+        let left = filled(bucket.0, bucket.1);
+        let is_within = left >= 1.0;
+        *bucket = (if is_within { left - 1.0 } else { left }, now);
+        if is_within { Ok(()) } else { Err(((1.0 - left) / a_second).ceil() as u64) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{Kind, Limits};
+
+    #[test]
+    fn a_bucket_runs_out_and_fills_up_again() {
+        let (limits, now) = (Limits::default(), Instant::now());
+        let allowed = |at| (0..100).filter(|_| limits.allow_at(Kind::Stranger, "a", at).is_ok()).count();
+        assert_eq!(allowed(now), 30);
+        assert_eq!(limits.allow_at(Kind::Stranger, "a", now), Err(2));
+        assert_eq!(limits.allow_at(Kind::Stranger, "b", now), Ok(()));
+        assert_eq!(allowed(now + Duration::from_secs(10)), 5);
+    }
+}

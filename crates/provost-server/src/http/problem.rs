@@ -1,0 +1,237 @@
+//! What went wrong, for programs (`application/problem+json`) and, on a page, for people.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use provost_core::command::Refusal;
+use provost_core::diagnostic::Severity;
+use provost_engine::{Error, PlanFileError};
+use serde::Serialize;
+use utoipa::{IntoResponses, ToSchema};
+
+pub(crate) type Answer<T> = Result<T, Problem>;
+
+/// What happened, why, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Problem {
+    /// Which kind of problem it is; the same for the same cause.
+    #[serde(rename = "type")]
+    #[schema(example = "urn:provost:problem:stale")]
+    pub kind: String,
+    pub title: &'static str,
+    pub status: u16,
+    pub detail: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub hint: Option<String>,
+    /// What is wrong with a plan, where that is the problem.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Found>,
+}
+
+/// How a question may be refused.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "it is only for the document of the API")]
+pub enum Looked {
+    /// It cannot be read.
+    #[response(status = 400, content_type = "application/problem+json")]
+    Bad(Problem),
+    /// Nobody is known by what was sent along.
+    #[response(status = 401, content_type = "application/problem+json")]
+    Stranger(Problem),
+    /// Not for this token, or not from inside an attempt.
+    #[response(status = 403, content_type = "application/problem+json")]
+    Forbidden(Problem),
+    /// There is no such thing.
+    #[response(status = 404, content_type = "application/problem+json")]
+    Unknown(Problem),
+    /// The plan's file is not there.
+    #[response(status = 409, content_type = "application/problem+json")]
+    Gone(Problem),
+    /// Too often.
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooOften(Problem),
+}
+
+/// How a decision may be refused.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "it is only for the document of the API")]
+pub enum Written {
+    /// It cannot be read.
+    #[response(status = 400, content_type = "application/problem+json")]
+    Bad(Problem),
+    /// Nobody is known by what was sent along.
+    #[response(status = 401, content_type = "application/problem+json")]
+    Stranger(Problem),
+    /// Not for this token, or not a person's.
+    #[response(status = 403, content_type = "application/problem+json")]
+    Forbidden(Problem),
+    /// There is no such thing, or it does not wait any more.
+    #[response(status = 404, content_type = "application/problem+json")]
+    Unknown(Problem),
+    /// Somebody else was faster, or it is not the time for it.
+    #[response(status = 409, content_type = "application/problem+json")]
+    Refused(Problem),
+    /// Too large.
+    #[response(status = 413, content_type = "application/problem+json")]
+    TooLarge(Problem),
+    /// Not JSON.
+    #[response(status = 415, content_type = "application/problem+json")]
+    NotJson(Problem),
+    /// The words are no answer to this, or the plan has errors.
+    #[response(status = 422, content_type = "application/problem+json")]
+    NoAnswer(Problem),
+    /// Too often.
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooOften(Problem),
+}
+
+/// One finding of the static checks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Found {
+    pub code: String,
+    #[schema(example = "error")]
+    pub severity: String,
+    pub line: usize,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub hint: Option<String>,
+}
+
+impl Found {
+    pub fn all(text: &str, diagnostics: &[provost_core::diagnostic::Diagnostic]) -> Vec<Self> {
+        diagnostics
+            .iter()
+            .map(|diagnostic| Self {
+                code: diagnostic.code.to_string(),
+                severity: match diagnostic.severity {
+                    Severity::Error => "error",
+                    Severity::Warning => "warning",
+                    Severity::Advice => "advice",
+                }
+                .to_owned(),
+                line: 1 + text.get(..diagnostic.span.start).unwrap_or_default().matches('\n').count(),
+                message: diagnostic.message.clone(),
+                hint: diagnostic.hint.clone(),
+            })
+            .collect()
+    }
+}
+
+impl Problem {
+    pub fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:provost:problem:{kind}"),
+            title: status.canonical_reason().unwrap_or("Problem"),
+            status: status.as_u16(),
+            detail: detail.into(),
+            hint: None,
+            diagnostics: Vec::new(),
+        }
+    }
+
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    pub fn bad(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad-request", detail)
+    }
+
+    pub fn unknown(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not-found", detail)
+    }
+
+    pub fn forbidden(kind: &str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, kind, detail)
+    }
+
+    pub fn stranger() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "who", "nobody is known by what was sent along").hint(
+            "In a browser, open the link that `provost serve` printed, or get one with `provost serve link`; \
+             a program sends `Authorization: Bearer TOKEN`, from `provost serve token --scope view`.",
+        )
+    }
+
+    pub fn broken(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "broken", detail)
+    }
+}
+
+/// The plan is not one of this state folder.
+pub fn no_such_plan(id: &str) -> Problem {
+    Problem::unknown(format!("there is no plan `{id}` in the log")).hint("`GET /api/plans` lists them.")
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let (status, kind) = match &refusal {
+            Refusal::NoPlan | Refusal::NoSuchStep { .. } | Refusal::NoSuchItem { .. } => {
+                (StatusCode::NOT_FOUND, "not-found")
+            }
+            Refusal::Empty { .. } | Refusal::WrongChoice { .. } => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "not-an-answer")
+            }
+            Refusal::Stale { .. } => (StatusCode::CONFLICT, "stale"),
+            Refusal::AlreadyApproved { .. } => (StatusCode::CONFLICT, "already-approved"),
+            _ => (StatusCode::CONFLICT, "refused"),
+        };
+        Problem::new(status, kind, refusal.to_string())
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => refusal.into(),
+            Error::NotAPerson { .. } => Problem::forbidden("not-a-person", error.to_string()),
+            Error::NoTerminal { .. } => Problem::forbidden("not-here", error.to_string()).hint(
+                "Decide at a terminal that was open before the first attempt, or let agents run behind a \
+                 fence: `provost doctor` says what this machine has.",
+            ),
+            Error::Diagnosed { text, diagnostics } => {
+                let found = Found::all(&text, &diagnostics);
+                let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "plan", "the plan has errors");
+                Problem { diagnostics: found, ..problem }
+            }
+            Error::PlanFile(PlanFileError::Changed { .. }) => {
+                Problem::new(StatusCode::CONFLICT, "stale", error.to_string()).hint("Look at it again.")
+            }
+            Error::NotThere { .. } | Error::PlanFile(_) => {
+                Problem::new(StatusCode::CONFLICT, "no-file", told(&error))
+            }
+            error => Problem::broken(told(&error)),
+        }
+    }
+}
+
+/// With everything behind it.
+fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.ends_with(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(&self)).into_response();
+        let json = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        // A page makes words for people of it.
+        response.extensions_mut().insert(self);
+        response
+    }
+}

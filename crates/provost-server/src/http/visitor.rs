@@ -1,0 +1,261 @@
+//! Who asks: by the cookie of a session, or by the token of a program.
+//!
+//! **Invariant:** whoever comes from inside an attempt of a run that is under way is refused, whatever they
+//! bring along, and it is recorded.
+//! **Invariant:** a write that rests on a cookie names its origin and carries a key only our own pages have.
+
+use axum::body::to_bytes;
+use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use provost_core::chain::Hash;
+use provost_engine::people::Who;
+use provost_engine::tokens::{Kind as TokenKind, Token};
+use serde::de::DeserializeOwned;
+
+use super::accept::Ends;
+use super::guard::text;
+pub(crate) use super::limit::Kind;
+use super::{BODY_MAX, House, Problem, Shared, ask};
+
+/// The key of our own pages, where a script writes.
+const FORM_HEADER: &str = "x-provost-form";
+
+/// Somebody who is known.
+#[derive(Clone, Debug)]
+pub struct Visitor {
+    pub token: Token,
+    /// What our own pages send along with what they write.
+    pub form_key: String,
+    by_cookie: bool,
+    ends: Ends,
+}
+
+impl Visitor {
+    /// Who knocks at the engine's doors. Looks at the machine, so not for threads that talk.
+    pub fn who(&self, house: &House) -> Who {
+        called(house, &self.ends)
+    }
+
+    /// The name its decisions stand under.
+    pub fn name(&self) -> String {
+        self.token.name.clone()
+    }
+}
+
+fn called(house: &House, ends: &Ends) -> Who {
+    if house.origin.has_proxy { Who::behind_a_proxy() } else { Who::called(ends.ours, ends.theirs) }
+}
+
+fn word_of(headers: &HeaderMap, cookie: &str) -> Option<(String, bool)> {
+    if let Some(sent) = text(headers, header::AUTHORIZATION) {
+        let (scheme, word) = sent.split_once(' ')?;
+        return scheme.eq_ignore_ascii_case("bearer").then(|| (word.trim().to_owned(), false));
+    }
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == cookie).map(|(_, word)| (word.to_owned(), true))
+}
+
+pub(crate) fn ends(parts: &Parts) -> Result<Ends, Problem> {
+    parts.extensions.get::<Ends>().cloned().ok_or_else(|| Problem::broken("the connection is not known"))
+}
+
+/// Finds out who asks.
+pub(crate) async fn known(parts: &mut Parts, house: &Shared) -> Result<Visitor, Problem> {
+    let ends = ends(parts)?;
+    let sent = word_of(&parts.headers, house.origin.cookie());
+    let found = match sent {
+        Some((word, by_cookie)) => {
+            let form_key = Hash::of(format!("form {word}").as_bytes()).to_string();
+            let tokens = house.tokens.clone();
+            let token = tokio::task::spawn_blocking(move || tokens.find(&word)).await.ok().flatten();
+            token.map(|token| (token, by_cookie, form_key))
+        }
+        None => None,
+    };
+    let Some((token, by_cookie, form_key)) = found else { return Err(stranger(house, &ends).await) };
+    let fits = match token.kind {
+        TokenKind::Session => by_cookie,
+        TokenKind::Token => !by_cookie,
+        TokenKind::Link => false,
+    };
+    if !fits {
+        return Err(stranger(house, &ends).await);
+    }
+    outside(house, &ends).await?;
+    Ok(Visitor { token, form_key, by_cookie, ends })
+}
+
+/// Somebody who is not known is told so, if not too often, and recorded if it is an agent.
+pub(crate) async fn stranger(house: &Shared, ends: &Ends) -> Problem {
+    if let Err(problem) = within(house, Kind::Stranger, &ends.theirs.ip().to_string()) {
+        return problem;
+    }
+    match outside(house, ends).await {
+        Ok(()) => Problem::stranger(),
+        Err(problem) => problem,
+    }
+}
+
+/// Looks once for each connection, while a run is under way.
+pub(crate) async fn outside(house: &Shared, ends: &Ends) -> Result<(), Problem> {
+    if ends.outside.initialized() {
+        return Ok(());
+    }
+    let from = ends.clone();
+    let looked = ask(house, move |house| {
+        if house.overview.is_quiet()? {
+            return Ok(false);
+        }
+        house.overview.only_people(&called(house, &from))?;
+        Ok(true)
+    });
+    if looked.await? {
+        let _ = ends.outside.set(());
+    }
+    Ok(())
+}
+
+pub(crate) fn within(house: &House, kind: Kind, asker: &str) -> Result<(), Problem> {
+    house.limits.allow(kind, asker).map_err(|seconds| {
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-often", "that was asked too often")
+            .hint(format!("Ask again in {seconds} s."))
+    })
+}
+
+/// Somebody who may look.
+pub(crate) struct Viewer(pub Visitor);
+
+impl FromRequestParts<Shared> for Viewer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, house: &Shared) -> Result<Self, Problem> {
+        let visitor = known(parts, house).await?;
+        within(house, Kind::View, &visitor.token.id)?;
+        if !visitor.token.scope.may_view() {
+            return Err(scope("view", &visitor));
+        }
+        Ok(Self(visitor))
+    }
+}
+
+/// Somebody who may decide.
+pub(crate) struct Decider(pub Visitor);
+
+impl Decider {
+    async fn at_the_door(parts: &mut Parts, house: &Shared) -> Result<Self, Problem> {
+        let visitor = known(parts, house).await?;
+        within(house, Kind::Write, &visitor.token.id)?;
+        if !visitor.token.scope.may_decide() {
+            return Err(scope("decide", &visitor));
+        }
+        // Whether it is our own was looked at already; here it must be there.
+        if visitor.by_cookie && !parts.headers.contains_key(header::ORIGIN) {
+            return Err(Problem::forbidden("origin", "a write of a browser says where it was made"));
+        }
+        Ok(Self(visitor))
+    }
+}
+
+fn scope(needed: &str, visitor: &Visitor) -> Problem {
+    let has = visitor.token.scope.word();
+    Problem::forbidden("scope", format!("this takes scope `{needed}`, and the token has `{has}`"))
+        .hint(format!("`provost serve token --scope {needed}` makes one."))
+}
+
+fn no_key() -> Problem {
+    Problem::forbidden("form", "what was written does not come from a page of this server")
+        .hint("Open the page again, and send it from there.")
+}
+
+/// What a program, or a script of ours, writes: JSON.
+pub(crate) struct Said<T> {
+    pub by: Visitor,
+    pub said: T,
+}
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Said<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, house: &Shared) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let Decider(by) = Decider::at_the_door(&mut parts, house).await?;
+        if by.by_cookie && text(&parts.headers, FORM_HEADER) != Some(by.form_key.as_str()) {
+            return Err(no_key());
+        }
+        let request = Request::from_parts(parts, body);
+        let axum::Json(said) = axum::Json::<T>::from_request(request, house).await.map_err(unreadable)?;
+        Ok(Self { by, said })
+    }
+}
+
+fn unreadable(rejection: JsonRejection) -> Problem {
+    let status = rejection.status();
+    let kind = if status == StatusCode::PAYLOAD_TOO_LARGE { "too-large" } else { "body" };
+    Problem::new(status, kind, rejection.body_text())
+}
+
+/// What a form of our pages sends.
+pub(crate) struct Posted<T> {
+    pub by: Visitor,
+    pub said: T,
+}
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Posted<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, house: &Shared) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let Decider(by) = Decider::at_the_door(&mut parts, house).await?;
+        let form = text(&parts.headers, header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded"));
+        if !form {
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "body", "a form is sent here"));
+        }
+        let too_large = || Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "that is too much");
+        let body = to_bytes(body, BODY_MAX).await.map_err(|_| too_large())?;
+        let pairs: Vec<(String, String)> = from_form(&body)?;
+        let key = pairs.iter().find(|(name, _)| name == "form_key").map(|(_, value)| value.as_str());
+        if by.by_cookie && key != Some(by.form_key.as_str()) {
+            return Err(no_key());
+        }
+        Ok(Self { by, said: from_form(&body)? })
+    }
+}
+
+fn from_form<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_urlencoded::from_bytes(body).map_err(|error| Problem::bad(format!("the form: {error}")))
+}
+
+/// What is asked for, after the `?`.
+pub(crate) struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<Shared> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _house: &Shared) -> Result<Self, Problem> {
+        match axum::extract::Query::<T>::try_from_uri(&parts.uri) {
+            Ok(axum::extract::Query(asked)) => Ok(Self(asked)),
+            Err(rejection) => Err(Problem::bad(rejection.body_text())),
+        }
+    }
+}
+
+/// Parts of the path.
+pub(crate) struct Segment<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for Segment<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, house: &Shared) -> Result<Self, Problem> {
+        match Path::<T>::from_request_parts(parts, house).await {
+            Ok(Path(asked)) => Ok(Self(asked)),
+            Err(rejection @ PathRejection::FailedToDeserializePathParams(_)) => {
+                Err(Problem::bad(rejection.body_text()))
+            }
+            Err(rejection) => Err(Problem::broken(rejection.body_text())),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What people see: a room for each page, made on the server, whole without a script.
+//!
+//! A page is a function that takes the house and who looks, and answers with [`layout::Page`]; it is named in
+//! [`routes`]. What it shows of a plan comes from `view.rs`; whatever is not ours goes through [`text::T`].
+//! `assets/live.js` asks for the page again when an event came that its filter names.
+//!
+//! **Invariant:** no text of a plan, an agent or a check reaches a page but through [`text::T`].
+
+mod agenda;
+mod enter;
+mod gate;
+mod inbox;
+mod layout;
+mod log;
+mod plan;
+mod text;
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::{get, post};
+
+use crate::http::{Problem, Shared};
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/", get(agenda::show))
+        .route("/enter", get(enter::show))
+        .route("/leave", post(enter::leave))
+        .route("/plans/{plan}", get(plan::show))
+        .route("/plans/{plan}/gate", get(gate::show).post(gate::decide))
+        .route("/inbox", get(inbox::show))
+        .route("/inbox/{item}", post(inbox::answer))
+        .route("/log", get(log::show))
+}
+
+/// A problem, in words for people.
+pub fn problem(problem: &Problem) -> Response {
+    layout::problem(problem)
+}

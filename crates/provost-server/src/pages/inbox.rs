@@ -1,0 +1,110 @@
+//! What waits for a person, with what was tried, and the choices there are.
+
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::layout::{Page, Room, form_key, instant, segment, word};
+use super::text::T;
+use crate::api::{self, Answered};
+use crate::http::{Answer, Posted, Segment, Shared, Viewer, Visitor, ask};
+use crate::view::Waiting;
+
+pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answer<Response> {
+    ask(&house, move |house| {
+        let after = house.overview.cursor()?.0;
+        let items: Vec<Waiting> = house.overview.inbox()?.iter().map(Waiting::from).collect();
+        let body = html! {
+            h1 { "Inbox" }
+            @if items.is_empty() { p { "Nothing waits for a person." } }
+            @for each in &items { (item(each, &visitor)) }
+        };
+        let page = Page { title: "Inbox".to_owned(), room: Room::Inbox, live: Some(String::new()), body };
+        Ok(page.shown(house, &visitor, after))
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+pub struct Form {
+    choice: String,
+    #[serde(default)]
+    note: String,
+    #[serde(default)]
+    budget: String,
+}
+
+pub async fn answer(
+    State(house): State<Shared>,
+    Segment(item): Segment<String>,
+    Posted { by, said }: Posted<Form>,
+) -> Answer<Response> {
+    let budget = Some(said.budget).filter(|text| !text.trim().is_empty());
+    let answer = Answered { choice: said.choice, note: said.note, budget };
+    ask(&house, move |house| api::answered(house, &by, &item, answer)).await?;
+    Ok(Redirect::to("/inbox").into_response())
+}
+
+fn item(item: &Waiting, visitor: &Visitor) -> Markup {
+    let at_gate = matches!(item.kind.as_str(), "approval" | "question");
+    html! {
+        section class="sheet" {
+            header {
+                h3 { a href={ "/plans/" (segment(&item.plan)) } { (T(&item.title)) } }
+                (word(&item.kind))
+                @if let (Some(step), Some(title)) = (item.step, &item.step_title) {
+                    span class="quiet" { "step " (step) ": " (T(title)) }
+                }
+                span class="quiet" { "since " (instant(&item.since)) }
+            }
+            p { (T(&item.reason)) }
+            (context(&item.context))
+            @if at_gate {
+                p { a href={ "/plans/" (segment(&item.plan)) "/gate" } { "To the gate" } }
+            } @else if visitor.token.scope.may_decide() {
+                (form(item, visitor))
+            }
+        }
+    }
+}
+
+fn context(context: &Value) -> Markup {
+    let text = |name: &str| context[name].as_str().filter(|text| !text.is_empty());
+    html! {
+        @for tried in context["tried"].as_array().into_iter().flatten() {
+            p {
+                "Attempt " (tried["attempt"].as_u64().unwrap_or(0)) ": "
+                (T(tried["failure"].as_str().or(tried["ended"].as_str()).unwrap_or("")))
+                @if let Some(followed) = tried["followed"].as_str() { span class="quiet" { " · then: " (T(followed)) } }
+            }
+        }
+        @for name in context["configure"].as_array().into_iter().flatten() {
+            p { "To be configured outside of the run: " code { (T(name.as_str().unwrap_or(""))) } }
+        }
+        @if let Some(claim) = text("claim") { p class="quiet" { "The agent says (it decides nothing):" } pre { (T(claim)) } }
+        @if let Some(output) = text("output") { p class="quiet" { "Seen last:" } pre { (T(output)) } }
+    }
+}
+
+fn form(item: &Waiting, visitor: &Visitor) -> Markup {
+    let note = format!("note-{}", item.id);
+    let budget = format!("budget-{}", item.id);
+    html! {
+        form method="post" action={ "/inbox/" (segment(&item.id)) } {
+            (form_key(visitor))
+            label for=(note) { "Why (kept in the log)" }
+            input id=(note) name="note" autocomplete="off";
+            @if item.kind == "budget" {
+                label for=(budget) { "With retry: new limits, such as max $3, 400k tokens" }
+                input id=(budget) name="budget" autocomplete="off";
+            }
+            ul {
+                @for each in &item.choices {
+                    li { button name="choice" value=(each.choice) { (T(&each.choice)) } " " (T(&each.does)) }
+                }
+            }
+        }
+    }
+}

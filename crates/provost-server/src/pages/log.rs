@@ -1,0 +1,135 @@
+//! The log of all plans, newest first, with filters; live.
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use provost_core::event::DESCRIPTIONS;
+use serde::Deserialize;
+
+use super::layout::{Page, Room, instant, segment};
+use super::text::T;
+use crate::api::{self, LogFilter};
+use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
+use crate::view::Event;
+
+/// What the form asks for; a field that was left empty asks for nothing.
+#[derive(Deserialize)]
+pub struct Form {
+    #[serde(default)]
+    plan: String,
+    #[serde(default)]
+    event: String,
+    #[serde(default)]
+    task: String,
+    before: Option<u64>,
+}
+
+impl Form {
+    fn filter(self) -> Answer<LogFilter> {
+        let said = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let task = said(self.task).map(|task| task.parse::<u32>()).transpose();
+        let task = task.map_err(|_| Problem::bad("a step is a number"))?;
+        let (plan, event) = (said(self.plan), said(self.event));
+        Ok(LogFilter { plan, event, task, before: self.before, ..LogFilter::default() })
+    }
+}
+
+pub async fn show(
+    State(house): State<Shared>,
+    Viewer(visitor): Viewer,
+    Query(asked): Query<Form>,
+) -> Answer<Response> {
+    let filter = asked.filter()?;
+    ask(&house, move |house| {
+        let after = house.overview.cursor()?.0;
+        let events = api::read_log(&house.overview, &filter)?;
+        let body = html! {
+            h1 { "Log" }
+            (form(&filter))
+            @if events.items.is_empty() { p { "Nothing." } }
+            @else { div class="scroll" { (table(&events.items)) } }
+            @if let Some(next) = events.next { p { a href=(onward(&filter, next)) { "Older" } } }
+        };
+        // An older page stands still.
+        let live = filter.before.is_none().then(|| query(&filter));
+        let page = Page { title: "Log".to_owned(), room: Room::Log, live, body };
+        Ok(page.shown(house, &visitor, after))
+    })
+    .await
+}
+
+fn query(filter: &LogFilter) -> String {
+    let task = filter.task.map(|task| task.to_string());
+    let parts = [("plan", filter.plan.as_ref()), ("event", filter.event.as_ref()), ("task", task.as_ref())];
+    let parts = parts.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", segment(value?).0)));
+    parts.collect::<Vec<_>>().join("&")
+}
+
+fn onward(filter: &LogFilter, before: u64) -> String {
+    let rest = query(filter);
+    format!("/log?{rest}{}before={before}", if rest.is_empty() { "" } else { "&" })
+}
+
+fn form(filter: &LogFilter) -> Markup {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    html! {
+        form class="row" method="get" action="/log" {
+            div { label for="plan" { "Plan" } input id="plan" name="plan" value=(text(&filter.plan)); }
+            div {
+                label for="event" { "Event" }
+                input id="event" name="event" list="names" value=(text(&filter.event));
+                datalist id="names" { @for (name, _) in DESCRIPTIONS { option value=(name) {} } }
+            }
+            div {
+                label for="task" { "Step" }
+                input id="task" name="task" inputmode="numeric" value=[filter.task];
+            }
+            button { "Filter" }
+        }
+    }
+}
+
+fn table(events: &[Event]) -> Markup {
+    html! {
+        table {
+            thead { tr { th { "When" } th { "Plan" } th { "Event" } th { "Step" } th { "Details" } } }
+            tbody {
+                @for event in events {
+                    tr {
+                        td { (instant(&event.timestamp)) }
+                        td { a href={ "/plans/" (segment(&event.plan)) } { (T(&event.plan)) } " " span class="quiet" { (event.seq) } }
+                        td { code { (T(&event.event)) } }
+                        td {
+                            @if let Some(step) = event.task_id { (step) }
+                            @if let Some(name) = &event.task_name { " " (T(name)) }
+                        }
+                        td {
+                            details id={ "e" (event.cursor) } {
+                                summary { (T(&short(event))) }
+                                pre { (T(&serde_json::to_string_pretty(&event.details).unwrap_or_default())) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first words of it.
+fn short(event: &Event) -> String {
+    let fields = event.details.as_object().into_iter().flatten();
+    let words: Vec<String> = fields
+        .filter(|(name, _)| *name != "step" && *name != "text")
+        .map(|(name, value)| match value.as_str() {
+            Some(text) => format!("{name}: {text}"),
+            None => format!("{name}: {value}"),
+        })
+        .collect();
+    let line = words.join(" · ").replace('\n', " ");
+    match line.char_indices().nth(120) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None if line.is_empty() => "–".to_owned(),
+        None => line,
+    }
+}

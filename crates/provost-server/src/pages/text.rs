@@ -1,0 +1,79 @@
+//! Text that is not ours, made harmless: nothing in it is markup, moves the cursor or turns the direction.
+//!
+//! Colours of a terminal are left out, since they mean nothing here. All else that cannot be seen is shown as
+//! a sign for it, so that what a person reads is what is there.
+
+use std::fmt::Write as _;
+
+use maud::{Escaper, Render};
+
+/// Any text of a plan, an agent, a check or a person.
+pub struct T<'a>(pub &'a str);
+
+impl Render for T<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        let _ = Escaper::new(buffer).write_str(&visible(self.0));
+    }
+}
+
+/// With everything in sight.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(sign) = rest.next() {
+        match sign {
+            '\n' | '\t' => out.push(sign),
+            '\r' if rest.peek() == Some(&'\n') => {}
+            '\u{1b}' if rest.peek() == Some(&'[') => {
+                // A colour ends in `m`; what else a terminal would obey is shown.
+                let colour: String =
+                    rest.clone().skip(1).take_while(|c| c.is_ascii_digit() || *c == ';').collect();
+                let length = 1 + colour.len();
+                if rest.clone().nth(length) == Some('m') {
+                    rest.by_ref().take(length + 1).for_each(drop);
+                } else {
+                    out.push('␛');
+                }
+            }
+            // The signs for control characters stand in the same order.
+            '\0'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(sign)).unwrap_or('�')),
+            '\u{7f}' => out.push('␡'),
+            '\u{80}'..='\u{9f}' => named(&mut out, sign),
+            sign if is_unseen(sign) => named(&mut out, sign),
+            sign => out.push(sign),
+        }
+    }
+    out
+}
+
+fn named(out: &mut String, sign: char) {
+    let _ = write!(out, "<U+{:04X}>", u32::from(sign));
+}
+
+/// Turns the direction of what follows, or takes no room.
+fn is_unseen(sign: char) -> bool {
+    matches!(sign,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use maud::html;
+
+    use super::{T, visible};
+
+    #[test]
+    fn nothing_in_a_text_is_obeyed() {
+        assert_eq!(visible("a\u{1b}[31mred\u{1b}[0m\n"), "ared\n");
+        assert_eq!(visible("\u{1b}[2J\u{1b}]0;title\u{7}"), "␛[2J␛]0;title␇");
+        assert_eq!(visible("x\u{202e}y\u{200b}z"), "x<U+202E>y<U+200B>z");
+        assert_eq!(visible("one\r\ntwo\rthree\0"), "one\ntwo␍three␀");
+        assert_eq!(visible("\u{1b}["), "␛[");
+        let shown = html! { p title=(T("\"><script>")) { (T("<script>alert(1)</script>&")) } }.into_string();
+        assert_eq!(
+            shown,
+            "<p title=\"&quot;&gt;&lt;script&gt;\">&lt;script&gt;alert(1)&lt;/script&gt;&amp;</p>"
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! What is shown of a plan: the same for programs, as JSON, and for people, on pages.
+//!
+//! **Invariant:** these are fields that others rely on: more may come, none is renamed.
+
+mod gate;
+mod plan;
+
+use provost_core::inbox::{self, Item};
+use provost_core::usage::Resource;
+use provost_core::{budget, chain::Sealed};
+use provost_engine::Cursor;
+use provost_engine::overview::Seen;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+pub use gate::Gate;
+pub use plan::{Attempt, Check, Plan, Post, Step, Verdict};
+
+/// A plan in a list.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Card {
+    /// Its identifier in the log, for ever.
+    #[schema(example = "fix-auth-3fa9c1d2")]
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    pub title: String,
+    #[schema(example = "in-progress")]
+    pub stage: String,
+    pub revision: String,
+    /// Steps that are over, of all.
+    pub done: u32,
+    pub total: u32,
+    /// How many things of it wait for a person.
+    pub waiting: usize,
+    pub cost: Cost,
+    pub begun: String,
+    pub moved: String,
+    pub approved_by: Option<String>,
+    /// The step that is worked on, or was last.
+    pub at_work: Vec<u32>,
+    /// Why its log is not believed, where it is not.
+    pub trouble: Option<String>,
+    pub path: Option<String>,
+}
+
+/// What it took so far, against what it may. What nobody counted is null, which is not zero.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct Cost {
+    pub tokens: Option<u64>,
+    pub usd: Option<f64>,
+    pub wall_ms: Option<u64>,
+    pub limit_tokens: Option<u64>,
+    pub limit_usd: Option<f64>,
+    pub limit_wall_ms: Option<u64>,
+}
+
+impl Cost {
+    fn of(seen: &Seen) -> Self {
+        let (cost, limits) = (seen.run.ledger.cost(), budget::of_plan(&seen.run));
+        let usd = |micro: Option<u64>| micro.map(|micro| micro as f64 / 1e6);
+        Self {
+            tokens: cost.tokens,
+            usd: usd(cost.micro_usd),
+            wall_ms: (cost.wall_ms > 0).then_some(cost.wall_ms),
+            limit_tokens: limits.tokens,
+            limit_usd: usd(limits.micro_usd),
+            limit_wall_ms: limits.wall_ms,
+        }
+    }
+
+    /// In one line, for people.
+    pub fn words(&self) -> String {
+        let of = |used: Option<u64>, limit: Option<u64>, resource: Resource| {
+            let used = used.map(|used| resource.say(used));
+            match (used, limit.map(|limit| resource.say(limit))) {
+                (Some(used), Some(limit)) => Some(format!("{used} of {limit}")),
+                (Some(used), None) => Some(used),
+                (None, Some(limit)) => Some(format!("unknown of {limit}")),
+                (None, None) => None,
+            }
+        };
+        let micro = |usd: Option<f64>| usd.map(|usd| (usd * 1e6) as u64);
+        let parts = [
+            of(micro(self.usd), micro(self.limit_usd), Resource::Usd),
+            of(self.tokens, self.limit_tokens, Resource::Tokens),
+            of(self.wall_ms, self.limit_wall_ms, Resource::WallClock),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    }
+}
+
+impl Card {
+    pub fn of(seen: &Seen) -> Self {
+        let run = &seen.run;
+        let (done, total) = run.progress();
+        let forged =
+            run.forged_from.map(|from| format!("somebody else wrote to its log from event {from} on"));
+        Self {
+            id: seen.id.0.clone(),
+            name: seen.name().to_owned(),
+            title: run.plan.title.clone(),
+            stage: run.stage.word().to_owned(),
+            revision: run.revision.0.clone(),
+            done,
+            total,
+            waiting: inbox::waiting(run).len(),
+            cost: Cost::of(seen),
+            begun: seen.begun.to_string(),
+            moved: seen.moved.to_string(),
+            approved_by: run.approved_by.as_ref().map(ToString::to_string),
+            at_work: run.under_way().map(|step| step.0).collect(),
+            trouble: seen.trouble.clone().or(forged),
+            path: seen.place.as_ref().map(|place| place.path.display().to_string()),
+        }
+    }
+}
+
+/// Something that waits for a person.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Waiting {
+    #[schema(example = "fix-auth-3fa9c1d2:e12")]
+    pub id: String,
+    pub plan: String,
+    pub name: String,
+    pub title: String,
+    #[schema(example = "escalation")]
+    pub kind: String,
+    pub step: Option<u32>,
+    pub step_title: Option<String>,
+    pub since: String,
+    pub reason: String,
+    /// What was tried and seen, for whoever decides.
+    #[schema(value_type = Object)]
+    pub context: Value,
+    pub choices: Vec<Choice>,
+}
+
+/// What can be answered, and what that does.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Choice {
+    pub choice: String,
+    pub does: String,
+    /// The same on a command line.
+    pub command: String,
+}
+
+impl From<&Item> for Waiting {
+    fn from(item: &Item) -> Self {
+        Self {
+            id: item.id.to_string(),
+            plan: item.plan.0.clone(),
+            name: item.name.clone(),
+            title: item.title.clone(),
+            kind: item.kind.word().to_owned(),
+            step: item.step.map(|step| step.0),
+            step_title: item.step_title.clone(),
+            since: item.since.to_string(),
+            reason: item.reason.clone(),
+            context: serde_json::to_value(&item.context).unwrap_or_default(),
+            choices: item
+                .choices
+                .iter()
+                .map(|offer| Choice {
+                    choice: offer.choice.to_owned(),
+                    does: offer.does.to_owned(),
+                    command: offer.command.clone(),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// An event of the log, as it is sealed, and its place in the whole log.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Event {
+    pub cursor: u64,
+    pub seq: u64,
+    pub timestamp: String,
+    pub plan: String,
+    #[schema(example = "TASK_COMPLETED")]
+    pub event: String,
+    pub task_id: Option<u32>,
+    pub task_name: Option<String>,
+    #[schema(value_type = Object)]
+    pub details: Value,
+    pub prev: String,
+    pub hash: String,
+}
+
+impl Event {
+    pub fn of(at: Cursor, sealed: &Sealed) -> Self {
+        Self {
+            cursor: at.0,
+            seq: sealed.seq,
+            timestamp: sealed.at.to_string(),
+            plan: sealed.plan.0.clone(),
+            event: sealed.name.clone(),
+            task_id: sealed.step.map(|step| step.0),
+            task_name: sealed.task_name.clone(),
+            details: serde_json::from_str(&sealed.details).unwrap_or_default(),
+            prev: sealed.prev.to_string(),
+            hash: sealed.hash.to_string(),
+        }
+    }
+}

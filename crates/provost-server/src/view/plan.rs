@@ -1,0 +1,284 @@
+//! One plan: its text, its steps with every attempt and verdict, its postconditions.
+
+use provost_core::event::{AttemptEnd, Subject};
+use provost_core::plan::{Check as Contracted, Contract, Needs};
+use provost_core::run::{PostState, StepState};
+use provost_core::verdict;
+use provost_engine::overview::{self, Seen};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Card, Waiting};
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Plan {
+    #[serde(flatten)]
+    pub card: Card,
+    /// As the log holds it.
+    pub text: String,
+    /// Globs the plan may change; null where it does not say.
+    pub touches: Option<Vec<String>>,
+    /// What the configuration adds to the law, a line each.
+    pub terms: Vec<String>,
+    pub question: Option<String>,
+    pub steps: Vec<Step>,
+    pub postconditions: Vec<Post>,
+    pub waiting_items: Vec<Waiting>,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Step {
+    pub number: u32,
+    pub title: String,
+    pub target: Option<String>,
+    /// The steps it waits for.
+    pub needs: Vec<u32>,
+    #[schema(example = "passed")]
+    pub state: String,
+    pub task: Option<String>,
+    pub precondition: Option<Check>,
+    pub contract: Option<Check>,
+    /// Agents are not shown the contract.
+    pub hidden: bool,
+    pub on_fail: String,
+    pub blocked: Option<String>,
+    pub waived_by: Option<String>,
+    pub not_before: Option<String>,
+    /// What the agent says. It decides nothing.
+    pub claim: Option<String>,
+    pub verdict: Option<Verdict>,
+    pub attempts: Vec<Attempt>,
+}
+
+/// What is run, or asked, to see whether something holds.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Check {
+    #[schema(example = "shell")]
+    pub kind: String,
+    /// The command, or the rubric a model judges by.
+    pub text: Option<String>,
+    pub expectations: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Attempt {
+    pub number: u32,
+    pub target: String,
+    pub begun: String,
+    pub ended: Option<String>,
+    pub duration_ms: Option<u64>,
+    /// How the agent ended, in words.
+    pub end: Option<String>,
+    pub report: String,
+    pub notes: Vec<String>,
+    pub claims: Vec<String>,
+    pub verdicts: Vec<Verdict>,
+    pub failure: Option<String>,
+    pub class: Option<String>,
+    /// What followed from the failure.
+    pub followed: Vec<String>,
+    pub passed: bool,
+    pub tokens: Option<u64>,
+}
+
+/// What the judge saw.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Verdict {
+    pub at: Option<String>,
+    /// Which check it was.
+    #[schema(example = "contract")]
+    pub subject: Option<String>,
+    #[schema(example = "broke")]
+    pub outcome: String,
+    pub words: String,
+    pub isolation: String,
+    pub duration_ms: u64,
+    pub unmet: Vec<String>,
+    pub stdout: String,
+    pub stderr: String,
+    pub tests: Option<u32>,
+    /// A model judged, and which.
+    pub judged_by: Option<String>,
+    pub tree: Option<String>,
+    /// What was taken over from the agent.
+    pub files: Vec<String>,
+    pub refused: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Post {
+    pub number: u32,
+    pub description: String,
+    #[schema(example = "held")]
+    pub state: String,
+    pub contract: Option<Check>,
+    pub verdict: Option<Verdict>,
+}
+
+impl Plan {
+    pub fn of(seen: &Seen, attempts: &[overview::Attempt], waiting_items: Vec<Waiting>) -> Self {
+        let run = &seen.run;
+        let touches = run.plan.touches.as_ref();
+        Self {
+            card: Card::of(seen),
+            text: run.text.clone(),
+            touches: touches.map(|globs| globs.iter().map(|glob| glob.value.clone()).collect()),
+            terms: run.binding.terms.lines(),
+            question: run.question.clone(),
+            steps: run.steps().map(|(step, state)| Step::of(seen, step, state, attempts)).collect(),
+            postconditions: run
+                .postconditions()
+                .map(|(post, state)| Post {
+                    number: post.number,
+                    description: post.description.clone(),
+                    state: match state {
+                        PostState::Open => "open",
+                        PostState::Held => "held",
+                        PostState::Broke(_) => "broke",
+                    }
+                    .to_owned(),
+                    contract: post.contract.as_ref().map(Check::of),
+                    verdict: match state {
+                        PostState::Broke(verdict) => Some(Verdict::of(verdict)),
+                        PostState::Open | PostState::Held => None,
+                    },
+                })
+                .collect(),
+            waiting_items,
+        }
+    }
+}
+
+impl Step {
+    fn of(
+        seen: &Seen,
+        step: &provost_core::plan::Step,
+        state: &provost_core::run::StepRun,
+        attempts: &[overview::Attempt],
+    ) -> Self {
+        let run = &seen.run;
+        let own = attempts.iter().filter(|attempt| attempt.step == step.number);
+        Self {
+            number: step.number.0,
+            title: step.title.clone(),
+            target: step.target.as_ref().map(|target| target.value.clone()),
+            needs: needs(step),
+            state: run.state_word(step.number).to_owned(),
+            task: step.task.as_ref().map(|task| task.value.clone()),
+            precondition: step.precondition.as_ref().map(Check::of),
+            contract: step.contract.as_ref().map(Check::of),
+            hidden: step.is_hidden(),
+            on_fail: run.on_fail(step.number).to_string(),
+            blocked: match &state.state {
+                StepState::Blocked { reason } => Some(reason.clone()),
+                _ => None,
+            },
+            waived_by: match &state.state {
+                StepState::Waived { by } => Some(by.clone()),
+                _ => None,
+            },
+            not_before: state.wait.map(|wait| wait.until.to_string()),
+            claim: state.claim.clone(),
+            verdict: state.verdict.as_ref().map(Verdict::of),
+            attempts: own.map(Attempt::of).collect(),
+        }
+    }
+}
+
+/// Those that are named; else the one before.
+fn needs(step: &provost_core::plan::Step) -> Vec<u32> {
+    match &step.needs {
+        Needs::Before => step.number.0.checked_sub(1).filter(|before| *before > 0).into_iter().collect(),
+        Needs::Steps(steps) => steps.iter().map(|step| step.value.0).collect(),
+    }
+}
+
+impl Check {
+    pub fn of(contract: &Contract) -> Self {
+        let expectations = Vec::new();
+        match &contract.check {
+            Contracted::Shell(shell) => Self {
+                kind: "shell".to_owned(),
+                text: Some(shell.command.clone()),
+                expectations: shell.expectations.iter().map(|each| each.value.to_string()).collect(),
+            },
+            Contracted::Human => Self { kind: "human".to_owned(), text: None, expectations },
+            Contracted::Judge { rubric } => {
+                Self { kind: "judge".to_owned(), text: Some(rubric.clone()), expectations }
+            }
+        }
+    }
+}
+
+impl Attempt {
+    fn of(attempt: &overview::Attempt) -> Self {
+        let end = match &attempt.end {
+            Some(AttemptEnd::Exited { exit_code }) => Some(format!("ended with exit code {exit_code}")),
+            Some(AttemptEnd::Signalled { signal }) => Some(format!("ended by signal {signal}")),
+            Some(AttemptEnd::TimedOut) => Some("ran out of time".to_owned()),
+            Some(AttemptEnd::NotStarted { reason }) => Some(format!("could not be started: {reason}")),
+            Some(AttemptEnd::OverBounds { reason }) => {
+                Some(format!("took too much of the machine: {reason}"))
+            }
+            None if attempt.lost => Some("lost: the harness did not see it end".to_owned()),
+            None => None,
+        };
+        Self {
+            number: attempt.number,
+            target: attempt.target.clone(),
+            begun: attempt.begun.to_string(),
+            ended: attempt.ended.map(|ended| ended.to_string()),
+            duration_ms: attempt.ended.map(|ended| ended.0.saturating_sub(attempt.begun.0)),
+            end,
+            report: attempt.report.clone(),
+            notes: attempt.notes.clone(),
+            claims: attempt.claims.clone(),
+            verdicts: attempt
+                .verdicts
+                .iter()
+                .map(|judged| Verdict {
+                    at: Some(judged.at.to_string()),
+                    subject: Some(subject(judged.subject).to_owned()),
+                    ..Verdict::of(&judged.verdict)
+                })
+                .collect(),
+            failure: attempt.failure.clone(),
+            class: attempt.class.map(|class| class.word().to_owned()),
+            followed: attempt.followed.clone(),
+            passed: attempt.passed,
+            tokens: attempt.usage.tokens(),
+        }
+    }
+}
+
+fn subject(subject: Subject) -> &'static str {
+    match subject {
+        Subject::Precondition(_) => "precondition",
+        Subject::Control(_) => "control",
+        Subject::Contract(_) => "contract",
+        Subject::Final(_) => "final",
+        Subject::Postcondition(_) => "postcondition",
+    }
+}
+
+impl Verdict {
+    pub fn of(verdict: &verdict::Verdict) -> Self {
+        let tree = verdict.tree.as_deref();
+        Self {
+            at: None,
+            subject: None,
+            outcome: verdict.outcome.word().to_owned(),
+            words: verdict.outcome.to_string(),
+            isolation: verdict.isolation.to_string(),
+            duration_ms: verdict.duration_ms,
+            unmet: verdict.unmet.clone(),
+            stdout: verdict.stdout.to_string(),
+            stderr: verdict.stderr.to_string(),
+            tests: verdict.tests,
+            judged_by: verdict.judged.as_ref().map(|judgement| judgement.by()),
+            tree: tree.map(|tree| tree.id.clone()),
+            files: tree.map(|tree| tree.files.clone()).unwrap_or_default(),
+            refused: tree.map(|tree| tree.refused.clone()).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use provost_engine::overview::{self, Overview};
+use provost_engine::people::Who;
+use provost_engine::tokens::{Kind, Scope, Tokens};
+use provost_server::http::{self, Options, Ready};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Serve the page, the API and MCP over HTTP, for the plans of this state folder
+///
+/// Prints a link that is good once; whoever opens it has a session in which they look and decide under your
+/// name. Listens on this machine only, unless there is TLS or a proxy. Programs come in with a token.
+#[derive(clap::Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  provost serve                             print the link and serve until interrupted
+  provost serve --open                      and open it in your browser
+  provost serve link                        another link, while it runs
+  provost serve token --scope view          a token for a program that looks
+  provost serve token --scope agent         a token for an agent's client, at /mcp
+  provost serve tokens                      which are good; `provost serve revoke ID` ends one"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Listen here; port 0 takes any
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4180")]
+    listen: SocketAddr,
+    /// Open the link in your browser
+    #[arg(long)]
+    open: bool,
+    /// Certificate chain for TLS, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// A proxy with TLS stands before it, and is asked for under this name; may be given more than once
+    #[arg(long, value_name = "HOST", conflicts_with = "tls_cert")]
+    behind_proxy: Vec<String>,
+    /// Whose session the link opens [default: the user's name]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// MCP tools answer after this many seconds, also while a check still runs
+    #[arg(long, value_name = "SECONDS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    patience: u64,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    /// Print another link to the server that runs
+    Link {
+        /// What whoever opens it may do
+        #[arg(long, value_enum, default_value = "decide")]
+        scope: LinkScope,
+        /// Whose session it opens [default: the user's name]
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+    },
+    /// Make a token for a program; it is printed once
+    Token {
+        /// What it is good for
+        #[arg(long, value_enum)]
+        scope: ScopeArg,
+        /// Under which its decisions stand in the log [default: the user's name]
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+        /// Good for so long, such as 12h or 30days [default: until it is revoked]
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        expires: Option<Duration>,
+    },
+    /// List links, sessions and tokens that are good
+    Tokens,
+    /// End a link, a session or a token
+    Revoke {
+        /// As `provost serve tokens` shows it
+        id: String,
+    },
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum LinkScope {
+    View,
+    Decide,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum ScopeArg {
+    /// Looks at everything, changes nothing
+    View,
+    /// Looks and decides, in a person's name
+    Decide,
+    /// Asks over MCP, and nothing else
+    Agent,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    match args.what {
+        None => serve(global, args),
+        Some(What::Link { scope, by }) => link(global, scope, by),
+        Some(What::Token { scope, name, expires }) => token(global, scope, name, expires),
+        Some(What::Tokens) => tokens(global),
+        Some(What::Revoke { id }) => revoke(global, &id),
+    }
+}
+
+fn serve(global: &Global, args: Args) -> Answer {
+    let settings = global.settings(None)?;
+    Overview::open(settings.clone())?.only_people(&Who::Here)?;
+    let options = Options {
+        listen: args.listen,
+        tls: args.tls_cert.zip(args.tls_key),
+        behind_proxy: args.behind_proxy,
+        by: args.by.unwrap_or_else(terminal::user),
+        patience: Duration::from_secs(args.patience),
+    };
+    let mut told = Ok(());
+    http::serve(settings, &options, |ready| told = tell(global, ready, args.open))?;
+    told?;
+    Ok(Outcome::Done)
+}
+
+fn tell(global: &Global, Ready { address, link }: &Ready, open: bool) -> Result<(), Failure> {
+    if global.json {
+        terminal::print(&format!("{}\n", json!({ "address": address.to_string(), "link": link })))?;
+    } else {
+        terminal::talk(&format!("serving on {address}; this link is good once, for a quarter of an hour:"));
+        terminal::print(&format!("{link}\n"))?;
+        terminal::talk("`provost serve link` prints another; Ctrl-C ends it");
+    }
+    if open {
+        open_in_browser(link);
+    }
+    Ok(())
+}
+
+/// Where there is no browser, the link is on the terminal.
+fn open_in_browser(link: &str) {
+    let programs = if cfg!(target_os = "macos") { ["open"].as_slice() } else { &["xdg-open", "gio"] };
+    for program in programs {
+        let mut command = Command::new(program);
+        if *program == "gio" {
+            command.arg("open");
+        }
+        command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Ok(mut child) = command.spawn() {
+            std::thread::spawn(move || child.wait());
+            return;
+        }
+    }
+    terminal::talk("no browser was found to open it in");
+}
+
+/// Only a person lets others in.
+fn of_a_person(global: &Global) -> Result<Tokens, Failure> {
+    let overview = Overview::open(global.settings(None)?)?;
+    overview.only_people(&Who::Here)?;
+    Ok(Tokens::new(overview.state()))
+}
+
+fn link(global: &Global, scope: LinkScope, by: Option<String>) -> Answer {
+    let tokens = of_a_person(global)?;
+    let state = global.settings(None)?.state;
+    let Some(place) = overview::link_to_running(&state) else {
+        return Err(Failure::usage(
+            "no server runs for this state folder",
+            "Start one with `provost serve`.",
+        ));
+    };
+    let scope = match scope {
+        LinkScope::View => Scope::View,
+        LinkScope::Decide => Scope::Decide,
+    };
+    let link = format!("{place}{}", tokens.link(scope, &by.unwrap_or_else(terminal::user))?.word);
+    if global.json {
+        terminal::print(&format!("{}\n", json!({ "link": link })))?;
+    } else {
+        terminal::print(&format!("{link}\n"))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn token(global: &Global, scope: ScopeArg, name: Option<String>, expires: Option<Duration>) -> Answer {
+    let tokens = of_a_person(global)?;
+    let scope = match scope {
+        ScopeArg::View => Scope::View,
+        ScopeArg::Decide => Scope::Decide,
+        ScopeArg::Agent => Scope::Agent,
+    };
+    let made = tokens.make(scope, &name.unwrap_or_else(terminal::user), expires)?;
+    if global.json {
+        let token = json!({
+            "id": made.token.id, "scope": made.token.scope, "name": made.token.name,
+            "until": made.token.until, "token": made.word,
+        });
+        terminal::print(&format!("{token}\n"))?;
+    } else {
+        terminal::talk("it is shown once; send it as `Authorization: Bearer TOKEN`:");
+        terminal::print(&format!("{}\n", made.word))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn tokens(global: &Global) -> Answer {
+    let all = Tokens::new(&global.settings(None)?.state).all();
+    let kind = |kind: Kind| match kind {
+        Kind::Token => "token",
+        Kind::Link => "link",
+        Kind::Session => "session",
+    };
+    if global.json {
+        let all: Vec<_> = all
+            .iter()
+            .map(|token| {
+                json!({
+                    "id": token.id, "kind": token.kind, "scope": token.scope, "name": token.name,
+                    "made": token.made, "until": token.until,
+                })
+            })
+            .collect();
+        terminal::print(&format!("{}\n", json!(all)))?;
+        return Ok(Outcome::Done);
+    }
+    if all.is_empty() {
+        terminal::talk("nobody has a way in");
+    }
+    for token in all {
+        let until = token.until.map_or("until it is revoked".to_owned(), |until| format!("until {until}"));
+        terminal::print(&format!(
+            "{}  {} · may {} · {} · {until}\n",
+            token.id,
+            kind(token.kind),
+            token.scope.word(),
+            token.name
+        ))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn revoke(global: &Global, id: &str) -> Answer {
+    if !of_a_person(global)?.revoke(id) {
+        let hint = "`provost serve tokens` lists those that are good.";
+        return Err(Failure::usage(format!("there is no token `{id}`"), hint));
+    }
+    terminal::talk("it is good no more");
+    Ok(Outcome::Done)
+}
