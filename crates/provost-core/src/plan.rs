@@ -145,6 +145,11 @@ impl Step {
         self.hidden.as_ref().is_some_and(|hidden| hidden.value)
     }
 
+    /// The slug of the plan that carries the step out, where one does.
+    pub fn carried_by(&self) -> Option<&str> {
+        self.plan.as_ref().map(|plan| plan.value.as_str())
+    }
+
     pub fn writes_tests(&self) -> bool {
         self.writes.as_ref().is_some_and(|writes| writes.value == Writes::Tests)
     }

@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::chain::{Hash, Head, PlanId, Sealed, Timestamp};
@@ -36,6 +36,7 @@ use crate::Error;
 use crate::audit::{self, Audit};
 use crate::confined;
 use crate::drive::{self, Drive, Rest};
+use crate::errand::Within;
 use crate::gate::{self, Hearing};
 use crate::hands::Hands;
 use crate::people;
@@ -84,7 +85,14 @@ pub struct Harness {
     state: PathBuf,
     /// When this process was begun, or not much later.
     begun: Timestamp,
+    /// Where the plan carries out a step of another.
+    pub(crate) within: Option<Within>,
+    /// Hears of plans that carry out steps of this one.
+    told: Mutex<Option<Arc<Below>>>,
 }
+
+/// Is told every event of a plan that carries out a step, with that plan's name.
+pub type Below = dyn Fn(&str, &Run, &Sealed, &Event) + Send + Sync;
 
 /// A verdict and the same check again.
 pub struct Recheck {
@@ -134,7 +142,7 @@ impl Harness {
         Self::at(place, settings, Access::Write)
     }
 
-    fn at(place: PlanPlace, settings: Settings, access: Access) -> Result<Self, Error> {
+    pub(crate) fn at(place: PlanPlace, settings: Settings, access: Access) -> Result<Self, Error> {
         let begun = site::now();
         let config = config::find(&place.workspace)?;
         let state = std::path::absolute(&settings.state).unwrap_or(settings.state);
@@ -151,7 +159,16 @@ impl Harness {
         if access == Access::Write {
             places::keep(&state, &site.id, &site.place);
         }
-        Ok(Self { log, site, state, begun })
+        Ok(Self { log, site, state, begun, within: None, told: Mutex::default() })
+    }
+
+    /// `told` hears of plans that carry out steps of this one.
+    pub fn tell_of_plans_below(&self, told: Option<Arc<Below>>) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    }
+
+    pub(crate) fn told(&self) -> Option<Arc<Below>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn id(&self) -> &PlanId {
@@ -181,6 +198,16 @@ impl Harness {
 
     pub(crate) fn site(&self) -> &Site {
         &self.site
+    }
+
+    /// A person wants the harness to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.site.stop.load(Ordering::Relaxed)
+    }
+
+    /// Without what must not be seen.
+    pub(crate) fn clean(&self, text: &str) -> String {
+        self.site.redactor.text(text).into_owned()
     }
 
     pub fn redactor(&self) -> &Redactor {
@@ -495,7 +522,10 @@ impl Harness {
         };
         let holder = Holder::here(what, site::now());
         let patience = worker.patience(self.config().run.lease_timeout);
-        let _workspace = self.lease(&self.workspace_lease(), &holder, patience)?;
+        // The plan above has the workspace in hand already.
+        let alone = self.within.is_none();
+        let workspace = || self.lease(&self.workspace_lease(), &holder, patience);
+        let _workspace = alone.then(workspace).transpose()?;
         let lease = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
         self.still_proved()?;
         let secret = self.prover().secret()?;
@@ -519,7 +549,14 @@ impl Harness {
             watch(run, sealed, event);
         };
         let ground = self.ground(worker, &mut run, &mut both)?;
+        if let Worker::Agents { .. } = worker {
+            while let Some(step) = self.plan_goes_on(&run) {
+                let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;
+                self.tell(&mut run, &events, &mut both)?;
+            }
+        }
         let hands = Hands::new(&self.site, ground).watched(&watched).for_worker(worker);
+        let hands = hands.delegating(self).within(self.within.as_ref());
         let mut go_on = |run: Run, both: &mut dyn FnMut(&Run, &Sealed, &Event)| {
             let drive = Drive {
                 log: &*self.log,
@@ -553,7 +590,9 @@ impl Harness {
         if matches!(run.stage, Stage::Done | Stage::Failed) {
             home::forget(&self.state, &self.id().to_string());
         }
-        judge::leave();
+        if alone {
+            judge::leave();
+        }
         Ok((run, rest))
     }
 
@@ -600,6 +639,7 @@ impl Harness {
         let read_only: Vec<PathBuf> = [place.path.clone(), place.progress.clone(), marker]
             .into_iter()
             .chain(self.config().path.clone())
+            .chain(self.within.iter().flat_map(|within| within.files.clone()))
             .collect();
         let secret = self.config().proof.ssh_key.as_deref();
         let launcher = confined::launcher(&self.site.launcher);

@@ -159,6 +159,22 @@ pub fn upcoming(name: &str, cwd: &Path) -> Result<PlanPlace, Error> {
     Ok(search.named_place(folder.join(file_name), Reason::Name))
 }
 
+/// The plan of this name in the same folder as another, in the same workspace.
+pub fn beside(place: &PlanPlace, slug: &str) -> Result<PlanPlace, Error> {
+    let file_name = as_file_name(slug).filter(|_| is_slug(slug));
+    let file_name = file_name.ok_or_else(|| Error::BadName { argument: slug.to_owned() })?;
+    let path = place.dir.join(file_name);
+    let search = Search {
+        cwd: place.workspace.clone(),
+        workspace: place.workspace.clone(),
+        folder: place.dir.clone(),
+    };
+    if !path.exists() {
+        return Err(Error::Absent { name: slug.to_owned(), looked: vec![path] });
+    }
+    search.place(&path, Reason::Name)
+}
+
 /// Where users keep templates of their own.
 pub fn templates(cwd: &Path) -> PathBuf {
     git::top(cwd).unwrap_or_else(|| cwd.to_owned()).join(FOLDER).join("templates")

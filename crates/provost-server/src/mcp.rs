@@ -4,6 +4,7 @@
 //! these to the model, and protocol errors they mostly do not.
 
 mod arguments;
+mod item;
 mod judging;
 mod prompts;
 mod resources;
@@ -26,6 +27,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use arguments::{Arguments, Status};
 use judging::{Ask, Judging};
+
+pub use item::WorkItem;
 
 const INSTRUCTIONS: &str = include_str!("mcp/instructions.md");
 

@@ -23,6 +23,7 @@ pub mod hook;
 mod hook_look;
 mod inbox;
 mod init;
+mod item_mcp;
 mod log;
 mod mcp;
 mod new;
@@ -96,6 +97,8 @@ enum Command {
     #[command(hide = true)]
     HookLook(hook_look::Args),
     #[command(hide = true)]
+    ItemMcp(item_mcp::Args),
+    #[command(hide = true)]
     ScriptedAgent(scripted_agent::Args),
 }
 
@@ -105,6 +108,7 @@ impl Cli {
         matches!(
             self.command,
             Command::BuiltinAgent(_)
+                | Command::ItemMcp(_)
                 | Command::ScriptedAgent(_)
                 | Command::AgentPortal(_)
                 | Command::Fence(_)
@@ -157,6 +161,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::AgentPortal(args) => agent_portal::obey(args),
         Command::BuiltinAgent(args) => builtin_agent::obey(args),
         Command::Fence(args) => fence::obey(args),
+        Command::ItemMcp(args) => item_mcp::obey(args),
         Command::ScriptedAgent(args) => scripted_agent::obey(args),
     }
 }

@@ -90,6 +90,7 @@ fn read(run: &Run, word: &str) -> Said {
         usage: Usage::default(),
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     };
     match verb {
         "claim" => Said::Agent(AgentCommand::Claim {

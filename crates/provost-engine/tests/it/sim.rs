@@ -158,6 +158,7 @@ impl World for SimWorld {
             Action::Dispatch { step } => run.step(step).map_or(0, |step| step.attempts),
             Action::Judge { .. }
             | Action::JudgeLost { .. }
+            | Action::TakeUp { .. }
             | Action::Hold { .. }
             | Action::OverBudget { .. }
             | Action::End => 0,
@@ -182,7 +183,9 @@ impl World for SimWorld {
                 let verdict = self.verdict(held);
                 vec![Said::Harness(HarnessCommand::JudgedLost { step, verdict, max_losses: 3 })]
             }
-            Action::Hold { .. } | Action::OverBudget { .. } | Action::End => Vec::new(),
+            Action::TakeUp { .. } | Action::Hold { .. } | Action::OverBudget { .. } | Action::End => {
+                Vec::new()
+            }
         }
     }
 }
@@ -233,6 +236,7 @@ impl SimWorld {
             usage: self.with(|_, dice| used(dice)),
             session: None,
             published: Vec::new(),
+            rewrites: Vec::new(),
         };
         let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {

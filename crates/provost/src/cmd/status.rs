@@ -57,9 +57,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             StepState::Waived { by } => format!(" · waived by {by}"),
             _ => String::new(),
         };
+        let plan = step.carried_by().map(|plan| format!(" · is the plan {plan}")).unwrap_or_default();
         let wait = state.wait.map(|wait| format!(" · not tried again before {}", wait.until));
         text.push_str(&format!(
-            "[Step {}/{total}] {mark} {}{attempts}{}{waived}{}\n",
+            "[Step {}/{total}] {mark} {}{plan}{attempts}{}{waived}{}\n",
             step.number,
             step.title,
             verdict.unwrap_or_default(),
@@ -84,6 +85,7 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
             json!({
                 "number": step.number,
                 "title": step.title,
+                "plan": step.carried_by(),
                 "state": run.state_word(step.number),
                 "attempts": state.attempts,
                 "verdict": state.verdict,

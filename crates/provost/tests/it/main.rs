@@ -36,6 +36,7 @@ mod reach;
 mod recovery;
 mod redteam;
 mod run;
+mod subplan;
 mod teeth;
 mod terminal;
 mod tidy;
