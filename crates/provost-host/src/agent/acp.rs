@@ -23,6 +23,8 @@ use crate::sandbox::By;
 
 mod lines;
 mod permission;
+#[cfg(test)]
+mod recorded;
 mod turn;
 mod write;
 
