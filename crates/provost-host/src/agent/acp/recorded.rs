@@ -7,8 +7,7 @@ use std::time::Duration;
 use provost_core::plan::StepNumber;
 use serde_json::Value;
 
-use super::turn::{Finish, Turn};
-use super::{Acp, Work};
+use super::{Acp, Finish, Turn, Work};
 
 /// What the agent said and what it was told, in order.
 fn recorded(name: &str) -> Option<Vec<(bool, Value)>> {
