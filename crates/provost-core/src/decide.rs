@@ -26,6 +26,9 @@ use crate::verdict::{Outcome, Verdict};
 
 pub use session::SESSION;
 
+/// How the target of an attempt begins that another plan carries out. No role has a blank in its name.
+pub const PLAN: &str = "plan ";
+
 /// How the escalation begins that an agent asked for.
 pub(crate) const BLOCKED: &str = "the agent is blocked: ";
 
@@ -451,7 +454,7 @@ fn start(run: &Run, number: StepNumber, now: Timestamp) -> Decision {
         return Err(Refusal::NoBudget { step: number });
     };
     let target = match run.carried_by(number) {
-        Some(plan) => format!("plan {plan}"),
+        Some(plan) => format!("{PLAN}{plan}"),
         None => run.role(number).to_owned(),
     };
     Ok(vec![Event::StepStarted { step: number, attempt: step.attempts + 1, target, reserved }])

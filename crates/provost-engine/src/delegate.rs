@@ -7,13 +7,14 @@
 //! **Invariant:** a plan is approved for itself: the approval of the plan above lets nothing of it begin.
 //! **Invariant:** no plan carries out a step of itself, at whatever remove.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
 use provost_core::chain::{PlanId, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand};
 use provost_core::event::{AttemptEnd, Event};
-use provost_core::plan::StepNumber;
+use provost_core::plan::{Step, StepNumber};
 use provost_core::run::{PostState, Run, Stage};
 use provost_core::schedule::{self, InHand};
 use provost_core::usage::Usage;
@@ -21,9 +22,10 @@ use provost_host::plan_file;
 use provost_store::Query;
 
 use crate::Error;
-use crate::drive::Rest;
+use crate::drive::{self, Rest};
 use crate::errand::{self, Carrier, Errand, Leash, Within};
 use crate::harness::{Access, Harness, Settings};
+use crate::places;
 use crate::site;
 use crate::worker::Worker;
 use crate::world::Said;
@@ -47,6 +49,34 @@ impl Harness {
         waiting
             .into_iter()
             .find(|step| run.carried_by(*step).is_some_and(|plan| self.held_up(plan).is_none()))
+    }
+
+    /// Plans of this folder that were begun and have steps that this one carries out, at whatever remove.
+    pub(crate) fn plans_above(&self) -> Result<Vec<PlanId>, Error> {
+        let mut begun: Vec<(PlanId, String, Vec<String>)> = Vec::new();
+        for id in self.log().plans()? {
+            let Some(place) = places::find(self.state(), &id) else { continue };
+            if place.path.parent() != Some(self.place().dir.as_path()) {
+                continue;
+            }
+            // One that cannot be read lets nothing begin.
+            let Ok(run) = drive::read(self.log(), &id) else { continue };
+            let carried = run.plan.steps.iter().filter_map(Step::carried_by).map(str::to_owned);
+            let carried: Vec<String> = carried.collect();
+            if run.started() && !carried.is_empty() {
+                begun.push((id, place.name, carried));
+            }
+        }
+        let (mut names, mut above) = (vec![self.place().slug.clone()], Vec::new());
+        while let Some(name) = names.pop() {
+            for (id, slug, carried) in &begun {
+                if carried.contains(&name) && !above.contains(id) {
+                    above.push(id.clone());
+                    names.push(slug.clone());
+                }
+            }
+        }
+        Ok(above)
     }
 
     /// The plan that carries out a step of this one.
@@ -223,9 +253,10 @@ impl Harness {
         Ok(at)
     }
 
-    /// What this plan has used since then. Known to be nothing, where none of its agents was asked.
+    /// What this plan has used since then: nothing, where none of its agents was asked, and unknown, where
+    /// an attempt was lost with the harness.
     fn used_since(&self, since: Timestamp) -> Result<Usage, Error> {
-        let nothing = Usage {
+        let mut sum = Usage {
             calls: Some(0),
             input_tokens: Some(0),
             output_tokens: Some(0),
@@ -234,11 +265,22 @@ impl Harness {
             micro_usd: Some(0),
             model: None,
         };
-        let mut sum = nothing;
+        let mut open: BTreeSet<StepNumber> = BTreeSet::new();
         self.each(&Query { since: Some(since), ..Query::plan(self.id()) }, &mut |sealed| {
-            if let Ok(event) = sealed.event()
-                && let Some(used) = errand::used(&event)
-            {
+            let Ok(event) = sealed.event() else { return ControlFlow::Continue(()) };
+            let lost = match &event {
+                Event::StepStarted { step, .. } => !open.insert(*step),
+                Event::AttemptEnded { step, .. } => {
+                    open.remove(step);
+                    false
+                }
+                Event::AttemptLost { step, .. } | Event::StepPassed { step, .. } => open.remove(step),
+                _ => false,
+            };
+            if lost {
+                sum = sum.and(&Usage::default());
+            }
+            if let Some(used) = errand::used(&event) {
                 sum = sum.and(used);
             }
             ControlFlow::Continue(())

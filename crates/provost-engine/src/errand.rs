@@ -73,7 +73,11 @@ impl Leash {
 
     fn add(&self, usage: &Usage) {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        let more = |sum: Option<u64>, part: Option<u64>| Some(sum.unwrap_or(0).saturating_add(part?)).or(sum);
+        // What nobody counted is not taken for anything here; the ledger has the word on it.
+        let more = |sum: Option<u64>, part: Option<u64>| match part {
+            Some(part) => Some(sum.unwrap_or(0).saturating_add(part)),
+            None => sum,
+        };
         spent.tokens = more(spent.tokens, usage.tokens());
         spent.micro_usd = more(spent.micro_usd, usage.micro_usd);
     }

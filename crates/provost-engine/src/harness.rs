@@ -395,7 +395,12 @@ impl Harness {
 
     /// Where agents have run without a fence, some decisions take a terminal none of them can have.
     pub(crate) fn only_at_a_terminal(&self) -> Result<(), Error> {
-        let Some(why) = people::no_terminal(&*self.log, self.id(), self.begun)? else { return Ok(()) };
+        // Whoever works for a plan above is as near to this one as its own agents.
+        let mut why = people::no_terminal(&*self.log, self.id(), self.begun)?;
+        for plan in self.plans_above()? {
+            why = why.or(people::no_terminal(&*self.log, &plan, self.begun)?);
+        }
+        let Some(why) = why else { return Ok(()) };
         let what = format!("a person's decision was tried, and {why}");
         self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
         Err(Error::NoTerminal { why })

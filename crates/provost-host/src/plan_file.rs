@@ -172,7 +172,9 @@ pub fn beside(place: &PlanPlace, slug: &str) -> Result<PlanPlace, Error> {
     if !path.exists() {
         return Err(Error::Absent { name: slug.to_owned(), looked: vec![path] });
     }
-    search.place(&path, Reason::Name)
+    let found = search.place(&path, Reason::Name)?;
+    // A link could make one plan of another, which somebody approved.
+    if found.path == path { Ok(found) } else { Err(Error::NotAFile { path }) }
 }
 
 /// Where users keep templates of their own.

@@ -463,6 +463,11 @@ pub fn plan_cycle(span: Span, cycle: &[String]) -> D {
         .hint("Remove one of these from `depends_on`, or from the steps they carry out.")
 }
 
+pub fn nobody_is_told(span: Span, plan: &str) -> D {
+    new(Code::TextUnread, span, format!("nobody is given this task: the plan `{plan}` carries the step out"))
+        .hint("Leave `**task:**` out, or write it into that plan.")
+}
+
 pub fn nobody_works(span: Span, target: &str, plan: &str) -> D {
     new(
         Code::TextUnread,

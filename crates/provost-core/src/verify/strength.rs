@@ -13,6 +13,9 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
         if let (Some(other), Some(target)) = (&step.plan, &step.target) {
             sink.push(say::nobody_works(target.span, &target.value, &other.value));
         }
+        if let (Some(other), Some(task)) = (&step.plan, &step.task) {
+            sink.push(say::nobody_is_told(task.span, &other.value));
+        }
         if let Some(timeout) = step.timeout.as_ref().filter(|timeout| timeout.value.is_zero()) {
             sink.push(say::timeout_zero(timeout.span, "timeout"));
         }

@@ -92,6 +92,7 @@ fn a_plan_that_is_done_is_no_pass() {
 #[test]
 fn a_plan_nobody_approved_waits_and_says_how_to_approve_it() {
     let env = env(&above("child", "test -f out/a"), &parts(&["a"], "abort"));
+    let mut person = env.person();
     env.approve();
     let ran = env.provost(&["run"]).exits(4);
     assert_eq!(env.states(), "1 passed, 2 blocked, 3 pending");
@@ -103,7 +104,11 @@ fn a_plan_nobody_approved_waits_and_says_how_to_approve_it() {
     // Not approved yet: the same again, and nothing is begun.
     env.provost(&["run"]).exits(4);
     assert_eq!(ledger(&env), "1");
-    approve(&env, "child");
+    // An agent of the plan above has worked without a fence, and could have left somebody behind.
+    let revision = env.provost(&["show", "child", "--json"]).exits(0).json()["revision"].clone();
+    let approve = ["approve", "child", "--revision", revision.as_str().unwrap()];
+    assert!(env.provost(&approve).exits(5).err.contains("takes a terminal"));
+    person.provost(&approve).exits(0);
     env.provost(&["run"]).exits(0);
     assert_eq!((env.stage(), ledger(&env)), ("done".into(), "1 a 3".into()));
 }
