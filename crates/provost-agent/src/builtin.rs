@@ -1,7 +1,7 @@
 //! The loop as a process of its own: what the driver `builtin` starts behind the fence.
 //!
 //! Orders come as arguments, the prompt on stdin, the key from the environment or a command. What happens
-//! is told on stderr as it happens; the last line of stdout is `{"report": …, "usage": …}`.
+//! is told on stderr as it happens; the last line of stdout is `{"report": …, "usage": …, "rewrites": …}`.
 //!
 //! **Invariant:** there is no judge in here. What the model says is done is a claim, and whoever started
 //! the process judges when it is over.
@@ -172,7 +172,11 @@ pub fn perform(
     let _ = writeln!(io::stderr());
     // A search that is still under way does not hold the end.
     runtime.shutdown_background();
-    let report = json!({ "report": report(&run), "usage": run.usage });
+    let rewrites: Vec<String> = run.rewrites.iter().map(|diff| diff.join("\n")).collect();
+    let mut report = json!({ "report": report(&run), "usage": run.usage });
+    if !rewrites.is_empty() {
+        report["rewrites"] = json!(rewrites);
+    }
     // Who does not listen any more does not need it.
     let _ = writeln!(out, "{report}").and_then(|()| out.flush());
     Ok(exit_code(&run.outcome))
@@ -216,7 +220,7 @@ fn exit_code(outcome: &Outcome) -> i32 {
     }
 }
 
-/// The answer, the plan it rests on, and what happened to the plan on the way.
+/// The answer, the plan it rests on, and how often it was refused.
 pub fn report(run: &Run) -> String {
     let mut out = match &run.outcome {
         Outcome::Finished { answer } => answer.trim().to_owned(),
@@ -229,9 +233,6 @@ pub fn report(run: &Run) -> String {
     };
     if let Some(plan) = &run.plan {
         let _ = write!(out, "\n\n{}", plan.render());
-    }
-    for diff in &run.rewrites {
-        let _ = write!(out, "\n\nThe plan was rewritten:\n{}", diff.join("\n"));
     }
     match run.refusals {
         0 => {}

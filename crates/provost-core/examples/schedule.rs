@@ -137,6 +137,7 @@ fn ended(step: StepNumber) -> HarnessCommand {
         usage: Usage::default(),
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     }
 }
 

@@ -67,6 +67,12 @@ pub enum HarnessCommand {
         text: String,
         binding: Binding,
     },
+    /// The same, of a plan that a model drafted: what each round used.
+    RecordDraft {
+        text: String,
+        binding: Binding,
+        usage: Vec<Usage>,
+    },
     /// The static checks found no error.
     Verified {
         revision: Revision,
@@ -108,6 +114,8 @@ pub enum HarnessCommand {
         session: Option<String>,
         /// What it wrote to topics.
         published: Vec<Post>,
+        /// How it changed its own plan on the way.
+        rewrites: Vec<String>,
     },
     /// A person interrupted the harness while the attempt ran.
     AttemptInterrupted {
@@ -157,6 +165,15 @@ pub enum HarnessCommand {
     /// Somebody has not answered for long.
     Remind {
         reason: String,
+    },
+    /// The step's turn has come, and the plan that carries it out waits for a person.
+    PlanWaits {
+        step: StepNumber,
+        reason: String,
+    },
+    /// The plan that carries the step out can go on.
+    PlanGoesOn {
+        step: StepNumber,
     },
     /// The step's turn has come, and what is left of a budget does not allow it.
     OverBudget {
@@ -236,6 +253,8 @@ pub enum Refusal {
     NoSuchItem { id: String },
     #[error("`{choice}` is no answer here: choose {instead}")]
     WrongChoice { choice: &'static str, instead: &'static str },
+    #[error("step {step} is carried out by the plan {plan}, and by nobody else: `provost run` does it")]
+    CarriedByPlan { step: StepNumber, plan: String },
     #[error("step {step} does not fit what is left of the budget")]
     NoBudget { step: StepNumber },
     #[error("step {step} does not wait for a budget, so there is none to raise")]

@@ -21,11 +21,14 @@ use crate::law::{self, Binding, Law};
 use crate::parse;
 use crate::plan::{Needs, Plan, StepNumber};
 use crate::recover::{self, Failure, Means};
-use crate::run::{PostState, Run, Stage, StepRun, StepState};
+use crate::run::{PLAN_WAITS, PostState, Run, Stage, StepRun, StepState};
 use crate::usage::{Amount, Resource};
 use crate::verdict::{Outcome, Verdict};
 
 pub use session::SESSION;
+
+/// How the target of an attempt begins that another plan carries out. No role has a blank in its name.
+pub const PLAN: &str = "plan ";
 
 /// How the escalation begins that an agent asked for.
 pub(crate) const BLOCKED: &str = "the agent is blocked: ";
@@ -215,6 +218,13 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
     }
     match command {
         HarnessCommand::Record { text, binding } => Ok(record(run, text, binding)),
+        HarnessCommand::RecordDraft { text, binding, usage } => {
+            let mut events = record(run, text, binding);
+            if let Some(Event::PlanCreated { drafting, .. }) = events.first_mut() {
+                *drafting = usage;
+            }
+            Ok(events)
+        }
         HarnessCommand::Verified { revision, warnings } => {
             if !run.exists() || run.stage != Stage::Draft || revision != run.revision {
                 return Err(wrong_stage(run, "verifying", "a draft"));
@@ -257,14 +267,10 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             usage,
             session,
             published,
+            rewrites,
         } => {
             still_running(run, step, attempt)?;
-            let failed = matches!(end, AttemptEnd::NotStarted { .. });
-            let follows = if failed {
-                recover::after(run, means, step, attempt, &Failure::Agent(&end))
-            } else {
-                Vec::new()
-            };
+            let follows = after_end(run, means, step, attempt, &end);
             let mut events = vec![Event::AttemptEnded {
                 step,
                 attempt,
@@ -275,6 +281,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
                 usage,
                 session,
                 published,
+                rewrites,
             }];
             events.extend(follows);
             Ok(events)
@@ -299,6 +306,14 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             Ok(vec![Event::TamperDetected { step: None, what, from_seq: Some(from_seq) }])
         }
         HarnessCommand::Hold { step } => hold(run, step),
+        HarnessCommand::PlanWaits { step, reason } => match run.ready().any(|ready| ready == step) {
+            true => Ok(vec![waits_for_its_plan(step, &reason)]),
+            false => Err(Refusal::NotOpen { step }),
+        },
+        HarnessCommand::PlanGoesOn { step } => match run.waits_for_its_plan(step) {
+            true => Ok(vec![plan_goes_on(step, "the plan that carries it out can go on")]),
+            false => Err(Refusal::NothingToAnswer { step }),
+        },
         HarnessCommand::Remind { reason } => remind(run, reason),
         HarnessCommand::OverBudget { step } => over_budget(run, step, means.now),
         HarnessCommand::End => end(run),
@@ -306,6 +321,41 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             landed::landed(run, plan_id, target, before, commit)
         }
         HarnessCommand::Undone { subject, verdict, reason } => landed::undone(run, subject, verdict, reason),
+    }
+}
+
+/// What follows at once from the end of an attempt. Nothing, where the judge has the word.
+fn after_end(run: &Run, means: &Means<'_>, step: StepNumber, attempt: u32, end: &AttemptEnd) -> Vec<Event> {
+    match end {
+        AttemptEnd::NotStarted { .. } | AttemptEnd::PlanFailed { .. } => {
+            recover::after(run, means, step, attempt, &Failure::Agent(end))
+        }
+        AttemptEnd::PlanWaits { reason, .. } => vec![waits_for_its_plan(step, reason)],
+        // Whether anything is left is asked before the next attempt, as always.
+        AttemptEnd::PlanStopped { .. } => {
+            vec![plan_goes_on(step, "the plan that carries it out was stopped where the budget ends")]
+        }
+        AttemptEnd::Exited { .. }
+        | AttemptEnd::Signalled { .. }
+        | AttemptEnd::TimedOut
+        | AttemptEnd::OverBounds { .. } => Vec::new(),
+    }
+}
+
+fn waits_for_its_plan(step: StepNumber, reason: &str) -> Event {
+    Event::Escalated { step: Some(step), reason: format!("{PLAN_WAITS}{reason}") }
+}
+
+fn plan_goes_on(step: StepNumber, outcome: &str) -> Event {
+    Event::RecoveryApplied {
+        step,
+        recipe_name: "plan".to_owned(),
+        outcome: outcome.to_owned(),
+        not_before: None,
+        wait_ms: 0,
+        check_again: false,
+        role: None,
+        fresh: false,
     }
 }
 
@@ -366,7 +416,10 @@ fn record(run: &Run, text: String, binding: Binding) -> Vec<Event> {
     let changes = law::diff(old, Law { text: &text, plan: &plan, binding: Some(&binding) });
     let Binding { base, files, terms } = binding;
     vec![match run.exists() {
-        false => Event::PlanCreated { text, revision, base, files, terms, task_count, dependencies },
+        false => {
+            let drafting = Vec::new();
+            Event::PlanCreated { text, revision, base, files, terms, task_count, dependencies, drafting }
+        }
         true => {
             Event::PlanRewritten { text, revision, base, files, terms, task_count, dependencies, changes }
         }
@@ -410,7 +463,10 @@ fn start(run: &Run, number: StepNumber, now: Timestamp) -> Decision {
     let Fit::Yes(reserved) = budget::fit(run, number, now) else {
         return Err(Refusal::NoBudget { step: number });
     };
-    let target = run.role(number).to_owned();
+    let target = match run.carried_by(number) {
+        Some(plan) => format!("{PLAN}{plan}"),
+        None => run.role(number).to_owned(),
+    };
     Ok(vec![Event::StepStarted { step: number, attempt: step.attempts + 1, target, reserved }])
 }
 

@@ -35,6 +35,9 @@ pub enum Event {
         /// The steps each step waits for, as written.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dependencies: Vec<Dependency>,
+        /// What drafting it used, where a model did, a round each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        drafting: Vec<Usage>,
     },
     /// The law changed: the plan is a draft again. Steps whose text is unchanged keep what they have.
     #[serde(rename = "PLAN_REWRITTEN")]
@@ -129,6 +132,10 @@ pub enum Event {
         /// What it wrote to topics. Other steps see it once the step has passed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         published: Vec<Post>,
+        /// How the agent changed its own plan of the work on the way: what was taken out and put in, each
+        /// time it did. The plan it was given is not its to change.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rewrites: Vec<String>,
     },
     /// The harness stopped while the attempt ran. It uses up no retry.
     #[serde(rename = "ATTEMPT_LOST")]
@@ -407,6 +414,20 @@ pub enum AttemptEnd {
     /// It took more of the machine than it may, and was ended.
     OverBounds {
         reason: String,
+    },
+    /// The plan that carries the step out has failed, was rejected, or could not be run.
+    PlanFailed {
+        plan: String,
+        reason: String,
+    },
+    /// The plan that carries the step out waits for a person.
+    PlanWaits {
+        plan: String,
+        reason: String,
+    },
+    /// The plan that carries the step out was stopped where the budget of the step ends.
+    PlanStopped {
+        plan: String,
     },
 }
 

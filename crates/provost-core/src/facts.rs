@@ -21,7 +21,7 @@ pub struct Questions {
     pub scripts: BTreeSet<String>,
     /// Topics: does anybody keep them?
     pub topics: BTreeSet<String>,
-    /// Other plans by slug: what do they depend on?
+    /// Other plans by slug: what do they wait for?
     pub plans: BTreeSet<String>,
 }
 
@@ -51,7 +51,7 @@ pub struct Facts {
     /// Roles that ask the same model as the judge.
     pub judges_models: BTreeSet<String>,
     pub topics: BTreeSet<String>,
-    /// Every plan that was found on the way, with the slugs it depends on.
+    /// Every plan that was found on the way, with the slugs it depends on or has steps carried out by.
     pub plans: BTreeMap<String, Vec<String>>,
 }
 

@@ -43,6 +43,8 @@ struct Sum {
     guessed: u64,
     samples: u32,
     unknown: u32,
+    /// What was used beside attempts: by whoever drafted the plan, or judged.
+    beside: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,7 +59,7 @@ struct Clock {
 
 impl Sum {
     fn counted(&self) -> u64 {
-        self.known.saturating_add(self.guessed)
+        self.known.saturating_add(self.guessed).saturating_add(self.beside)
     }
 
     fn mean(&self) -> Option<u64> {
@@ -65,7 +67,15 @@ impl Sum {
     }
 
     fn total(&self) -> Option<u64> {
-        (self.unknown == 0).then_some(self.known)
+        (self.unknown == 0).then_some(self.known.saturating_add(self.beside))
+    }
+
+    /// Says nothing about what an attempt needs.
+    fn add_beside(&mut self, used: Option<u64>) {
+        match used {
+            Some(used) => self.beside = self.beside.saturating_add(used),
+            None => self.unknown += 1,
+        }
     }
 
     fn add(&mut self, used: Option<u64>, held: Option<u64>) {
@@ -98,6 +108,12 @@ impl Account {
         self.unknown += u32::from(used.tokens().is_none() || used.micro_usd.is_none());
     }
 
+    fn add_beside(&mut self, used: &Usage) {
+        self.tokens.add_beside(used.tokens());
+        self.money.add_beside(used.micro_usd);
+        self.unknown += u32::from(used.tokens().is_none() || used.micro_usd.is_none());
+    }
+
     fn cost(&self, wall_ms: u64) -> Cost {
         Cost { tokens: self.tokens.total(), micro_usd: self.money.total(), unknown: self.unknown, wall_ms }
     }
@@ -106,6 +122,16 @@ impl Account {
 impl Ledger {
     pub(crate) fn hear(&mut self, event: &Event) {
         match event {
+            Event::PlanCreated { drafting, .. } => {
+                drafting.iter().for_each(|used| self.whole.add_beside(used));
+            }
+            Event::Judged { step, verdict, .. } => {
+                let Some(used) = &verdict.usage else { return };
+                self.whole.add_beside(used);
+                if let Some(step) = step {
+                    self.steps.entry(*step).or_default().add_beside(used);
+                }
+            }
             Event::StepStarted { step, reserved, .. } => {
                 // One that was given up without a word.
                 self.settle(*step, &Usage::default(), None);
@@ -212,7 +238,8 @@ impl Ledger {
 
     /// What is known of it: at least so much was used.
     pub fn known(&self, resource: Resource) -> u64 {
-        self.whole.sum(resource).known
+        let sum = self.whole.sum(resource);
+        sum.known.saturating_add(sum.beside)
     }
 
     /// How many attempts left this unsaid.

@@ -153,6 +153,11 @@ impl Step {
         matches!(self.contract.as_ref().map(|contract| &contract.check), Some(Check::Human))
     }
 
+    /// The slug of the plan that carries the step out, where one does.
+    pub fn carried_by(&self) -> Option<&str> {
+        self.plan.as_ref().map(|plan| plan.value.as_str())
+    }
+
     pub fn writes_tests(&self) -> bool {
         self.writes.as_ref().is_some_and(|writes| writes.value == Writes::Tests)
     }

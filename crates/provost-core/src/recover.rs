@@ -46,6 +46,15 @@ impl Failure<'_> {
             Failure::Agent(AttemptEnd::OverBounds { reason }) => {
                 format!("the agent took too much of the machine: {reason}")
             }
+            Failure::Agent(AttemptEnd::PlanFailed { plan, reason }) => {
+                format!("the plan {plan}, which carries it out, did not get done: {reason}")
+            }
+            Failure::Agent(AttemptEnd::PlanWaits { plan, reason }) => {
+                format!("the plan {plan}, which carries it out, waits: {reason}")
+            }
+            Failure::Agent(AttemptEnd::PlanStopped { plan }) => {
+                format!("the plan {plan}, which carries it out, was stopped where the budget ends")
+            }
             Failure::Agent(AttemptEnd::TimedOut) => "the agent ran out of time".to_owned(),
             Failure::Agent(AttemptEnd::Exited { exit_code }) => format!("the agent exited with {exit_code}"),
             Failure::Agent(AttemptEnd::Signalled { signal }) => {
@@ -89,6 +98,12 @@ pub fn classify(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failur
             let own = means.recipes.recognise(seen, "not_started");
             return own.unwrap_or_else(|| {
                 Finding::new(InvalidInput, "agent-not-started", "the agent could not be started")
+            });
+        }
+        Failure::Agent(AttemptEnd::PlanFailed { reason, .. }) => {
+            let own = means.recipes.recognise(Seen { stderr: reason, ..Seen::default() }, "plan");
+            return own.unwrap_or_else(|| {
+                Finding::new(Logic, "plan-failed", "the plan that carries it out did not get done")
             });
         }
         Failure::Agent(_) => return Finding::unknown(),
@@ -144,7 +159,10 @@ fn turned_away(run: &Run, means: &Means<'_>, step: StepNumber) -> Option<Finding
         AttemptEnd::Signalled { .. }
         | AttemptEnd::TimedOut
         | AttemptEnd::NotStarted { .. }
-        | AttemptEnd::OverBounds { .. } => None,
+        | AttemptEnd::OverBounds { .. }
+        | AttemptEnd::PlanFailed { .. }
+        | AttemptEnd::PlanWaits { .. }
+        | AttemptEnd::PlanStopped { .. } => None,
     };
     let seen = Seen { stderr: report, exit_code, ..Seen::default() };
     if let Some(own) = means.recipes.recognise(seen, "agent") {
@@ -255,6 +273,10 @@ impl Case<'_> {
         let on_fail = self.run.on_fail(self.step);
         let (failures, tried) = self.counted(recipe);
         let may = failures <= on_fail.retries && recipe.max_attempts.is_none_or(|most| tried < most);
+        // A plan that ended stays ended, until a person answers there or changes it.
+        if self.run.carried_by(self.step).is_some() && !self.checks_again() {
+            return self.by_plan(self.message.clone(), Why::Failed);
+        }
         if !may || self.found.quota {
             return self.stop(recipe, failures > on_fail.retries);
         }
@@ -298,15 +320,19 @@ impl Case<'_> {
         }
     }
 
-    fn again_after(&self, pause: Duration, recipe: &Recipe, count: String) -> Event {
-        // What passes by itself was not the work's fault: the check is made again, the agent is not.
-        let check_again = match self.failure {
+    /// What passes by itself was not the work's fault: the check is made again, the agent is not.
+    fn checks_again(&self) -> bool {
+        match self.failure {
             Failure::Verdict(verdict) => {
                 verdict.is_of_the_check()
                     || (self.found.class == FailureClass::Transient && !self.found.of_the_agent)
             }
             Failure::Agent(_) => false,
-        };
+        }
+    }
+
+    fn again_after(&self, pause: Duration, recipe: &Recipe, count: String) -> Event {
+        let check_again = self.checks_again();
         let who = match (check_again, self.found.of_the_agent) {
             (true, _) => ": the check again, not the agent",
             (false, true) => ": the agent again, which was turned away",

@@ -53,8 +53,12 @@ pub fn plan(run: &Run) -> String {
     for (step, state) in run.steps() {
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
         let _ = writeln!(out, "\n{mark} {}. {}", step.number, step.title);
-        let target = step.target.as_ref().map_or("-", |target| target.value.as_str());
-        let _ = writeln!(out, "   target {target}{}{}", needs(&step.needs), reach(&terms.for_step(step)));
+        if let Some(plan) = step.carried_by() {
+            let _ = writeln!(out, "   is the plan {plan}{}", needs(&step.needs));
+        } else {
+            let target = step.target.as_ref().map_or("-", |target| target.value.as_str());
+            let _ = writeln!(out, "   target {target}{}{}", needs(&step.needs), reach(&terms.for_step(step)));
+        }
         if let Some(globs) = &step.touches {
             let globs: Vec<&str> = globs.iter().map(|glob| glob.value.as_str()).collect();
             let _ = writeln!(
@@ -227,8 +231,8 @@ fn control(verdict: &crate::verdict::Verdict) -> String {
 fn told_elsewhere(event: &Event) -> bool {
     match event {
         Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
-        Event::AttemptEnded { end, notes, .. } => {
-            *end == AttemptEnd::Exited { exit_code: 0 } && notes.is_empty()
+        Event::AttemptEnded { end, notes, rewrites, .. } => {
+            *end == AttemptEnd::Exited { exit_code: 0 } && notes.is_empty() && rewrites.is_empty()
         }
         Event::Judged { subject: Subject::Control(_), verdict, .. } => !verdict.held(),
         Event::Judged { subject: Subject::Final(_), verdict, .. } => verdict.held() && verdict.cached,
@@ -268,7 +272,13 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::StepClaimed { evidence, .. } => {
             (Symbol::Claim, format!("the agent claims “{}”", one_line(evidence)))
         }
-        Event::AttemptEnded { end, report, notes, .. } => (Symbol::Note, ended(end, report, notes)),
+        Event::AttemptEnded { end, report, notes, rewrites, .. } => {
+            let words = ended(end, report, notes);
+            match rewrites.len() {
+                0 => (Symbol::Note, words),
+                times => (Symbol::Note, format!("{words}; it {}", rewritten(times, rewrites))),
+            }
+        }
         Event::AttemptLost { attempt, .. } => {
             (Symbol::Bad, format!("attempt {attempt} was lost with the harness; it uses up no retry"))
         }
@@ -422,8 +432,9 @@ impl std::fmt::Display for Line {
     }
 }
 
-pub(crate) fn ended(end: &AttemptEnd, report: &str, notes: &[String]) -> String {
-    let how = match end {
+/// How an attempt ended, in words.
+pub fn ending(end: &AttemptEnd) -> String {
+    match end {
         AttemptEnd::Exited { exit_code } => format!("the agent exited with {exit_code}"),
         AttemptEnd::Signalled { signal } => format!("the agent was ended by signal {signal}"),
         AttemptEnd::TimedOut => "the agent ran out of time and was ended".to_owned(),
@@ -431,9 +442,27 @@ pub(crate) fn ended(end: &AttemptEnd, report: &str, notes: &[String]) -> String 
         AttemptEnd::OverBounds { reason } => {
             format!("the agent took too much of the machine and was ended: {reason}")
         }
-    };
+        AttemptEnd::PlanFailed { plan, reason } => format!("the plan {plan} did not get done: {reason}"),
+        AttemptEnd::PlanWaits { plan, reason } => format!("the plan {plan} waits: {reason}"),
+        AttemptEnd::PlanStopped { plan } => {
+            format!("the plan {plan} was stopped where the budget of the step ends")
+        }
+    }
+}
+
+pub(crate) fn ended(end: &AttemptEnd, report: &str, notes: &[String]) -> String {
+    let how = ending(end);
     let said = if report.is_empty() { how } else { format!("{how}: {}", one_line(report)) };
     if notes.is_empty() { said } else { format!("{said} ({})", one_line(&notes.join("; "))) }
+}
+
+/// How often an agent changed its own plan, and how the last time.
+fn rewritten(times: usize, rewrites: &[String]) -> String {
+    let last = rewrites.last().map(|diff| one_line(diff)).unwrap_or_default();
+    match times {
+        1 => format!("rewrote its own plan: {last}"),
+        times => format!("rewrote its own plan {times} times, last: {last}"),
+    }
 }
 
 fn answered(choice: Choice, by: &str, note: &str) -> String {

@@ -22,6 +22,9 @@ mod ready;
 use area::Areas;
 use ready::Ready;
 
+/// How the reason begins for which a step waits that another plan carries out.
+pub const PLAN_WAITS: &str = "its plan waits: ";
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
     #[default]
@@ -244,7 +247,7 @@ impl Run {
         self.steps.get((number.0 as usize).wrapping_sub(1))
     }
 
-    pub fn steps(&self) -> impl Iterator<Item = (&crate::plan::Step, &StepRun)> {
+    pub fn steps(&self) -> impl Iterator<Item = (&Step, &StepRun)> {
         self.plan.steps.iter().zip(&self.steps)
     }
 
@@ -325,6 +328,18 @@ impl Run {
         }
         let target = self.plan.step(number).and_then(|step| step.target.as_ref());
         target.map_or("", |target| target.value.as_str())
+    }
+
+    /// The plan that carries the step out, where one does.
+    pub fn carried_by(&self, number: StepNumber) -> Option<&str> {
+        self.plan.step(number).and_then(Step::carried_by)
+    }
+
+    /// The step waits for nothing but the plan that carries it out.
+    pub fn waits_for_its_plan(&self, number: StepNumber) -> bool {
+        let state = self.step(number).map(|step| &step.state);
+        self.carried_by(number).is_some()
+            && matches!(state, Some(StepState::Blocked { reason }) if reason.starts_with(PLAN_WAITS))
     }
 
     /// The contract of this step was seen to hold on what all steps left together, or says nothing there.

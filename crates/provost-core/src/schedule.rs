@@ -3,7 +3,8 @@
 //! Read the run, say the actions; somebody else performs them. After a crash the same call on the same
 //! log gives the next right thing, so there is no resume code anywhere.
 //!
-//! **Invariant:** an attempt whose end is not in the log is judged before it is dispatched again.
+//! **Invariant:** an attempt whose end is not in the log is judged before it is dispatched again. Where
+//! another plan carries the step out, that plan's own log says where it was, and it goes on from there.
 
 use std::collections::BTreeSet;
 
@@ -21,6 +22,8 @@ pub enum Action {
     Judge { subject: Subject },
     /// The harness died during this attempt: end what it left behind, and judge.
     JudgeLost { step: StepNumber, attempt: u32 },
+    /// The harness died while another plan carried this step out: that plan goes on.
+    TakeUp { step: StepNumber, attempt: u32 },
     /// The role of the step has nothing left to spend: a person has to see to it.
     Hold { step: StepNumber },
     /// What is left of a budget does not allow the step: a person has to see to it.
@@ -35,6 +38,7 @@ impl Action {
         match self {
             Action::Dispatch { step }
             | Action::JudgeLost { step, .. }
+            | Action::TakeUp { step, .. }
             | Action::Hold { step }
             | Action::OverBudget { step } => Some(step),
             Action::Judge {
@@ -160,6 +164,9 @@ fn to_judge<'a>(
     let free =
         free.filter(move |number| !run.is_held_apart(*number) || !std::mem::replace(&mut together, true));
     free.filter_map(|number| match run.step(number)?.state {
+        StepState::Running { attempt } if run.carried_by(number).is_some() => {
+            Some(Action::TakeUp { step: number, attempt })
+        }
         StepState::Running { attempt } => Some(Action::JudgeLost { step: number, attempt }),
         StepState::Ended { .. } if run.confirmed_by_person(number) => None,
         StepState::Ended { .. } => Some(Action::Judge { subject: Subject::Contract(number) }),

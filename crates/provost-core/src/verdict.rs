@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::judgement::Judgement;
+use crate::usage::Usage;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -42,6 +43,9 @@ pub struct Verdict {
     /// A model judged, and no command alone: the weaker kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged: Option<Box<Judgement>>,
+    /// What asking the model used, also where no answer of it counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
 }
 
 /// A check that cannot fail is no check: what was tried to make it.
@@ -109,6 +113,7 @@ impl Verdict {
             tests: None,
             teeth: None,
             judged: None,
+            usage: None,
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Question<'a> {
     pub sees: &'a Path,
     /// Where it may write an answer.
     pub answers: Option<&'a Path>,
+    /// The most it may use, where it is metered.
+    pub limit: Amount,
 }
 
 /// What it said, without secrets, or why it cannot be asked, in words for the person who configures it.
@@ -41,8 +43,13 @@ pub fn ask(
     question: &Question<'_>,
 ) -> Result<Result<Attempt, String>, Interrupted> {
     let agent = roster::agent(&site.config, question.role, &site.launcher, &site.place.dir);
-    let opened = agent.and_then(|agent| Ok((agent, metering.open(site, question.role, Amount::default())?)));
-    let (agent, account) = match opened {
+    let opened = agent.and_then(|agent| {
+        // Nothing of it is gone on with, so nothing of it is kept.
+        let home = agent.has_client().then(|| ground.desk()).transpose();
+        let home = home.map_err(|error| format!("no folder could be made for its client: {error}"))?;
+        Ok((agent, home, metering.open(site, question.role, question.limit)?))
+    });
+    let (agent, home, account) = match opened {
         Ok(opened) => opened,
         Err(why) => return Ok(Err(why)),
     };
@@ -69,8 +76,8 @@ pub fn ask(
         fence: None,
         environment: metered.as_ref().unwrap_or(&site.environment),
         bounds: Some(site.config.run.bounds()),
+        home: home.as_ref().map(|home| home.path()),
         // It has no conversation to go on with, and nothing to publish.
-        home: None,
         resume: None,
         outbox: None,
     };
@@ -95,7 +102,11 @@ pub fn end_of(said: &Attempt) -> String {
         AttemptEnd::Exited { exit_code } => format!("it exited with {exit_code}"),
         AttemptEnd::Signalled { signal } => format!("it was ended by signal {signal}"),
         AttemptEnd::TimedOut => "it took too long".to_owned(),
-        AttemptEnd::OverBounds { reason } | AttemptEnd::NotStarted { reason } => reason.clone(),
+        AttemptEnd::OverBounds { reason }
+        | AttemptEnd::NotStarted { reason }
+        | AttemptEnd::PlanFailed { reason, .. }
+        | AttemptEnd::PlanWaits { reason, .. } => reason.clone(),
+        AttemptEnd::PlanStopped { plan } => format!("the plan {plan} was stopped"),
     };
     let words = match said.report.trim() {
         "" => said.stderr.to_string(),

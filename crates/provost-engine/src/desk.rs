@@ -307,6 +307,9 @@ impl Desk {
     fn workable(&self, harness: &Harness, run: &Run, step: u32) -> Answer<StepNumber> {
         self.may_work(harness, run)?;
         let number = known(run, step)?;
+        if let Some(plan) = run.carried_by(number) {
+            return Err(Refusal::CarriedByPlan { step: number, plan: plan.to_owned() }.into());
+        }
         let state = run.step(number).map(|step| &step.state);
         match state {
             Some(StepState::Running { .. }) => return Ok(number),
@@ -389,6 +392,7 @@ fn ended(run: &Run, step: StepNumber, since: Option<provost_core::chain::Timesta
         usage: Usage::default(),
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     }))
 }
 

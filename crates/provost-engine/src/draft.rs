@@ -5,12 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
+use provost_core::command::HarnessCommand;
 use provost_core::event::AttemptEnd;
 use provost_core::plan::StepNumber;
 use provost_core::prompt::Context;
 use provost_core::proposal::{self, Request, Returned};
 use provost_core::template::{self, Problem, Template};
-use provost_core::usage::Usage;
+use provost_core::usage::{Amount, Usage};
 use provost_host::agent::Attempt;
 use provost_host::ground::{self, Estate, Ground};
 use provost_host::{files, plan_file, process};
@@ -123,6 +124,7 @@ impl Harness {
                 tag: &format!("{}/draft/{number}", self.id()),
                 sees: &self.place().workspace,
                 answers: Some(desk),
+                limit: Amount::default(),
             };
             let said = match counsel::ask(self.site(), ground, &metering, &question) {
                 Err(provost_host::Interrupted) => {
@@ -157,6 +159,23 @@ impl Harness {
             }
         }
         Ok(Drafting { drafted: Drafted::Nothing { why: "no round was run".to_owned() }, rounds: 0, usage })
+    }
+
+    /// Takes a plan without errors into the log that a model drafted, with what that used.
+    pub fn record_draft(&self, drafting: &Drafting) -> Result<Option<Reading>, Error> {
+        let reading = self.check()?;
+        if reading.errors() {
+            return Ok(None);
+        }
+        let Reading { text, binding, .. } = reading.clone();
+        let usage = drafting.usage.clone();
+        self.harness(|_| HarnessCommand::RecordDraft {
+            text: text.clone(),
+            binding: binding.clone(),
+            usage: usage.clone(),
+        })?;
+        self.record(&reading)?;
+        Ok(Some(reading))
     }
 
     /// Makes the plan file, if nothing is there.

@@ -189,6 +189,7 @@ impl<'a, W: World> Loop<'a, W> {
                 | Action::Hold { .. }
                 | Action::OverBudget { .. }
                 | Action::JudgeLost { .. }
+                | Action::TakeUp { .. }
                     if !self.drive.world.dispatches() => {}
                 Action::Hold { step } => {
                     self.decide(HarnessCommand::Hold { step });
@@ -202,12 +203,18 @@ impl<'a, W: World> Loop<'a, W> {
                         self.rest = Some(Rest::LawChanged(changes));
                         break;
                     }
+                    if let Some(reason) = self.drive.world.held_up(&self.run, step) {
+                        self.decide(HarnessCommand::PlanWaits { step, reason });
+                        continue;
+                    }
                     // A session has begun by itself. And what one begins may leave too little for the next.
                     if !self.drive.world.starts_agents() || self.decide(HarnessCommand::Start { step }) {
                         self.begin(action, &mut orders);
                     }
                 }
-                Action::Judge { .. } | Action::JudgeLost { .. } => self.begin(action, &mut orders),
+                Action::Judge { .. } | Action::JudgeLost { .. } | Action::TakeUp { .. } => {
+                    self.begin(action, &mut orders);
+                }
             }
         }
         orders

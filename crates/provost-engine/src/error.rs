@@ -28,6 +28,8 @@ pub enum Error {
     /// The plan is wrong.
     #[error("the plan has errors")]
     Diagnosed { text: String, diagnostics: Vec<Diagnostic> },
+    #[error("the plan {plan} would carry out a step of itself")]
+    CarriesItself { plan: String },
     #[error("no agent is configured for {}", .roles.join(", "))]
     NoAgent { roles: Vec<String> },
 

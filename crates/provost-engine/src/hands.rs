@@ -26,7 +26,7 @@ use provost_core::usage::{Amount, Usage};
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_core::{budget, judgement, law, parse};
 use provost_host::Interrupted;
-use provost_host::agent::{Agent, Outbox, Resume, Work, home};
+use provost_host::agent::{Agent, Item, Outbox, Resume, Saying, Work, home};
 use provost_host::ground::{Case, Ground, Veil};
 use provost_host::meter::Account;
 use provost_host::process::Survivor;
@@ -34,6 +34,8 @@ use provost_host::reach::Grant;
 use provost_host::teeth::{Before, Doubts};
 use provost_host::tree::Apart;
 use provost_host::{files, prices, process, roster};
+
+use crate::errand::{Carrier, Errand, Within};
 
 mod apart;
 
@@ -67,6 +69,10 @@ pub struct Hands<'a> {
     side_by_side: bool,
     /// Up to which event the workspace was brought, and what was left alone in it.
     at_home: Mutex<(u64, Vec<String>)>,
+    /// Has steps carried out by other plans.
+    carrier: Option<&'a dyn Carrier>,
+    /// Where this plan carries out a step of another.
+    within: Option<&'a Within>,
 }
 
 /// A session that the harness did not start: what it left is looked at, once.
@@ -97,6 +103,7 @@ impl Looking {
 /// A deed to be done.
 pub enum Order {
     Attempt(Box<AttemptOrder>),
+    Errand(Box<Errand>),
     Check(Box<CheckOrder>),
     Nothing,
 }
@@ -123,6 +130,8 @@ pub struct AttemptOrder {
     tree: Option<String>,
     touches: Vec<String>,
     home: Option<Home>,
+    /// What its tools are to tell, where its role has them.
+    item: Option<Item>,
 }
 
 pub struct CheckOrder {
@@ -149,6 +158,8 @@ pub struct CheckOrder {
     /// What the step may change, where it says so.
     touches: Option<Vec<String>>,
     home: Option<Home>,
+    /// The most that a model may use which judges.
+    limit: Amount,
 }
 
 impl CheckOrder {
@@ -175,7 +186,36 @@ impl<'a> Hands<'a> {
             session: None,
             side_by_side: false,
             at_home: Mutex::default(),
+            carrier: None,
+            within: None,
         }
+    }
+
+    pub fn delegating(self, carrier: &'a dyn Carrier) -> Self {
+        Self { carrier: Some(carrier), ..self }
+    }
+
+    pub fn within(self, within: Option<&'a Within>) -> Self {
+        Self { within, ..self }
+    }
+
+    /// The tree the steps before left, of this plan or of the one above.
+    fn tree(&self, run: &Run) -> Option<String> {
+        run.tree.clone().or_else(|| self.within?.tree.clone())
+    }
+
+    /// The step, as the plan that carries it out is told of it.
+    fn errand(&self, run: &Run, number: StepNumber) -> Option<Errand> {
+        let plan = run.carried_by(number)?.to_owned();
+        let wall_ms = run.ledger.held(number).and_then(|held| held.wall_ms);
+        Some(Errand {
+            step: number,
+            attempt: run.step(number).map_or(1, |step| step.attempts),
+            plan,
+            tree: self.tree(run),
+            limit: Amount { wall_ms, ..budget::allows(run, number) },
+            timeout: run.plan.step(number)?.timeout.as_ref().map(|timeout| timeout.value),
+        })
     }
 
     /// Gives no work to agents: a session of this client does it.
@@ -209,6 +249,9 @@ impl<'a> Hands<'a> {
 
     fn attempt_order(&self, run: &Run, number: StepNumber) -> Order {
         let Some(step) = run.plan.step(number) else { return Order::Nothing };
+        if let Some(errand) = self.errand(run, number) {
+            return Order::Errand(Box::new(errand));
+        }
         let context: Vec<Context> =
             step.subscriptions.iter().map(|subscription| self.context(run, &subscription.value)).collect();
         let prompt = prompt::step(run, number, &context);
@@ -226,6 +269,7 @@ impl<'a> Hands<'a> {
             reach: terms.for_step_by(step, &target),
             api: terms.api.get(&target).cloned().unwrap_or_default(),
             limit: budget::allows(run, number),
+            item: self.item(run, number, &target, &prompt, &context),
             target,
             prompt: self.site.redactor.text(&prompt).into_owned(),
             resume: self.resume(run, number),
@@ -233,10 +277,36 @@ impl<'a> Hands<'a> {
             timeout: left.map_or(timeout, |left| timeout.min(left)),
             veiled: veiled(run),
             apart: self.side_by_side && run.works_apart(number),
-            tree: run.tree.clone(),
+            tree: self.tree(run),
             touches: globs(step).unwrap_or_default(),
             home: home(run),
         }))
+    }
+
+    /// What the tools of the step's agent are to tell, where its role has such tools.
+    fn item(
+        &self,
+        run: &Run,
+        step: StepNumber,
+        role: &str,
+        prompt: &str,
+        context: &[Context],
+    ) -> Option<Item> {
+        self.site.config.agents.get(role).filter(|role| role.tools)?;
+        let clean = |text: &str| self.site.redactor.text(text).into_owned();
+        let plan = veiled(run)
+            .unwrap_or_else(|| law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step)));
+        let topics = context.iter().filter_map(|context| {
+            let name = context.name.strip_prefix("topic:")?.to_owned();
+            Some((name, clean(context.content.as_ref().ok()?)))
+        });
+        Some(Item {
+            program: self.site.launcher.first().cloned()?,
+            step,
+            plan: clean(&plan),
+            task: clean(prompt),
+            topics: topics.collect(),
+        })
     }
 
     fn resume(&self, run: &Run, number: StepNumber) -> Option<(Session, String)> {
@@ -273,7 +343,7 @@ impl<'a> Hands<'a> {
             Some(apart) if step.is_some_and(|step| !run.is_held_apart(step.number)) => {
                 Some(apart.base.clone())
             }
-            _ => run.tree.clone(),
+            _ => self.tree(run),
         };
         // Whatever somebody else has changed in the workspace takes part in the end, as it always does.
         let left_alone = !self.at_home().1.is_empty();
@@ -304,6 +374,7 @@ impl<'a> Hands<'a> {
             apart,
             touches: step.filter(|_| matches!(subject, Subject::Contract(_))).and_then(globs),
             home: home(run),
+            limit: step.map(|step| budget::allows(run, step.number)).unwrap_or_default(),
         }))
     }
 
@@ -377,6 +448,7 @@ impl<'a> Hands<'a> {
                     usage: Usage::default(),
                     session: None,
                     published: Vec::new(),
+                    rewrites: Vec::new(),
                 })];
             }
         };
@@ -408,7 +480,11 @@ impl<'a> Hands<'a> {
                 prompt,
                 used: &session.used,
             }),
-            outbox: outbox.as_ref().map(|folder| Outbox { folder, topics: &order.publishes }),
+            outbox: outbox.as_ref().map(|folder| Outbox {
+                folder,
+                topics: &order.publishes,
+                item: order.item.as_ref(),
+            }),
         };
         let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
         let Ok(mut done) = self.ground.attempt(&*agent, &work, veil, &grant, apart.as_ref()) else {
@@ -421,7 +497,15 @@ impl<'a> Hands<'a> {
             self.haunted().insert(step, done.survivors.clone());
         }
         let clean = |text: &str| self.metering.clean(self.site.redactor.text(text.trim()).into_owned());
-        let words = clean(&done.report);
+        let rewrites = done.rewrites.iter().map(|diff| clean(diff)).collect();
+        let said = done.said.map(|said| Saying { text: clean(&said.text), ..said });
+        let words = match said.as_ref().filter(|said| !said.blocked) {
+            Some(said) => format!("{}\n\n{}", said.text, clean(&done.report)).trim_end().to_owned(),
+            None => clean(&done.report),
+        };
+        // It cannot go on, and says so in so many words; where it only failed, the contract has the word.
+        let block = said.filter(|said| said.blocked && matches!(done.end, AttemptEnd::Exited { .. }));
+        let block = block.map(|said| Said::Agent(AgentCommand::Block { step, reason: said.text }));
         let notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
         let posts = done.published.into_iter();
         let published = posts.map(|post| Post { text: clean(&post.text), ..post }).collect();
@@ -446,8 +530,9 @@ impl<'a> Hands<'a> {
             usage,
             session: done.session,
             published,
+            rewrites,
         });
-        std::iter::once(ended).chain(claim).collect()
+        std::iter::once(ended).chain(claim).chain(block).collect()
     }
 
     /// The folder of the agent's client, where it has one, and whether it is the one of the conversation.
@@ -465,11 +550,21 @@ impl<'a> Hands<'a> {
     }
 
     fn outbox(&self, order: &AttemptOrder) -> Result<Option<PathBuf>, String> {
-        if order.publishes.is_empty() {
+        if order.publishes.is_empty() && order.item.is_none() {
             return Ok(None);
         }
         let made = home::outbox(self.ground.state(), &self.site.id.to_string(), order.step);
         made.map(Some).map_err(|error| format!("no folder could be made for its topics: {error}"))
+    }
+
+    /// The same, and what was done to the harness's own files meanwhile.
+    fn watched_over(&self, step: StepNumber, work: impl FnOnce() -> Vec<Said>) -> Vec<Said> {
+        self.watch.inspect(|watch| watch.enter());
+        let mut said = work();
+        let found = self.watch.map(Watch::leave).unwrap_or_default();
+        let tampered = |what| HarnessCommand::Tampered { step: Some(step), what };
+        said.extend(found.into_iter().map(|what| Said::Harness(tampered(what))));
+        said
     }
 
     fn check(&self, order: &CheckOrder) -> Vec<Said> {
@@ -521,6 +616,7 @@ impl<'a> Hands<'a> {
             rubric,
             tag: &tag,
             timeout: self.site.config.run.step_timeout,
+            limit: order.limit,
         };
         bench.judge(&self.case(order, &shell, &tag))
     }
@@ -642,7 +738,15 @@ impl World for Hands<'_> {
         self.session.is_none()
     }
 
+    fn held_up(&self, run: &Run, step: StepNumber) -> Option<String> {
+        let plan = run.carried_by(step).filter(|_| self.session.is_none())?;
+        self.carrier?.held_up(plan)
+    }
+
     fn interrupted(&self) -> bool {
+        if self.within.is_some_and(|within| within.leash.is_at_its_end()) {
+            return true;
+        }
         let is_over = self.session.as_ref().is_some_and(|session| session.is_over.load(Ordering::Relaxed));
         is_over || self.site.stop.load(Ordering::Relaxed)
     }
@@ -658,16 +762,26 @@ impl World for Hands<'_> {
                 Action::Judge { subject } => Some(subject),
                 // Begun in so many words, and not yet looked at.
                 Action::JudgeLost { step, .. } => Some(Subject::Contract(step)),
+                // No session's to do.
+                Action::TakeUp { .. } => {
+                    session.end();
+                    return Order::Nothing;
+                }
                 Action::Hold { .. } | Action::OverBudget { .. } | Action::End => None,
             };
+            let carried = |step| run.carried_by(step).is_some();
             match subject {
+                Some(Subject::Contract(step)) if carried(step) => {
+                    session.end();
+                    return Order::Nothing;
+                }
                 Some(subject) if session.is_new(subject) => return self.check_order(run, subject, false),
                 Some(_) => return Order::Nothing,
                 None => {}
             }
         }
         match action {
-            Action::Dispatch { step } => self.attempt_order(run, step),
+            Action::Dispatch { step } | Action::TakeUp { step, .. } => self.attempt_order(run, step),
             Action::Judge { subject } => self.check_order(run, subject, false),
             Action::JudgeLost { step, .. } => self.check_order(run, Subject::Contract(step), true),
             Action::Hold { .. } | Action::OverBudget { .. } | Action::End => Order::Nothing,
@@ -676,13 +790,12 @@ impl World for Hands<'_> {
 
     fn perform(&self, order: Order) -> Vec<Said> {
         match order {
-            Order::Attempt(order) => {
-                self.watch.inspect(|watch| watch.enter());
-                let mut said = self.attempt(&order);
-                let found = self.watch.map(Watch::leave).unwrap_or_default();
-                let tampered = |what| HarnessCommand::Tampered { step: Some(order.step), what };
-                said.extend(found.into_iter().map(|what| Said::Harness(tampered(what))));
-                said
+            Order::Attempt(order) => self.watched_over(order.step, || self.attempt(&order)),
+            Order::Errand(errand) => {
+                let carrier = self.carrier;
+                self.watched_over(errand.step, || {
+                    carrier.map(|carrier| carrier.carry_out(&errand)).unwrap_or_default()
+                })
             }
             Order::Check(order) => self.check(&order),
             Order::Nothing => Vec::new(),

@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::chain::{Hash, Head, PlanId, Sealed, Timestamp};
@@ -36,6 +36,7 @@ use crate::Error;
 use crate::audit::{self, Audit};
 use crate::confined;
 use crate::drive::{self, Drive, Rest};
+use crate::errand::Within;
 use crate::gate::{self, Hearing};
 use crate::hands::Hands;
 use crate::people::{self, Who};
@@ -86,7 +87,14 @@ pub struct Harness {
     /// When this process was begun, or not much later.
     begun: Timestamp,
     who: Who,
+    /// Where the plan carries out a step of another.
+    pub(crate) within: Option<Within>,
+    /// Hears of plans that carry out steps of this one.
+    told: Mutex<Option<Arc<Below>>>,
 }
+
+/// Is told every event of a plan that carries out a step, with that plan's name.
+pub type Below = dyn Fn(&str, &Run, &Sealed, &Event) + Send + Sync;
 
 /// A verdict and the same check again.
 pub struct Recheck {
@@ -136,7 +144,7 @@ impl Harness {
         Self::at(place, settings, Access::Write)
     }
 
-    fn at(place: PlanPlace, settings: Settings, access: Access) -> Result<Self, Error> {
+    pub(crate) fn at(place: PlanPlace, settings: Settings, access: Access) -> Result<Self, Error> {
         let begun = site::now();
         let config = config::find(&place.workspace)?;
         let state = std::path::absolute(&settings.state).unwrap_or(settings.state);
@@ -153,12 +161,21 @@ impl Harness {
         if access == Access::Write {
             places::keep(&state, &site.id, &site.place);
         }
-        Ok(Self { log, site, state, begun, who: Who::Here })
+        Ok(Self { log, site, state, begun, who: Who::Here, within: None, told: Mutex::default() })
     }
 
     /// At a person's door it is not this process that knocks, but whoever called its server.
     pub fn on_behalf_of(self, who: Who) -> Self {
         Self { who, ..self }
+    }
+
+    /// `told` hears of plans that carry out steps of this one.
+    pub fn tell_of_plans_below(&self, told: Option<Arc<Below>>) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    }
+
+    pub(crate) fn told(&self) -> Option<Arc<Below>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn id(&self) -> &PlanId {
@@ -192,6 +209,16 @@ impl Harness {
 
     pub(crate) fn site(&self) -> &Site {
         &self.site
+    }
+
+    /// A person wants the harness to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.site.stop.load(Ordering::Relaxed)
+    }
+
+    /// Without what must not be seen.
+    pub(crate) fn clean(&self, text: &str) -> String {
+        self.site.redactor.text(text).into_owned()
     }
 
     pub fn redactor(&self) -> &Redactor {
@@ -379,11 +406,16 @@ impl Harness {
 
     /// Where agents have run without a fence, some decisions take a terminal none of them can have.
     pub(crate) fn only_at_a_terminal(&self) -> Result<(), Error> {
-        let why = match &self.who {
-            Who::Here => people::no_terminal(&*self.log, self.id(), self.begun)?,
-            Who::Caller(caller) => people::no_old_program(&*self.log, self.id(), caller)?,
+        let why = |plan: &PlanId| match &self.who {
+            Who::Here => people::no_terminal(&*self.log, plan, self.begun),
+            Who::Caller(caller) => people::no_old_program(&*self.log, plan, caller),
         };
-        let Some(why) = why else { return Ok(()) };
+        // Whoever works for a plan above is as near to this one as its own agents.
+        let mut found = why(self.id())?;
+        for plan in self.plans_above()? {
+            found = found.or(why(&plan)?);
+        }
+        let Some(why) = found else { return Ok(()) };
         let what = format!("a person's decision was tried, and {why}");
         self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
         Err(Error::NoTerminal { why })
@@ -518,7 +550,10 @@ impl Harness {
         };
         let holder = Holder::here(what, site::now());
         let patience = worker.patience(self.config().run.lease_timeout);
-        let _workspace = self.lease(&self.workspace_lease(), &holder, patience)?;
+        // The plan above has the workspace in hand already.
+        let alone = self.within.is_none();
+        let workspace = || self.lease(&self.workspace_lease(), &holder, patience);
+        let _workspace = alone.then(workspace).transpose()?;
         let lease = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
         let sharing = self.share(&holder.what, patience)?;
         self.still_proved()?;
@@ -544,7 +579,14 @@ impl Harness {
         };
         let took_over = sharing.as_ref().and_then(|sharing| sharing.took_over.clone());
         let ground = self.ground(worker, took_over, &mut run, &mut both)?;
+        if let Worker::Agents { .. } = worker {
+            while let Some(step) = self.plan_goes_on(&run) {
+                let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;
+                self.tell(&mut run, &events, &mut both)?;
+            }
+        }
         let hands = Hands::new(&self.site, ground).watched(&watched).for_worker(worker);
+        let hands = hands.delegating(self).within(self.within.as_ref());
         let mut go_on = |run: Run, both: &mut dyn FnMut(&Run, &Sealed, &Event)| {
             let drive = Drive {
                 log: &*self.log,
@@ -585,7 +627,9 @@ impl Harness {
         if run.stage == Stage::Done {
             ground::forget_apart(&self.state, &self.id().to_string());
         }
-        judge::leave();
+        if alone {
+            judge::leave();
+        }
         Ok((run, rest))
     }
 
@@ -633,6 +677,7 @@ impl Harness {
         let read_only: Vec<PathBuf> = [place.path.clone(), place.progress.clone(), marker]
             .into_iter()
             .chain(self.config().path.clone())
+            .chain(self.within.iter().flat_map(|within| within.files.clone()))
             .collect();
         let secret = self.config().proof.ssh_key.as_deref();
         let launcher = confined::launcher(&self.site.launcher);

@@ -204,6 +204,9 @@ impl Harness {
             let now = self.wait(seen, EAR)?;
             if now != seen {
                 (seen, run) = (now, self.run()?);
+                if self.plan_goes_on(&run).is_some() {
+                    return Ok(Woken::GoOn);
+                }
             }
             if due.is_some_and(|due| due <= site::now()) {
                 notices.look(&run);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use provost_core::event::AttemptEnd;
 use provost_core::judgement::{self, Changes, Judgement};
 use provost_core::plan::StepNumber;
+use provost_core::usage::{Amount, Usage};
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_host::Interrupted;
 use provost_host::ground::{Case, Ground};
@@ -31,6 +32,8 @@ pub struct Bench<'a> {
     pub rubric: &'a str,
     pub tag: &'a str,
     pub timeout: Duration,
+    /// The most it may use.
+    pub limit: Amount,
 }
 
 impl Bench<'_> {
@@ -68,6 +71,19 @@ impl Bench<'_> {
         changes: &Changes,
         folder: &std::path::Path,
     ) -> Result<Verdict, Interrupted> {
+        let mut used: Option<Usage> = None;
+        let verdict = self.asked(role, changes, folder, &mut used)?;
+        Ok(Verdict { usage: used.map(Box::new), ..verdict })
+    }
+
+    /// `used` is what the rounds used together, as far as they were run.
+    fn asked(
+        &self,
+        role: &str,
+        changes: &Changes,
+        folder: &std::path::Path,
+        used: &mut Option<Usage>,
+    ) -> Result<Verdict, Interrupted> {
         let level = self.ground.level;
         let mut again: Option<String> = None;
         for round in 1..=ROUNDS {
@@ -82,11 +98,19 @@ impl Bench<'_> {
                 tag: &tag,
                 sees: folder,
                 answers: None,
+                limit: self.limit,
             };
             let said = match counsel::ask(self.site, self.ground, self.metering, &question)? {
                 Ok(said) => said,
                 Err(why) => return Ok(Verdict::not_run(level, why)),
             };
+            let is_asked = !matches!(said.end, AttemptEnd::NotStarted { .. });
+            if is_asked {
+                *used = Some(match used.take() {
+                    Some(before) => before.and(&said.usage),
+                    None => said.usage.clone(),
+                });
+            }
             let ended = match &said.end {
                 AttemptEnd::Exited { exit_code: 0 } => Ok(()),
                 AttemptEnd::NotStarted { reason } => {

@@ -20,7 +20,7 @@ use provost_store::{Holder, Lease, Sqlite};
 
 use crate::Error;
 use crate::harness::{self, Settings};
-use crate::people;
+use crate::people::{self, Who};
 use crate::sessions::Sessions;
 use crate::site;
 
@@ -124,7 +124,7 @@ pub fn integrate(
         Wish::Land | Wish::Check => {
             let log = Sqlite::open(&yard.state)?;
             let workspace = format!("workspace {}", yard.workspace.display());
-            if let Some(why) = people::intruder(&log, &workspace, &Sessions::new(&yard.state))? {
+            if let Some(why) = people::intruder(&log, &workspace, &Sessions::new(&yard.state), &Who::Here)? {
                 return Err(Error::NotAPerson { why });
             }
             let lease = lease(&yard, &log)?;

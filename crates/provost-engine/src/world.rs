@@ -5,6 +5,7 @@
 
 use provost_core::chain::Timestamp;
 use provost_core::command::{AgentCommand, HarnessCommand};
+use provost_core::plan::StepNumber;
 use provost_core::recover::recipe::Recipes;
 use provost_core::run::Run;
 use provost_core::schedule::Action;
@@ -27,6 +28,11 @@ pub trait World: Sync {
     /// Steps are given to agents of ours. Otherwise somebody else does the work, and it is only looked at.
     fn starts_agents(&self) -> bool {
         true
+    }
+
+    /// Why a step cannot be begun whose turn has come, where the plan that carries it out waits for a person.
+    fn held_up(&self, _run: &Run, _step: StepNumber) -> Option<String> {
+        None
     }
 
     /// A person wants the harness to stop.

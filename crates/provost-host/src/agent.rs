@@ -24,11 +24,15 @@ pub mod builtin;
 pub mod command;
 pub mod headless;
 pub mod home;
+pub mod item;
 pub mod outbox;
 pub mod report;
 pub mod scripted;
 
+pub use item::{Item, Saying};
 pub use report::Speaks;
+
+pub(crate) use item::server as served;
 
 use report::{Heard, Reader, believable, is_session, micro};
 
@@ -82,6 +86,8 @@ pub struct Work<'a> {
 pub struct Outbox<'a> {
     pub folder: &'a Path,
     pub topics: &'a [String],
+    /// What its tools are to tell of its work, where it has such tools.
+    pub item: Option<&'a Item>,
 }
 
 /// A conversation, and what is said next in it. Where it cannot be gone on with, the whole prompt begins
@@ -118,6 +124,10 @@ pub struct Attempt {
     pub session: Option<String>,
     /// What it wrote to topics.
     pub published: Vec<Post>,
+    /// What it said about its step by its tools.
+    pub said: Option<Saying>,
+    /// How it changed its own plan on the way.
+    pub rewrites: Vec<String>,
 }
 
 impl Attempt {
@@ -136,6 +146,8 @@ impl Attempt {
             usage: Usage::default(),
             session: None,
             published: Vec::new(),
+            said: None,
+            rewrites: Vec::new(),
         }
     }
 }
@@ -168,6 +180,8 @@ impl Over {
             usage,
             session: None,
             published: Vec::new(),
+            said: None,
+            rewrites: Vec::new(),
         }
     }
 }
@@ -192,7 +206,8 @@ fn start(launch: Launch<'_>, stdin: &[u8], speaks: Speaks, work: &Work<'_>) -> R
         Some(resume) => speaks.since(resume.used, &heard),
         None => heard.usage.clone(),
     };
-    let attempt = over.attempt(words(&heard, printed), usage);
+    let mut attempt = over.attempt(words(&heard, printed), usage);
+    attempt.rewrites = heard.rewrites.iter().map(|diff| shown(diff)).collect();
     Ok(match heard.failure {
         Some(failure) => failed(attempt, &failure),
         // What did not end well is not gone on with.

@@ -69,6 +69,8 @@ impl Client {
                 add(&["--strict-mcp-config"]);
                 let settings = home.join(furnish::CLAUDE_SETTINGS);
                 words.extend(["--settings".into(), settings.into_os_string()]);
+                let tools = home.join(furnish::CLAUDE_TOOLS_FILE);
+                words.extend(["--mcp-config".into(), tools.into_os_string()]);
             }
             Client::Codex => match session {
                 Some(session) => add(&["exec", "resume", "--json", "--skip-git-repo-check", session]),

@@ -109,6 +109,8 @@ pub struct Role {
     pub estimate: Amount,
     /// The harness stands between its agents and their model.
     pub meter: Option<Metering>,
+    /// Its client is given tools of ours: to show the plan, to read and publish topics, to claim.
+    pub tools: bool,
 }
 
 impl Role {
@@ -386,17 +388,18 @@ const ROLE_KEYS: &[&str] = &[
     "api",
     "fallback",
     "meter",
+    "tools",
 ];
 
 /// Keys that only some drivers have.
 fn keys_of(driver: &str) -> &'static [&'static str] {
     match driver {
         "command" => &["command", "model", "speaks"],
-        "acp" => &["command", "model", "permissions", "mode"],
+        "acp" => &["command", "model", "permissions", "mode", "tools"],
         "scripted" => &["script"],
         "builtin" => &builtin::KEYS,
         "human" => &[],
-        _ => &["model", "program", "args"],
+        _ => &["model", "program", "args", "tools"],
     }
 }
 
@@ -425,7 +428,7 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
             return Err(section.wrong_value("driver", &format!("there is no driver `{other}`"), &known));
         }
     };
-    let some = ["command", "script", "speaks", "program", "args", "permissions", "mode"];
+    let some = ["command", "script", "speaks", "program", "args", "permissions", "mode", "tools"];
     for key in some.into_iter().chain(builtin::KEYS) {
         if section.has(key) && !keys_of(&word).contains(&key) {
             return Err(section.wrong(key, format!("driver `{word}` has no `{key}`")));
@@ -448,6 +451,7 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
         model: section.string("model")?,
         estimate: money::amount(section, "estimate")?,
         meter,
+        tools: section.boolean("tools")?.unwrap_or_default(),
     })
 }
 

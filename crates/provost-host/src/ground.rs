@@ -22,7 +22,7 @@ use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
 use tempfile::TempDir;
 
 use crate::Interrupted;
-use crate::agent::{self, Agent, Attempt, Behind, Outbox, Work, outbox};
+use crate::agent::{self, Agent, Attempt, Behind, Outbox, Work, item, outbox};
 use crate::config;
 use crate::judge::{self, Court};
 use crate::process::Bounds;
@@ -280,9 +280,12 @@ impl Ground {
         grant: &Grant<'_>,
         apart: Option<&Apart>,
     ) -> Result<Attempt, Interrupted> {
+        let outbox = work.outbox.filter(|_| self.level != Isolation::Uid);
+        if let Some(Err(error)) = outbox.map(item::lay_out) {
+            return Ok(Attempt::not_started(&error));
+        }
         let attempt = self.attempt_at_level(agent, work, veil, grant, apart)?;
         // At `uid` its place is gone by now, and was emptied.
-        let outbox = work.outbox.filter(|_| self.level != Isolation::Uid);
         Ok(posted(outbox, attempt))
     }
 
@@ -722,6 +725,7 @@ fn seen(base: &Base, layer: &Layer) -> Tree {
 fn posted(outbox: Option<Outbox<'_>>, mut attempt: Attempt) -> Attempt {
     if let Some(outbox) = outbox {
         outbox::collect(outbox, &mut attempt);
+        attempt.said = item::said(outbox);
     }
     attempt
 }

@@ -178,6 +178,26 @@ pub fn upcoming(name: &str, cwd: &Path, folder: &Path) -> Result<PlanPlace, Erro
     Ok(search.named_place(folder.join(file_name), Reason::Name))
 }
 
+/// The plan of this name in the same folder as another, in the same workspace.
+pub fn beside(place: &PlanPlace, slug: &str) -> Result<PlanPlace, Error> {
+    let file_name = as_file_name(slug).filter(|_| is_slug(slug));
+    let file_name = file_name.ok_or_else(|| Error::BadName { argument: slug.to_owned() })?;
+    let path = place.dir.join(file_name);
+    let search = Search {
+        cwd: place.workspace.clone(),
+        workspace: place.workspace.clone(),
+        folder: place.dir.clone(),
+        shared: None,
+        is_spawned: false,
+    };
+    if !path.exists() {
+        return Err(Error::Absent { name: slug.to_owned(), looked: vec![path] });
+    }
+    let found = search.place(&path, Reason::Name)?;
+    // A link could make one plan of another, which somebody approved.
+    if found.path == path { Ok(found) } else { Err(Error::NotAFile { path }) }
+}
+
 /// Where users keep templates of their own.
 pub fn templates(cwd: &Path) -> PathBuf {
     git::top(cwd).unwrap_or_else(|| cwd.to_owned()).join(FOLDER).join("templates")

@@ -95,7 +95,7 @@ fn is_slug(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
 }
 
-/// Every plan that can be reached, with what it depends on.
+/// Every plan that can be reached, with what it depends on and what carries out its steps.
 fn plans(slugs: &BTreeSet<String>, plan_dir: &Path) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut open: Vec<String> = slugs.iter().cloned().collect();
@@ -105,10 +105,12 @@ fn plans(slugs: &BTreeSet<String>, plan_dir: &Path) -> BTreeMap<String, Vec<Stri
         }
         let Ok(bytes) = fs::read(plan_dir.join(format!("PLAN-{slug}.md"))) else { continue };
         let (text, unreadable) = parse::bytes(&bytes);
-        let plan = if unreadable.is_none() { parse::frontmatter(&text) } else { Default::default() };
-        let depends_on: Vec<String> = plan.depends_on.into_iter().map(|other| other.value).collect();
-        open.extend(depends_on.iter().cloned());
-        found.insert(slug, depends_on);
+        let plan = if unreadable.is_none() { parse::plan(&text).plan } else { Default::default() };
+        let carrying = plan.steps.into_iter().filter_map(|step| step.plan);
+        let waits_for: Vec<String> =
+            plan.depends_on.into_iter().chain(carrying).map(|other| other.value).collect();
+        open.extend(waits_for.iter().cloned());
+        found.insert(slug, waits_for);
     }
     found
 }

@@ -4,6 +4,7 @@
 //! these to the model, and protocol errors they mostly do not.
 
 mod arguments;
+mod item;
 mod judging;
 mod over_http;
 mod prompts;
@@ -31,6 +32,8 @@ pub(crate) use over_http::over_http;
 use arguments::{Arguments, Status};
 use judging::{Ask, Judging};
 use over_http::Asker;
+
+pub use item::WorkItem;
 
 const INSTRUCTIONS: &str = include_str!("mcp/instructions.md");
 

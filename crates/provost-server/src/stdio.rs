@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_engine::desk::Desk;
+use provost_engine::item::Served;
 use provost_engine::sessions::Session;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::service::{RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::{RoleServer, transport};
+use rmcp::{RoleServer, ServerHandler, transport};
 
-use crate::mcp::Mcp;
+use crate::mcp::{Mcp, WorkItem};
 
 /// No message of an agent is longer; what is, is dropped.
 const LINE_MAX: usize = 16 << 20;
@@ -41,6 +42,14 @@ pub fn serve(desk: Arc<Desk>, session: Session, patience: Duration) -> std::io::
     Ok(())
 }
 
+/// Serves the work item of one attempt until the input ends.
+pub fn serve_item(served: Served) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(until_the_end(&WorkItem::new(served)));
+    runtime.shutdown_background();
+    Ok(())
+}
+
 /// Until somebody sends a signal.
 async fn stopped(desk: &Desk) {
     while !desk.is_stopped() {
@@ -48,7 +57,7 @@ async fn stopped(desk: &Desk) {
     }
 }
 
-async fn until_the_end(service: &Mcp) {
+async fn until_the_end<S: ServerHandler + Clone>(service: &S) {
     loop {
         let (input, output) = transport::stdio();
         let lines = AsyncRwTransport::<RoleServer, _, _>::new(input, output).with_max_line_length(LINE_MAX);

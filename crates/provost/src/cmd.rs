@@ -26,6 +26,7 @@ mod hook_look;
 mod inbox;
 mod init;
 mod integrate;
+mod item_mcp;
 mod list;
 mod log;
 mod mcp;
@@ -116,6 +117,8 @@ enum Command {
     #[command(hide = true)]
     HookLook(hook_look::Args),
     #[command(hide = true)]
+    ItemMcp(item_mcp::Args),
+    #[command(hide = true)]
     ScriptedAgent(scripted_agent::Args),
 }
 
@@ -125,6 +128,7 @@ impl Cli {
         matches!(
             self.command,
             Command::BuiltinAgent(_)
+                | Command::ItemMcp(_)
                 | Command::ScriptedAgent(_)
                 | Command::AgentPortal(_)
                 | Command::Fence(_)
@@ -189,6 +193,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::AgentPortal(args) => agent_portal::obey(args),
         Command::BuiltinAgent(args) => builtin_agent::obey(args),
         Command::Fence(args) => fence::obey(args),
+        Command::ItemMcp(args) => item_mcp::obey(args),
         Command::ScriptedAgent(args) => scripted_agent::obey(args),
     }
 }

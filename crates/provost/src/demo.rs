@@ -40,7 +40,7 @@ pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
         let by = format!("{} (by running the demo)", terminal::user());
         harness.approve(&run, revision, by)?;
     }
-    let mut live = Live::new(global.json, &run);
+    let live = Live::new(global.json, &run);
     let (run, _) = harness.drive(1, &mut |run, sealed, event| live.event(run, sealed, event))?;
     live.end();
     after(&harness, &folder)?;

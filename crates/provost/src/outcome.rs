@@ -69,7 +69,7 @@ fn code(failure: &Failure) -> u8 {
             | Error::Ground(GroundError::Unattested { .. } | GroundError::Trees(TreeError::Moved { .. })) => {
                 REFUSED
             }
-            Error::Diagnosed { .. } | Error::NoAgent { .. } => DIAGNOSTICS,
+            Error::Diagnosed { .. } | Error::CarriesItself { .. } | Error::NoAgent { .. } => DIAGNOSTICS,
             Error::NoSuchPolicy { .. }
             | Error::Config(_)
             | Error::SshKey { .. }
@@ -153,6 +153,7 @@ fn hint(failure: &Failure) -> Option<String> {
             Error::Ground(GroundError::Trees(_)) => {
                 "`isolation = \"in-place\"` under [verify] in provost.toml runs checks in the workspace itself."
             }
+            Error::CarriesItself { .. } => "`provost verify` names the plans that go round.",
             Error::NoAgent { roles } => {
                 let role = roles.first().map_or("coder", String::as_str);
                 return Some(format!(

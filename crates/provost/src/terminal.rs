@@ -3,6 +3,7 @@
 //! stdout is data, stderr is talk. Nothing here needs colour to be understood.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,7 +15,7 @@ use provost_core::render::{self, Line, Symbol};
 use provost_core::run::Run;
 use provost_core::usage::Resource;
 use provost_engine::audit::Audit;
-use provost_engine::harness::Harness;
+use provost_engine::harness::{Below, Harness};
 use provost_engine::reading::Reading;
 
 use crate::diagnose;
@@ -198,7 +199,20 @@ impl Live {
         Self { json, colour: false, bar: None }
     }
 
-    pub fn event(&mut self, run: &Run, sealed: &Sealed, event: &Event) {
+    pub fn event(&self, run: &Run, sealed: &Sealed, event: &Event) {
+        self.show("", run, sealed, event);
+        if let Some(bar) = &self.bar {
+            bar.set_message(doing(run, event));
+        }
+    }
+
+    /// The same for plans that carry out steps: their lines begin with their name.
+    pub fn below(&self) -> Arc<Below> {
+        let live = Self { json: self.json, colour: self.colour, bar: self.bar.clone() };
+        Arc::new(move |name, run, sealed, event| live.show(&format!("{name} │ "), run, sealed, event))
+    }
+
+    fn show(&self, indent: &str, run: &Run, sealed: &Sealed, event: &Event) {
         if self.json {
             // A reader that went away ends the printing, not the run.
             let _ = print(&format!("{}\n", sealed.line()));
@@ -206,7 +220,7 @@ impl Live {
         }
         let line = render::event(run, event);
         if !line.told_elsewhere {
-            let text = dressed(&line, self.colour);
+            let text = format!("{indent}{}", dressed(&line, self.colour));
             match &self.bar {
                 Some(bar) => bar.suspend(|| {
                     let _ = print(&format!("{text}\n"));
@@ -215,9 +229,6 @@ impl Live {
                     let _ = print(&format!("{text}\n"));
                 }
             }
-        }
-        if let Some(bar) = &self.bar {
-            bar.set_message(doing(run, event));
         }
     }
 

@@ -143,6 +143,7 @@ impl Story {
             usage,
             session: None,
             published: Vec::new(),
+            rewrites: Vec::new(),
         });
     }
 
@@ -423,6 +424,7 @@ fn an_agent_that_could_not_be_started_used_nothing() {
         usage,
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     });
     assert_eq!(story.run.ledger.committed(Resource::Tokens, Timestamp(0)), 0);
     assert_eq!(story.run.ledger.cost().unknown, 0);

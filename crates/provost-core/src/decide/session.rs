@@ -65,6 +65,9 @@ fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
         return Err(Refusal::NotDue { what: "what only a person confirms".to_owned() });
     };
     let step = run.step(number).ok_or(not_due(number))?;
+    if let Some(plan) = run.carried_by(number) {
+        return Err(Refusal::CarriedByPlan { step: number, plan: plan.to_owned() });
+    }
     let ended = |attempt| Event::AttemptEnded {
         step: number,
         attempt,
@@ -75,6 +78,7 @@ fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
         usage: Usage::default(),
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     };
     match step.state {
         StepState::Ended { .. } => Ok(Vec::new()),

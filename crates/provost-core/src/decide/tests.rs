@@ -90,6 +90,7 @@ fn read(run: &Run, word: &str) -> Said {
         usage: Usage::default(),
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     };
     match verb {
         "claim" => Said::Agent(AgentCommand::Claim {
@@ -898,9 +899,9 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
     let by = Approver::Policy { name: "any".into(), digest: String::new() };
     say(HarnessCommand::ApproveByPolicy { revision: now.revision, by });
     let (one, two) = (StepNumber(1), StepNumber(2));
-    let ended = |step| HarnessCommand::AttemptEnded {
+    let ended = |step, attempt| HarnessCommand::AttemptEnded {
         step,
-        attempt: 1,
+        attempt,
         end: AttemptEnd::Exited { exit_code: 0 },
         duration_ms: 1,
         report: String::new(),
@@ -908,10 +909,11 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
         usage: crate::usage::Usage::default(),
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     };
     for step in [one, two] {
         say(HarnessCommand::Start { step });
-        say(ended(step));
+        say(ended(step, 1));
     }
     let judged = |step, verdict| HarnessCommand::Judged { subject: Subject::Contract(step), verdict };
     let held = say(judged(one, verdict("base", "one", Outcome::Held)));
@@ -927,23 +929,7 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
     assert!(events.starts_with("CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_APPLIED"));
     assert!(now.step(two).unwrap().verdict.as_ref().unwrap().outcome.to_string().contains("shared.rs"));
     say(HarnessCommand::Start { step: two });
-    let HarnessCommand::AttemptEnded {
-        step, end, duration_ms, report, notes, usage, session, published, ..
-    } = ended(two)
-    else {
-        unreachable!()
-    };
-    say(HarnessCommand::AttemptEnded {
-        step,
-        attempt: 2,
-        end,
-        duration_ms,
-        report,
-        notes,
-        usage,
-        session,
-        published,
-    });
+    say(ended(two, 2));
     let held = say(judged(two, verdict("one", "both", Outcome::Held)));
     assert_eq!(held.0, "CONTRACT_JUDGED, TASK_COMPLETED");
     assert_eq!(held.1.tree.as_deref(), Some("both"));

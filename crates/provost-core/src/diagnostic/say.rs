@@ -460,7 +460,21 @@ pub fn plan_unknown(span: Span, slug: &str, nearest: Option<&str>) -> D {
 
 pub fn plan_cycle(span: Span, cycle: &[String]) -> D {
     new(Code::PlanCycle, span, format!("plans wait for each other: {}", clip_list(cycle)))
-        .hint("Remove one of these from `depends_on`.")
+        .hint("Remove one of these from `depends_on`, or from the steps they carry out.")
+}
+
+pub fn nobody_is_told(span: Span, plan: &str) -> D {
+    new(Code::TextUnread, span, format!("nobody is given this task: the plan `{plan}` carries the step out"))
+        .hint("Leave `**task:**` out, or write it into that plan.")
+}
+
+pub fn nobody_works(span: Span, target: &str, plan: &str) -> D {
+    new(
+        Code::TextUnread,
+        span,
+        format!("`{target}` is given nothing: the plan `{plan}` carries this step out"),
+    )
+    .hint("Leave `**target:**` out, or `**plan:**`.")
 }
 
 pub fn target_unknown(span: Span, target: &str, roles: &[&str], nearest: Option<&str>) -> D {

@@ -59,6 +59,7 @@ fn ended() -> Event {
         usage: Usage::default(),
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     }
 }
 

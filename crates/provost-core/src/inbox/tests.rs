@@ -74,6 +74,7 @@ impl Story {
             usage: Usage::default(),
             session: None,
             published: Vec::new(),
+            rewrites: Vec::new(),
         });
     }
 

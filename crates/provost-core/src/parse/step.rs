@@ -532,7 +532,7 @@ impl Draft {
         if !self.has_seen(Field::Target) && !delegated {
             sink.push(say::no_target(at, number));
         }
-        if !self.has_seen(Field::Contract) && !delegated {
+        if !self.has_seen(Field::Contract) {
             sink.push(say::no_contract(at, number));
         }
         self.step

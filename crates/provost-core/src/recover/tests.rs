@@ -93,6 +93,7 @@ impl Story {
             usage: Usage::default(),
             session: None,
             published: Vec::new(),
+            rewrites: Vec::new(),
         });
     }
 
@@ -253,6 +254,7 @@ fn invalid_input_is_asked_about() {
         usage: Usage::default(),
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     };
     let events = story.harness(command);
     assert_eq!((names(&events[1..]), class(&events)), (ESCALATED.to_vec(), FailureClass::InvalidInput));
@@ -349,6 +351,7 @@ fn another_role_has_one_try_where_one_is_configured() {
         usage: Usage::default(),
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     });
     assert_eq!(names(&story.breaks("no")), ESCALATED);
 }
@@ -437,6 +440,7 @@ fn a_conversation_goes_on_once_and_the_same_failure_again_begins_a_new_one() {
             usage: Usage { input_tokens: Some(10), ..Usage::default() },
             session: Some(session.to_owned()),
             published: Vec::new(),
+            rewrites: Vec::new(),
         });
         story.breaks(stderr)
     };

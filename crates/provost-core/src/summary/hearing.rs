@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Agent, AgentRow, PlanRow, StepRow, Summary, Taken};
 use crate::chain::{PlanId, Timestamp};
+use crate::decide;
 use crate::event::{Choice, Event};
 use crate::plan::StepNumber;
 use crate::run::{Run, StepState};
@@ -205,6 +206,13 @@ impl StepSoFar {
         let agent = Agent { role, model: usage.model.clone() };
         if counts {
             self.taken.attempt(agent_ms, usage);
+        }
+        // A plan that carries out a step has agents of its own, and they are counted there.
+        if agent.role.starts_with(decide::PLAN) {
+            self.last = None;
+            return;
+        }
+        if counts {
             agents.entry(agent.clone()).or_default().attempt(agent_ms, usage);
         }
         self.last = Some(agent);

@@ -65,6 +65,7 @@ fn event(word: &str) -> Event {
     };
     match parts[0] {
         "created" => Event::PlanCreated {
+            drafting: Vec::new(),
             text: PLAN.to_owned(),
             revision,
             base: None,
@@ -91,6 +92,7 @@ fn event(word: &str) -> Event {
             notes: Vec::new(),
             session: None,
             published: Vec::new(),
+            rewrites: Vec::new(),
             usage: match parts.get(3) {
                 None => Usage::default(),
                 Some(model) => Usage {

@@ -1,4 +1,4 @@
-//! Plans that must be done first: do they exist, and do they wait for this one?
+//! Plans that must be done first or carry out a step: do they exist, and do they wait for this one?
 
 use std::collections::HashMap;
 
@@ -9,7 +9,8 @@ use crate::parse::Sink;
 use crate::plan::Plan;
 
 pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
-    for slug in &plan.depends_on {
+    let carrying = plan.steps.iter().filter_map(|step| step.plan.as_ref());
+    for slug in plan.depends_on.iter().chain(carrying) {
         if slug.value == facts.slug {
             sink.push(say::plan_cycle(slug.span, &[slug.value.clone(), slug.value.clone()]));
         } else if !facts.plans.contains_key(&slug.value) {

@@ -10,8 +10,11 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
         for contract in step.precondition.iter().chain(&step.contract) {
             kind(contract, step, facts, sink);
         }
-        if let Some(other) = &step.plan {
-            sink.push(say::not_carried_out(other.span, "a step that is another plan"));
+        if let (Some(other), Some(target)) = (&step.plan, &step.target) {
+            sink.push(say::nobody_works(target.span, &target.value, &other.value));
+        }
+        if let (Some(other), Some(task)) = (&step.plan, &step.task) {
+            sink.push(say::nobody_is_told(task.span, &other.value));
         }
         if let Some(timeout) = step.timeout.as_ref().filter(|timeout| timeout.value.is_zero()) {
             sink.push(say::timeout_zero(timeout.span, "timeout"));

@@ -99,7 +99,11 @@ fn provocations() -> Vec<(Code, String)> {
         (Code::WeakKind, change("\n```shell\ncargo test\n```\n", " human\n")),
         (Code::ModelDecides, change("\n```shell\ncargo test\n```\n", " judge Is it nice?\n")),
         (Code::JudgeUnfit, change("\n```shell\ncargo test\n```\n", " judge\n")),
-        (Code::NotCarriedOut, change("**needs:** 1, 2", "**needs:** 1, 2\n**plan:** other")),
+        (
+            Code::NotCarriedOut,
+            change("**needs:** 1, 2", "**needs:** 1, 2\n**precondition:** judge Is it nice?"),
+        ),
+        (Code::TextUnread, change("**needs:** 1, 2", "**needs:** 1, 2\n**plan:** other")),
         (Code::TimeoutZero, change("**needs:** 1, 2", "**needs:** 1, 2\n**timeout:** 0 minutes")),
         (Code::WritesTests, check("! cargo test")),
         (Code::MaskedExit, check("cargo test || true")),

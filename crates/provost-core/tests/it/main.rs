@@ -1,6 +1,7 @@
 //! Plans as text, from outside: what is read, what is said, and that nothing breaks it.
 
 mod attacks;
+mod carried;
 mod cases;
 mod classes;
 mod codes;

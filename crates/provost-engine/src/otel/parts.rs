@@ -53,6 +53,9 @@ pub fn attempt_ended(mut span: Span, at: Nanoseconds, end: &AttemptEnd, usage: &
         AttemptEnd::TimedOut => ("timed_out", "it ran out of time".to_owned()),
         AttemptEnd::NotStarted { reason } => ("not_started", reason.clone()),
         AttemptEnd::OverBounds { reason } => ("over_bounds", reason.clone()),
+        AttemptEnd::PlanFailed { reason, .. } => ("plan_failed", reason.clone()),
+        AttemptEnd::PlanWaits { reason, .. } => ("plan_waits", reason.clone()),
+        AttemptEnd::PlanStopped { plan } => ("plan_stopped", format!("the budget for {plan} was used up")),
     };
     span.attributes.extend(maybe("provost.attempt.end", Some(kind)));
     if let AttemptEnd::Exited { exit_code } = end {

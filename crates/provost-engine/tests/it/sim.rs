@@ -161,6 +161,7 @@ impl World for SimWorld {
             Action::Dispatch { step } => run.step(step).map_or(0, |step| step.attempts),
             Action::Judge { .. }
             | Action::JudgeLost { .. }
+            | Action::TakeUp { .. }
             | Action::Hold { .. }
             | Action::OverBudget { .. }
             | Action::End => 0,
@@ -214,7 +215,9 @@ impl World for SimWorld {
                 let verdict = on_tree(step, self.verdict(held));
                 vec![Said::Harness(HarnessCommand::JudgedLost { step, verdict, max_losses: 3 })]
             }
-            Action::Hold { .. } | Action::OverBudget { .. } | Action::End => Vec::new(),
+            Action::TakeUp { .. } | Action::Hold { .. } | Action::OverBudget { .. } | Action::End => {
+                Vec::new()
+            }
         }
     }
 }
@@ -265,6 +268,7 @@ impl SimWorld {
             usage: self.with(|_, dice| used(dice)),
             session: None,
             published: Vec::new(),
+            rewrites: Vec::new(),
         };
         let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {

@@ -16,13 +16,15 @@ use provost_core::plan::Stream;
 use serde_json::{Value, json};
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Behind, Launch, Over, Work, carry_out, shown};
+use crate::agent::{Agent, Attempt, Behind, Launch, Over, Work, carry_out, served, shown};
 use crate::client::{self, Client};
 use crate::process::{self, Peer};
 use crate::sandbox::By;
 
 mod lines;
 mod permission;
+#[cfg(test)]
+mod recorded;
 mod turn;
 mod write;
 
@@ -57,6 +59,12 @@ pub struct Server {
 }
 
 impl Server {
+    /// The one of ours, where the agent is to have it.
+    fn of(work: &Work<'_>) -> Option<Self> {
+        let (command, args) = served(work)?;
+        Some(Self { name: "provost".to_owned(), command, args, env: Vec::new() })
+    }
+
     fn told(&self) -> Value {
         let env = self.env.iter().map(|(name, value)| json!({ "name": name, "value": value }));
         let env: Vec<Value> = env.collect();

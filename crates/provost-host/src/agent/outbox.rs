@@ -61,7 +61,7 @@ mod tests {
         symlink("/etc/hostname", at("link.md")).expect("linked");
         let topics = ["a", "long", "link", "absent"].map(str::to_owned);
         let mut attempt = Attempt::not_started(&std::fmt::Error);
-        collect(Outbox { folder: folder.path(), topics: &topics }, &mut attempt);
+        collect(Outbox { folder: folder.path(), topics: &topics, item: None }, &mut attempt);
         let posts: Vec<_> =
             attempt.published.iter().map(|post| (post.topic.as_str(), post.text.as_str())).collect();
         assert_eq!(posts, [("a", "found it")]);

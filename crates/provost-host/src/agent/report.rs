@@ -18,6 +18,8 @@ const WORDS_MAX: usize = 256 * 1024;
 /// A million millions of anything: no attempt uses that.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 const NAME_MAX: usize = 100;
+const REWRITES_MAX: usize = 20;
+const REWRITE_MAX: usize = 2000;
 
 /// In which form a client reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub enum Speaks {
     /// Everything it prints is its report.
     #[default]
     Text,
-    /// The last line is `{"report": "…", "usage": {…}}`, by our own protocol.
+    /// The last line is `{"report": "…", "usage": {…}, "rewrites": ["…"]}`, by our own protocol.
     Json,
     /// `claude -p --output-format stream-json --verbose`, or `json`.
     Claude,
@@ -91,6 +93,8 @@ pub struct Heard {
     pub failure: Option<String>,
     /// The last line was for us, and is no part of the report.
     pub last_line_is_ours: bool,
+    /// How the agent changed its own plan, each time it did.
+    pub rewrites: Vec<String>,
 }
 
 /// Reads an output as it comes.
@@ -339,7 +343,14 @@ fn own(value: Value) -> Option<Heard> {
         session: None,
         failure: string(&value["error"]),
         last_line_is_ours: true,
+        rewrites: rewrites(&value["rewrites"]),
     })
+}
+
+/// A few, and none long: they are for people.
+fn rewrites(told: &Value) -> Vec<String> {
+    let all = told.as_array().into_iter().flatten().filter_map(Value::as_str);
+    all.take(REWRITES_MAX).map(|diff| diff.chars().take(REWRITE_MAX).collect()).collect()
 }
 
 fn claude_usage(value: &Value, messages: u64) -> Usage {

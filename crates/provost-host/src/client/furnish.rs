@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::Client;
-use crate::agent::Work;
+use crate::agent::{Work, served};
 
 pub const CLAUDE_SETTINGS: &str = "harness.json";
+pub const CLAUDE_TOOLS_FILE: &str = "harness-tools.json";
 
 /// By this it knows what it has fetched.
 const OPENCODE_LOCK: &str = r#"{ "packages": { "": { "dependencies": { "@opencode-ai/plugin": "*" } } } }"#;
@@ -98,6 +99,8 @@ pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &Work<'_>
         Client::Claude => {
             let settings = json!({ "permissions": { "allow": CLAUDE_TOOLS } });
             write(&home.join(CLAUDE_SETTINGS), &settings.to_string())?;
+            let servers = servers(work, |command, args| json!({ "command": command, "args": args }));
+            write(&home.join(CLAUDE_TOOLS_FILE), &json!({ "mcpServers": servers }).to_string())?;
             login(
                 work,
                 &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
@@ -115,7 +118,10 @@ pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &Work<'_>
             let folder = inside(home, ".gemini")?;
             let has_key = variable(work, "GEMINI_API_KEY").is_some();
             let auth = if has_key { "gemini-api-key" } else { "oauth-personal" };
+            let servers =
+                servers(work, |command, args| json!({ "command": command, "args": args, "trust": true }));
             let settings = json!({
+                "mcpServers": servers,
                 "security": { "auth": { "selectedType": auth } },
                 "privacy": { "usageStatisticsEnabled": false },
                 "general": { "enableAutoUpdate": false },
@@ -133,6 +139,14 @@ pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &Work<'_>
             let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
             login(work, &keys, "", ".local/share/opencode", &data, "auth.json")
         }
+    }
+}
+
+/// The server of our own tools by its name, in the words of the client; empty, where it has none.
+fn servers(work: &Work<'_>, told: impl Fn(&str, &[String]) -> Value) -> Value {
+    match served(work) {
+        Some((command, args)) => json!({ "provost": told(&command, &args) }),
+        None => json!({}),
     }
 }
 
@@ -162,6 +176,10 @@ fn codex(model: Option<&str>, work: &Work<'_>) -> String {
         lines.push(format!("base_url = {}", text(&base)));
         lines.push("env_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"".to_owned());
     }
+    if let Some((command, args)) = served(work) {
+        let args = toml::Value::from(args);
+        lines.push(format!("[mcp_servers.provost]\ncommand = {}\nargs = {args}", text(&command)));
+    }
     lines.join("\n") + "\n"
 }
 
@@ -175,7 +193,12 @@ fn opencode(work: &Work<'_>) -> Value {
         let options = json!({ "baseURL": format!("{base}{beneath}"), "apiKey": format!("{{env:{key}}}") });
         Some((provider.to_owned(), json!({ "options": options })))
     });
+    let servers = servers(work, |command, args| {
+        let command: Vec<&str> = std::iter::once(command).chain(args.iter().map(String::as_str)).collect();
+        json!({ "type": "local", "command": command, "enabled": true })
+    });
     json!({
+        "mcp": servers,
         "share": "disabled",
         "autoupdate": false,
         "snapshot": false,

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use super::{Estate, Fitted, Ground};
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Behind, Outbox, Work};
+use crate::agent::{Agent, Attempt, Behind, Outbox, Work, item};
 use crate::process;
 use crate::reach::Grant;
 use crate::sandbox::{self, By, Confines, Network, Offer, Rules, Unavailable};
@@ -235,11 +235,14 @@ impl Ground {
         let env: Vec<_> = own.environment().into_iter().chain(trusting_git(work)).collect();
         // No other user passes through the state folder: a client's folder goes with the attempt here.
         let [client, topics] = ["client", "topics"].map(|name| own.home().join(name));
+        let outbox = work.outbox.map(|outbox| Outbox { folder: &topics, ..outbox });
         for place in [&client, &topics] {
             fs::create_dir(place).map_err(|source| scratch(place, source))?;
+            if place == &topics {
+                outbox.map_or(Ok(()), item::lay_out).map_err(|source| scratch(place, source))?;
+            }
             handover::give(place, user).map_err(|source| scratch(place, source))?;
         }
-        let outbox = work.outbox.map(|outbox| Outbox { folder: &topics, ..outbox });
         let home = work.home.map(|_| client.as_path());
         let fence = Some(Behind::Confines(&confines, &env));
         let attempt = agent.attempt(&Work { fence, home, resume: None, outbox, ..*work });

@@ -91,9 +91,10 @@ impl Ground {
         let hidden: Vec<&Path> = hidden.map(PathBuf::as_path).collect();
         let instead: Vec<_> =
             sight.instead.iter().map(|(place, source)| (place.as_path(), source.as_path())).collect();
+        let writable: Vec<&Path> = desk.answers.into_iter().chain(work.home).collect();
         let fence = AgentFence {
             workspace: desk.sees,
-            writable: desk.answers.as_slice(),
+            writable: &writable,
             read_only: &read_only,
             veiled: &[],
             hidden: &hidden,
@@ -123,6 +124,16 @@ impl Ground {
         grant: &Grant<'_>,
     ) -> Result<Result<Attempt, Interrupted>, Unavailable> {
         let own = Own::make()?;
+        // No other user passes through the state folder.
+        let of_client = own.home().join("client");
+        let home = match (self.level, work.home) {
+            (Isolation::Uid, Some(_)) => {
+                std::fs::create_dir(&of_client)
+                    .map_err(|source| Unavailable::Scratch { path: of_client.clone(), source })?;
+                Some(of_client.as_path())
+            }
+            (_, home) => home,
+        };
         let network = match grant.reach.network {
             AgentNetwork::Off => Network::Off,
             AgentNetwork::On | AgentNetwork::Model => Network::On,
@@ -144,7 +155,7 @@ impl Ground {
                 let mut rules = Rules::of_agent(&hidden, &self.workspace)?;
                 rules.write.retain(|path| *path != self.workspace);
                 rules.write.push(own.tmp().to_path_buf());
-                rules.write.extend(desk.answers.map(Path::to_path_buf));
+                rules.write.extend(desk.answers.into_iter().chain(work.home).map(Path::to_path_buf));
                 let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
                 if let (Home::Shared, Some(home)) = (grant.reach.home, home) {
                     rules.frozen.push(self.workspace.clone());
@@ -156,7 +167,7 @@ impl Ground {
         };
         let user = if let By::Uid(user) = &by { Some(*user) } else { None };
         let confines = Confines { launcher: &offer.launcher, by, network, scratch: &self.scratch };
-        let attempt = agent.attempt(&Work { fence: Some(Behind::Confines(&confines, &env)), ..*work });
+        let attempt = agent.attempt(&Work { fence: Some(Behind::Confines(&confines, &env)), home, ..*work });
         let left = user.map(process::end_user).unwrap_or_default();
         Ok(attempt.map(|mut attempt| {
             attempt.survivors.extend(left);

@@ -176,6 +176,24 @@ fn plans_may_live_in_a_folder_others_share() {
 }
 
 #[test]
+fn a_plan_beside_another_is_that_file_and_no_link_to_a_third() {
+    let repo =
+        Repo::new(&[".harness/PLAN.md", ".harness/PLAN-easy.md", ".harness/PLAN-login.md", "PLAN-far.md"]);
+    let place = repo.finds(None, ".harness/PLAN.md", Reason::Unnamed);
+    let beside = beside(&place, "login").expect("a plan");
+    assert_eq!(beside.path, repo.root().join(".harness/PLAN-login.md"));
+    assert_eq!(
+        (beside.workspace, beside.progress.ends_with("progress-login.md")),
+        (place.workspace.clone(), true)
+    );
+    for slug in ["far", "nowhere", "../PLAN-far", "PLAN-easy.md", ""] {
+        assert!(super::beside(&place, slug).is_err(), "{slug}");
+    }
+    symlink("PLAN-easy.md", repo.root().join(".harness/PLAN-posing.md")).expect("linked");
+    assert!(super::beside(&place, "posing").is_err());
+}
+
+#[test]
 fn what_is_too_large_or_no_file_is_said_and_not_read() {
     let repo = Repo::new(&[]);
     let path = repo.root().join("PLAN.md");

@@ -18,6 +18,52 @@ pub const NAMES: [&str; 7] = [
     "topic_publish",
 ];
 
+/// Of these, what the agent of an attempt has.
+pub const OF_AN_ATTEMPT: [&str; 5] = ["plan_show", "plan_next", "step_update", "topic_read", "topic_publish"];
+
+/// The tools of an agent that the harness has started: it is given its step, and judged when it is gone.
+pub fn of_an_attempt() -> Vec<Tool> {
+    let reads = || ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false));
+    let writes = || ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false));
+    vec![
+        tool(
+            "plan_show",
+            "The plan as it stands: its steps, and which have passed.",
+            json!({}),
+            &[],
+            reads(),
+        ),
+        tool("plan_next", "The step you were given, with its task.", json!({}), &[], reads()),
+        tool(
+            "step_update",
+            "Say where your step stands: `done` with evidence, or `blocked` with a reason. It is a claim: the \
+             check runs when you have ended.",
+            json!({
+                "step": { "type": "integer", "description": "The number of your step." },
+                "status": { "type": "string", "enum": ["in_progress", "done", "blocked"] },
+                "evidence": text("For done: what was done and where it can be seen."),
+                "reason": text("For blocked: what keeps you from going on."),
+            }),
+            &["step", "status"],
+            writes(),
+        ),
+        tool(
+            "topic_read",
+            "Read a topic that your step subscribes to. Without a topic: which there are.",
+            json!({ "topic": text("The topic's name.") }),
+            &[],
+            reads(),
+        ),
+        tool(
+            "topic_publish",
+            "Add something to a topic that your step publishes; other steps see it once yours has passed.",
+            json!({ "topic": text("The topic's name."), "text": text("What to add, in Markdown.") }),
+            &["topic", "text"],
+            writes(),
+        ),
+    ]
+}
+
 pub fn all() -> Vec<Tool> {
     vec![
         tool(

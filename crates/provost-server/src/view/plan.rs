@@ -1,7 +1,8 @@
 //! One plan: its text, its steps with every attempt and verdict, its postconditions.
 
-use provost_core::event::{AttemptEnd, Subject};
+use provost_core::event::Subject;
 use provost_core::plan::{Check as Contracted, Contract, Needs};
+use provost_core::render;
 use provost_core::run::{PostState, StepState};
 use provost_core::verdict;
 use provost_engine::overview::{self, Seen};
@@ -213,15 +214,8 @@ impl Check {
 impl Attempt {
     fn of(attempt: &overview::Attempt) -> Self {
         let end = match &attempt.end {
-            Some(AttemptEnd::Exited { exit_code }) => Some(format!("ended with exit code {exit_code}")),
-            Some(AttemptEnd::Signalled { signal }) => Some(format!("ended by signal {signal}")),
-            Some(AttemptEnd::TimedOut) => Some("ran out of time".to_owned()),
-            Some(AttemptEnd::NotStarted { reason }) => Some(format!("could not be started: {reason}")),
-            Some(AttemptEnd::OverBounds { reason }) => {
-                Some(format!("took too much of the machine: {reason}"))
-            }
-            None if attempt.lost => Some("lost: the harness did not see it end".to_owned()),
-            None => None,
+            Some(end) => Some(render::ending(end)),
+            None => attempt.lost.then(|| "lost: the harness did not see it end".to_owned()),
         };
         Self {
             number: attempt.number,

@@ -1,21 +1,29 @@
 //! What the builtin agent's loop adds to a turn of its model, with a conversation of 100k tokens; and how
 //! soon what the model says is told.
 //!
-//! The model is a socket that reads a request and answers with the same bytes each time. The floor sends
-//! it as many bytes and reads the same answer.
+//! The model is a socket that reads a request and answers with the same bytes each time. The floor is the
+//! crate that has the wire formats, alone: it takes a whole request each turn, copies it into JSON and
+//! writes that out, and there is no way to give it what was written before.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt as _;
+use genai::adapter::AdapterKind;
+use genai::chat::{
+    ChatMessage, ChatOptions, ChatRequest, ContentPart, MessageContent, Tool, ToolCall, ToolResponse,
+};
+use genai::resolver::{AuthData, Endpoint};
+use genai::{Client, ModelIden, ServiceTarget};
 use provost_agent::agent::{Agent, Settings, Stop};
 use provost_agent::event::Event;
 use provost_agent::holder::PlanHolder;
 use provost_agent::ledger::Ledger;
 use provost_agent::provider::api::{Api, Dialect, Key};
-use provost_agent::tool::Catalogue;
 use provost_agent::tool::files::Workspace;
+use provost_agent::tool::{Catalogue, Spec};
 use provost_agent::transcript::{Answered, Call, Message, Transcript};
 use serde_json::json;
 
@@ -125,18 +133,48 @@ fn conversation(lines: usize) -> Transcript {
     transcript
 }
 
-/// Sends as many bytes as the loop does, and reads as many.
-fn bare(address: SocketAddr, bytes: usize) {
-    let mut wire = TcpStream::connect(address).expect("the socket");
-    let body = "x".repeat(bytes);
-    let mut answered = vec![0; 1 << 16];
+/// The same conversation with the same tools, in the words of the crate that sends it.
+fn request(transcript: &Transcript, tools: &[Spec], system: &str) -> ChatRequest {
+    let messages = transcript.messages().iter().map(|message| match message {
+        Message::User(text) => ChatMessage::user(text.as_str()),
+        Message::Assistant { text, calls, .. } => {
+            let call = |call: &Call| {
+                ContentPart::ToolCall(ToolCall {
+                    call_id: call.id.clone(),
+                    fn_name: call.tool.clone(),
+                    fn_arguments: call.arguments.clone(),
+                    thought_signatures: None,
+                })
+            };
+            let parts = std::iter::once(ContentPart::Text(text.clone())).chain(calls.iter().map(call));
+            ChatMessage::assistant(MessageContent::from_parts(parts.collect::<Vec<_>>()))
+        }
+        Message::Results(results) => {
+            let result = |result: &Answered| ToolResponse::new(result.id.as_str(), result.text.as_str());
+            ChatMessage::from(results.iter().map(result).collect::<Vec<ToolResponse>>())
+        }
+    });
+    let tool = |spec: &Spec| {
+        Tool::new(spec.name.as_str())
+            .with_description(spec.description.as_str())
+            .with_schema(spec.schema.clone())
+    };
+    ChatRequest::new(messages.collect()).with_system(system).with_tools(tools.iter().map(tool))
+}
+
+/// As many turns as the loop has, and nothing but the wire.
+async fn bare(client: &Client, address: SocketAddr, request: &ChatRequest) {
+    let options = ChatOptions::default().with_capture_content(true).with_capture_tool_calls(true);
     for _ in 0..TURNS {
-        let head = format!("POST /v1/messages HTTP/1.1\r\ncontent-length: {bytes}\r\n\r\n");
-        wire.write_all(head.as_bytes()).and_then(|()| wire.write_all(body.as_bytes())).expect("sent");
-        let mut text = String::new();
-        while !text.contains("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") {
-            let length = wire.read(&mut answered).expect("an answer");
-            text.push_str(&String::from_utf8_lossy(&answered[..length]));
+        let target = ServiceTarget {
+            endpoint: Endpoint::from_owned(format!("http://{address}/v1/")),
+            auth: AuthData::Key(String::new()),
+            model: ModelIden::new(AdapterKind::Anthropic, "bench"),
+        };
+        let answer = client.exec_chat_stream(target, request.clone(), Some(&options)).await;
+        let mut pieces = answer.expect("an answer").stream;
+        while let Some(piece) = pieces.next().await {
+            piece.expect("a piece");
         }
     }
 }
@@ -152,10 +190,11 @@ pub fn measure(_: &Asked, table: &mut Table) {
     let settings = Settings { max_turns: TURNS, context_tokens: 200_000, ..Settings::default() };
     let catalogue = Catalogue::standard(&workspace, &ledger).with_plan(&holder, &ledger);
     let agent = Agent { provider: &provider, catalogue, holder, ledger, settings };
+    let client = Client::new().expect("a client");
     let mut delays = Vec::new();
     // As many lines as a page of a file has; and so few that the pieces cost more than what is in them.
     for (lines, what) in
-        [(100, "agent: a turn with 100k tokens, less the model"), (24, "agent: the same in 200 small turns")]
+        [(100, "agent: a turn with 100k tokens, less the wire"), (24, "agent: the same in 200 small turns")]
     {
         let transcript = conversation(lines);
         let mut turns = || {
@@ -168,10 +207,11 @@ pub fn measure(_: &Asked, table: &mut Table) {
             let run = runtime.block_on(agent.go_on(transcript.clone(), &Stop::default(), &mut tell));
             assert_eq!(run.turns, TURNS, "{:?}", run.outcome);
         };
-        let (mut floor, mut again) =
-            (|| bare(socket.address, CONVERSATION), || bare(socket.address, CONVERSATION));
+        let request = request(&transcript, &agent.catalogue.specs(), &agent.settings.system);
+        let mut floor = || runtime.block_on(bare(&client, socket.address, &request));
+        let mut again = || runtime.block_on(bare(&client, socket.address, &request));
         let [subject, floor, again] = interleaved(15, [&mut turns, &mut floor, &mut again]);
-        table.guard("bytes over a socket against themselves", again.cpu_over(&floor));
+        table.guard("the wire alone against itself", again.cpu_over(&floor));
         let each = f64::from(TURNS);
         table.row(Row {
             what,

@@ -28,6 +28,7 @@ pub fn decision(step: u32) -> [Event; 3] {
         provisioned: Vec::new(),
         tests: None,
         teeth: None,
+        usage: None,
         judged: None,
     };
     [
@@ -53,6 +54,7 @@ pub fn ended(step: u32) -> Event {
         usage: Usage::default(),
         session: None,
         published: Vec::new(),
+        rewrites: Vec::new(),
     }
 }
 

@@ -198,7 +198,7 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
         ));
         return Ok(Outcome::Diagnosed);
     }
-    let (_, recorded) = harness.bring_up()?;
+    let recorded = harness.record_draft(&drafting)?;
     let run = harness.request_approval()?;
     let left = provost_core::proposal::objections(&reading.diagnostics).len();
     show(global, &harness, recorded.as_ref().unwrap_or(reading), Some(&drafting))?;

@@ -232,13 +232,16 @@ fn gate(
 fn drive(
     harness: &Harness,
     notices: &Notices<'_>,
-    mut live: Live,
+    live: Live,
     jobs: usize,
 ) -> Result<(Outcome, bool), Failure> {
-    let (run, rest) = harness.drive(jobs, &mut |run, sealed, event| {
+    harness.tell_of_plans_below(Some(live.below()));
+    let driven = harness.drive(jobs, &mut |run, sealed, event| {
         live.event(run, sealed, event);
         notices.hear(run, event);
-    })?;
+    });
+    harness.tell_of_plans_below(None);
+    let (run, rest) = driven?;
     live.end();
     match rest {
         Rest::Nothing => {

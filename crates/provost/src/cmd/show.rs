@@ -52,6 +52,7 @@ fn as_json(plan: &str, run: &Run) -> Value {
                 "number": step.number,
                 "title": step.title,
                 "target": step.target.as_ref().map(|target| &target.value),
+                "plan": step.carried_by(),
                 "needs": needs(&step.needs),
                 "touches": step.touches.as_ref().map(|globs| globs.iter().map(|glob| &glob.value).collect::<Vec<_>>()),
                 "budget": budget::of_step(run, step.number),

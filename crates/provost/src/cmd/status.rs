@@ -62,9 +62,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             StepState::Waived { by } => format!(" · waived by {by}"),
             _ => String::new(),
         };
+        let plan = step.carried_by().map(|plan| format!(" · is the plan {plan}")).unwrap_or_default();
         let wait = state.wait.map(|wait| format!(" · not tried again before {}", wait.until));
         text.push_str(&format!(
-            "{lane}[Step {}/{total}] {mark} {}{attempts}{}{waived}{}\n",
+            "{lane}[Step {}/{total}] {mark} {}{plan}{attempts}{}{waived}{}\n",
             step.number,
             step.title,
             verdict.unwrap_or_default(),
@@ -90,6 +91,7 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
                 "number": step.number,
                 "title": step.title,
                 "needs": needs(&step.needs),
+                "plan": step.carried_by(),
                 "state": run.state_word(step.number),
                 "attempts": state.attempts,
                 "verdict": state.verdict,

@@ -160,3 +160,29 @@ fn a_configuration_that_cannot_work_says_so() {
     refused("model = \"m\"\ncontext_tokens = 100", "context_tokens");
     refused("model = \"m\"\ncommand = [\"x\"]", "has no `command`");
 }
+
+/// The plan of the loop is its own to change, and never silently.
+#[test]
+fn how_an_agent_changed_its_own_plan_is_in_the_log() {
+    let own = |steps: [&str; 2]| {
+        let plan = json!({ "objective": "part 1", "steps": steps, "postconditions": [] });
+        Turn::call("plan_create", plan)
+    };
+    let model = Model::script([
+        own(["write out/1", "and out/2"]),
+        own(["look around", "write out/1"]),
+        Turn::call("step_update", json!({ "step_number": 1, "status": "done", "evidence": "looked" })),
+        Turn::call("write_file", json!({ "path": "out/1", "content": "done\n" })),
+        Turn::call("step_update", json!({ "step_number": 2, "status": "done", "evidence": "call:4" })),
+        Turn::text("Wrote out/1."),
+    ]);
+    let model = model.key(KEY).serve().expect("a model");
+    let env = place("anthropic", &model, "in-place");
+    let answer = run(&env).exits(0);
+    let rewrites = &ended(&answer)[0]["details"]["rewrites"];
+    let diff = rewrites[0].as_str().unwrap_or_default();
+    assert!(rewrites.as_array().is_some_and(|all| all.len() == 1), "{rewrites}");
+    assert!(diff.contains("look around") && diff.contains("and out/2"), "{diff}");
+    let log = env.provost(&["log"]).exits(0).out;
+    assert!(log.contains("rewrote its own plan: "), "{log}");
+}

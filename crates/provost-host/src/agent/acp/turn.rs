@@ -87,7 +87,13 @@ impl<'a> Turn<'a> {
             workspace: work.workspace.to_string_lossy().into_owned(),
             prompt: work.prompt,
             resume: work.resume,
-            servers: acp.servers.iter().map(super::Server::told).collect(),
+            servers: acp
+                .servers
+                .iter()
+                .cloned()
+                .chain(super::Server::of(work))
+                .map(|each| each.told())
+                .collect(),
             mode,
             permissions: acp.permissions,
             desk: desk(work),

@@ -1,0 +1,347 @@
+//! Steps that another plan carries out.
+//!
+//! Such a step has no agent of its own. Its work is the run of the other plan in the same workspace, with
+//! that plan's own law, gate and log. When it is done the step is claimed, and the step's own contract is
+//! judged like any other.
+//!
+//! **Invariant:** a plan is approved for itself: the approval of the plan above lets nothing of it begin.
+//! **Invariant:** no plan carries out a step of itself, at whatever remove.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use provost_core::chain::{PlanId, Timestamp};
+use provost_core::command::{AgentCommand, HarnessCommand};
+use provost_core::event::{AttemptEnd, Event};
+use provost_core::plan::{Step, StepNumber};
+use provost_core::run::{PostState, Run, Stage};
+use provost_core::schedule::{self, InHand};
+use provost_core::usage::Usage;
+use provost_host::plan_file;
+use provost_store::Query;
+
+use crate::Error;
+use crate::drive::{self, Rest};
+use crate::errand::{self, Carrier, Errand, Leash, Within};
+use crate::harness::{Access, Harness, Settings};
+use crate::places;
+use crate::site;
+use crate::worker::Worker;
+use crate::world::Said;
+
+/// How a plan stands that is to carry out a step.
+enum Standing {
+    /// A person has to do this first.
+    Waits(String),
+    Ready,
+    Done,
+    Failed(String),
+    /// What the step may use is used up.
+    Stopped,
+    Interrupted,
+}
+
+impl Harness {
+    /// A step of this plan waits for the plan that carries it out, and that one can go on.
+    pub(crate) fn plan_goes_on(&self, run: &Run) -> Option<StepNumber> {
+        let waiting = run.steps().map(|(step, _)| step.number).filter(|step| run.waits_for_its_plan(*step));
+        waiting
+            .into_iter()
+            .find(|step| run.carried_by(*step).is_some_and(|plan| self.held_up(plan).is_none()))
+    }
+
+    /// Plans of this folder that were begun and have steps that this one carries out, at whatever remove.
+    pub(crate) fn plans_above(&self) -> Result<Vec<PlanId>, Error> {
+        let mut begun: Vec<(PlanId, String, Vec<String>)> = Vec::new();
+        for id in self.log().plans()? {
+            let Some(place) = places::find(self.state(), &id) else { continue };
+            if place.path.parent() != Some(self.place().dir.as_path()) {
+                continue;
+            }
+            // One that cannot be read lets nothing begin.
+            let Ok(run) = drive::read(self.log(), &id) else { continue };
+            let carried = run.plan.steps.iter().filter_map(Step::carried_by).map(str::to_owned);
+            let carried: Vec<String> = carried.collect();
+            if run.started() && !carried.is_empty() {
+                begun.push((id, place.name, carried));
+            }
+        }
+        let (mut names, mut above) = (vec![self.place().slug.clone()], Vec::new());
+        while let Some(name) = names.pop() {
+            for (id, slug, carried) in &begun {
+                if carried.contains(&name) && !above.contains(id) {
+                    above.push(id.clone());
+                    names.push(slug.clone());
+                }
+            }
+        }
+        Ok(above)
+    }
+
+    /// The plan that carries out a step of this one.
+    fn below(&self, plan: &str, errand: Option<(&Errand, &Usage)>) -> Result<Harness, Error> {
+        let place = plan_file::beside(self.place(), plan)?;
+        let id = plan_file::id(&place);
+        let above = self.within.as_ref().map(|within| within.plans.clone()).unwrap_or_default();
+        let plans: Vec<PlanId> = above.into_iter().chain([self.id().clone()]).collect();
+        if plans.contains(&id) {
+            return Err(Error::CarriesItself { plan: plan.to_owned() });
+        }
+        let site = self.site();
+        let settings = Settings {
+            cwd: place.workspace.clone(),
+            state: self.state().to_owned(),
+            plan: None,
+            launcher: site.launcher.clone(),
+            stop: site.stop.clone(),
+            environment: site.environment.clone(),
+        };
+        let own = self.place();
+        let files = self.within.iter().flat_map(|within| within.files.clone());
+        let within = Within {
+            plans,
+            files: files.chain([own.path.clone(), own.progress.clone()]).collect(),
+            tree: errand.and_then(|(errand, _)| errand.tree.clone()),
+            leash: errand
+                .map_or(Leash::default(), |(errand, spent)| Leash::new(errand.limit, errand.timeout, spent)),
+        };
+        let mut below = Harness::at(place, settings, Access::Write)?;
+        below.within = Some(within);
+        below.tell_of_plans_below(self.told());
+        Ok(below)
+    }
+
+    /// How this plan stands before anything of it is begun. Policies of its own may let it through.
+    fn standing(&self) -> Result<(Run, Standing), Error> {
+        let name = &self.place().name;
+        let run = match self.bring_up() {
+            Ok((run, _)) => run,
+            Err(Error::Diagnosed { .. }) => {
+                let words = format!("{name} has errors: `provost verify {name}` names them");
+                return Ok((self.run()?, Standing::Waits(words)));
+            }
+            Err(error) => return Err(error),
+        };
+        let rejected = |run: &Run| {
+            let (revision, reason) = run.rejection.as_ref()?;
+            (*revision == run.revision).then(|| format!("it was rejected: {reason}"))
+        };
+        let run = match run.stage {
+            Stage::Verified if rejected(&run).is_none() => self.ask_policies(&run)?.0,
+            _ => run,
+        };
+        let standing = match run.stage {
+            Stage::Draft | Stage::Verified => match rejected(&run) {
+                Some(reason) => Standing::Failed(reason),
+                None => {
+                    self.request_approval()?;
+                    let revision = run.revision.short();
+                    Standing::Waits(format!(
+                        "{name} is not approved: `provost show {name}`, then `provost approve {name} --revision {revision}`"
+                    ))
+                }
+            },
+            Stage::Approved | Stage::InProgress => match self.is_idle(&run) {
+                true => Standing::Waits(self.waits_for(&run)?),
+                false => Standing::Ready,
+            },
+            Stage::Done => Standing::Done,
+            Stage::Failed => Standing::Failed(self.why_failed(&run)?),
+        };
+        Ok((run, standing))
+    }
+
+    fn is_idle(&self, run: &Run) -> bool {
+        let now = site::now();
+        schedule::next(run, &InHand::default(), 1, now).is_empty()
+            && schedule::wakes(run, now).is_none()
+            && self.plan_goes_on(run).is_none()
+    }
+
+    /// What a person has to answer in this plan.
+    fn waits_for(&self, run: &Run) -> Result<String, Error> {
+        let name = &self.place().name;
+        let items = self.items(run)?;
+        let Some(item) = items.first() else { return Ok(format!("{name} waits: `provost status {name}`")) };
+        let choices: Vec<&str> = item.choices.iter().map(|offer| offer.choice).collect();
+        Ok(format!("in {name}, {item}; `provost answer {} {}`", item.id, choices.join("|")))
+    }
+
+    /// Which step failed and how, or what does not hold at the end.
+    fn why_failed(&self, run: &Run) -> Result<String, Error> {
+        let broke = run.postconditions().find_map(|(post, state)| match state {
+            PostState::Broke(verdict) => {
+                Some(format!("its postcondition {} {}", post.number, verdict.outcome))
+            }
+            PostState::Open | PostState::Held => None,
+        });
+        if let Some(broke) = broke {
+            return Ok(broke);
+        }
+        let query = Query {
+            names: vec!["TASK_FAILED".to_owned()],
+            newest_first: true,
+            limit: Some(1),
+            ..Query::plan(self.id())
+        };
+        let mut why = "it failed".to_owned();
+        self.each(&query, &mut |sealed| {
+            if let Ok(Event::StepFailed { step, error }) = sealed.event() {
+                why = format!("its step {step} “{}”: {error}", run.title(step).unwrap_or_default());
+            }
+            ControlFlow::Break(())
+        })?;
+        Ok(why)
+    }
+
+    /// Runs this plan, which carries out a step of another, until it rests.
+    fn carried(&self) -> Result<(Run, Standing), Error> {
+        let (run, standing) = self.standing()?;
+        if !matches!(standing, Standing::Ready) {
+            return Ok((run, standing));
+        }
+        self.ready_to_drive(&run)?;
+        let leash = self.within.as_ref().map(|within| &within.leash);
+        let told = self.told();
+        let (run, rest) = self.drive_for(&Worker::Agents { jobs: 1 }, &mut |run, sealed, event| {
+            if let Some(leash) = leash {
+                leash.hear(event);
+            }
+            if let Some(told) = &told {
+                told(&self.place().name, run, sealed, event);
+            }
+        })?;
+        let name = &self.place().name;
+        let stopped = leash.is_some_and(Leash::is_at_its_end) && !self.is_stopped();
+        let standing = match rest {
+            Rest::Interrupted if stopped && leash.is_some_and(Leash::is_out_of_time) => {
+                Standing::Failed("its time is up".to_owned())
+            }
+            Rest::Interrupted if stopped => Standing::Stopped,
+            Rest::Interrupted => Standing::Interrupted,
+            Rest::LawChanged(changes) => Standing::Waits(format!(
+                "the file of {name} is not what was approved ({}): restore it, or approve what it says now",
+                changes.join("; ")
+            )),
+            Rest::Nothing => match run.stage {
+                Stage::Done => Standing::Done,
+                Stage::Failed => Standing::Failed(self.why_failed(&run)?),
+                Stage::Draft => Standing::Failed("it went back to draft".to_owned()),
+                Stage::Verified | Stage::Approved | Stage::InProgress => {
+                    Standing::Waits(self.waits_for(&run)?)
+                }
+            },
+        };
+        Ok((run, standing))
+    }
+
+    /// When the attempt began that is under way.
+    fn begun_at(&self, errand: &Errand) -> Result<Timestamp, Error> {
+        let query = Query {
+            step: Some(errand.step),
+            names: vec!["TASK_STARTED".to_owned()],
+            newest_first: true,
+            limit: Some(1),
+            ..Query::plan(self.id())
+        };
+        let mut at = site::now();
+        self.each(&query, &mut |sealed| {
+            at = sealed.at;
+            ControlFlow::Break(())
+        })?;
+        Ok(at)
+    }
+
+    /// What this plan has used since then: nothing, where none of its agents was asked, and unknown, where
+    /// an attempt was lost with the harness.
+    fn used_since(&self, since: Timestamp) -> Result<Usage, Error> {
+        let mut sum = Usage {
+            calls: Some(0),
+            input_tokens: Some(0),
+            output_tokens: Some(0),
+            cache_read_tokens: Some(0),
+            cache_write_tokens: Some(0),
+            micro_usd: Some(0),
+            model: None,
+        };
+        let mut open: BTreeSet<StepNumber> = BTreeSet::new();
+        self.each(&Query { since: Some(since), ..Query::plan(self.id()) }, &mut |sealed| {
+            let Ok(event) = sealed.event() else { return ControlFlow::Continue(()) };
+            let lost = match &event {
+                Event::StepStarted { step, .. } => !open.insert(*step),
+                Event::AttemptEnded { step, .. } => {
+                    open.remove(step);
+                    false
+                }
+                Event::AttemptLost { step, .. } | Event::StepPassed { step, .. } => open.remove(step),
+                _ => false,
+            };
+            if lost {
+                sum = sum.and(&Usage::default());
+            }
+            if let Some(used) = errand::used(&event) {
+                sum = sum.and(used);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(sum)
+    }
+
+    fn run_errand(&self, errand: &Errand) -> Result<(Standing, Usage, Run), Error> {
+        let since = self.begun_at(errand)?;
+        let spent = self.below(&errand.plan, None)?.used_since(since)?;
+        let below = self.below(&errand.plan, Some((errand, &spent)))?;
+        let (run, standing) = below.carried()?;
+        Ok((standing, below.used_since(since)?, run))
+    }
+}
+
+impl Carrier for Harness {
+    fn held_up(&self, plan: &str) -> Option<String> {
+        match self.below(plan, None).and_then(|below| below.standing()) {
+            Ok((_, Standing::Waits(reason))) => Some(reason),
+            // What is wrong with it shows when it is begun, and is a failure like any other.
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    fn carry_out(&self, errand: &Errand) -> Vec<Said> {
+        let begun = Instant::now();
+        let Errand { step, attempt, .. } = *errand;
+        let plan = errand.plan.clone();
+        let (standing, usage, run) = match self.run_errand(errand) {
+            Ok(carried) => carried,
+            Err(error) => (Standing::Failed(error.to_string()), Usage::default(), Run::default()),
+        };
+        let end = match standing {
+            Standing::Interrupted => return Vec::new(),
+            Standing::Done | Standing::Ready => AttemptEnd::Exited { exit_code: 0 },
+            Standing::Failed(reason) => {
+                AttemptEnd::PlanFailed { plan: plan.clone(), reason: self.clean(&reason) }
+            }
+            Standing::Waits(reason) => {
+                AttemptEnd::PlanWaits { plan: plan.clone(), reason: self.clean(&reason) }
+            }
+            Standing::Stopped => AttemptEnd::PlanStopped { plan: plan.clone() },
+        };
+        let is_done = matches!(end, AttemptEnd::Exited { .. });
+        let ended = Said::Harness(HarnessCommand::AttemptEnded {
+            step,
+            attempt,
+            end,
+            duration_ms: begun.elapsed().as_millis() as u64,
+            report: String::new(),
+            notes: Vec::new(),
+            usage,
+            session: None,
+            published: Vec::new(),
+            rewrites: Vec::new(),
+        });
+        let (done, total) = run.progress();
+        let evidence =
+            format!("the plan {plan} is done: {done} of {total} steps, event {} of its log", run.seq);
+        let claim = is_done.then_some(Said::Agent(AgentCommand::Claim { step, evidence }));
+        std::iter::once(ended).chain(claim).collect()
+    }
+}

@@ -1,0 +1,212 @@
+//! What the tools of an agent's client know of its work: files beside what the agent writes to topics.
+//!
+//! The log is out of an agent's reach, and has to be. The server of tools that its client starts stands on
+//! the agent's side of the fence; it has these files and nothing else. What it is told about the step is
+//! kept there too, and is taken when the attempt is over.
+//!
+//! **Invariant:** nothing here decides. An agent that writes these files itself has said something, and
+//! that is all.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use provost_core::plan::StepNumber;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{Outbox, Work};
+use crate::tree::beneath;
+
+/// The hidden subcommand that serves it.
+pub const COMMAND: &str = "item-mcp";
+
+const FOLDER: &str = "item";
+const SAID: &str = "said.json";
+const PLAN: &str = "plan.md";
+const TASK: &str = "task.md";
+const INDEX: &str = "index.json";
+const SAID_MAX: u64 = 64 * 1024;
+const POST_MAX: usize = 32 * 1024;
+
+/// What a step's agent is told by its tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The program that serves it.
+    pub program: OsString,
+    pub step: StepNumber,
+    /// The plan as it stands.
+    pub plan: String,
+    /// What is to be done: the prompt.
+    pub task: String,
+    /// Topics it may read, with what they say.
+    pub topics: Vec<(String, String)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Index {
+    step: StepNumber,
+    reads: Vec<String>,
+    publishes: Vec<String>,
+}
+
+/// Puts the files in place, where the agent has such tools.
+pub fn lay_out(outbox: Outbox<'_>) -> io::Result<()> {
+    let Some(item) = outbox.item else { return Ok(()) };
+    let folder = outbox.folder.join(FOLDER);
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join(PLAN), &item.plan)?;
+    fs::write(folder.join(TASK), &item.task)?;
+    for (number, (_, text)) in item.topics.iter().enumerate() {
+        fs::write(folder.join(format!("topic-{number}.md")), text)?;
+    }
+    let reads = item.topics.iter().map(|(name, _)| name.clone()).collect();
+    let index = Index { step: item.step, reads, publishes: outbox.topics.to_vec() };
+    fs::write(folder.join(INDEX), serde_json::to_vec(&index)?)
+}
+
+/// The server that a client is to start.
+pub fn server(work: &Work<'_>) -> Option<(String, Vec<String>)> {
+    let outbox = work.outbox?;
+    let program = outbox.item?.program.to_string_lossy().into_owned();
+    Some((program, vec![COMMAND.to_owned(), outbox.folder.to_string_lossy().into_owned()]))
+}
+
+/// What an agent said about its step by a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saying {
+    /// It cannot go on; otherwise it thinks that it is done.
+    pub blocked: bool,
+    pub text: String,
+}
+
+/// The last of what it said, once nothing of the attempt is alive.
+pub fn said(outbox: Outbox<'_>) -> Option<Saying> {
+    outbox.item?;
+    let folder = beneath::top(outbox.folder).ok()?;
+    let file = beneath::file(&folder, SAID.as_bytes()).ok()?;
+    if beneath::stamp(&file).ok()?.kind() != rustix::fs::FileType::RegularFile {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(SAID_MAX).read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice::<Saying>(&bytes).ok().filter(|saying| !saying.text.trim().is_empty())
+}
+
+/// The files, from the side of whoever serves them.
+#[derive(Debug)]
+pub struct Served {
+    outbox: PathBuf,
+    index: Index,
+}
+
+impl Served {
+    pub fn open(outbox: &Path) -> io::Result<Self> {
+        let bytes = fs::read(outbox.join(FOLDER).join(INDEX))?;
+        Ok(Self { outbox: outbox.to_owned(), index: serde_json::from_slice(&bytes)? })
+    }
+
+    pub fn step(&self) -> StepNumber {
+        self.index.step
+    }
+
+    pub fn plan(&self) -> io::Result<String> {
+        fs::read_to_string(self.outbox.join(FOLDER).join(PLAN))
+    }
+
+    pub fn task(&self) -> io::Result<String> {
+        fs::read_to_string(self.outbox.join(FOLDER).join(TASK))
+    }
+
+    pub fn reads(&self) -> &[String] {
+        &self.index.reads
+    }
+
+    pub fn publishes(&self) -> &[String] {
+        &self.index.publishes
+    }
+
+    /// Nothing, where the step does not read it.
+    pub fn topic(&self, name: &str) -> Option<io::Result<String>> {
+        let number = self.index.reads.iter().position(|known| known == name)?;
+        Some(fs::read_to_string(self.outbox.join(FOLDER).join(format!("topic-{number}.md"))))
+    }
+
+    /// Adds to what the step publishes. How long it is now; or why it was not added.
+    pub fn publish(&self, topic: &str, text: &str) -> Result<usize, String> {
+        if !self.index.publishes.iter().any(|known| known == topic) {
+            return Err(match self.index.publishes.as_slice() {
+                [] => "this step publishes nothing: its plan would have to say so".to_owned(),
+                known => format!("this step does not publish to `{topic}`; it may to {}", known.join(", ")),
+            });
+        }
+        let path = self.outbox.join(format!("{topic}.md"));
+        let before = fs::read_to_string(&path).unwrap_or_default();
+        let whole = match before.trim_end() {
+            "" => text.trim().to_owned(),
+            before => format!("{before}\n\n{}", text.trim()),
+        };
+        if whole.len() > POST_MAX {
+            return Err(format!("what a step publishes is at most {POST_MAX} bytes"));
+        }
+        fs::write(path, &whole).map_err(|error| error.to_string())?;
+        Ok(whole.len())
+    }
+
+    pub fn say(&self, saying: &Saying) -> io::Result<()> {
+        fs::write(self.outbox.join(SAID), serde_json::to_vec(saying)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_laid_out_is_served_and_what_is_said_is_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let item = Item {
+            program: "provost".into(),
+            step: StepNumber(2),
+            plan: "# Plan".to_owned(),
+            task: "Do it.".to_owned(),
+            topics: vec![("notes".to_owned(), "so far".to_owned())],
+        };
+        let topics = ["found".to_owned()];
+        let outbox = Outbox { folder: folder.path(), topics: &topics, item: Some(&item) };
+        lay_out(outbox).expect("laid out");
+        let served = Served::open(folder.path()).expect("served");
+        assert_eq!((served.step(), served.plan().expect("a plan").as_str()), (StepNumber(2), "# Plan"));
+        assert_eq!(served.topic("notes").expect("known").expect("read"), "so far");
+        assert!(served.topic("found").is_none() && served.topic("../said").is_none());
+        assert_eq!(served.publish("found", "one"), Ok(3));
+        assert_eq!(served.publish("found", "two"), Ok(8));
+        assert!(served.publish("notes", "x").is_err() && served.publish("item/plan", "x").is_err());
+        assert!(served.publish("found", &"x".repeat(POST_MAX)).is_err());
+        assert_eq!(said(outbox), None);
+        let saying = Saying { blocked: false, text: "done it".to_owned() };
+        served.say(&saying).expect("said");
+        assert_eq!(said(outbox), Some(saying));
+        assert_eq!(said(Outbox { item: None, ..outbox }), None, "nobody was given such a tool");
+    }
+
+    #[test]
+    fn what_was_not_said_by_a_file_counts_for_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let item = Item {
+            program: "p".into(),
+            step: StepNumber(1),
+            plan: String::new(),
+            task: String::new(),
+            topics: Vec::new(),
+        };
+        let outbox = Outbox { folder: folder.path(), topics: &[], item: Some(&item) };
+        std::os::unix::fs::symlink("/etc/hostname", folder.path().join(SAID)).expect("linked");
+        assert_eq!(said(outbox), None);
+        fs::remove_file(folder.path().join(SAID)).expect("removed");
+        for text in ["", "{}", "{\"blocked\":false,\"text\":\" \"}", "[1]"] {
+            fs::write(folder.path().join(SAID), text).expect("written");
+            assert_eq!(said(outbox), None, "{text}");
+        }
+    }
+}

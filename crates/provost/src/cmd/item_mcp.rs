@@ -1,0 +1,21 @@
+use std::path::PathBuf;
+
+use provost_engine::item::Served;
+use provost_server::stdio;
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+
+/// Serve the work item of an attempt to the agent's client over MCP; the harness writes who starts it
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Where the work item was laid out
+    folder: PathBuf,
+}
+
+pub fn obey(args: Args) -> Answer {
+    let failed = |what: String| move |source| Failure::Io { what, source };
+    let served = Served::open(&args.folder).map_err(failed(format!("open {}", args.folder.display())))?;
+    stdio::serve_item(served).map_err(failed("serve on standard input and output".to_owned()))?;
+    Ok(Outcome::Done)
+}
