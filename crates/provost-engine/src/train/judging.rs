@@ -129,7 +129,7 @@ impl<'a> Bench<'a> {
             }
         };
         let names: Vec<&str> = set.iter().map(|car| self.boarding.plans[*car].name.as_str()).collect();
-        (self.yard.talk)(&format!("judging {} together", names.join(", ")));
+        (self.yard.talk)(&format!("judging {} on {}", names.join(", "), self.yard.target));
         for car in set {
             let plan = &self.boarding.plans[*car];
             match self.says(plan, &tree, record)? {

@@ -151,7 +151,10 @@ impl Trees {
         }
         mirror.git(&["update-index", "-z", "--index-info"], &listed, &with)?;
         let failed = |error: io::Error| Error::io("lock", &lock, error);
+        let modified = fs::metadata(&index).and_then(|found| found.modified()).map_err(failed)?;
         lock_with(&folder, &lock, &read(&copy)?).map_err(failed)?;
+        // By its time git knows which files may have changed in the moment after they were looked at.
+        let _ = fs::File::open(&lock).and_then(|locked| locked.set_modified(modified));
         // Whoever wrote it meanwhile has the word.
         let written = match read(&index)? == before {
             true => fs::rename(&lock, &index).map_err(failed),
