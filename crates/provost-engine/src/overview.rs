@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use provost_core::chain::{Auditor, PlanId, Sealed, Timestamp};
 use provost_core::event::Event;
-use provost_core::inbox::Item;
+use provost_core::inbox::{Item, waiting};
 use provost_core::run::Run;
 use provost_store::{Cursor, Log, Query, Sqlite};
 
@@ -44,6 +44,8 @@ pub struct Seen {
     pub place: Option<Place>,
     /// Why no more is known of it than this.
     pub trouble: Option<String>,
+    /// How many things of it wait for a person.
+    pub waiting: usize,
 }
 
 impl Seen {
@@ -72,6 +74,9 @@ struct Fold {
     moved: Timestamp,
     place: Option<Place>,
     trouble: Option<String>,
+    waiting: usize,
+    /// Something was heard since that was counted.
+    is_new: bool,
     /// Somebody else wrote to its log: what counts has to be read anew.
     disbelieved: bool,
 }
@@ -100,6 +105,11 @@ impl Overview {
     pub fn plan(&self, id: &PlanId) -> Result<Option<Seen>, Error> {
         let known = self.caught_up()?;
         Ok(known.plans.get(id).map(|fold| fold.seen(id)))
+    }
+
+    /// How many things wait for a person.
+    pub fn waiting(&self) -> Result<usize, Error> {
+        Ok(self.caught_up()?.plans.values().map(|fold| fold.waiting).sum())
     }
 
     /// Everything that waits for a person, newest last.
@@ -229,6 +239,9 @@ impl Overview {
                 Err(error) => fold.trouble = Some(error.to_string()),
             }
         }
+        for fold in plans.values_mut().filter(|fold| fold.is_new) {
+            (fold.waiting, fold.is_new) = (waiting(&fold.run).len(), false);
+        }
         known.through = now;
         Ok(known)
     }
@@ -247,12 +260,14 @@ impl Fold {
             moved: begun,
             place,
             trouble: None,
+            waiting: 0,
+            is_new: true,
             disbelieved: false,
         }
     }
 
     fn hear(&mut self, sealed: &Sealed) {
-        self.moved = sealed.at;
+        (self.moved, self.is_new) = (sealed.at, true);
         if self.trouble.is_some() {
             return;
         }
@@ -274,6 +289,7 @@ impl Fold {
             moved: self.moved,
             place: self.place.clone(),
             trouble: self.trouble.clone(),
+            waiting: self.waiting,
         }
     }
 }

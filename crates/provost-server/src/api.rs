@@ -68,7 +68,7 @@ impl utoipa::Modify for Ways {
 }
 
 /// What the API has, as OpenAPI 3.1.
-pub fn document() -> &'static str {
+fn document() -> &'static str {
     static TEXT: LazyLock<String> =
         LazyLock::new(|| Document::openapi().to_pretty_json().unwrap_or_default());
     &TEXT

@@ -33,9 +33,8 @@ use crate::sse::Live;
 use crate::traces::Traces;
 use crate::{api, assets, mcp, metrics, pages};
 
-pub use guard::Origin;
-pub(crate) use problem::Answer;
-pub use problem::Problem;
+use guard::Origin;
+pub(crate) use problem::{Answer, Problem};
 pub(crate) use visitor::{Posted, Query, Said, Segment, Viewer, Visitor};
 
 /// No plan, and nothing a person writes, is longer.

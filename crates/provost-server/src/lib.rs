@@ -19,5 +19,3 @@ mod sse;
 pub mod stdio;
 mod traces;
 mod view;
-
-pub use api::document;

@@ -179,7 +179,8 @@ pub async fn events(
     // Listened to first: what comes in between is in both, and told once.
     let queue = house.live.queue.subscribe();
     let until = house.live.through();
-    let seen = last.or(filter.after).map_or(until, Cursor);
+    // A place beyond the end is of another log: what comes is told from now on.
+    let seen = last.or(filter.after).map_or(until, Cursor).min(until);
     let names = filter.names();
     let subscriber =
         Subscriber { house, queue, names, filter, seen, until, waiting: VecDeque::new(), over: false };

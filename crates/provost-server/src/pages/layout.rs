@@ -32,9 +32,7 @@ pub struct Page {
 impl Page {
     /// `after` is a place in the log from before the page was made, so that nothing falls in between.
     pub fn shown(self, house: &House, visitor: &Visitor, after: u64) -> Response {
-        let waiting = house.overview.plans().map_or(0, |plans| {
-            plans.iter().map(|seen| provost_core::inbox::waiting(&seen.run).len()).sum::<usize>()
-        });
+        let waiting = house.overview.waiting().unwrap_or(0);
         let names: Vec<&str> = DESCRIPTIONS.iter().map(|(name, _)| *name).collect();
         let names = names.join(" ");
         let (filter, after) = match &self.live {
