@@ -35,7 +35,7 @@ use provost_host::{files, prices, process, roster};
 
 mod apart;
 
-use self::apart::{Home, globs, home, not_home};
+use self::apart::{Home, globs, home, not_home, place};
 use crate::metering::Metering;
 use crate::model_judge::Bench;
 use crate::portal;
@@ -118,6 +118,7 @@ pub struct AttemptOrder {
     limit: Amount,
     /// It works in a tree of its own, from this one on: what the steps before left.
     apart: bool,
+    place: String,
     tree: Option<String>,
     touches: Vec<String>,
     home: Option<Home>,
@@ -231,6 +232,7 @@ impl<'a> Hands<'a> {
             timeout: left.map_or(timeout, |left| timeout.min(left)),
             veiled: veiled(run),
             apart: self.side_by_side && run.works_apart(number),
+            place: place(run, step),
             tree: run.tree.clone(),
             touches: globs(step).unwrap_or_default(),
             home: home(run),
@@ -262,7 +264,7 @@ impl<'a> Hands<'a> {
         let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
         let apart = match subject {
             Subject::Contract(number) if run.works_apart(number) => {
-                self.ground.apart(&self.site.id.to_string(), number)
+                step.and_then(|step| self.ground.apart(&self.site.id.to_string(), &place(run, step)))
             }
             _ => None,
         };

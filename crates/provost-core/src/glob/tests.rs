@@ -1,3 +1,5 @@
+//! What overlaps, and that it is what the library that files are taken over with says.
+
 use globset::GlobBuilder;
 use proptest::prelude::*;
 
