@@ -39,7 +39,7 @@ use crate::errand::{Carrier, Errand, Within};
 
 mod apart;
 
-use self::apart::{Home, globs, home, not_home};
+use self::apart::{Home, globs, home, not_home, place};
 use crate::metering::Metering;
 use crate::model_judge::Bench;
 use crate::portal;
@@ -127,6 +127,7 @@ pub struct AttemptOrder {
     limit: Amount,
     /// It works in a tree of its own, from this one on: what the steps before left.
     apart: bool,
+    place: String,
     tree: Option<String>,
     touches: Vec<String>,
     home: Option<Home>,
@@ -277,6 +278,7 @@ impl<'a> Hands<'a> {
             timeout: left.map_or(timeout, |left| timeout.min(left)),
             veiled: veiled(run),
             apart: self.side_by_side && run.works_apart(number),
+            place: place(run, step),
             tree: self.tree(run),
             touches: globs(step).unwrap_or_default(),
             home: home(run),
@@ -334,7 +336,7 @@ impl<'a> Hands<'a> {
         let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
         let apart = match subject {
             Subject::Contract(number) if run.works_apart(number) => {
-                self.ground.apart(&self.site.id.to_string(), number)
+                step.and_then(|step| self.ground.apart(&self.site.id.to_string(), &place(run, step)))
             }
             _ => None,
         };

@@ -4,7 +4,8 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use provost_core::plan::{Step, StepNumber};
+use provost_core::law;
+use provost_core::plan::Step;
 use provost_core::run::Run;
 use provost_host::ground::Beginning;
 use provost_host::tree::{self, Apart};
@@ -16,7 +17,7 @@ pub struct Home {
     seq: u64,
     pub(super) tree: String,
     /// Steps that are over, and need no tree of their own any more.
-    over: Vec<StepNumber>,
+    over: Vec<String>,
 }
 
 impl Hands<'_> {
@@ -24,11 +25,15 @@ impl Hands<'_> {
     pub(super) fn apart(&self, order: &AttemptOrder) -> Result<Option<Apart>, String> {
         let plan = self.site.id.to_string();
         if !order.apart {
-            self.ground.forget_apart(&plan, order.step);
+            self.ground.forget_apart(&plan, &order.place);
             return Ok(None);
         }
-        let beginning =
-            Beginning { plan: &plan, step: order.step, tree: order.tree.as_deref(), touches: &order.touches };
+        let beginning = Beginning {
+            plan: &plan,
+            step: &order.place,
+            tree: order.tree.as_deref(),
+            touches: &order.touches,
+        };
         let made = self.ground.set_apart(&beginning);
         made.map(Some).map_err(|error| format!("no tree of its own could be made for it: {}", told(&error)))
     }
@@ -47,7 +52,7 @@ impl Hands<'_> {
         }
         let plan = self.site.id.to_string();
         let left = self.ground.bring_home(&plan, &home.tree)?;
-        home.over.iter().for_each(|step| self.ground.forget_apart(&plan, *step));
+        home.over.iter().for_each(|step| self.ground.forget_apart(&plan, step));
         at_home.0 = home.seq;
         at_home.1.extend(left);
         Ok(())
@@ -57,6 +62,13 @@ impl Hands<'_> {
     pub(crate) fn leave(&self, run: &Run) -> Result<(), tree::Error> {
         self.come_home(home(run).as_ref())
     }
+}
+
+/// What the tree of a step is called by: its number and its text, so that what was left of another step of
+/// that number is not found there.
+pub(super) fn place(run: &Run, step: &Step) -> String {
+    let digest = law::step_digest(&run.text, step).to_string();
+    format!("{}-{}", step.number, &digest[..12])
 }
 
 /// What a step may change, where it says so.
@@ -72,7 +84,7 @@ pub(super) fn home(run: &Run) -> Option<Home> {
     let apart = |step: &&Step| run.works_apart(step.number);
     let is_over = |step: &&Step| run.step(step.number).is_some_and(|step| step.state.is_settled());
     let tree = run.tree.clone().filter(|_| run.plan.steps.iter().any(|step| apart(&step)))?;
-    let over = run.plan.steps.iter().filter(apart).filter(is_over).map(|step| step.number);
+    let over = run.plan.steps.iter().filter(apart).filter(is_over).map(|step| place(run, step));
     Some(Home { seq: run.seq, tree, over: over.collect() })
 }
 

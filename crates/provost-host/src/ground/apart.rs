@@ -2,7 +2,7 @@
 //! to what has passed.
 //!
 //! ```text
-//! <state>/apart/<plan>/<step>/   a tree of an agent's own; see `tree::Apart`
+//! <state>/apart/<plan>/<step>/   a tree of an agent's own, named after the text of its step; see `tree::Apart`
 //! <state>/apart/<plan>/home      the tree that the workspace was brought up to last
 //! ```
 
@@ -10,7 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use provost_core::chain::Hash;
-use provost_core::plan::StepNumber;
 use provost_core::verdict::Isolation;
 
 use super::{Approved, Ground};
@@ -20,7 +19,8 @@ use crate::tree::{self, Apart, Base, Limits, Touches, clear_apart};
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning<'a> {
     pub plan: &'a str,
-    pub step: StepNumber,
+    /// What the tree is called by. Another text of the step is another step.
+    pub step: &'a str,
     /// What the steps before left; without it the workspace as it is.
     pub tree: Option<&'a str>,
     pub touches: &'a [String],
@@ -36,17 +36,17 @@ fn room(state: &Path, plan: &str) -> PathBuf {
 }
 
 impl Ground {
-    fn place_apart(&self, plan: &str, step: StepNumber) -> PathBuf {
-        room(&self.state, plan).join(step.to_string())
+    fn place_apart(&self, plan: &str, step: &str) -> PathBuf {
+        room(&self.state, plan).join(step)
     }
 
     /// The tree in which the agent of a step works or has worked, if it has one of its own.
-    pub fn apart(&self, plan: &str, step: StepNumber) -> Option<Apart> {
+    pub fn apart(&self, plan: &str, step: &str) -> Option<Apart> {
         self.trees.as_ref()?;
         Apart::at(&self.place_apart(plan, step))
     }
 
-    pub fn forget_apart(&self, plan: &str, step: StepNumber) {
+    pub fn forget_apart(&self, plan: &str, step: &str) {
         let _ = clear_apart(&self.place_apart(plan, step));
     }
 

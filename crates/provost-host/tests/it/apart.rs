@@ -110,7 +110,7 @@ fn a_tree_that_an_agent_has_closed_is_taken_away() {
     let base = site.base();
     let place = site.state.join("../apart/1");
     let apart = site.trees().set_apart(&base, &base.id, &place).unwrap();
-    fs::set_permissions(apart.folder.join("a"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(apart.folder.join("a"), fs::Permissions::from_mode(0o000)).unwrap();
     clear_apart(&place).unwrap();
     assert!(!place.exists());
     clear_apart(&place).unwrap();

@@ -126,6 +126,8 @@ impl Bench {
             stop: None,
             tree: None,
             with_work: true,
+            apart: None,
+            touches: None,
             protect: &[],
             network: false,
             bounds: None,

@@ -22,6 +22,9 @@ pub struct Args {
     other: String,
 }
 
+/// What stands in front of a line, and what is told of each side.
+type Row = (&'static str, fn(&Side) -> String);
+
 pub fn obey(global: &Global, args: Args) -> Answer {
     let settings = global.settings(None)?;
     let sides = [compare::side(&settings, &args.one)?, compare::side(&settings, &args.other)?];
@@ -34,7 +37,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         terminal::print(&format!("{answer}\n"))?;
         return Ok(Outcome::Done);
     }
-    let rows: [(&str, fn(&Side) -> String); 8] = [
+    let rows: [Row; 8] = [
         ("", |side| side.name.clone()),
         ("stage", |side| side.row.stage.to_owned()),
         ("steps done", |side| {

@@ -45,7 +45,10 @@ fn a_patch_replaces_what_has_not_run_and_keeps_the_history() {
     // Both revisions are there, and the difference is told in steps.
     assert_eq!(revisions(&env), [first.clone(), env.revision()]);
     let diff = env.provost(&["diff", "PLAN.md", &first[..8], "approved"]).exits(0).out;
-    assert!(diff.contains("step 2 contract: `test -f out/never` -> `test -f out/2`"), "{diff}");
+    assert!(
+        diff.contains("step 2 contract: `test -f out/never [exit_code == 0]` -> `test -f out/2`"),
+        "{diff}"
+    );
     assert!(diff.contains("step 3 removed: Step 3"), "{diff}");
     let back = env.provost(&["diff", "PLAN.md", "now", &first[..8], "--json"]).exits(0).json();
     assert!(back["changes"].to_string().contains("step 3 added"), "{back}");
