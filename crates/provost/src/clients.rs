@@ -203,9 +203,18 @@ impl Wanted {
         Ok((text, added))
     }
 
+    /// Whether there is nothing to add. A file that is ours as a whole may be an old one.
+    fn stands_in(&self, now: Option<&str>) -> bool {
+        let is_whole = self.edits.iter().any(|edit| matches!(edit, Edit::Whole(_)));
+        !is_whole && self.applied(now).is_ok_and(|(_, added)| added.is_empty())
+    }
+
     /// What is to be written, if anything is.
     pub fn change(&self, ledger: &Ledger, project: Option<&Path>) -> Result<Option<Change>, Trouble> {
         let now = read(&self.path)?;
+        if now.is_some() && self.stands_in(now.as_deref()) {
+            return Ok(None);
+        }
         let known = ledger.find(&self.path, project);
         // Made anew from what it was without us, so that what we wrote before is not in the way.
         let without = known.and_then(|entry| entry.without(now.as_deref())).filter(|_| now.is_some());

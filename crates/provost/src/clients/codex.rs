@@ -134,13 +134,14 @@ pub fn findings(ground: &Ground) -> Vec<Finding> {
         false => "`provost init --agent codex --trust`",
     };
     let mut findings = Vec::new();
-    if !ground.user && !is_trusted(ground, &config) {
+    let own = own(ground);
+    if !ground.user && own != Some(None) && !is_trusted(ground, &config) {
         findings.push(finding(
             "Codex does not trust this project, and skips its hooks and servers without a word",
             format!("{again}, or start `codex` here once and trust the folder."),
         ));
     }
-    findings.extend(match own(ground) {
+    findings.extend(match own {
         Some(Some(hook)) if !hook.is_enabled => {
             Some(finding("the hook is turned off in Codex", "Turn it on again: `codex`, then /hooks."))
         }

@@ -141,8 +141,7 @@ fn trust(ledger: &Ledger, ground: &Ground, chosen: &[Client], args: &Args) -> Re
     if steps.is_empty() {
         if args.trust && chosen.contains(&Client::Codex) && ground.trusted(Client::Codex).is_none() {
             terminal::talk(
-                "Codex could not be asked which hook it would trust: start `codex` here, trust the folder, and \
-                 the hook in /hooks",
+                "Codex could not be asked, or does not read this hook: `provost doctor` says more",
             );
         }
         return Ok(false);

@@ -217,7 +217,7 @@ fn doctor_says_what_keeps_a_client_from_asking() {
 /// Codex as far as `init` knows it: it lists the hook of the project, and says whether it is trusted.
 const CODEX: &str = r#"#!/bin/bash
 config=$PWD/.codex/config.toml
-[ -n "$ELSEWHERE" ] && config=/elsewhere/config.toml
+[ -n "$ELSEWHERE" ] && config=$ELSEWHERE
 while read -r line; do
     case $line in
     *'"initialize"'*) echo '{"id":1,"result":{}}'; echo '{"method":"note"}' ;;
@@ -262,9 +262,9 @@ fn codex_is_told_to_trust_the_hook_where_the_person_says_so() {
         "{found}"
     );
     assert!(
-        findings(&[("ELSEWHERE", "1")]).contains("Codex does not read"),
+        findings(&[("ELSEWHERE", "/elsewhere/config.toml")]).contains("Codex does not read"),
         "{}",
-        findings(&[("ELSEWHERE", "1")])
+        findings(&[("ELSEWHERE", "/elsewhere/config.toml")])
     );
 
     provost(&["init", "--agent", "codex", "--yes", "--trust"], &[]);
@@ -277,5 +277,19 @@ fn codex_is_told_to_trust_the_hook_where_the_person_says_so() {
     assert!(provost(&["init", "--agent", "codex", "--yes", "--trust"], &[]).err.contains("nothing to do"));
     provost(&["init", "--undo", "--agent", "codex", "--yes"], &[]);
     provost(&["init", "--undo", "--yes"], &[]);
+    assert_eq!(files(env.folder()), before);
+
+    // For the user both stand in one file.
+    let there = users.to_string_lossy();
+    for (words, has) in [(&["--trust"][..], false), (&["--trust"], true), (&[], true)] {
+        let said = provost(
+            &[&["init", "--user", "--agent", "codex", "--yes"], words].concat(),
+            &[("ELSEWHERE", &there)],
+        );
+        assert_eq!(said.err.contains("nothing to do"), has, "{words:?}: {}", said.err);
+        let config = std::fs::read_to_string(&users).expect("a file");
+        assert!(config.contains(" hook codex") && config.contains("sha256:4711"), "{words:?}: {config}");
+    }
+    provost(&["init", "--user", "--undo", "--yes"], &[]);
     assert_eq!(files(env.folder()), before);
 }
