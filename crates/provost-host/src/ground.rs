@@ -584,10 +584,23 @@ pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Bas
     Ok((approved.trees, approved.base))
 }
 
+/// The same, only to look at what is kept; nothing, where no tree was ever made.
+pub fn kept_trees(state: &Path, workspace: &Path) -> Result<Option<Trees>, Error> {
+    let folder = trees_folder(state, workspace);
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    Ok(Some(Trees::open(&folder, workspace)?))
+}
+
+fn trees_folder(state: &Path, workspace: &Path) -> PathBuf {
+    let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
+    state.join("trees").join(&key[..16])
+}
+
 impl Approved {
     fn make(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<Self, Error> {
-        let key = Hash::of(estate.workspace.as_os_str().as_encoded_bytes()).to_string();
-        let trees = Trees::open(&estate.state.join("trees").join(&key[..16]), estate.workspace)?;
+        let trees = Trees::open(&trees_folder(estate.state, estate.workspace), estate.workspace)?;
         let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
         let touches = Touches::new(approval.touches)?;
         let outfit = Outfit::new(estate, &approval.wanted, &base);

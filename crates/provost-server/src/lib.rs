@@ -11,12 +11,14 @@
 
 mod api;
 mod assets;
+mod graph;
 pub mod http;
 pub mod mcp;
 mod metrics;
 mod pages;
 mod sse;
 pub mod stdio;
+mod timeline;
 mod view;
 
 pub use api::document;
