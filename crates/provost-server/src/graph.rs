@@ -85,7 +85,8 @@ pub fn drawn(nodes: &[Node]) -> Drawing {
             layers[layer].push(item);
         }
     }
-    let centre = order::places(&mut layers, &links, apart);
+    let centre =
+        order::places(&mut layers, &links, apart, (WIDTH + BESIDE) * (SIDE_BY_SIDE - 1) as f64 / 2.0);
     let left = centre.iter().map(|(item, x)| x - half(*item)).fold(f64::INFINITY, f64::min);
     let right = centre.iter().map(|(item, x)| x + half(*item)).fold(f64::NEG_INFINITY, f64::max);
     let x = |item: &Item| centre.get(item).map_or(0.0, |x| (x - left + MARGIN).round());

@@ -56,7 +56,8 @@ pub struct Timeline {
     pub busy_ms: u64,
 }
 
-/// Rest that is longer than this part of all work is cut to it.
+/// Rest that is longer than this part of all work is cut, to that part.
+const REST_MAX: f64 = 0.5;
 const REST: f64 = 0.06;
 
 /// A stretch of time and what it is on the scale.
@@ -86,16 +87,17 @@ pub fn drawn(spans: &[Span]) -> Timeline {
     };
     let busy_ms: u64 = busy.iter().map(|(from, to)| to - from).sum();
     // What took no time has a place all the same.
-    let rest_max = (busy_ms as f64 * REST).max(1.0);
+    let part = |part: f64| (busy_ms as f64 * part).max(1.0);
     let mut pieces: Vec<Piece> = Vec::new();
     let mut at = 0.0;
     for (from, to) in busy {
         if let Some(before) = pieces.last().map(|piece| piece.to) {
-            let length = ((from - before) as f64).min(rest_max);
+            let rest = (from - before) as f64;
+            let length = if rest > part(REST_MAX) { part(REST) } else { rest };
             pieces.push(Piece { from: before, to: from, at, length });
             at += length;
         }
-        let length = ((to - from) as f64).max(rest_max / 10.0);
+        let length = ((to - from) as f64).max(part(REST) / 10.0);
         pieces.push(Piece { from, to, at, length });
         at += length;
     }

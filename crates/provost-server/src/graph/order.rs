@@ -11,11 +11,13 @@ const STRAIGHT: f64 = 4.0;
 
 type Near = BTreeMap<Item, Vec<Item>>;
 
-/// Puts each layer in order, and answers with the centre of everything in them.
+/// Puts each layer in order, and answers with the centre of everything in them. Nobody wishes to stand further
+/// than `aside` from the middle.
 pub fn places(
     layers: &mut [Vec<Item>],
     links: &BTreeSet<(Item, Item)>,
     apart: impl Fn(Item, Item) -> f64,
+    aside: f64,
 ) -> BTreeMap<Item, f64> {
     let (mut above, mut below) = (Near::new(), Near::new());
     for (upper, lower) in links {
@@ -50,7 +52,7 @@ pub fn places(
         for at in in_turn(layers.len(), sweep) {
             let layer = &layers[at];
             let wanted: Vec<(f64, f64)> =
-                layer.iter().map(|item| wish(*item, &above, &below, &centre)).collect();
+                layer.iter().map(|item| wish(*item, &above, &below, &centre, aside)).collect();
             centre.extend(layer.iter().copied().zip(nearest(layer, &wanted, &apart)));
         }
     }
@@ -133,12 +135,13 @@ fn inversions(ends: &[usize], size: usize) -> usize {
 }
 
 /// Where it would like to stand, and how much.
-fn wish(item: Item, above: &Near, below: &Near, centre: &BTreeMap<Item, f64>) -> (f64, f64) {
+fn wish(item: Item, above: &Near, below: &Near, centre: &BTreeMap<Item, f64>, aside: f64) -> (f64, f64) {
     let near = above.get(&item).into_iter().chain(below.get(&item)).flatten();
     let places: Vec<f64> = near.filter_map(|other| centre.get(other).copied()).collect();
     let own = centre.get(&item).copied().unwrap_or_default();
     let weight = if matches!(item, Item::Pass(..)) { STRAIGHT } else { 1.0 };
-    (if places.is_empty() { own } else { mean(&places) }, weight)
+    // A plan that always leads to one side would otherwise be as wide as it is long.
+    (if places.is_empty() { own } else { mean(&places).clamp(-aside, aside) }, weight)
 }
 
 /// The places nearest to the wishes, by least squares, that keep the order and the distances: neighbours whose

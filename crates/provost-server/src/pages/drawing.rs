@@ -69,7 +69,8 @@ fn step(run: &Run, node: &Placed, place: &str) -> Markup {
     let shown = state.replace('_', " ");
     let after: Vec<String> = node.after.iter().map(ToString::to_string).collect();
     let after = if after.is_empty() { String::new() } else { format!("; after {}", after.join(", ")) };
-    let words = format!("Step {}: {title}; {shown}{after}", node.id);
+    // It begins with what can be seen, for those who name what they see.
+    let words = format!("{} {} {shown} {title}{after}", node.id, sign(state));
     html! {
         a href={ (place) (node.id) } class={ "node " (state) } aria-label=(T(&words)) {
             title { (T(&words)) }

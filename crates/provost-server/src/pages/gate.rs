@@ -90,6 +90,7 @@ fn body(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
             @if let (Some(by), Some(approved)) = (&gate.approved_by, &gate.approved) {
                 " · " (T(by)) " approved " code { (T(short(approved))) }
             }
+            @if gate.open { " · " a href="#decide" { "To the decision" } }
         }
         @if let Some(draft) = draft {
             section class="sheet" role="alert" {

@@ -105,7 +105,7 @@ fn form(item: &Waiting, visitor: &Visitor) -> Markup {
                 label for=(budget) { "With retry: new limits, such as max $3, 400k tokens" }
                 input id=(budget) name="budget" autocomplete="off";
             }
-            ul {
+            ul class="choices" {
                 @for each in &item.choices {
                     li { button name="choice" value=(each.choice) { (T(&each.choice)) } " " (T(&each.does)) }
                 }

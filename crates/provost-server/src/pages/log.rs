@@ -126,7 +126,7 @@ fn table(events: &[Event], words: &[String]) -> Markup {
                     tr {
                         td { (instant(&event.timestamp)) }
                         td { a href={ "/plans/" (segment(&event.plan)) } { (T(&event.plan)) } " " span class="quiet" { (event.seq) } }
-                        td { code { (T(&event.event)) } }
+                        td class="name" { code { (T(&event.event)) } }
                         td {
                             @if let Some(step) = event.task_id {
                                 a href={ "/plans/" (segment(&event.plan)) "/steps/" (step) } {

@@ -18,7 +18,7 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
                 span class="quiet" { "provost " (machine.version) "; looked at no longer than five minutes ago." }
             }
             h2 { "What it has" }
-            div class="scroll" {
+            div class="scroll" tabindex="0" role="region" aria-label="What it has" {
                 table {
                     thead { tr { th { "What" } th { "Is it here" } th { "Found" } } }
                     tbody {
@@ -38,7 +38,7 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
             h2 { "What was tried at the fences" }
             @if machine.probes.is_empty() { p { "There is no fence here to try." } }
             @else {
-                div class="scroll" {
+                div class="scroll" tabindex="0" role="region" aria-label="What was tried at the fences" {
                     table {
                         thead { tr { th { "Attempt" } th { "Outcome" } th { "Detail" } } }
                         tbody {

@@ -61,7 +61,7 @@ fn statement(place: usize, envelope: &Value, key: Option<&PublicKey>) -> Markup 
             @match opened(envelope, key) {
                 Err(doubt) => { header { h3 { "Statement " (place + 1) } (word("failed")) } p class="bad" { (T(&doubt)) } }
                 Ok(statement) => {
-                    header { h3 { (T(&named(place, &statement))) } (word("held")) span class="quiet" { "signature good" } }
+                    header { h3 { (T(&named(&statement))) } (word(result(&statement))) span class="quiet" { "signature good" } }
                     dl {
                         @for subject in &statement.subject {
                             dt { (T(&subject.name)) }
@@ -78,15 +78,17 @@ fn statement(place: usize, envelope: &Value, key: Option<&PublicKey>) -> Markup 
     }
 }
 
-/// By its step, where it is about one.
-fn named(place: usize, statement: &Statement) -> String {
-    let of = |name: &str| &statement.predicate[name];
-    match (of("step"), of("kind").as_str()) {
-        (Value::Number(step), _) => format!("Step {step}"),
-        (Value::Object(step), _) => {
-            format!("Step {}: {}", step["number"], step["title"].as_str().unwrap_or(""))
-        }
-        (_, Some(kind)) => format!("Statement {}: {kind}", place + 1),
-        _ => format!("Statement {}", place + 1),
+/// By its step, where it is about one; else it is about the plan.
+fn named(statement: &Statement) -> String {
+    let step = &statement.predicate["step"];
+    match step["number"].as_u64() {
+        Some(number) => format!("Step {number}: {}", step["title"].as_str().unwrap_or_default()),
+        None => "The plan".to_owned(),
     }
+}
+
+/// How the step passed, or how the plan stood.
+fn result(statement: &Statement) -> &str {
+    let text = |name: &str| statement.predicate[name].as_str();
+    text("result").or(text("stage")).unwrap_or("unknown")
 }

@@ -47,7 +47,7 @@ async function fromLinkToProof(ada) {
   await shoot(inbox, "inbox");
   await inbox.fill("input[name=note]", "try it once more");
   // What somebody is writing stays, whatever happens meanwhile.
-  await provost(0, "ask", "PLAN-other.md", "why so?");
+  await provost(0, "ask", "PLAN-other.md", "--question", "why so?");
   await inbox.waitForFunction(() => document.querySelector("#live").textContent.startsWith("changed"));
   check(await inbox.inputValue("input[name=note]") === "try it once more", "what was written is gone");
   await inbox.click("button[value=retry]");
@@ -103,7 +103,7 @@ async function restarted(ada) {
   await ada.evaluate(() => { window.since = "the same page"; });
   await kill();
   await ada.waitForFunction(() => document.querySelector("#live").textContent !== "live");
-  await provost(0, "ask", "PLAN-third.md", "is anybody there?");
+  await provost(0, "ask", "PLAN-third.md", "--question", "is anybody there?");
   await serve();
   await sees(ada, ".wait", "is anybody there?");
   await sees(ada, "#live", "live");
@@ -166,7 +166,7 @@ async function keyboard(ada, id) {
     await ada.keyboard.press("Tab");
     if (await ada.evaluate(() => document.activeElement.getAttribute("class")?.startsWith("node"))) { break; }
   }
-  check(await ada.evaluate(() => document.activeElement.getAttribute("aria-label")) === "Step 1: Write the first part; passed", "no step was reached");
+  check(await ada.evaluate(() => document.activeElement.getAttribute("aria-label")) === "1 ✓ passed Write the first part", "no step was reached");
   await ada.keyboard.press("Enter");
   check(new URL(ada.url()).hash === "#step-1", `the step leads to ${ada.url()}`);
   await isAccessible(ada);

@@ -54,9 +54,11 @@ fn large() -> String {
 }
 
 fn hostile() -> String {
+    // Raw HTML is no part of a title; with these signs it is text.
+    let title = HOSTILE.replace('<', "\\<");
     plan(&["test -f out/9"], "escalate")
-        .replace("# A plan", &format!("# {HOSTILE}"))
-        .replace("Step 1", HOSTILE)
+        .replace("# A plan", &format!("# {title}"))
+        .replace("Step 1", &title)
         .replace("Do part 1 of the work.", &format!("Do part 9 of {HOSTILE}."))
         + "\n## Postconditions\n\n1. Nothing runs "
         + HOSTILE
