@@ -72,7 +72,7 @@ fn step(run: &Run, node: &Placed, place: &str) -> Markup {
     // It begins with what can be seen, for those who name what they see.
     let words = format!("{} {} {shown} {title}{after}", node.id, sign(state));
     html! {
-        a href={ (place) (node.id) } class={ "node " (state) } aria-label=(T(&words)) {
+        a href={ (place) (node.id) } class={ "node " (state) } {
             title { (T(&words)) }
             rect x=(node.x) y=(node.y) width=(WIDTH) height=(HEIGHT) rx="6" {}
             text x=(node.x + 10.0) y=(node.y + 18.0) class="state" { (node.id) " " (sign(state)) " " (shown) }

@@ -112,6 +112,7 @@ fn one(file: &Changed) -> Markup {
         section class="sheet" {
             header { h3 { code { (T(&file.path)) } } (word(what)) }
             @match (text(&file.before), text(&file.after)) {
+                (Some(before), Some(after)) if before == after => p class="quiet" { "It holds nothing, or the same as before." }
                 (Some(before), Some(after)) => (difference(&diff::lines(&before, &after))),
                 _ => p class="quiet" {
                     "No text, or too long to be shown: " (size(&file.before)) " bytes before, " (size(&file.after)) " after."

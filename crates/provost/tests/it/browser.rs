@@ -17,6 +17,9 @@ part=$(sed -n 's/^Do part \([0-9]*\) .*/\1/p'); mkdir -p out; sleep 1
 if [ "$part" = 2 ] && [ ! -e out/claimed ]; then touch out/claimed; echo "all of it is done"; exit 0; fi
 [ "$part" = 2 ] && echo "the second part" > out/2 || echo "the first part" > "out/$part"
 echo "wrote out/$part"
+if [ "$part" = 9 ]; then
+    printf '\033[2J\342\200\256<script>window.pwned=1</script><img src=x onerror="window.pwned=1">' | tee out/9
+fi
 "#;
 
 /// Markup in every place a plan has for text; the agent of the plan says such things too.
@@ -56,7 +59,7 @@ fn large() -> String {
 fn hostile() -> String {
     // Raw HTML is no part of a title; with these signs it is text.
     let title = HOSTILE.replace('<', "\\<");
-    plan(&["test -f out/9"], "escalate")
+    plan(&["cat out/9"], "escalate")
         .replace("# A plan", &format!("# {title}"))
         .replace("Step 1", &title)
         .replace("Do part 1 of the work.", &format!("Do part 9 of {HOSTILE}."))
