@@ -30,7 +30,6 @@ pub mod finish;
 pub mod history;
 pub mod tokens;
 pub mod overview;
-pub mod work;
 pub mod commit;
 pub mod train;
 pub mod versions;

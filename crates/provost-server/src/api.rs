@@ -22,7 +22,7 @@ use crate::sse;
 
 pub(crate) use decide::{Amendment, Answered, Approval, Decision, Question, Rejection, answered, decide};
 pub(crate) use log::{Filter as LogFilter, place, read as read_log, step};
-pub(crate) use look::{find, plan_of};
+pub(crate) use look::{find, proofs_of};
 pub use machine::Kept as MachineKept;
 
 /// The API of `provost serve`

@@ -11,11 +11,13 @@
 
 mod api;
 mod assets;
+mod graph;
 pub mod http;
 pub mod mcp;
 mod metrics;
 mod pages;
 mod sse;
 pub mod stdio;
+mod timeline;
 mod traces;
 mod view;

@@ -1,18 +1,24 @@
 //! What people see: a room for each page, made on the server, whole without a script.
 //!
 //! A page is a function that takes the house and who looks, and answers with [`layout::Page`]; it is named in
-//! [`routes`]. What it shows of a plan comes from `view.rs`; whatever is not ours goes through [`text::T`].
+//! [`routes`]. What it shows of a plan comes from `view.rs`, what several show is in `parts.rs`; whatever is not ours goes through [`text::T`].
 //! `assets/live.js` asks for the page again when an event came that its filter names.
 //!
 //! **Invariant:** no text of a plan, an agent or a check reaches a page but through [`text::T`].
 
 mod agenda;
+mod compare;
+mod drawing;
 mod enter;
 mod gate;
 mod inbox;
 mod layout;
 mod log;
+mod machine;
+mod parts;
 mod plan;
+mod proofs;
+mod step;
 mod text;
 
 use axum::Router;
@@ -28,9 +34,13 @@ pub fn routes() -> Router<Shared> {
         .route("/leave", post(enter::leave))
         .route("/plans/{plan}", get(plan::show))
         .route("/plans/{plan}/gate", get(gate::show).post(gate::decide))
+        .route("/plans/{plan}/proofs", get(proofs::show))
+        .route("/plans/{plan}/steps/{step}", get(step::show))
         .route("/inbox", get(inbox::show))
-        .route("/inbox/{item}", post(inbox::answer))
+        .route("/inbox/{item}", get(inbox::back).post(inbox::answer))
         .route("/log", get(log::show))
+        .route("/compare", get(compare::show))
+        .route("/machine", get(machine::show))
 }
 
 /// A problem, in words for people.

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** these are fields that others rely on: more may come, none is renamed.
 
+pub mod diff;
 mod gate;
 mod plan;
 
@@ -14,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-pub use gate::Gate;
+pub use gate::{Gate, Intent};
 pub use plan::{Attempt, Check, Plan, Post, Step, Verdict};
 
 /// A plan in a list.

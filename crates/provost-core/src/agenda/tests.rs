@@ -3,9 +3,9 @@
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use crate::scope::overlap::{Overlap, overlap};
 use super::*;
 use crate::scope;
+use crate::scope::overlap::{Overlap, overlap};
 
 fn agenda(text: &str) -> Agenda {
     Agenda::new(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(|line| {

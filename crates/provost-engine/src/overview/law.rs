@@ -15,6 +15,8 @@ pub struct Changes {
     /// What was approved, and by whom.
     pub from: Revision,
     pub by: Approver,
+    /// The plan as it was then.
+    pub text: String,
     /// A line each.
     pub lines: Vec<String>,
 }
@@ -43,7 +45,8 @@ pub fn changes(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<Changes
     let parsed = parse::plan(&text).plan;
     let old = Law { text: &text, plan: &parsed, binding: Some(&binding) };
     let new = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
-    Ok(Some(Changes { from, by, lines: law::diff(old, new) }))
+    let lines = law::diff(old, new);
+    Ok(Some(Changes { from, by, text, lines }))
 }
 
 fn newest(

@@ -9,7 +9,16 @@
 
   // What somebody is about to write is never taken away.
   const isWritten = () =>
-    [...main().querySelectorAll("input:not([type=hidden]), textarea")].some((field) => field.value !== field.defaultValue);
+    [...main().querySelectorAll("input:not([type=hidden]), textarea")].some((field) => field.value !== field.defaultValue) ||
+    [...main().querySelectorAll("option")].some((option) => option.selected !== option.defaultSelected && option.value !== "");
+
+  // What can be scrolled in itself, in the order of the page.
+  const scrolled = () => [...main().querySelectorAll(".scroll, pre.tall")];
+
+  // The same thing on the new page: by its id, or by where it leads.
+  const again = (thing) => thing.id
+    ? document.getElementById(thing.id)
+    : [...main().querySelectorAll("a")].find((link) => thing.hasAttribute("href") && link.getAttribute("href") === thing.getAttribute("href"));
 
   const say = (text) => { if (state) { state.textContent = text; } };
 
@@ -29,12 +38,14 @@
         for (const part of next.querySelectorAll("details[id]")) {
           if (open.has(part.id)) { part.open = true; }
         }
-        const focus = document.activeElement && document.activeElement.id;
+        const places = scrolled().map((part) => [part.scrollLeft, part.scrollTop]);
+        const focus = document.activeElement && main().contains(document.activeElement) ? document.activeElement : null;
         main().replaceWith(document.adoptNode(next));
+        scrolled().forEach((part, at) => { if (places[at]) { [part.scrollLeft, part.scrollTop] = places[at]; } });
         const count = fresh.querySelector("#waiting");
         const shown = document.querySelector("#waiting");
         if (count && shown) { shown.textContent = count.textContent; }
-        if (focus) { document.getElementById(focus)?.focus(); }
+        if (focus) { again(focus)?.focus({ preventScroll: true }); }
         window.scrollTo({ top: scroll });
         say("live");
       } catch { say("the server does not answer"); }
@@ -52,13 +63,13 @@
       refresh();
     };
     for (const name of names) { source.addEventListener(name, heard); }
-    const again = () => {
+    const anew = () => {
       source.close();
       say("connecting");
       setTimeout(listen, 1000);
     };
-    source.addEventListener("behind", again);
-    source.onerror = () => { if (source.readyState === EventSource.CLOSED) { again(); } else { say("connecting"); } };
+    source.addEventListener("behind", anew);
+    source.onerror = () => { if (source.readyState === EventSource.CLOSED) { anew(); } else { say("connecting"); } };
   }
 
   if (document.body.dataset.after !== undefined) { listen(); }

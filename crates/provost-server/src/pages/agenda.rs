@@ -3,30 +3,75 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
+use serde::Deserialize;
 
 use super::layout::{Page, Room, instant, segment, word};
 use super::text::T;
-use crate::http::{Answer, Shared, Viewer, ask};
+use crate::http::{Answer, Query, Shared, Viewer, ask};
 use crate::view::Card;
 
-pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answer<Response> {
+const STAGES: [&str; 6] = ["draft", "verified", "approved", "in-progress", "done", "failed"];
+
+/// Which plans are wanted.
+#[derive(Deserialize)]
+pub struct Form {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    stage: String,
+}
+
+impl Form {
+    fn wants(&self, card: &Card) -> bool {
+        let name = self.name.trim().to_lowercase();
+        let is_named = name.is_empty()
+            || [&card.title, &card.name, &card.id].iter().any(|text| text.to_lowercase().contains(&name));
+        is_named && (self.stage.is_empty() || self.stage == card.stage)
+    }
+}
+
+pub async fn show(
+    State(house): State<Shared>,
+    Viewer(visitor): Viewer,
+    Query(form): Query<Form>,
+) -> Answer<Response> {
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
         let mut cards: Vec<Card> = house.overview.plans()?.iter().map(Card::of).collect();
+        let all = cards.len();
+        cards.retain(|card| form.wants(card));
         // What waits first, then what moved last.
         cards.sort_by(|a, b| (b.waiting > 0, &b.moved).cmp(&(a.waiting > 0, &a.moved)));
         let body = html! {
             h1 { "Agenda" }
-            @if cards.is_empty() {
+            @if all == 0 {
                 p { "No plan is in the log yet. " code { "provost new NAME" } " makes one, " code { "provost verify" } " brings it here." }
             } @else {
-                div class="scroll" { (table(&cards)) }
+                (filter(&form))
+                @if cards.is_empty() { p { "No plan is like that." } }
+                @else { div class="scroll" { (table(&cards)) } }
             }
         };
         let page = Page { title: "Agenda".to_owned(), room: Room::Agenda, live: Some(String::new()), body };
         Ok(page.shown(house, &visitor, after))
     })
     .await
+}
+
+fn filter(form: &Form) -> Markup {
+    html! {
+        form class="row" method="get" action="/" {
+            div { label for="name" { "Name" } input id="name" name="name" value=(form.name); }
+            div {
+                label for="stage" { "Stage" }
+                select id="stage" name="stage" {
+                    option value="" { "any" }
+                    @for stage in STAGES { option value=(stage) selected[form.stage == stage] { (stage) } }
+                }
+            }
+            button { "Filter" }
+        }
+    }
 }
 
 fn table(cards: &[Card]) -> Markup {
@@ -37,14 +82,24 @@ fn table(cards: &[Card]) -> Markup {
                 @for card in cards {
                     tr {
                         td {
-                            a href={ "/plans/" (segment(&card.id)) } { (T(&card.title)) }
+                            a href={ "/plans/" (segment(&card.id)) } { (T(titled(card))) }
                             div class="quiet" { (T(&card.name)) }
                             @if let Some(trouble) = &card.trouble { div class="bad" { (T(trouble)) } }
                         }
                         td { (word(&card.stage)) }
-                        td class="number" { (card.done) "/" (card.total) }
+                        td class="number" {
+                            (card.done) "/" (card.total) " "
+                            progress max=(card.total.max(1)) value=(card.done) aria-label={ (card.done) " of " (card.total) " steps" } {}
+                            @if !card.at_work.is_empty() {
+                                div class="quiet" { "at step " @for (place, step) in card.at_work.iter().enumerate() { @if place > 0 { ", " } (step) } }
+                            }
+                        }
                         td {
-                            @if card.waiting > 0 { a href="/inbox" { (card.waiting) " for a person" } }
+                            @if card.stage == "verified" && card.waiting > 0 {
+                                a href={ "/plans/" (segment(&card.id)) "/gate" } { "for approval" }
+                            } @else if card.waiting > 0 {
+                                a href="/inbox" { (card.waiting) " for a person" }
+                            }
                         }
                         td { (T(&card.cost.words())) }
                         td { (instant(&card.moved)) }
@@ -53,4 +108,9 @@ fn table(cards: &[Card]) -> Markup {
             }
         }
     }
+}
+
+/// A link has a name, also where the plan has none.
+fn titled(card: &Card) -> &str {
+    if card.title.trim().is_empty() { &card.id } else { &card.title }
 }

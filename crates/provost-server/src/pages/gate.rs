@@ -1,16 +1,17 @@
 //! The gate: what changed since the last approval, what will run, and the four things a person can say.
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::layout::{Page, Room, form_key, segment, word};
+use super::layout::{Page, PlanRoom, Room, form_key, plan_rooms, segment, word};
+use super::parts::{check, difference, findings};
 use super::text::T;
 use crate::api::{self, Amendment, Approval, Decision, Question, Rejection};
-use crate::http::problem::Found;
 use crate::http::{Answer, Posted, Problem, Segment, Shared, Viewer, Visitor, ask};
-use crate::view::Gate;
+use crate::view::{Gate, Intent, diff};
 
 pub async fn show(
     State(house): State<Shared>,
@@ -22,7 +23,7 @@ pub async fn show(
         let gate = Gate::of(&house.overview, &api::find(&house.overview, &id)?)?;
         let live = Some(format!("plan={}", segment(&id).0));
         let title = format!("Gate: {}", gate.title);
-        let page = Page { title, room: Room::Elsewhere, live, body: body(&gate, &visitor) };
+        let page = Page { title, room: Room::Elsewhere, live, body: body(&gate, &visitor, None) };
         Ok(page.shown(house, &visitor, after))
     })
     .await
@@ -48,6 +49,7 @@ pub async fn decide(
     Segment(id): Segment<String>,
     Posted { by, said }: Posted<Form>,
 ) -> Answer<Response> {
+    let draft = said.text.clone();
     let decision = match said.decision.as_str() {
         "approve" => Decision::Approve(Approval { revision: said.revision }),
         "ask" => Decision::Ask(Question { question: said.words }),
@@ -56,46 +58,148 @@ pub async fn decide(
         _ => return Err(Problem::bad("approve, ask, reject or amend")),
     };
     let onward = format!("/plans/{}/gate", segment(&id).0);
-    ask(&house, move |house| api::decide(house, &by, &id, decision)).await?;
-    Ok(Redirect::to(&onward).into_response())
+    ask(&house, move |house| match api::decide(house, &by, &id, decision) {
+        Ok(_) => Ok(Redirect::to(&onward).into_response()),
+        // What somebody wrote is given back to them, with what is wrong with it.
+        Err(problem) if !problem.diagnostics.is_empty() => {
+            let gate = Gate::of(&house.overview, &api::find(&house.overview, &id)?)?;
+            let draft = Draft { text: &draft, problem: &problem };
+            let title = format!("Gate: {}", gate.title);
+            let body = body(&gate, &by, Some(&draft));
+            let mut response = Page { title, room: Room::Elsewhere, live: None, body }.shown(house, &by, 0);
+            *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+            Ok(response)
+        }
+        Err(problem) => Err(problem),
+    })
+    .await
 }
 
-fn body(gate: &Gate, visitor: &Visitor) -> Markup {
+/// A new text that was not taken, and why.
+struct Draft<'a> {
+    text: &'a str,
+    problem: &'a Problem,
+}
+
+fn body(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
     html! {
-        h1 { (T(&gate.title)) }
+        h1 { "Gate: " (T(&gate.title)) }
+        (plan_rooms(&gate.plan, PlanRoom::Gate))
         p {
-            (word(&gate.stage)) " revision " code { (T(gate.revision.get(..12).unwrap_or(&gate.revision))) } " · "
-            a href={ "/plans/" (segment(&gate.plan)) } { "The plan" }
+            (word(&gate.stage)) " revision " code { (T(short(&gate.revision))) }
+            @if let (Some(by), Some(approved)) = (&gate.approved_by, &gate.approved) {
+                " · " (T(by)) " approved " code { (T(short(approved))) }
+            }
+            @if gate.open { " · " a href="#decide" { "To the decision" } }
         }
+        @if let Some(draft) = draft {
+            section class="sheet" role="alert" {
+                p class="bad" { "The plan was not changed: " (T(&draft.problem.detail)) }
+                (findings(&draft.problem.diagnostics))
+                p { a href="#amend" { "To your text" } }
+            }
+        }
+        @if gate.stage == "approved" { p { "It is approved; " code { "provost run" } " carries it out." } }
         @if gate.changed { p class="wait" { "The plan file has changed since the log last saw it." } }
         @if let Some(question) = &gate.question { p class="wait" { "A question is open: " (T(question)) } }
         @if let Some(reason) = &gate.rejected { p class="bad" { "This revision was rejected: " (T(reason)) } }
+        (changes(gate))
+        h2 { "What the static checks say" }
+        @if gate.diagnostics.is_empty() { p { "Nothing against it." } } @else { (findings(&gate.diagnostics)) }
+        (intents(gate))
+        h2 id="decide" { "Decide" }
+        @if visitor.token.scope.may_decide() { (forms(gate, visitor, draft)) }
+        @else { p class="quiet" { "Your session may look, not decide." } }
+    }
+}
+
+fn short(revision: &str) -> &str {
+    revision.get(..12).unwrap_or(revision)
+}
+
+/// In words of steps and contracts, and line by line.
+fn changes(gate: &Gate) -> Markup {
+    let lines = gate.approved_text.as_ref().map(|before| diff::lines(before, &gate.text)).unwrap_or_default();
+    html! {
         h2 { "What changed" }
         @match &gate.approved_by {
             None => p { "It has not been approved before: all of it is new." }
             Some(by) if gate.changes.is_empty() => p { "Nothing, since " (T(by)) " approved it." }
             Some(by) => {
                 p class="quiet" { "Since " (T(by)) " approved it:" }
-                ul { @for line in &gate.changes { li { (T(line)) } } }
+                ul class="changes" { @for line in &gate.changes { li { (T(line)) } } }
+                @if !lines.is_empty() {
+                    details id="lines" { summary { "Line by line" } (difference(&lines)) }
+                }
             }
         }
-        @if !gate.diagnostics.is_empty() { h2 { "What the static checks say" } (findings(&gate.diagnostics)) }
-        h2 { "What will run" }
-        pre { (T(&gate.shown)) }
-        h2 { "Decide" }
-        @if visitor.token.scope.may_decide() { (forms(gate, visitor)) }
-        @else { p class="quiet" { "Your session may look, not decide." } }
     }
 }
 
-fn forms(gate: &Gate, visitor: &Visitor) -> Markup {
+/// What an approval lets happen.
+fn intents(gate: &Gate) -> Markup {
+    html! {
+        h2 { "What will run" }
+        dl {
+            dt { "Files" }
+            dd {
+                @match &gate.touches {
+                    Some(globs) => { "agents may change " code { (T(&globs.join(", "))) } }
+                    None => span class="bad" { "the plan does not say which: an agent could edit its own checks" }
+                }
+            }
+            @for line in &gate.terms { dt { "Term" } dd { (T(line)) } }
+            @if let Some(caveat) = &gate.caveat { dt { "But" } dd { (T(caveat)) } }
+        }
+        @for each in &gate.intents { (intent(each)) }
+        @if !gate.postconditions.is_empty() { h3 { "At the end" } }
+        @for each in &gate.postconditions {
+            section class="sheet" {
+                header { h4 { "Postcondition " (each.number) ". " (T(&each.description)) } }
+                @if let Some(contract) = &each.contract { (check("Contract", contract)) }
+            }
+        }
+    }
+}
+
+fn intent(intent: &Intent) -> Markup {
+    html! {
+        section class="sheet" {
+            header {
+                h3 { (intent.number) ". " (T(&intent.title)) }
+                @if let Some(target) = &intent.target { span class="quiet" { "by " (T(target)) } }
+            }
+            @if let Some(task) = &intent.task { details id={ "task-" (intent.number) } { summary { "Task" } pre { (T(task)) } } }
+            @if let Some(contract) = &intent.precondition { (check("Precondition", contract)) }
+            @match &intent.contract {
+                Some(contract) => (check("Contract", contract)),
+                None => p class="wait" { "It has no contract: the agent's word is all there will be." }
+            }
+            dl {
+                dt { "Agent" } dd { (T(&intent.reach)) @if let Some(limit) = &intent.attempt_limit { "; at most " (limit) } }
+                dt { "Checks" }
+                dd {
+                    @if intent.check_network { span class="wait" { "with the network" } } @else { "without a network" }
+                    @if let Some(limit) = &intent.check_limit { "; at most " (limit) }
+                }
+                @if !intent.protect.is_empty() { dt { "Put back before" } dd { code { (T(&intent.protect.join(", "))) } } }
+                @if let Some(budget) = &intent.budget { dt { "Budget" } dd { (T(budget)) } }
+                dt { "On failure" } dd { (T(&intent.on_fail)) }
+                @if intent.hidden { dt { "Hidden" } dd { "agents are not shown the contract" } }
+                @if intent.writes_tests { dt { "Writes" } dd { "its own checks" } }
+            }
+        }
+    }
+}
+
+fn forms(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
     let place = html! { "/plans/" (segment(&gate.plan)) "/gate" }.into_string();
     html! {
         @if gate.open {
             form method="post" action=(place) {
                 (form_key(visitor))
                 input type="hidden" name="revision" value=(gate.revision);
-                button class="first" name="decision" value="approve" { "Approve this revision as " (T(&visitor.name())) }
+                button class="first" name="decision" value="approve" { "Approve revision " (T(short(&gate.revision))) " as " (T(&visitor.name())) }
             }
         } @else {
             p class="quiet" { "There is nothing to approve." }
@@ -109,29 +213,17 @@ fn forms(gate: &Gate, visitor: &Visitor) -> Markup {
                 button name="decision" value="reject" { "Reject" }
             }
         }
-        details id="amend" {
+        details id="amend" open[draft.is_some()] {
             summary { "Amend the text" }
             form method="post" action=(place) {
                 (form_key(visitor))
                 input type="hidden" name="digest" value=(gate.digest);
                 label for="text" { "The whole plan; it is checked before it is written" }
                 // As it is: what is sent back must be what is there.
-                textarea id="text" class="tall" name="text" spellcheck="false" { "\n" (gate.text) }
-                p { button name="decision" value="amend" { "Change the plan" } }
-            }
-        }
-    }
-}
-
-pub fn findings(found: &[Found]) -> Markup {
-    html! {
-        ul {
-            @for each in found {
-                li {
-                    (word(&each.severity)) " line " (each.line) ": " (T(&each.message)) " "
-                    code class="quiet" { (T(&each.code)) }
-                    @if let Some(hint) = &each.hint { div class="quiet" { (T(hint)) } }
+                textarea id="text" class="tall" name="text" spellcheck="false" {
+                    "\n" (draft.map_or(gate.text.as_str(), |draft| draft.text))
                 }
+                p { button name="decision" value="amend" { "Change the plan" } }
             }
         }
     }

@@ -47,22 +47,27 @@ pub async fn answer(
     Ok(Redirect::to("/inbox").into_response())
 }
 
+/// Where an answer was sent to, asked for: the item may be gone by now.
+pub async fn back(Viewer(_): Viewer) -> Redirect {
+    Redirect::to("/inbox")
+}
+
 fn item(item: &Waiting, visitor: &Visitor) -> Markup {
     let at_gate = matches!(item.kind.as_str(), "approval" | "question");
     html! {
-        section class="sheet" {
+        section class="sheet" id=(item.id) {
             header {
                 h3 { a href={ "/plans/" (segment(&item.plan)) } { (T(&item.title)) } }
                 (word(&item.kind))
                 @if let (Some(step), Some(title)) = (item.step, &item.step_title) {
-                    span class="quiet" { "step " (step) ": " (T(title)) }
+                    a href={ "/plans/" (segment(&item.plan)) "/steps/" (step) } { "step " (step) ": " (T(title)) }
                 }
                 span class="quiet" { "since " (instant(&item.since)) }
             }
             p { (T(&item.reason)) }
             (context(&item.context))
             @if at_gate {
-                p { a href={ "/plans/" (segment(&item.plan)) "/gate" } { "To the gate" } }
+                p { a class="button" href={ "/plans/" (segment(&item.plan)) "/gate" } { "To the gate" } }
             } @else if visitor.token.scope.may_decide() {
                 (form(item, visitor))
             }
@@ -100,7 +105,7 @@ fn form(item: &Waiting, visitor: &Visitor) -> Markup {
                 label for=(budget) { "With retry: new limits, such as max $3, 400k tokens" }
                 input id=(budget) name="budget" autocomplete="off";
             }
-            ul {
+            ul class="choices" {
                 @for each in &item.choices {
                     li { button name="choice" value=(each.choice) { (T(&each.choice)) } " " (T(&each.does)) }
                 }

@@ -1,5 +1,7 @@
 //! What all pages have around them.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -14,11 +16,53 @@ pub enum Room {
     Agenda,
     Inbox,
     Log,
+    Compare,
+    Machine,
     Elsewhere,
 }
 
-const ROOMS: [(Room, &str, &str); 3] =
-    [(Room::Agenda, "/", "Agenda"), (Room::Inbox, "/inbox", "Inbox"), (Room::Log, "/log", "Log")];
+const ROOMS: [(Room, &str, &str); 5] = [
+    (Room::Agenda, "/", "Agenda"),
+    (Room::Inbox, "/inbox", "Inbox"),
+    (Room::Log, "/log", "Log"),
+    (Room::Compare, "/compare", "Compare"),
+    (Room::Machine, "/machine", "Machine"),
+];
+
+/// Where a page is among those of one plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanRoom {
+    Plan,
+    Gate,
+    Proofs,
+    Elsewhere,
+}
+
+/// The pages of one plan.
+pub fn plan_rooms(plan: &str, here: PlanRoom) -> Markup {
+    let plan = segment(plan).0;
+    let rooms = [
+        (PlanRoom::Plan, format!("/plans/{plan}"), "Plan"),
+        (PlanRoom::Gate, format!("/plans/{plan}/gate"), "Gate"),
+        (PlanRoom::Proofs, format!("/plans/{plan}/proofs"), "Proofs"),
+        (PlanRoom::Elsewhere, format!("/log?plan={plan}"), "Log"),
+        (PlanRoom::Elsewhere, format!("/compare?one={plan}"), "Compare"),
+    ];
+    html! {
+        nav class="rooms" aria-label="Pages of this plan" {
+            @for (room, place, name) in rooms {
+                @let is_here = room == here && room != PlanRoom::Elsewhere;
+                a href=(place) aria-current=[is_here.then_some("page")] { (name) }
+            }
+        }
+    }
+}
+
+/// In milliseconds, for what is under way.
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// A whole page.
 pub struct Page {
@@ -44,6 +88,7 @@ impl Page {
             html lang="en" {
                 (head(&self.title, None))
                 body data-events=(names) data-filter=[filter] data-after=[after] {
+                    a class="skip" href="#main" { "To the content" }
                     header {
                         strong { "provost" }
                         nav aria-label="Pages" {
@@ -65,7 +110,7 @@ impl Page {
                             span id="live" role="status" { @if self.live.is_some() { "connecting" } @else { "" } }
                         }
                     }
-                    main id="main" { (self.body) }
+                    main id="main" tabindex="-1" { (self.body) }
                     script src="/assets/live.js" defer {}
                 }
             }
@@ -107,8 +152,9 @@ pub fn problem(problem: &Problem) -> Response {
     let body = html! {
         p { (T(&problem.detail)) }
         @if let Some(hint) = &problem.hint { p { (T(hint)) } }
-        @if !problem.diagnostics.is_empty() { (super::gate::findings(&problem.diagnostics)) }
-        p { a href="/" { "To the agenda" } }
+        @if !problem.diagnostics.is_empty() { (super::parts::findings(&problem.diagnostics)) }
+        // An empty place is this one: what was asked for can be looked at again.
+        p { a href="" { "Look again" } " · " a href="/" { "To the agenda" } }
     };
     let mut response = bare(status, problem.title, &body, None);
     if status == StatusCode::UNAUTHORIZED {
@@ -120,10 +166,11 @@ pub fn problem(problem: &Problem) -> Response {
 /// A state, a stage or an outcome, by its colour and, without one, by its word.
 pub fn word(word: &str) -> Markup {
     let class = match word {
-        "passed" | "done" | "held" | "approved" => "word good",
+        "passed" | "done" | "held" | "approved" | "sound" | "here" => "word good",
         "failed" | "broke" | "blocked" | "tampered" | "timed_out" | "killed" | "not_run" | "vacuous"
-        | "flaky" => "word bad",
-        "verified" | "in_progress" | "in-progress" | "claimed" | "waived" | "draft" => "word wait",
+        | "flaky" | "error" | "not sound" => "word bad",
+        "verified" | "in_progress" | "in-progress" | "claimed" | "waived" | "draft" | "warning"
+        | "missing" => "word wait",
         _ => "word",
     };
     html! { span class=(class) { (T(&word.replace('_', " "))) } }

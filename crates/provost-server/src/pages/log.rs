@@ -1,10 +1,18 @@
 //! The log of all plans, newest first, with filters; live.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_core::event::DESCRIPTIONS;
+use provost_core::chain::PlanId;
+use provost_core::event::{DESCRIPTIONS, Event as Happened};
+use provost_core::render;
+use provost_core::run::Run;
+use provost_engine::overview::Overview;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::layout::{Page, Room, instant, segment};
 use super::text::T;
@@ -47,7 +55,7 @@ pub async fn show(
             h1 { "Log" }
             (form(&filter))
             @if events.items.is_empty() { p { "Nothing." } }
-            @else { div class="scroll" { (table(&events.items)) } }
+            @else { div class="scroll" { (table(&events.items, &words(&house.overview, &events.items)?)) } }
             @if let Some(next) = events.next { p { a href=(onward(&filter, next)) { "Older" } } }
         };
         // An older page stands still.
@@ -89,23 +97,46 @@ fn form(filter: &LogFilter) -> Markup {
     }
 }
 
-fn table(events: &[Event]) -> Markup {
+/// Each event in words, as the terminal says it; where it cannot be read, in its own fields.
+fn words(overview: &Overview, events: &[Event]) -> Answer<Vec<String>> {
+    let mut runs: BTreeMap<&str, Option<Arc<Run>>> = BTreeMap::new();
+    let mut all = Vec::with_capacity(events.len());
+    for event in events {
+        if !runs.contains_key(event.plan.as_str()) {
+            let run = overview.plan(&PlanId(event.plan.clone()))?.map(|seen| seen.run);
+            runs.insert(&event.plan, run);
+        }
+        let wire = json!({ "event": event.event, "details": event.details });
+        let read = serde_json::from_value::<Happened>(wire).ok();
+        let run = runs.get(event.plan.as_str()).and_then(Option::as_ref);
+        all.push(match (read, run) {
+            (Some(read), Some(run)) => cut(&render::event(run, &read).words),
+            _ => short(event),
+        });
+    }
+    Ok(all)
+}
+
+fn table(events: &[Event], words: &[String]) -> Markup {
     html! {
         table {
             thead { tr { th { "When" } th { "Plan" } th { "Event" } th { "Step" } th { "Details" } } }
             tbody {
-                @for event in events {
+                @for (event, words) in events.iter().zip(words) {
                     tr {
                         td { (instant(&event.timestamp)) }
                         td { a href={ "/plans/" (segment(&event.plan)) } { (T(&event.plan)) } " " span class="quiet" { (event.seq) } }
-                        td { code { (T(&event.event)) } }
+                        td class="name" { code { (T(&event.event)) } }
                         td {
-                            @if let Some(step) = event.task_id { (step) }
-                            @if let Some(name) = &event.task_name { " " (T(name)) }
+                            @if let Some(step) = event.task_id {
+                                a href={ "/plans/" (segment(&event.plan)) "/steps/" (step) } {
+                                    (step) @if let Some(name) = &event.task_name { " " (T(name)) }
+                                }
+                            }
                         }
                         td {
                             details id={ "e" (event.cursor) } {
-                                summary { (T(&short(event))) }
+                                summary { (T(words)) }
                                 pre { (T(&serde_json::to_string_pretty(&event.details).unwrap_or_default())) }
                             }
                         }
@@ -126,8 +157,12 @@ fn short(event: &Event) -> String {
             None => format!("{name}: {value}"),
         })
         .collect();
-    let line = words.join(" · ").replace('\n', " ");
-    match line.char_indices().nth(120) {
+    cut(&words.join(" · "))
+}
+
+fn cut(words: &str) -> String {
+    let line = words.replace('\n', " ");
+    match line.char_indices().nth(200) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None if line.is_empty() => "–".to_owned(),
         None => line,

@@ -1,14 +1,17 @@
-//! One plan: its steps with what was tried, claimed and seen, and its text.
+//! One plan: its text beside its graph, when it was worked at, and its steps as they stand.
 
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::layout::{Page, Room, instant, segment, word};
+use super::drawing;
+use super::layout::{Page, PlanRoom, Room, instant, now, plan_rooms, segment, word};
+use super::parts::{check, verdict};
 use super::text::T;
-use crate::api::plan_of;
+use crate::api::find;
 use crate::http::{Answer, Segment, Shared, Viewer, ask};
-use crate::view::{Attempt, Check, Plan, Post, Step, Verdict};
+use crate::timeline::lasted;
+use crate::view::{Plan, Post, Step, Waiting};
 
 pub async fn show(
     State(house): State<Shared>,
@@ -17,32 +20,56 @@ pub async fn show(
 ) -> Answer<Response> {
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
-        let plan = plan_of(&house.overview, &id)?;
+        let seen = find(&house.overview, &id)?;
+        let attempts = house.overview.attempts(&seen.id)?;
+        let items = house.overview.items(&seen)?;
+        let plan = Plan::of(&seen, &attempts, items.iter().map(Waiting::from).collect());
+        let pictures = Pictures {
+            graph: drawing::graph(&seen.run, "#step-"),
+            timeline: drawing::timeline(&seen.run, &attempts, now(), "#step-"),
+        };
         let live = Some(format!("plan={}", segment(&id).0));
-        let page = Page { title: plan.card.title.clone(), room: Room::Elsewhere, live, body: body(&plan) };
+        let body = body(&plan, &pictures);
+        let page = Page { title: plan.card.title.clone(), room: Room::Elsewhere, live, body };
         Ok(page.shown(house, &visitor, after))
     })
     .await
 }
 
-fn body(plan: &Plan) -> Markup {
+struct Pictures {
+    graph: Markup,
+    timeline: Markup,
+}
+
+fn body(plan: &Plan, pictures: &Pictures) -> Markup {
     let card = &plan.card;
     html! {
         h1 { (T(&card.title)) }
+        (plan_rooms(&card.id, PlanRoom::Plan))
         p {
-            (word(&card.stage)) " " (card.done) "/" (card.total) " steps"
+            (word(&card.stage)) " " (card.done) "/" (card.total) " steps "
+            progress max=(card.total.max(1)) value=(card.done) aria-label={ (card.done) " of " (card.total) " steps" } {}
             @if !card.cost.words().is_empty() { " · " (T(&card.cost.words())) }
             " · moved " (instant(&card.moved))
         }
-        p {
-            a href={ "/plans/" (segment(&card.id)) "/gate" } { "The gate" } " · "
-            a href={ "/log?plan=" (segment(&card.id)) } { "Its log" }
-        }
         @if let Some(trouble) = &card.trouble { p class="bad" { (T(trouble)) } }
         @if let Some(question) = &plan.question { p class="wait" { "A question is open: " (T(question)) } }
-        @for item in &plan.waiting_items {
-            p class="wait" { "Waits for a person: " (T(&item.reason)) " · " a href="/inbox" { "answer" } }
+        @for item in &plan.waiting_items { (waits(item)) }
+        div class="columns" {
+            section aria-labelledby="graph" { h2 id="graph" { "Graph" } (pictures.graph) }
+            section aria-labelledby="text" {
+                h2 id="text" { "Text" }
+                pre class="tall" tabindex="0" role="region" aria-label="The plan as the log holds it" { (T(&plan.text)) }
+            }
         }
+        (pictures.timeline)
+        h2 { "Steps" }
+        @for each in &plan.steps { (step(&card.id, each)) }
+        @if !plan.postconditions.is_empty() {
+            h2 { "Postconditions" }
+            @for each in &plan.postconditions { (post(each)) }
+        }
+        h2 { "Law" }
         dl {
             dt { "Revision" } dd { code { (T(&card.revision)) } }
             @if let Some(by) = &card.approved_by { dt { "Approved by" } dd { (T(by)) } }
@@ -54,107 +81,65 @@ fn body(plan: &Plan) -> Markup {
                 }
             }
             @for line in &plan.terms { dt { "Term" } dd { (T(line)) } }
+            @if let Some(path) = &card.path { dt { "File" } dd { code { (T(path)) } } }
         }
-        h2 { "Steps" }
-        @for each in &plan.steps { (step(each)) }
-        @if !plan.postconditions.is_empty() {
-            h2 { "Postconditions" }
-            @for each in &plan.postconditions { (post(each)) }
-        }
-        h2 { "Text" }
-        details id="text" { summary { "The plan as the log holds it" } pre { (T(&plan.text)) } }
     }
 }
 
-fn step(step: &Step) -> Markup {
+fn waits(item: &Waiting) -> Markup {
+    let is_gate = matches!(item.kind.as_str(), "approval" | "question");
+    html! {
+        p class="wait" {
+            "Waits for a person: " (T(&item.reason)) " · "
+            @if is_gate { a href={ "/plans/" (segment(&item.plan)) "/gate" } { "to the gate" } }
+            @else { a href={ "/inbox#" (segment(&item.id)) } { "answer" } }
+        }
+    }
+}
+
+fn step(plan: &str, step: &Step) -> Markup {
+    let tried = step.attempts.len();
+    let took: u64 = step.attempts.iter().filter_map(|attempt| attempt.duration_ms).sum();
     html! {
         section class="sheet" id={ "step-" (step.number) } {
             header {
-                h3 { (step.number) ". " (T(&step.title)) }
+                h3 { a href={ "/plans/" (segment(plan)) "/steps/" (step.number) } { (step.number) ". " (T(&step.title)) } }
                 (word(&step.state))
                 @if let Some(target) = &step.target { span class="quiet" { (T(target)) } }
-                @if !step.needs.is_empty() {
-                    span class="quiet" { "after " @for need in &step.needs { a href={ "#step-" (need) } { (need) } " " } }
+                @if tried > 0 {
+                    span class="quiet" { (tried) @if tried == 1 { " attempt, " } @else { " attempts, " } (lasted(took)) }
                 }
             }
             @if let Some(reason) = &step.blocked { p class="bad" { (T(reason)) } }
             @if let Some(by) = &step.waived_by { p class="wait" { "Waived by " (T(by)) "; it has not passed." } }
             @if let Some(until) = &step.not_before { p class="wait" { "Not tried again before " (instant(until)) } }
-            @if let Some(task) = &step.task { pre { (T(task)) } }
-            @if let Some(contract) = &step.contract { (check("Contract", contract)) }
-            @if step.hidden { p class="quiet" { "Agents are not shown the contract." } }
-            @if let Some(claim) = &step.claim {
-                details id={ "claim-" (step.number) } { summary { "What the agent says (it decides nothing)" } pre { (T(claim)) } }
+            details id={ "law-" (step.number) } {
+                summary { "Task and contract" }
+                @if let Some(task) = &step.task { pre { (T(task)) } }
+                @if let Some(contract) = &step.precondition { (check("Precondition", contract)) }
+                @if let Some(contract) = &step.contract { (check("Contract", contract)) }
+                @if step.hidden { p class="quiet" { "Agents are not shown the contract." } }
+                p class="quiet" { "On failure: " (T(&step.on_fail)) }
             }
-            @if let Some(seen) = &step.verdict { (verdict(seen)) }
-            @if !step.attempts.is_empty() {
-                details id={ "attempts-" (step.number) } {
-                    summary { (step.attempts.len()) @if step.attempts.len() == 1 { " attempt" } @else { " attempts" } }
-                    @for each in &step.attempts { (attempt(each)) }
+            @if step.claim.is_some() || step.verdict.is_some() {
+                div class="versus" {
+                    div {
+                        h4 { "What the agent says" }
+                        @match &step.claim {
+                            Some(claim) => pre { (T(claim)) }
+                            None => p class="quiet" { "Nothing." }
+                        }
+                    }
+                    div {
+                        h4 { "What the harness saw" }
+                        @match &step.verdict {
+                            Some(seen) => (verdict(seen)),
+                            None => p class="quiet" { "Nothing yet." }
+                        }
+                    }
                 }
             }
         }
-    }
-}
-
-pub fn check(name: &str, check: &Check) -> Markup {
-    html! {
-        p class="quiet" {
-            (name)
-            @match check.kind.as_str() {
-                "human" => ": a person confirms it",
-                "judge" => ": a model judges by this rubric, the weaker kind",
-                _ => ": the harness runs this",
-            }
-        }
-        @if let Some(text) = &check.text { pre { (T(text)) @for line in &check.expectations { "\n" (T(line)) } } }
-    }
-}
-
-fn attempt(attempt: &Attempt) -> Markup {
-    html! {
-        div class="sheet" {
-            header {
-                h3 { "Attempt " (attempt.number) }
-                @if attempt.passed { (word("passed")) }
-                span class="quiet" { (T(&attempt.target)) " · " (instant(&attempt.begun)) }
-                @if let Some(ms) = attempt.duration_ms { span class="quiet" { (seconds(ms)) } }
-                @if let Some(end) = &attempt.end { span class="quiet" { (T(end)) } } @else { (word("in_progress")) }
-            }
-            @for claim in &attempt.claims { p class="quiet" { "It claims:" } pre { (T(claim)) } }
-            @if !attempt.report.is_empty() { p class="quiet" { "Its last words:" } pre { (T(&attempt.report)) } }
-            @for note in &attempt.notes { p class="quiet" { (T(note)) } }
-            @for seen in &attempt.verdicts { (verdict(seen)) }
-            @if let Some(failure) = &attempt.failure {
-                p { "Failure" @if let Some(class) = &attempt.class { " (" (T(class)) ")" } ": " (T(failure)) }
-            }
-            @for line in &attempt.followed { p { "Then: " (T(line)) } }
-        }
-    }
-}
-
-fn seconds(ms: u64) -> String {
-    format!("{:.1} s", ms as f64 / 1000.0)
-}
-
-pub fn verdict(verdict: &Verdict) -> Markup {
-    html! {
-        p {
-            (word(&verdict.outcome)) " "
-            @if let Some(subject) = &verdict.subject { (T(subject)) ": " }
-            (T(&verdict.words)) " "
-            span class="quiet" {
-                "at " (T(&verdict.isolation)) ", " (seconds(verdict.duration_ms))
-                @if let Some(tests) = verdict.tests { ", " (tests) " tests" }
-                @if let Some(by) = &verdict.judged_by { ", " (T(by)) }
-            }
-        }
-        @for line in &verdict.unmet { p class="bad" { "Not met: " (T(line)) } }
-        @for (name, text) in [("Output", &verdict.stdout), ("Errors", &verdict.stderr)] {
-            @if !text.is_empty() { p class="quiet" { (name) } pre { (T(text)) } }
-        }
-        @if !verdict.files.is_empty() { p class="quiet" { "Taken over: " (T(&verdict.files.join(", "))) } }
-        @for line in &verdict.refused { p class="bad" { "Not taken over: " (T(line)) } }
     }
 }
 

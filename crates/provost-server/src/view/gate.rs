@@ -1,14 +1,19 @@
 //! What a person is shown at the gate: exactly what an approval would cover, and what speaks against it.
 
+use std::time::Duration;
+
+use provost_core::budget;
 use provost_core::chain::Hash;
+use provost_core::plan::{Spanned, Step};
 use provost_core::render;
-use provost_core::run::Stage;
+use provost_core::run::{Run, Stage};
 use provost_engine::harness::Access;
 use provost_engine::overview::{Overview, Seen};
 use provost_engine::people::Who;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::Check;
 use crate::http::Problem;
 use crate::http::problem::Found;
 
@@ -32,13 +37,82 @@ pub struct Gate {
     pub approved_by: Option<String>,
     /// What changed in the law since then, a line each.
     pub changes: Vec<String>,
+    /// The plan as it was then.
+    pub approved_text: Option<String>,
     pub diagnostics: Vec<Found>,
+    /// Globs the plan may change; null where it does not say.
+    pub touches: Option<Vec<String>>,
+    /// What the configuration adds to the law, a line each, and what of it only a fence can hold.
+    pub terms: Vec<String>,
+    pub caveat: Option<String>,
+    /// What is done for each step, and with what.
+    pub intents: Vec<Intent>,
+    /// What is run when every step is over.
+    pub postconditions: Vec<Promise>,
     /// What will be run, with which network and files: the plan in words.
     pub shown: String,
     /// The plan file as it stands.
     pub text: String,
     /// Of that text; an amendment has to name it.
     pub digest: String,
+}
+
+/// What an approval lets happen for one step.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Intent {
+    pub number: u32,
+    pub title: String,
+    /// Who works, and what they may reach.
+    pub target: Option<String>,
+    pub reach: String,
+    pub task: Option<String>,
+    pub precondition: Option<Check>,
+    pub contract: Option<Check>,
+    /// Checks of this step may use the network.
+    pub check_network: bool,
+    /// Inside `touches`, and put back before it is judged.
+    pub protect: Vec<String>,
+    /// How long an attempt, and how long a check, may take, where the plan says it.
+    pub attempt_limit: Option<String>,
+    pub check_limit: Option<String>,
+    pub on_fail: String,
+    pub budget: Option<String>,
+    pub hidden: bool,
+    pub writes_tests: bool,
+}
+
+/// A postcondition that will be run.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Promise {
+    pub number: u32,
+    pub description: String,
+    pub contract: Option<Check>,
+}
+
+impl Intent {
+    fn of(run: &Run, step: &Step) -> Self {
+        let limit = |limit: &Option<Spanned<Duration>>| {
+            limit.as_ref().map(|limit| humantime::format_duration(limit.value).to_string())
+        };
+        let budget = budget::of_step(run, step.number);
+        Self {
+            number: step.number.0,
+            title: step.title.clone(),
+            target: step.target.as_ref().map(|target| target.value.clone()),
+            reach: run.binding.terms.for_step(step).to_string(),
+            task: step.task.as_ref().map(|task| task.value.clone()),
+            precondition: step.precondition.as_ref().map(Check::of),
+            contract: step.contract.as_ref().map(Check::of),
+            check_network: step.network.as_ref().is_some_and(|network| network.value),
+            protect: step.protect.iter().map(|glob| glob.value.clone()).collect(),
+            attempt_limit: limit(&step.timeout),
+            check_limit: limit(&step.contract_timeout),
+            on_fail: run.on_fail(step.number).to_string(),
+            budget: (!budget.is_empty()).then(|| budget.to_string()),
+            hidden: step.is_hidden(),
+            writes_tests: step.writes_tests(),
+        }
+    }
 }
 
 impl Gate {
@@ -48,6 +122,7 @@ impl Gate {
         let reading = harness.check()?;
         let since = overview.changes_since_approval(&seen.id, &run)?;
         let rejected = run.rejection.as_ref().filter(|(revision, _)| *revision == run.revision);
+        let touches = run.plan.touches.as_ref();
         let waits = matches!(run.stage, Stage::Draft | Stage::Verified);
         Ok(Self {
             plan: seen.id.0.clone(),
@@ -61,7 +136,22 @@ impl Gate {
             rejected: rejected.map(|(_, reason)| reason.clone()),
             approved: since.as_ref().map(|since| since.from.0.clone()),
             approved_by: since.as_ref().map(|since| since.by.to_string()),
-            changes: since.map(|since| since.lines).unwrap_or_default(),
+            changes: since.as_ref().map(|since| since.lines.clone()).unwrap_or_default(),
+            approved_text: since.map(|since| since.text),
+            touches: touches.map(|globs| globs.iter().map(|glob| glob.value.clone()).collect()),
+            terms: run.binding.terms.lines(),
+            caveat: run.binding.terms.caveat(),
+            intents: run.plan.steps.iter().map(|step| Intent::of(&run, step)).collect(),
+            postconditions: run
+                .plan
+                .postconditions
+                .iter()
+                .map(|post| Promise {
+                    number: post.number,
+                    description: post.description.clone(),
+                    contract: post.contract.as_ref().map(Check::of),
+                })
+                .collect(),
             diagnostics: Found::all(&reading.text, &reading.diagnostics),
             shown: render::plan(&run),
             digest: Hash::of(reading.text.as_bytes()).to_string(),

@@ -8,6 +8,7 @@ mod bad_input;
 mod bad_repository;
 mod bench;
 mod bounds;
+mod browser;
 mod budget;
 mod builtin;
 mod cheating;

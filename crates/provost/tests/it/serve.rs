@@ -261,7 +261,7 @@ fn nobody_comes_in_without_a_token_or_a_link_and_a_link_is_good_once() {
     for (name, value) in [
         ("content-security-policy", "default-src 'none'; script-src 'self'"),
         ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
+        ("referrer-policy", "same-origin"),
         ("cache-control", "no-store"),
     ] {
         assert!(page.head(name).starts_with(value), "{name}: {:?}", page.head);

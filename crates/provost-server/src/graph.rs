@@ -1,0 +1,219 @@
+//! Where the steps of a plan stand when they are drawn: a graph in layers, what is needed above what needs it.
+//!
+//! A layer holds a few steps and no more, so that two hundred of them grow downwards and stay readable. What a
+//! step needs by way of another is not drawn again. Lines that pass a layer keep a place in it, and all lines
+//! of one step share it. Crossings are reduced by barycentres, and places are the nearest to their neighbours'
+//! that leave room for everybody.
+//!
+//! **Invariant:** every step is placed once and none on another, whatever the plan says, cycles included.
+
+mod order;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The size of a step, and the room around it.
+pub const WIDTH: f64 = 168.0;
+pub const HEIGHT: f64 = 44.0;
+const BESIDE: f64 = 20.0;
+const BELOW: f64 = 28.0;
+/// A line that passes takes so much.
+const LINE: f64 = 14.0;
+const MARGIN: f64 = 4.0;
+/// No more steps stand side by side.
+const SIDE_BY_SIDE: usize = 5;
+
+/// A step, and the steps it waits for.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub id: u32,
+    pub needs: Vec<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed {
+    pub id: u32,
+    /// The upper left corner.
+    pub x: f64,
+    pub y: f64,
+    /// What it is drawn to wait for.
+    pub after: Vec<u32>,
+}
+
+/// From a step down to one that needs it: where it begins, each place it passes (its upper and its lower end),
+/// and where it ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edge {
+    pub from: u32,
+    pub to: u32,
+    pub points: Vec<(f64, f64)>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Drawing {
+    pub width: f64,
+    pub height: f64,
+    pub nodes: Vec<Placed>,
+    pub edges: Vec<Edge>,
+}
+
+/// Something that has a place in a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Item {
+    Step(usize),
+    /// The lines of this step, passing this layer.
+    Pass(usize, usize),
+}
+
+pub fn drawn(nodes: &[Node]) -> Drawing {
+    let needs = reduced(&acyclic(nodes));
+    let layer_of = layered(&needs);
+    let mut layers = vec![Vec::new(); layer_of.iter().max().map_or(0, |last| last + 1)];
+    for (index, layer) in layer_of.iter().enumerate() {
+        layers[*layer].push(Item::Step(index));
+    }
+    let mut links: BTreeSet<(Item, Item)> = BTreeSet::new();
+    let mut paths = Vec::new();
+    for (to, from) in needs.iter().enumerate().flat_map(|(to, all)| all.iter().map(move |from| (to, *from))) {
+        let passes = (layer_of[from] + 1..layer_of[to]).map(|layer| Item::Pass(from, layer));
+        let path: Vec<Item> = [Item::Step(from)].into_iter().chain(passes).chain([Item::Step(to)]).collect();
+        links.extend(path.windows(2).map(|pair| (pair[0], pair[1])));
+        paths.push((from, to, path));
+    }
+    let passing: BTreeSet<Item> = paths.iter().flat_map(|(.., path)| path.iter().copied()).collect();
+    for item in passing {
+        if let Item::Pass(_, layer) = item {
+            layers[layer].push(item);
+        }
+    }
+    let centre =
+        order::places(&mut layers, &links, apart, (WIDTH + BESIDE) * (SIDE_BY_SIDE - 1) as f64 / 2.0);
+    let left = centre.iter().map(|(item, x)| x - half(*item)).fold(f64::INFINITY, f64::min);
+    let right = centre.iter().map(|(item, x)| x + half(*item)).fold(f64::NEG_INFINITY, f64::max);
+    let x = |item: &Item| centre.get(item).map_or(0.0, |x| (x - left + MARGIN).round());
+    let y = |layer: usize| MARGIN + layer as f64 * (HEIGHT + BELOW);
+    let placed = |(index, node): (usize, &Node)| Placed {
+        id: node.id,
+        x: x(&Item::Step(index)) - WIDTH / 2.0,
+        y: y(layer_of[index]),
+        after: needs[index].iter().map(|need| nodes[*need].id).collect(),
+    };
+    let edges = paths.iter().map(|(from, to, path)| {
+        let mut points = Vec::new();
+        for item in path {
+            let layer = match item {
+                Item::Step(index) => layer_of[*index],
+                Item::Pass(_, layer) => *layer,
+            };
+            if *item != Item::Step(*from) {
+                points.push((x(item), y(layer)));
+            }
+            if *item != Item::Step(*to) {
+                points.push((x(item), y(layer) + HEIGHT));
+            }
+        }
+        Edge { from: nodes[*from].id, to: nodes[*to].id, points }
+    });
+    Drawing {
+        width: if nodes.is_empty() { 0.0 } else { (right - left).round() + 2.0 * MARGIN },
+        height: if layers.is_empty() { 0.0 } else { y(layers.len()) - BELOW + MARGIN },
+        nodes: nodes.iter().enumerate().map(placed).collect(),
+        edges: edges.collect(),
+    }
+}
+
+fn half(item: Item) -> f64 {
+    match item {
+        Item::Step(_) => WIDTH / 2.0,
+        Item::Pass(..) => 0.0,
+    }
+}
+
+/// From centre to centre, side by side.
+fn apart(left: Item, right: Item) -> f64 {
+    let room = match (left, right) {
+        (Item::Step(_), Item::Step(_)) => BESIDE,
+        _ => LINE,
+    };
+    half(left) + half(right) + room
+}
+
+/// Needs as positions, less what is not there and what would close a circle.
+fn acyclic(nodes: &[Node]) -> Vec<BTreeSet<usize>> {
+    let at: BTreeMap<u32, usize> = nodes.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
+    let mut needs: Vec<BTreeSet<usize>> = nodes
+        .iter()
+        .enumerate()
+        .map(|(index, node)| {
+            node.needs.iter().filter_map(|id| at.get(id).copied()).filter(|need| *need != index).collect()
+        })
+        .collect();
+    let mut done = BTreeSet::new();
+    while done.len() < nodes.len() {
+        let open = || (0..nodes.len()).filter(|index| !done.contains(index));
+        let ready: Vec<usize> = open().filter(|index| needs[*index].is_subset(&done)).collect();
+        match (ready.is_empty(), open().next()) {
+            // Whoever stands first in a circle begins it.
+            (true, Some(first)) => {
+                needs[first].retain(|need| done.contains(need));
+                done.insert(first);
+            }
+            _ => done.extend(ready),
+        }
+    }
+    needs
+}
+
+/// Without what is needed by way of another.
+fn reduced(needs: &[BTreeSet<usize>]) -> Vec<BTreeSet<usize>> {
+    let mut above: Vec<Option<BTreeSet<usize>>> = vec![None; needs.len()];
+    for index in topological(needs) {
+        let mut all = needs[index].clone();
+        for need in &needs[index] {
+            all.extend(above[*need].iter().flatten().copied());
+        }
+        above[index] = Some(all);
+    }
+    let by_way = |need: usize, others: &BTreeSet<usize>| {
+        others.iter().any(|other| above[*other].as_ref().is_some_and(|above| above.contains(&need)))
+    };
+    needs.iter().map(|own| own.iter().copied().filter(|need| !by_way(*need, own)).collect()).collect()
+}
+
+fn topological(needs: &[BTreeSet<usize>]) -> Vec<usize> {
+    let mut below = vec![Vec::new(); needs.len()];
+    for (index, own) in needs.iter().enumerate() {
+        own.iter().for_each(|need| below[*need].push(index));
+    }
+    let mut left: Vec<usize> = needs.iter().map(BTreeSet::len).collect();
+    let mut ready: BTreeSet<usize> = (0..needs.len()).filter(|index| left[*index] == 0).collect();
+    let mut order = Vec::with_capacity(needs.len());
+    while let Some(index) = ready.pop_first() {
+        order.push(index);
+        for next in &below[index] {
+            left[*next] -= 1;
+            if left[*next] == 0 {
+                ready.insert(*next);
+            }
+        }
+    }
+    order
+}
+
+/// As far up as what it needs and the room in a layer allow.
+fn layered(needs: &[BTreeSet<usize>]) -> Vec<usize> {
+    let mut layer = vec![0; needs.len()];
+    let mut filled: Vec<usize> = Vec::new();
+    for index in topological(needs) {
+        let mut at = needs[index].iter().map(|need| layer[*need] + 1).max().unwrap_or(0);
+        while filled.get(at).is_some_and(|filled| *filled >= SIDE_BY_SIDE) {
+            at += 1;
+        }
+        filled.resize(filled.len().max(at + 1), 0);
+        filled[at] += 1;
+        layer[index] = at;
+    }
+    layer
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Two runs side by side: what each step took, how it ended, and how the plans differ.
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use provost_engine::overview::Seen;
+use serde::Deserialize;
+
+use super::layout::{Page, Room, segment, word};
+use super::parts::difference;
+use super::text::T;
+use crate::api::find;
+use crate::http::{Answer, House, Query, Shared, Viewer, ask};
+use crate::timeline::lasted;
+use crate::view::{Plan, Step, diff};
+
+#[derive(Deserialize)]
+pub struct Form {
+    #[serde(default)]
+    one: String,
+    #[serde(default)]
+    other: String,
+}
+
+pub async fn show(
+    State(house): State<Shared>,
+    Viewer(visitor): Viewer,
+    Query(form): Query<Form>,
+) -> Answer<Response> {
+    ask(&house, move |house| {
+        let after = house.overview.cursor()?.0;
+        let plans = house.overview.plans()?;
+        let body = html! {
+            h1 { "Compare runs" }
+            form class="row" method="get" action="/compare" {
+                (choice("one", "One", &plans, &form.one))
+                (choice("other", "Other", &plans, &form.other))
+                button { "Compare" }
+            }
+            @if form.one.is_empty() || form.other.is_empty() { p class="quiet" { "Choose two plans." } }
+            @else { (compared(&plan(house, &form.one)?, &plan(house, &form.other)?)) }
+        };
+        let page = Page { title: "Compare".to_owned(), room: Room::Compare, live: Some(String::new()), body };
+        Ok(page.shown(house, &visitor, after))
+    })
+    .await
+}
+
+fn plan(house: &House, id: &str) -> Answer<Plan> {
+    let seen = find(&house.overview, id)?;
+    Ok(Plan::of(&seen, &house.overview.attempts(&seen.id)?, Vec::new()))
+}
+
+fn choice(name: &str, words: &str, plans: &[Seen], chosen: &str) -> Markup {
+    html! {
+        div {
+            label for=(name) { (words) }
+            select id=(name) name=(name) {
+                option value="" { "–" }
+                @for seen in plans {
+                    option value=(seen.id.0) selected[seen.id.0 == chosen] { (T(&seen.run.plan.title)) " (" (T(&seen.id.0)) ")" }
+                }
+            }
+        }
+    }
+}
+
+/// What one step, or all of them, took.
+#[derive(Default)]
+struct Took {
+    attempts: usize,
+    agent_ms: u64,
+    check_ms: u64,
+    /// Unknown, where one attempt was not counted.
+    tokens: Option<u64>,
+}
+
+impl Took {
+    fn of<'a>(steps: impl Iterator<Item = &'a Step>) -> Self {
+        let mut took = Self { tokens: Some(0), ..Self::default() };
+        for attempt in steps.flat_map(|step| &step.attempts) {
+            took.attempts += 1;
+            took.agent_ms += attempt.duration_ms.unwrap_or(0);
+            took.check_ms += attempt.verdicts.iter().map(|verdict| verdict.duration_ms).sum::<u64>();
+            took.tokens = took.tokens.zip(attempt.tokens).map(|(all, own)| all + own);
+        }
+        took
+    }
+
+    fn words(&self) -> String {
+        if self.attempts == 0 {
+            return "not tried".to_owned();
+        }
+        let attempts = if self.attempts == 1 { "attempt" } else { "attempts" };
+        let tokens = self.tokens.map_or("tokens unknown".to_owned(), |tokens| format!("{tokens} tokens"));
+        let (agent, checks) = (lasted(self.agent_ms), lasted(self.check_ms));
+        format!("{} {attempts} · agents {agent} · checks {checks} · {tokens}", self.attempts)
+    }
+}
+
+fn compared(one: &Plan, other: &Plan) -> Markup {
+    let both = [one, other];
+    let most = both.iter().flat_map(|plan| plan.steps.iter().map(|step| step.number)).max().unwrap_or(0);
+    let lines = diff::lines(&one.text, &other.text);
+    html! {
+        div class="scroll" {
+            table {
+                thead {
+                    tr { td {} @for plan in both { th scope="col" { a href={ "/plans/" (segment(&plan.card.id)) } { (T(&plan.card.title)) } } } }
+                }
+                tbody {
+                    tr { th scope="row" { "Stage" } @for plan in both { td { (word(&plan.card.stage)) " " (plan.card.done) "/" (plan.card.total) } } }
+                    tr { th scope="row" { "Took" } @for plan in both { td { (Took::of(plan.steps.iter()).words()) } } }
+                    tr { th scope="row" { "Cost" } @for plan in both { td { (T(&plan.card.cost.words())) } } }
+                    tr { th scope="row" { "Revision" } @for plan in both { td { code { (T(plan.card.revision.get(..12).unwrap_or_default())) } } } }
+                    @for number in 1..=most {
+                        tr { th scope="row" { "Step " (number) } @for plan in both { td { (step(plan, number)) } } }
+                    }
+                }
+            }
+        }
+        h2 { "How the texts differ" }
+        @if lines.is_empty() { p { "Not at all." } } @else { (difference(&lines)) }
+    }
+}
+
+fn step(plan: &Plan, number: u32) -> Markup {
+    let found = plan.steps.iter().find(|step| step.number == number);
+    html! {
+        @if let Some(step) = found {
+            a href={ "/plans/" (segment(&plan.card.id)) "/steps/" (number) } { (T(&step.title)) } " " (word(&step.state))
+            div class="quiet" {
+                (Took::of(std::iter::once(step)).words())
+                @if let Some(seen) = &step.verdict { " · " (T(&seen.words)) " at " (T(&seen.isolation)) }
+            }
+        } @else { span class="quiet" { "no such step" } }
+    }
+}

@@ -1,0 +1,223 @@
+//! The steps of a plan as a graph, and its attempts as a timeline: SVG, made here.
+//!
+//! Both say in words what they say in colour. A step is a link to its own place on the page; what lies behind a
+//! bar is in its title. Neither has a style of its own: the stylesheet has it, also for paper and the dark.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+use provost_core::plan::Needs;
+use provost_core::run::Run;
+use provost_engine::overview::Attempt;
+
+use super::layout::instant;
+use super::text::T;
+use crate::graph::{self, Edge, HEIGHT, Node, Placed, WIDTH};
+use crate::timeline::{self, Bar, Kind, Span, lasted};
+
+/// So many letters fit into a step.
+const LETTERS: usize = 23;
+/// The timeline: where bars begin, how wide they are, how high a row is.
+const NAMES: f64 = 190.0;
+const BARS: f64 = 760.0;
+const ROW: f64 = 26.0;
+const TOP: f64 = 22.0;
+
+/// For the eye, beside the word.
+fn sign(state: &str) -> &'static str {
+    match state {
+        "passed" => "✓",
+        "failed" => "✗",
+        "blocked" => "■",
+        "in_progress" => "▶",
+        "waived" => "–",
+        "claimed" => "?",
+        _ => "○",
+    }
+}
+
+/// Every step, what it waits for, and how it stands. Steps lead to `place` and their number.
+pub fn graph(run: &Run, place: &str) -> Markup {
+    let nodes: Vec<Node> = run
+        .plan
+        .steps
+        .iter()
+        .map(|step| Node {
+            id: step.number.0,
+            needs: match &step.needs {
+                Needs::Before => (1..step.number.0).collect(),
+                Needs::Steps(steps) => steps.iter().map(|step| step.value.0).collect(),
+            },
+        })
+        .collect();
+    let drawing = graph::drawn(&nodes);
+    let box_of = format!("0 0 {} {}", drawing.width, drawing.height);
+    html! {
+        div class="scroll graph" {
+            svg width=(drawing.width) height=(drawing.height) viewBox=(box_of) role="group" aria-label="Graph of the steps" {
+                g aria-hidden="true" { @for edge in &drawing.edges { path class="edge" d=(path(edge)) {} } }
+                @for node in &drawing.nodes { (step(run, node, place)) }
+            }
+        }
+    }
+}
+
+fn step(run: &Run, node: &Placed, place: &str) -> Markup {
+    let number = provost_core::plan::StepNumber(node.id);
+    let title = run.title(number).unwrap_or_default();
+    let state = run.state_word(number);
+    let shown = state.replace('_', " ");
+    let after: Vec<String> = node.after.iter().map(ToString::to_string).collect();
+    let after = if after.is_empty() { String::new() } else { format!("; after {}", after.join(", ")) };
+    // It begins with what can be seen, for those who name what they see.
+    let words = format!("{} {} {shown} {title}{after}", node.id, sign(state));
+    html! {
+        a href={ (place) (node.id) } class={ "node " (state) } {
+            title { (T(&words)) }
+            rect x=(node.x) y=(node.y) width=(WIDTH) height=(HEIGHT) rx="6" {}
+            text x=(node.x + 10.0) y=(node.y + 18.0) class="state" { (node.id) " " (sign(state)) " " (shown) }
+            text x=(node.x + 10.0) y=(node.y + 35.0) { (T(&short(title, LETTERS))) }
+        }
+    }
+}
+
+/// As much as there is room for; signs that are wide count twice.
+fn short(text: &str, letters: usize) -> String {
+    let text = super::text::visible(text).replace(['\n', '\t'], " ");
+    let width = |sign: char| if u32::from(sign) >= 0x1100 { 2 } else { 1 };
+    if text.chars().map(width).sum::<usize>() <= letters {
+        return text;
+    }
+    let mut room = letters - 1;
+    let kept = text.chars().take_while(|sign| {
+        let fits = width(*sign) <= room;
+        room = room.saturating_sub(width(*sign));
+        fits
+    });
+    format!("{}…", kept.collect::<String>().trim_end())
+}
+
+/// Curves between the layers, straight lines where it passes one.
+fn path(edge: &Edge) -> String {
+    let mut out = String::new();
+    let mut last: Option<(f64, f64)> = None;
+    for (index, (x, y)) in edge.points.iter().copied().enumerate() {
+        let _ = match last {
+            None => write!(out, "M{x} {y}"),
+            Some((_, above)) if index % 2 == 1 => {
+                let middle = (above + y) / 2.0;
+                write!(out, "C{} {middle} {x} {middle} {x} {y}", last.map_or(x, |(x, _)| x))
+            }
+            Some(_) => write!(out, "L{x} {y}"),
+        };
+        last = Some((x, y));
+    }
+    out
+}
+
+/// Attempts, the checks after them and what was waited for; `now` is where those end that are under way.
+fn spans(attempts: &[Attempt], now: u64) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for attempt in attempts {
+        let step = attempt.step.0;
+        let before = spans.iter().rev().find(|span| span.step == step).map(|span| span.to);
+        if let Some(from) = before.filter(|from| *from < attempt.begun.0) {
+            spans.push(Span { step, kind: Kind::Wait, from, to: attempt.begun.0 });
+        }
+        let to = attempt.ended.map_or(now, |ended| ended.0);
+        spans.push(Span { step, kind: Kind::Attempt { number: attempt.number }, from: attempt.begun.0, to });
+        spans.extend(attempt.verdicts.iter().map(|judged| Span {
+            step,
+            kind: Kind::Check { held: judged.verdict.held() },
+            from: judged.at.0.saturating_sub(judged.verdict.duration_ms),
+            to: judged.at.0,
+        }));
+    }
+    spans
+}
+
+/// When each step was worked at, and for how long. Nothing, before the first attempt.
+pub fn timeline(run: &Run, attempts: &[Attempt], now: u64, place: &str) -> Markup {
+    let drawn = timeline::drawn(&spans(attempts, now));
+    let mut steps: Vec<u32> = drawn.bars.iter().map(|bar| bar.step).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let row = |step: u32| steps.iter().position(|each| *each == step).unwrap_or(0) as f64;
+    let height = TOP + steps.len() as f64 * ROW + 4.0;
+    let width = NAMES + BARS + 10.0;
+    html! {
+        @if !drawn.bars.is_empty() {
+            h2 id="timeline" { "Timeline" }
+            p class="quiet" {
+                "From " (instant(&provost_core::chain::Timestamp(drawn.from).to_string())) " to "
+                (instant(&provost_core::chain::Timestamp(drawn.to).to_string())) ", "
+                (lasted(drawn.busy_ms)) " of work and checks. "
+                span class="key attempt" { "attempt" } " " span class="key check" { "check" } " "
+                span class="key broke" { "check that did not hold" } " " span class="key pause" { "wait" }
+            }
+            div class="scroll timeline" {
+                svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="group" aria-label="Timeline of the attempts" {
+                    @for cut in &drawn.cuts {
+                        g class="cut" {
+                            title { (lasted(cut.lasted_ms)) " in which nothing ran" }
+                            rect x=(across(cut.at)) y=(TOP - 4.0) width=(BARS * (cut.to - cut.at)) height=(height - TOP) {}
+                            text x=(across((cut.at + cut.to) / 2.0)) y="13" text-anchor="middle" { (lasted(cut.lasted_ms)) }
+                        }
+                    }
+                    @for each in &steps {
+                        a href={ (place) (each) } {
+                            text x="4" y=(TOP + row(*each) * ROW + 16.0) {
+                                (each) ". " (T(&short(run.title(provost_core::plan::StepNumber(*each)).unwrap_or_default(), LETTERS)))
+                            }
+                        }
+                    }
+                    @for each in &drawn.bars { (bar(each, TOP + row(each.step) * ROW)) }
+                }
+            }
+        }
+    }
+}
+
+fn across(part: f64) -> f64 {
+    (NAMES + part * BARS).round()
+}
+
+fn bar(bar: &Bar, y: f64) -> Markup {
+    let width = (across(bar.to) - across(bar.from)).max(2.0);
+    let (class, words, inset) = match bar.kind {
+        Kind::Attempt { number } => ("attempt", format!("attempt {number}"), 3.0),
+        Kind::Check { held: true } => ("check", "a check held".to_owned(), 7.0),
+        Kind::Check { held: false } => ("broke", "a check did not hold".to_owned(), 7.0),
+        Kind::Wait => ("pause", "waited".to_owned(), 11.0),
+    };
+    html! {
+        g class={ "bar " (class) } role="img" aria-label={ "Step " (bar.step) ", " (words) ", " (lasted(bar.lasted_ms)) } {
+            title { "Step " (bar.step) ": " (words) ", " (lasted(bar.lasted_ms)) }
+            rect x=(across(bar.from)) y=(y + inset) width=(width) height=(ROW - 2.0 * inset) rx="2" {}
+            @if let (Kind::Attempt { number }, true) = (bar.kind, width > 14.0) {
+                text x=(across(bar.from) + 4.0) y=(y + 17.0) { (number) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{path, short};
+    use crate::graph::Edge;
+
+    #[test]
+    fn titles_are_cut_to_the_room_there_is() {
+        assert_eq!(short("a short one", 23), "a short one");
+        assert_eq!(short("a title that is much too long", 10), "a title t…");
+        assert_eq!(short("計画計画計画計画", 9), "計画計画…");
+        assert_eq!(short("two\nlines\u{202e}", 23), "two lines<U+202E>");
+    }
+
+    #[test]
+    fn a_line_is_bent_between_layers_and_straight_where_it_passes_one() {
+        let points = vec![(5.0, 10.0), (9.0, 20.0), (9.0, 30.0), (1.0, 40.0)];
+        let drawn = path(&Edge { from: 1, to: 2, points });
+        assert_eq!(drawn, "M5 10C5 15 9 15 9 20L9 30C9 35 1 35 1 40");
+    }
+}

@@ -1,0 +1,118 @@
+//! What several pages show: checks, verdicts, attempts, findings and differences.
+
+use maud::{Markup, html};
+
+use super::layout::{instant, word};
+use super::text::T;
+use crate::http::problem::Found;
+use crate::timeline::lasted;
+use crate::view::diff::{Line, Side};
+use crate::view::{Attempt, Check, Verdict};
+
+/// What is run, or asked.
+pub fn check(name: &str, check: &Check) -> Markup {
+    html! {
+        p class="quiet" {
+            (name)
+            @match check.kind.as_str() {
+                "human" => ": a person confirms it",
+                "judge" => ": a model judges by this rubric, the weaker kind",
+                _ => ": the harness runs this",
+            }
+        }
+        @if let Some(text) = &check.text { pre { (T(text)) @for line in &check.expectations { "\n" (T(line)) } } }
+    }
+}
+
+pub fn verdict(verdict: &Verdict) -> Markup {
+    html! {
+        p {
+            (word(&verdict.outcome)) " "
+            @if let Some(subject) = &verdict.subject { (T(subject)) ": " }
+            (T(&verdict.words)) " "
+            span class="quiet" {
+                "at " (T(&verdict.isolation)) ", " (lasted(verdict.duration_ms))
+                @if let Some(tests) = verdict.tests { ", " (tests) " tests" }
+                @if let Some(by) = &verdict.judged_by { ", " (T(by)) }
+                @if let Some(at) = &verdict.at { ", " (instant(at)) }
+            }
+        }
+        @for line in &verdict.unmet { p class="bad" { "Not met: " (T(line)) } }
+        @for (name, text) in [("Output", &verdict.stdout), ("Errors", &verdict.stderr)] {
+            @if !text.is_empty() { p class="quiet" { (name) } pre { (T(text)) } }
+        }
+        @if !verdict.files.is_empty() { p class="quiet" { "Taken over: " (T(&verdict.files.join(", "))) } }
+        @for line in &verdict.refused { p class="bad" { "Not taken over: " (T(line)) } }
+    }
+}
+
+/// One attempt: what the agent says on one side, what the harness saw on the other.
+pub fn attempt(attempt: &Attempt) -> Markup {
+    let is_silent = attempt.claims.is_empty() && attempt.report.trim().is_empty();
+    html! {
+        section class="sheet" id={ "attempt-" (attempt.number) } {
+            header {
+                h3 { "Attempt " (attempt.number) }
+                @if attempt.passed { (word("passed")) }
+                span class="quiet" { (T(&attempt.target)) " · " (instant(&attempt.begun)) }
+                @if let Some(ms) = attempt.duration_ms { span class="quiet" { (lasted(ms)) } }
+                @if let Some(tokens) = attempt.tokens { span class="quiet" { (tokens) " tokens" } }
+                @if let Some(end) = &attempt.end { span class="quiet" { (T(end)) } } @else { (word("in_progress")) }
+            }
+            div class="versus" {
+                div {
+                    h4 { "What the agent says" }
+                    @if is_silent { p class="quiet" { "Nothing" @if attempt.ended.is_none() { " yet" } "." } }
+                    @for claim in &attempt.claims { p class="quiet" { "It claims:" } pre { (T(claim)) } }
+                    @if !attempt.report.trim().is_empty() && !attempt.claims.contains(&attempt.report) {
+                        p class="quiet" { "Its last words:" } pre { (T(&attempt.report)) }
+                    }
+                    @for note in &attempt.notes { p class="quiet" { (T(note)) } }
+                }
+                div {
+                    h4 { "What the harness saw" }
+                    @if attempt.verdicts.is_empty() { p class="quiet" { "No check has been run." } }
+                    @for seen in &attempt.verdicts { (verdict(seen)) }
+                }
+            }
+            @if let Some(failure) = &attempt.failure {
+                p { "Failure" @if let Some(class) = &attempt.class { " (" (T(class)) ")" } ": " (T(failure)) }
+            }
+            @for line in &attempt.followed { p { "Then: " (T(line)) } }
+        }
+    }
+}
+
+pub fn findings(found: &[Found]) -> Markup {
+    html! {
+        ul {
+            @for each in found {
+                li {
+                    (word(&each.severity)) " line " (each.line) ": " (T(&each.message)) " "
+                    code class="quiet" { (T(&each.code)) }
+                    @if let Some(hint) = &each.hint { div class="quiet" { (T(hint)) } }
+                }
+            }
+        }
+    }
+}
+
+/// A difference; each line says by its sign what became of it.
+pub fn difference(lines: &[Line]) -> Markup {
+    html! {
+        pre class="diff" {
+            @for line in lines {
+                @match line.side {
+                    Side::Same => span { (number(line)) "  " (T(&line.text)) "\n" }
+                    Side::Gone => del { (number(line)) "- " (T(&line.text)) "\n" }
+                    Side::Come => ins { (number(line)) "+ " (T(&line.text)) "\n" }
+                    Side::Cut => span class="quiet" { "       " (T(&line.text)) "\n" }
+                }
+            }
+        }
+    }
+}
+
+fn number(line: &Line) -> String {
+    line.number.map_or("     ".to_owned(), |number| format!("{number:>5} "))
+}

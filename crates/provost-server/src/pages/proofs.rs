@@ -1,0 +1,94 @@
+//! Whether the log of a plan can be believed, and what is proved of it.
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use provost_core::proof::{Envelope, PublicKey, Statement};
+use serde_json::Value;
+
+use super::layout::{Page, PlanRoom, Room, plan_rooms, segment, word};
+use super::text::T;
+use crate::api::{find, proofs_of};
+use crate::http::{Answer, Segment, Shared, Viewer, ask};
+
+pub async fn show(
+    State(house): State<Shared>,
+    Viewer(visitor): Viewer,
+    Segment(id): Segment<String>,
+) -> Answer<Response> {
+    ask(&house, move |house| {
+        let after = house.overview.cursor()?.0;
+        let seen = find(&house.overview, &id)?;
+        let proofs = proofs_of(&house.overview, &id)?;
+        let key = proofs.public_key.as_deref().and_then(|key| PublicKey::read(key).ok());
+        let title = format!("Proofs: {}", seen.run.plan.title);
+        let body = html! {
+            h1 { (T(&title)) }
+            (plan_rooms(&id, PlanRoom::Proofs))
+            p {
+                (word(if proofs.sound { "sound" } else { "not sound" })) " "
+                (proofs.events) " events; chain, approvals, verdicts and proofs "
+                @if proofs.sound { "fit together." } @else { "do not fit together:" }
+            }
+            @for line in &proofs.findings { p class="bad" { (T(line)) } }
+            dl {
+                dt { "Head" } dd { code { (T(&proofs.head)) } }
+                @if let Some(key) = &proofs.public_key { dt { "Public key" } dd { code { (T(key)) } } }
+            }
+            p class="quiet" {
+                "The same on a command line: " code { "provost audit" } ". "
+                a href={ "/api/plans/" (segment(&id)) "/proofs" } { "The envelopes as JSON" }
+            }
+            h2 { "Statements" }
+            @if proofs.envelopes.is_empty() { p { "Nothing has been proved yet: a step that passes leaves the first." } }
+            @for (place, envelope) in proofs.envelopes.iter().enumerate() { (statement(place, envelope, key.as_ref())) }
+        };
+        let live = Some(format!("plan={}", segment(&id).0));
+        Ok(Page { title, room: Room::Elsewhere, live, body }.shown(house, &visitor, after))
+    })
+    .await
+}
+
+fn opened(envelope: &Value, key: Option<&PublicKey>) -> Result<Statement, String> {
+    let envelope: Envelope = serde_json::from_value(envelope.clone()).map_err(|error| error.to_string())?;
+    let key = key.ok_or("there is no public key")?;
+    key.open(&envelope).map_err(|doubt| doubt.to_string())
+}
+
+fn statement(place: usize, envelope: &Value, key: Option<&PublicKey>) -> Markup {
+    html! {
+        section class="sheet" {
+            @match opened(envelope, key) {
+                Err(doubt) => { header { h3 { "Statement " (place + 1) } (word("failed")) } p class="bad" { (T(&doubt)) } }
+                Ok(statement) => {
+                    header { h3 { (T(&named(&statement))) } (word(result(&statement))) span class="quiet" { "signature good" } }
+                    dl {
+                        @for subject in &statement.subject {
+                            dt { (T(&subject.name)) }
+                            dd { code { (T(&subject.digest.sha256)) (T(&subject.digest.git_commit)) } }
+                        }
+                    }
+                    details id={ "statement-" (place) } {
+                        summary { "What it says" }
+                        pre { (T(&serde_json::to_string_pretty(&statement.predicate).unwrap_or_default())) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// By its step, where it is about one; else it is about the plan.
+fn named(statement: &Statement) -> String {
+    let step = &statement.predicate["step"];
+    match step["number"].as_u64() {
+        Some(number) => format!("Step {number}: {}", step["title"].as_str().unwrap_or_default()),
+        None => "The plan".to_owned(),
+    }
+}
+
+/// How the step passed, or how the plan stood.
+fn result(statement: &Statement) -> &str {
+    let text = |name: &str| statement.predicate[name].as_str();
+    text("result").or(text("stage")).unwrap_or("unknown")
+}

@@ -1,0 +1,190 @@
+//! When the steps of a plan were worked at: attempts, checks and waits on one scale.
+//!
+//! A plan may rest for a night between two attempts of a minute. What nobody did anything in is cut short, and
+//! the cut is shown with how long it was.
+//!
+//! **Invariant:** whatever lasted has a place inside the scale, in the order in which it happened.
+
+/// What somebody did, or what was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Attempt {
+        number: u32,
+    },
+    Check {
+        held: bool,
+    },
+    /// Between an attempt and the next one of the same step.
+    Wait,
+}
+
+/// From and to are instants in milliseconds.
+#[derive(Clone, Debug)]
+pub struct Span {
+    pub step: u32,
+    pub kind: Kind,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// A span on a scale of 0 to 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    pub step: u32,
+    pub kind: Kind,
+    pub from: f64,
+    pub to: f64,
+    pub lasted_ms: u64,
+}
+
+/// Where the scale was cut, and what was left out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cut {
+    pub at: f64,
+    pub to: f64,
+    pub lasted_ms: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    pub bars: Vec<Bar>,
+    pub cuts: Vec<Cut>,
+    /// The first instant and the last.
+    pub from: u64,
+    pub to: u64,
+    /// In which somebody did something.
+    pub busy_ms: u64,
+}
+
+/// Rest that is longer than this part of all work is cut, to that part.
+const REST_MAX: f64 = 0.5;
+const REST: f64 = 0.06;
+
+/// A stretch of time and what it is on the scale.
+struct Piece {
+    from: u64,
+    to: u64,
+    at: f64,
+    length: f64,
+}
+
+pub fn drawn(spans: &[Span]) -> Timeline {
+    let mut busy: Vec<(u64, u64)> = Vec::new();
+    let mut work: Vec<(u64, u64)> = spans
+        .iter()
+        .filter(|span| span.kind != Kind::Wait)
+        .map(|span| (span.from, span.to.max(span.from)))
+        .collect();
+    work.sort_unstable();
+    for (from, to) in work {
+        match busy.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => busy.push((from, to)),
+        }
+    }
+    let (Some(first), Some(last)) = (busy.first().copied(), busy.last().copied()) else {
+        return Timeline::default();
+    };
+    let busy_ms: u64 = busy.iter().map(|(from, to)| to - from).sum();
+    // What took no time has a place all the same.
+    let part = |part: f64| (busy_ms as f64 * part).max(1.0);
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut at = 0.0;
+    for (from, to) in busy {
+        if let Some(before) = pieces.last().map(|piece| piece.to) {
+            let rest = (from - before) as f64;
+            let length = if rest > part(REST_MAX) { part(REST) } else { rest };
+            pieces.push(Piece { from: before, to: from, at, length });
+            at += length;
+        }
+        let length = ((to - from) as f64).max(part(REST) / 10.0);
+        pieces.push(Piece { from, to, at, length });
+        at += length;
+    }
+    let whole = at;
+    let place = |instant: u64| {
+        let piece = pieces.iter().find(|piece| instant <= piece.to).or(pieces.last());
+        piece.map_or(0.0, |piece| {
+            let part = instant.saturating_sub(piece.from) as f64 / (piece.to - piece.from).max(1) as f64;
+            ((piece.at + part.min(1.0) * piece.length) / whole).clamp(0.0, 1.0)
+        })
+    };
+    let bar = |span: &Span| {
+        let (from, to) = (place(span.from), place(span.to.max(span.from)));
+        let lasted_ms = span.to.saturating_sub(span.from);
+        Bar { step: span.step, kind: span.kind, from, to: to.max(from), lasted_ms }
+    };
+    let is_cut = |piece: &&Piece| (piece.to - piece.from) as f64 > piece.length + 0.5;
+    let cuts = pieces.iter().filter(is_cut).map(|piece| Cut {
+        at: piece.at / whole,
+        to: (piece.at + piece.length) / whole,
+        lasted_ms: piece.to - piece.from,
+    });
+    Timeline {
+        bars: spans.iter().map(bar).collect(),
+        cuts: cuts.collect(),
+        from: first.0,
+        to: last.1,
+        busy_ms,
+    }
+}
+
+/// A time in the two units that matter.
+pub fn lasted(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..=59 => format!("{}.{} s", seconds, ms % 1000 / 100),
+        60..=3599 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..=86_399 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, Span, drawn, lasted};
+
+    fn attempt(step: u32, number: u32, from: u64, to: u64) -> Span {
+        Span { step, kind: Kind::Attempt { number }, from, to }
+    }
+
+    #[test]
+    fn a_night_in_between_is_cut_and_shown_as_that() {
+        let night = 10 * 3600 * 1000;
+        let spans = [
+            attempt(1, 1, 1_000, 61_000),
+            Span { step: 1, kind: Kind::Wait, from: 61_000, to: 61_000 + night },
+            attempt(1, 2, 61_000 + night, 121_000 + night),
+        ];
+        let timeline = drawn(&spans);
+        assert_eq!(timeline.cuts.len(), 1);
+        assert_eq!(timeline.cuts[0].lasted_ms, night);
+        assert_eq!(timeline.busy_ms, 120_000);
+        let first = &timeline.bars[0];
+        assert!(first.from == 0.0 && first.to > 0.45 && first.to < 0.5, "{first:?}");
+        assert_eq!(timeline.bars[2].to, 1.0);
+        assert_eq!((timeline.bars[1].from, timeline.bars[1].to), (timeline.cuts[0].at, timeline.cuts[0].to));
+    }
+
+    #[test]
+    fn what_is_side_by_side_stays_so() {
+        let timeline = drawn(&[attempt(1, 1, 0, 100), attempt(2, 1, 50, 200), attempt(3, 1, 200, 200)]);
+        assert!(timeline.cuts.is_empty());
+        let at: Vec<(f64, f64)> = timeline.bars.iter().map(|bar| (bar.from, bar.to)).collect();
+        assert_eq!(at, [(0.0, 0.5), (0.25, 1.0), (1.0, 1.0)]);
+    }
+
+    #[test]
+    fn nothing_and_an_instant_are_drawn_too() {
+        assert!(drawn(&[]).bars.is_empty());
+        let timeline = drawn(&[attempt(1, 1, 5, 5), attempt(1, 2, 9, 3)]);
+        assert!(timeline.bars.iter().all(|bar| (0.0..=1.0).contains(&bar.from) && bar.to >= bar.from));
+    }
+
+    #[test]
+    fn times_are_said_in_what_matters() {
+        let said = [40, 1_250, 61_000, 3_700_000, 90_000_000].map(lasted);
+        assert_eq!(said, ["40 ms", "1.2 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
+    }
+}

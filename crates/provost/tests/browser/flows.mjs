@@ -1,0 +1,243 @@
+// What people do in a browser, from the link to the proof. Prints a line for each thing that went well.
+import {
+  check, close, isAccessible, isUnharmed, kill, open, person, place, provost, read, sees, serve, shoot, write,
+} from "./house.mjs";
+
+const idOf = async (plan) => JSON.parse(await provost(0, "log", plan, "--json").then((text) => text.split("\n")[0])).plan;
+const well = (words) => console.log(`well: ${words}`);
+
+/** From the gate to the proof, on pages that nobody loads again. */
+async function fromLinkToProof(ada) {
+  const id = await idOf("PLAN.md");
+  await sees(ada, "td", "Ship the thing");
+  await ada.goto(place(`/plans/${id}/gate`));
+  await sees(ada, "p", "all of it is new");
+  await ada.click("button[value=approve]");
+  await sees(ada, "main", "It is approved");
+
+  // The law changes, and what changed is what is approved.
+  write("PLAN.md", read("PLAN.md").replace("test -f out/1", "test -s out/1"));
+  await ada.goto(place(`/plans/${id}/gate`));
+  await sees(ada, "ul.changes li", "step 1 contract: `test -f out/1 [exit_code == 0]` -> `test -s out/1 [exit_code == 0]`");
+  await ada.click("#lines summary");
+  await sees(ada, ".diff ins", "test -s out/1");
+  await isAccessible(ada);
+  await shoot(ada, "gate");
+  await ada.click("button[value=approve]");
+  await sees(ada, "main", "It is approved");
+  well("a plan was approved by its link, and again with what had changed");
+
+  await ada.goto(place(`/plans/${id}`));
+  await ada.evaluate(() => { window.since = "the same page"; });
+  const inbox = await ada.context().newPage();
+  await inbox.goto(place("/inbox"));
+  await inbox.evaluate(() => { window.since = "the same page"; });
+  const run = provost(4, "run", "PLAN.md");
+  await sees(ada, "#step-1 .word", "in progress");
+  await sees(ada, "#step-1 .word", "passed");
+  await sees(ada, ".node.passed .state", "1 ✓ passed");
+  await sees(ada, "#step-2 .word", "blocked");
+  await run;
+  check(await ada.evaluate(() => window.since) === "the same page", "the page was loaded again");
+  well("a run was watched live");
+
+  await sees(inbox, ".sheet", "Write the second part");
+  check(await inbox.evaluate(() => window.since) === "the same page", "the inbox was loaded again");
+  await isAccessible(inbox);
+  await shoot(inbox, "inbox");
+  await inbox.fill("input[name=note]", "try it once more");
+  // What somebody is writing stays, whatever happens meanwhile.
+  await provost(0, "ask", "PLAN-other.md", "--question", "why so?");
+  await inbox.waitForFunction(() => document.querySelector("#live").textContent.startsWith("changed"));
+  check(await inbox.inputValue("input[name=note]") === "try it once more", "what was written is gone");
+  await inbox.click("button[value=retry]");
+  await inbox.waitForURL(place("/inbox"));
+  await inbox.locator(".sheet", { hasText: "Write the second part" }).waitFor({ state: "detached" });
+  await provost(0, "run", "PLAN.md");
+  await sees(ada, ".word", "done");
+  await sees(ada, ".timeline .bar.pause title", "waited");
+  const events = (await provost(0, "log", "PLAN.md", "--json")).trim().split("\n").map((line) => JSON.parse(line));
+  const answer = events.find((event) => event.event === "HUMAN_ANSWERED");
+  check(JSON.stringify(answer.details).includes("ada"), `nobody answered: ${JSON.stringify(answer)}`);
+  well("an escalation was answered, and the plan is done");
+
+  await ada.goto(place(`/plans/${id}/proofs`));
+  await sees(ada, ".word", "sound");
+  await sees(ada, ".sheet header", "signature good");
+  await isAccessible(ada);
+  await shoot(ada, "proofs");
+  await ada.goto(place(`/plans/${id}/steps/2`));
+  await sees(ada, "#attempt-1 .versus", "all of it is done");
+  await sees(ada, "#attempt-1 .versus .word", "broke");
+  await sees(ada, "#attempt-2 .word", "passed");
+  if (process.env.HAS_TREES) { await sees(ada, ".diff ins", "the second part"); }
+  await isAccessible(ada);
+  await shoot(ada, "step");
+  well("the proof was seen, and what each attempt changed");
+  return id;
+}
+
+/** Of two who approve the same at once, one does. */
+async function twoAtOnce(ada) {
+  const id = await idOf("PLAN-other.md");
+  const grace = await person("grace");
+  await Promise.all([ada, grace].map((page) => page.goto(place(`/plans/${id}/gate`))));
+  await Promise.all([ada, grace].map((page) => page.click("button[value=approve]")));
+  const told = await Promise.all([ada, grace].map((page) => page.locator("main").innerText()));
+  const won = told.filter((text) => text.includes("It is approved"));
+  const lost = told.filter((text) => /approved already, by (ada|grace)/.test(text));
+  check(won.length === 1 && lost.length === 1, `two at once:\n${told.join("\n---\n")}`);
+  const loser = told[0].includes("approved already") ? ada : grace;
+  await isAccessible(loser);
+  await loser.click("text=Look again");
+  await sees(loser, "main", "It is approved");
+  await grace.context().close();
+  well("of two at once one approved, and the other was told by whom");
+}
+
+/** A page that is open while its server is gone catches up by itself. */
+async function restarted(ada) {
+  const id = await idOf("PLAN-third.md");
+  await ada.goto(place(`/plans/${id}`));
+  await sees(ada, "#live", "live");
+  await ada.evaluate(() => { window.since = "the same page"; });
+  await kill();
+  await ada.waitForFunction(() => document.querySelector("#live").textContent !== "live");
+  await provost(0, "ask", "PLAN-third.md", "--question", "is anybody there?");
+  await serve();
+  await sees(ada, ".wait", "is anybody there?");
+  await sees(ada, "#live", "live");
+  check(await ada.evaluate(() => window.since) === "the same page", "the page was loaded again");
+  well("a page outlived its server and missed nothing");
+}
+
+/** What is written in the page and has errors comes back with them; what has none is in the file. */
+async function amended(ada) {
+  const id = await idOf("PLAN-third.md");
+  await ada.goto(place(`/plans/${id}/gate`));
+  await ada.click("#amend summary");
+  const before = await ada.inputValue("#text");
+  const broken = before.replace("**contract:**", "**contrakt:**");
+  await ada.fill("#text", broken);
+  await ada.click("button[value=amend]");
+  await sees(ada, "[role=alert]", "The plan was not changed");
+  check((await ada.inputValue("#text")).includes("**contrakt:**"), "what was written is gone");
+  check(!read("PLAN-third.md").includes("contrakt"), "a plan with errors was written");
+  await isAccessible(ada);
+  await ada.fill("#text", before.replace("# The third", "# The third, better"));
+  await ada.click("button[value=amend]");
+  await sees(ada, "h1", "The third, better");
+  check(read("PLAN-third.md").includes("# The third, better"), "the file was not changed");
+  well("a plan was amended in the page");
+}
+
+/** Nothing in a plan or of an agent is obeyed, on any page. */
+async function hostile(ada) {
+  const id = await idOf("PLAN-hostile.md");
+  await ada.goto(place(`/plans/${id}/gate`));
+  await ada.click("button[value=approve]");
+  await sees(ada, "main", "It is approved");
+  await provost(0, "run", "PLAN-hostile.md");
+  const pages = [
+    "/", "/inbox", "/log", `/log?plan=${id}`, `/plans/${id}`, `/plans/${id}/gate`, `/plans/${id}/proofs`,
+    `/plans/${id}/steps/1`, `/compare?one=${id}&other=${id}`, "/machine", "/?name=%22%3E%3Cscript%3Ewindow.pwned%3D1%3C/script%3E",
+    "/log?event=%22%3E%3Cimg src=x onerror=window.pwned=1%3E", "/plans/%3Cscript%3Ewindow.pwned=1%3C%2Fscript%3E",
+  ];
+  for (const path of pages) {
+    await ada.goto(place(path));
+    await ada.evaluate(() => { for (const part of document.querySelectorAll("details")) { part.open = true; } });
+    await ada.waitForTimeout(50);
+    await isUnharmed(ada);
+    const links = await ada.locator("a").evaluateAll((all) => all.map((each) => each.getAttribute("href")));
+    check(links.every((link) => /^[/#]|^$/.test(link)), `${path}: a link leads elsewhere: ${links}`);
+    check(await ada.locator("main script, main img, main iframe, main b").count() === 0, `${path}: a text became markup`);
+    await isAccessible(ada);
+  }
+  await shoot(ada, "nothing-there");
+  await ada.goto(place(`/plans/${id}/steps/1`));
+  await sees(ada, ".versus pre", "␛[2J<U+202E><script>window.pwned=1</script><img");
+  if (process.env.HAS_TREES) { await sees(ada, ".diff ins", "<script>window.pwned=1</script>"); }
+  await ada.goto(place(`/plans/${id}`));
+  await sees(ada, "h1", "<img src=x onerror=");
+  await shoot(ada, "hostile");
+  well(`hostile texts stayed texts on ${pages.length} pages`);
+}
+
+/** The graph by keyboard alone, small and large. */
+async function keyboard(ada, id) {
+  await ada.goto(place(`/plans/${id}`));
+  await ada.keyboard.press("Tab");
+  check(await ada.evaluate(() => document.activeElement.className) === "skip", "the first stop is not the way to the content");
+  await ada.keyboard.press("Enter");
+  for (let stop = 0; stop < 40; stop += 1) {
+    await ada.keyboard.press("Tab");
+    if (await ada.evaluate(() => document.activeElement.getAttribute("class")?.startsWith("node"))) { break; }
+  }
+  check(await ada.evaluate(() => document.activeElement.querySelector("title").textContent) === "1 ✓ passed Write the first part", "no step was reached");
+  await ada.keyboard.press("Enter");
+  check(new URL(ada.url()).hash === "#step-1", `the step leads to ${ada.url()}`);
+  await isAccessible(ada);
+  await shoot(ada, "plan");
+  const large = await idOf("PLAN-large.md");
+  await ada.goto(place(`/plans/${large}`));
+  check(await ada.locator(".node").count() === 200, "not every step is drawn");
+  const overlap = await ada.evaluate(() => {
+    const boxes = [...document.querySelectorAll(".node rect")].map((each) => each.getBoundingClientRect());
+    return boxes.some((a, at) => boxes.slice(at + 1).some((b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom));
+  });
+  check(!overlap, "steps stand on one another");
+  const cut = await ada.evaluate(() => [...document.querySelectorAll(".node")].some((node) => {
+    const room = node.querySelector("rect").getBoundingClientRect().right;
+    return [...node.querySelectorAll("text")].some((text) => text.getBoundingClientRect().right > room);
+  }));
+  check(!cut, "a title is longer than its step");
+  await isAccessible(ada);
+  await ada.locator(".graph").screenshot({ path: `${process.env.SHOTS}/graph-large.png` });
+  await ada.pdf({ path: `${process.env.SHOTS}/plan-large.pdf` });
+  well("the graph was walked by keyboard, and 200 steps are readable");
+}
+
+/** Without scripts everything but liveness is there. */
+async function withoutScripts(id) {
+  const page = await person("lin", { javaScriptEnabled: false });
+  const third = await idOf("PLAN-third.md");
+  for (const path of ["/", "/inbox", "/log", `/plans/${id}`, "/compare", "/machine"]) {
+    const answer = await page.goto(place(path));
+    check(answer.status() === 200, `${path}: ${answer.status()}`);
+  }
+  await page.goto(place(`/plans/${third}/gate`));
+  await page.fill("#words", "not like this");
+  await page.click("button[value=reject]");
+  check((await page.locator("main").innerText()).includes("This revision was rejected: not like this"), "it was not rejected");
+  await page.context().close();
+  well("without scripts a plan was rejected");
+}
+
+async function otherPages(ada, id) {
+  const other = await idOf("PLAN-other.md");
+  for (const [name, path] of [
+    ["agenda", "/"], ["log", `/log?plan=${id}`], ["compare", `/compare?one=${id}&other=${other}`], ["machine", "/machine"],
+  ]) {
+    await ada.goto(place(path));
+    await isAccessible(ada);
+    await shoot(ada, name);
+  }
+  well("every page was looked at in three sizes");
+}
+
+try {
+  await serve();
+  await open();
+  const ada = await person("ada");
+  const id = await fromLinkToProof(ada);
+  await keyboard(ada, id);
+  await twoAtOnce(ada);
+  await restarted(ada);
+  await amended(ada);
+  await withoutScripts(id);
+  await hostile(ada);
+  await otherPages(ada, id);
+  await isUnharmed(ada);
+} finally {
+  await close();
+}

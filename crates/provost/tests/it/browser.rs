@@ -1,0 +1,132 @@
+//! People at a real browser: `tests/browser/flows.mjs` drives Chromium through the pages.
+//!
+//! playwright-core and axe-core come from npm, once, beside what this test binary is built into. Pictures of
+//! every page in three sizes are left there too, in `browser-shots`.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::env::{Env, plan};
+use crate::registry::installed;
+
+/// Does the first part; of the second it says so at first, and does it when it is tried again.
+const AGENT: &str = r#"
+part=$(sed -n 's/^Do part \([0-9]*\) .*/\1/p'); mkdir -p out; sleep 1
+if [ "$part" = 2 ] && [ ! -e out/claimed ]; then touch out/claimed; echo "all of it is done"; exit 0; fi
+[ "$part" = 2 ] && echo "the second part" > out/2 || echo "the first part" > "out/$part"
+echo "wrote out/$part"
+if [ "$part" = 9 ]; then
+    printf '\033[2J\342\200\256<script>window.pwned=1</script><img src=x onerror="window.pwned=1">' | tee out/9
+fi
+"#;
+
+/// Markup in every place a plan has for text; the agent of the plan says such things too.
+const HOSTILE: &str =
+    r#"<img src=x onerror="window.pwned=1"></title></svg><script>window.pwned=1</script>'"--><b>"#;
+
+/// The first browser that is here.
+fn chromium() -> Option<&'static str> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok())
+}
+
+fn modules() -> Result<std::path::PathBuf, String> {
+    installed("browser", "node_modules/axe-core/axe.min.js", |folder| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
+            .arg(folder)
+            .args(["playwright-core", "axe-core"]);
+        npm
+    })
+}
+
+/// Two hundred steps in a graph that is neither a chain nor a heap.
+fn large() -> String {
+    let steps: Vec<String> = (1..=200).map(|_| "true".to_owned()).collect();
+    let contracts: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let mut text = plan(&contracts, "escalate").replace("# A plan", "# The large one");
+    for step in 2..=200_u32 {
+        let (near, far) = (step - 1 - step % 3 % (step - 1), 1 + step * 7 % (step - 1));
+        let title = format!("### {step}. Step {step}\n\n");
+        let named = format!("### {step}. Bring part {step} of the large work in order\n\n");
+        text = text.replace(&title, &format!("{named}**needs:** {near}, {far}\n\n"));
+    }
+    text
+}
+
+fn hostile() -> String {
+    // Raw HTML is no part of a title; with these signs it is text.
+    let title = HOSTILE.replace('<', "\\<");
+    plan(&["cat out/9"], "escalate")
+        .replace("# A plan", &format!("# {title}"))
+        .replace("Step 1", &title)
+        .replace("Do part 1 of the work.", &format!("Do part 9 of {HOSTILE}."))
+        + "\n## Postconditions\n\n1. Nothing runs "
+        + HOSTILE
+        + "\n   ```shell\n   test -f out/9 # "
+        + HOSTILE
+        + "\n   ```\n"
+}
+
+fn workspace() -> Env {
+    let titled = |title: &str| plan(&["test -f out/3"], "escalate").replace("# A plan", title);
+    let first = plan(&["test -f out/1", "test -f out/2"], "escalate")
+        .replace("# A plan", "# Ship the thing")
+        .replace("Step 1", "Write the first part")
+        .replace("Step 2", "Write the second part");
+    let env = Env::new(&first).agent(AGENT);
+    env.write("PLAN-other.md", titled("# The other"));
+    env.write("PLAN-third.md", titled("# The third"));
+    env.write("PLAN-hostile.md", hostile());
+    env.write("PLAN-large.md", large());
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "plans"]);
+    for name in ["PLAN.md", "PLAN-other.md", "PLAN-third.md", "PLAN-hostile.md", "PLAN-large.md"] {
+        env.provost(&["verify", name]).exits(0);
+    }
+    env
+}
+
+fn variables(env: &Env) -> String {
+    let command = env.command(&[]);
+    let pairs = command
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), Value::from(value?.to_str()?))));
+    Value::Object(pairs.collect()).to_string()
+}
+
+#[test]
+fn people_approve_watch_answer_and_audit_in_a_browser() {
+    let Some(chromium) = chromium() else {
+        return eprintln!("skipped: there is no Chromium here; `./test` installs it");
+    };
+    let modules = match modules() {
+        Ok(modules) => modules,
+        Err(why) => return eprintln!("skipped: playwright-core and axe-core cannot be had from npm: {why}"),
+    };
+    let env = workspace();
+    let mut node = Command::new("node");
+    node.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser/flows.mjs"))
+        .env("PROVOST", env!("CARGO_BIN_EXE_provost"))
+        .env("WORK", env.work())
+        .env("VARIABLES", variables(&env))
+        .env("MODULES", modules)
+        .env("CHROMIUM", found(chromium))
+        .env("SHOTS", Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser-shots"))
+        .stdin(Stdio::null());
+    if env.has_fences() {
+        node.env("HAS_TREES", "yes");
+    }
+    let output = node.output().expect("node");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(said.lines().filter(|line| line.starts_with("well: ")).count(), 11, "{said}");
+}
+
+/// Playwright wants the whole path.
+fn found(program: &str) -> String {
+    let output = Command::new("bash").args(["-c", "command -v \"$1\"", "which", program]).output();
+    String::from_utf8_lossy(&output.expect("bash").stdout).trim().to_owned()
+}
