@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use crate::plan::{Check, Plan, Span, Step, StepNumber, Stream};
-use crate::run::{PostState, Run};
+use crate::run::{PostState, Run, Stage};
 use crate::verdict::{Excerpt, Outcome, Verdict};
 
 const STEP: &str = include_str!("prompt/step.md");
@@ -22,6 +22,8 @@ const UNFINISHED: &str = include_str!("prompt/unfinished.md");
 /// What stands in place of a hidden contract.
 const VEIL: &str = "**contract:** (hidden)";
 const REFUSED_MAX: usize = 10;
+/// What a plan without a name is called.
+const UNNAMED: &str = "PLAN.md";
 
 /// A subscription as it was found.
 pub struct Context {
@@ -66,6 +68,33 @@ pub fn unfinished(run: &Run) -> String {
         None => missing_postconditions(run),
     };
     fill(UNFINISHED, &[("title", &run.plan.title), ("progress", &progress), ("missing", missing.trim_end())])
+}
+
+/// A plan among others, as a session is told of it.
+pub struct Known<'a> {
+    pub name: &'a str,
+    pub stage: Stage,
+    /// How many steps have passed, of how many.
+    pub progress: (u32, u32),
+    /// It is meant where nobody names one.
+    pub is_active: bool,
+}
+
+/// What a session that begins is told of all plans; nothing, where there is at most the unnamed one and
+/// no marker that leads nowhere.
+pub fn plans(known: &[Known<'_>], dangling: Option<&str>) -> String {
+    let mut text = String::new();
+    if known.iter().any(|plan| plan.name != UNNAMED) {
+        text.push_str("\nPlans here:\n");
+        for Known { name, stage, progress: (done, total), is_active } in known {
+            let active = if *is_active { ", active here" } else { "" };
+            let _ = writeln!(text, "- {name}: {}, {done} of {total} steps passed{active}", stage.word());
+        }
+    }
+    if let Some(why) = dangling {
+        let _ = writeln!(text, "\nDANGLING: the marker of this worktree names no plan: {why}");
+    }
+    text
 }
 
 fn missing_step(run: &Run, step: &Step) -> String {

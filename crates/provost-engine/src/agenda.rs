@@ -29,6 +29,8 @@ pub struct Listed {
     pub progress: PathBuf,
     pub title: String,
     pub stage: Stage,
+    /// The branch it landed on.
+    pub landed: Option<String>,
     pub done: u32,
     pub total: u32,
     pub depends_on: Vec<String>,
@@ -167,6 +169,7 @@ fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
         progress: place.progress.clone(),
         title: plan.title.clone(),
         stage: run.stage,
+        landed: run.landed.as_ref().map(|landed| landed.target.clone()),
         done,
         total,
         depends_on: spelled(plan.depends_on),

@@ -29,7 +29,7 @@ use provost_store::{Error as StoreError, Log, Query};
 use crate::harness::{self, Access, Harness, LOOKING, Settings};
 use crate::sessions::{By, Session, Sessions};
 use crate::turns::Turns;
-use crate::{Error, drive, places};
+use crate::{Error, agenda, drive, places};
 
 /// The hidden subcommand that makes the checks.
 pub const COMMAND: &str = "hook-look";
@@ -112,13 +112,40 @@ impl Gate {
 
     /// A session that begins is told of the plan it is expected to carry out.
     fn begins(&self) -> Result<Answer, Error> {
-        let Some(found) = self.plan()? else { return Ok(Answer::Tell { words: String::new() }) };
-        let run = drive::read(&*harness::open_log(&self.settings.state)?, &found.id)?;
-        let words = match is_open(&run) && !self.is_another_sessions(&found) {
-            true => prompt::unfinished(&run),
-            false => String::new(),
+        let own = match self.plan() {
+            Ok(found) => found,
+            // A marker that leads nowhere is told with the plans there are.
+            Err(Error::PlanFile(_)) => None,
+            Err(error) => return Err(error),
         };
+        let mut words = String::new();
+        if let Some(found) = own.filter(|found| !self.is_another_sessions(found)) {
+            let run = drive::read(&*harness::open_log(&self.settings.state)?, &found.id)?;
+            if is_open(&run) {
+                words = prompt::unfinished(&run);
+            }
+        }
+        words.push_str(&self.plans()?);
         Ok(Answer::Tell { words })
+    }
+
+    /// All plans here, where there is more than the unnamed one. Those of other sessions are theirs.
+    fn plans(&self) -> Result<String, Error> {
+        let plans = match agenda::read(&self.settings) {
+            Ok(plans) => plans,
+            Err(Error::PlanFile(_)) => return Ok(String::new()),
+            Err(error) => return Err(error),
+        };
+        let seen = |plan: &&agenda::Listed| !self.sessions.is_taken(&self.session, &plan.path);
+        let known: Vec<prompt::Known<'_>> = (plans.listed.iter().filter(seen))
+            .map(|plan| prompt::Known {
+                name: &plan.name,
+                stage: plan.stage,
+                progress: (plan.done, plan.total),
+                is_active: plan.is_active,
+            })
+            .collect();
+        Ok(prompt::plans(&known, plans.dangling.as_deref()))
     }
 
     fn stops(&self) -> Result<Answer, Error> {

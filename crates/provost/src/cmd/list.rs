@@ -50,10 +50,14 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
 
 fn row(plan: &Listed) -> Vec<String> {
     let star = if plan.is_active { "*" } else { "" };
-    let busy = if plan.is_running() { " (running)" } else { "" };
+    let more = match &plan.landed {
+        _ if plan.is_running() => " (running)",
+        Some(_) => " (landed)",
+        None => "",
+    };
     vec![
         format!("{}{star}", plan.name),
-        format!("{}{busy}", plan.stage.word()),
+        format!("{}{more}", plan.stage.word()),
         format!("{}/{}", plan.done, plan.total),
         plan.depends_on.join(", "),
         plan.title.clone(),
@@ -63,7 +67,7 @@ fn row(plan: &Listed) -> Vec<String> {
 fn as_json(plan: &Listed) -> Value {
     json!({
         "plan": plan.id, "name": plan.name, "path": plan.path, "progress": plan.progress,
-        "title": plan.title, "stage": plan.stage.word(), "done": plan.done, "total": plan.total,
+        "title": plan.title, "stage": plan.stage.word(), "landed": plan.landed, "done": plan.done, "total": plan.total,
         "depends_on": plan.depends_on, "touches": plan.touches, "active": plan.is_active,
         "running": plan.is_running(), "worktrees": plan.worktrees, "trouble": plan.trouble,
     })

@@ -34,7 +34,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Done);
     }
     let (done, total) = run.progress();
-    let mut text = format!("{}: {} · {done}/{total} steps\n", run.plan.title, run.stage.word());
+    let landed =
+        run.landed.as_ref().map(|landed| format!(", landed on {}", landed.target)).unwrap_or_default();
+    let mut text = format!("{}: {}{landed} · {done}/{total} steps\n", run.plan.title, run.stage.word());
     if let Some(from) = run.forged_from {
         text.push_str(&format!(
             "the log was written by somebody else from event {from} on: what follows is only what was known before; `provost audit` says more\n"
@@ -108,6 +110,7 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
     json!({
         "plan": plan,
         "stage": run.stage.word(),
+        "landed": run.landed.as_ref().map(|landed| &landed.target),
         "revision": run.revision,
         "changed": changed,
         "forged_from": run.forged_from,

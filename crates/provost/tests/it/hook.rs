@@ -285,6 +285,25 @@ fn a_session_that_begins_is_told_of_the_plan() {
 }
 
 #[test]
+fn a_session_that_begins_is_told_of_named_plans_and_of_a_marker_that_leads_nowhere() {
+    let env = approved(&TWO);
+    let begin = json!({ "session_id": "s", "cwd": env.work(), "hook_event_name": "SessionStart" });
+    let told = || {
+        let told = hook(&env, "claude", &begin.to_string()).exits(0).json();
+        told["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(!told().contains("Plans here"), "a plan without a name is alone, as it always was");
+    env.write(".harness/PLAN-login.md", std::fs::read_to_string(env.work().join("PLAN.md")).expect("a plan"));
+    let words = told();
+    assert!(words.contains("- PLAN.md: approved, 0 of 2 steps passed, active here"), "{words}");
+    assert!(words.contains("- login: "), "{words}");
+    env.write(".harness/active-plan", "gone\n");
+    let words = told();
+    assert!(words.contains("DANGLING") && words.contains("gone"), "{words}");
+    assert!(!words.contains("active here"), "{words}");
+}
+
+#[test]
 fn a_push_is_refused_while_the_plan_is_open() {
     let env = approved(&TWO);
     let remote = env.folder().join("remote");

@@ -193,3 +193,38 @@ fn nothing_of_one_machine_stands_in_the_project() {
         }
     }
 }
+
+/// Words that say that a repository has one plan and no more.
+fn speaks_of_a_single_plan(text: &str) -> Option<&'static str> {
+    let text = text.to_lowercase();
+    [
+        "the only plan",
+        "the single plan",
+        "exactly one plan",
+        "one plan per repository",
+        "only `plan.md`",
+        "always `plan.md`",
+    ]
+    .into_iter()
+    .find(|words| text.contains(words))
+}
+
+#[test]
+fn no_document_takes_the_names_from_plans_again() {
+    assert!(speaks_of_a_single_plan("A repository has exactly one plan.").is_some());
+    assert!(speaks_of_a_single_plan("The harness reads only `PLAN.md`.").is_some());
+    let docs = std::fs::read_dir(root().join("docs")).unwrap().flatten().map(|entry| entry.path());
+    let prompts = std::fs::read_dir(root().join("crates/provost-core/src/prompt")).unwrap().flatten();
+    let files = docs.chain(prompts.map(|entry| entry.path()));
+    for path in files.chain(["README.md", "ARCHITECTURE.md"].map(|name| root().join(name))) {
+        let text = read(&path);
+        assert_eq!(speaks_of_a_single_plan(&text), None, "{}", path.display());
+    }
+    for (path, words) in [
+        ("docs/many-plans.md", "PLAN-"),
+        ("docs/many-plans.md", "active-plan"),
+        ("README.md", "many-plans.md"),
+    ] {
+        assert!(read(path).contains(words), "{path} says nothing of {words}");
+    }
+}

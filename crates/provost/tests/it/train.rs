@@ -149,6 +149,13 @@ fn of_six_plans_in_conflict_the_green_ones_land_and_each_other_says_why_not() {
     assert_eq!(git(&env, &["diff", "--name-only", &before, "main^3"]), "src/list", "a plan's own work");
     assert_eq!(git(&env, &["rev-parse", "provost/alpha"]), git(&env, &["rev-parse", "main^3"]));
     git(&env, &["fsck", "--strict"]);
+    let listed = env.provost(&["list", "--json"]).exits(0).json();
+    let landed = |plan: &&Value| !plan["landed"].is_null();
+    let landed = listed["plans"].as_array().into_iter().flatten().filter(landed);
+    assert_eq!(
+        landed.filter_map(|plan| plan["name"].as_str()).collect::<Vec<_>>(),
+        ["alpha", "delta", "zeta"]
+    );
     // The branch was checked out: its files came along, and nothing is left to commit.
     assert_eq!(env.read("src/users"), "8\n");
     assert_eq!(git(&env, &["status", "--porcelain", "--untracked-files=no"]), "");
