@@ -28,6 +28,7 @@ pub mod finish;
 pub mod history;
 pub mod tokens;
 pub mod overview;
+pub mod work;
 pub mod commit;
 pub mod draft;
 pub mod doctor;

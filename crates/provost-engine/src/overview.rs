@@ -7,7 +7,6 @@
 
 mod attempts;
 mod law;
-mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,9 +17,8 @@ use std::time::Duration;
 
 use provost_core::chain::{Auditor, PlanId, Sealed, Timestamp};
 use provost_core::event::Event;
-use provost_core::inbox::Item;
+use provost_core::inbox::{Item, waiting};
 use provost_core::run::Run;
-use provost_core::verdict::Tree;
 use provost_store::{Cursor, Log, Query, Sqlite};
 
 use crate::Error;
@@ -33,7 +31,6 @@ use crate::sessions::Sessions;
 
 pub use attempts::{Attempt, Judged};
 pub use law::Changes;
-pub use snapshot::{Changed, Content};
 
 /// One plan.
 #[derive(Clone)]
@@ -47,6 +44,8 @@ pub struct Seen {
     pub place: Option<Place>,
     /// Why no more is known of it than this.
     pub trouble: Option<String>,
+    /// How many things of it wait for a person.
+    pub waiting: usize,
 }
 
 impl Seen {
@@ -75,6 +74,9 @@ struct Fold {
     moved: Timestamp,
     place: Option<Place>,
     trouble: Option<String>,
+    waiting: usize,
+    /// Something was heard since that was counted.
+    is_new: bool,
     /// Somebody else wrote to its log: what counts has to be read anew.
     disbelieved: bool,
 }
@@ -103,6 +105,11 @@ impl Overview {
     pub fn plan(&self, id: &PlanId) -> Result<Option<Seen>, Error> {
         let known = self.caught_up()?;
         Ok(known.plans.get(id).map(|fold| fold.seen(id)))
+    }
+
+    /// How many things wait for a person.
+    pub fn waiting(&self) -> Result<usize, Error> {
+        Ok(self.caught_up()?.plans.values().map(|fold| fold.waiting).sum())
     }
 
     /// Everything that waits for a person, newest last.
@@ -136,11 +143,6 @@ impl Overview {
     /// What changed in the law since it was last approved, up to `run`; nothing, if it never was.
     pub fn changes_since_approval(&self, id: &PlanId, run: &Run) -> Result<Option<Changes>, Error> {
         law::changes(&*self.log, id, run)
-    }
-
-    /// What was taken over into a tree that a check saw; nothing, where that is not kept.
-    pub fn snapshot(&self, seen: &Seen, tree: &Tree) -> Result<Option<Vec<Changed>>, Error> {
-        snapshot::of(&self.harness(seen, Access::Read, Who::Here)?, tree)
     }
 
     /// Opens a plan for whoever called.
@@ -237,6 +239,9 @@ impl Overview {
                 Err(error) => fold.trouble = Some(error.to_string()),
             }
         }
+        for fold in plans.values_mut().filter(|fold| fold.is_new) {
+            (fold.waiting, fold.is_new) = (waiting(&fold.run).len(), false);
+        }
         known.through = now;
         Ok(known)
     }
@@ -255,12 +260,14 @@ impl Fold {
             moved: begun,
             place,
             trouble: None,
+            waiting: 0,
+            is_new: true,
             disbelieved: false,
         }
     }
 
     fn hear(&mut self, sealed: &Sealed) {
-        self.moved = sealed.at;
+        (self.moved, self.is_new) = (sealed.at, true);
         if self.trouble.is_some() {
             return;
         }
@@ -282,6 +289,7 @@ impl Fold {
             moved: self.moved,
             place: self.place.clone(),
             trouble: self.trouble.clone(),
+            waiting: self.waiting,
         }
     }
 }
@@ -303,7 +311,11 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        // Another server may have come after this one.
+        let own = format!("\n{}\n", std::process::id());
+        if std::fs::read_to_string(&self.0).is_ok_and(|text| text.contains(&own)) {
+            let _ = std::fs::remove_file(&self.0);
+        }
     }
 }
 

@@ -578,29 +578,21 @@ fn sweep(scratch: &Path) {
     }
 }
 
+/// The harness's trees of a workspace, to look at.
+pub fn kept_trees(state: &Path, workspace: &Path) -> Result<Trees, Error> {
+    let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
+    Ok(Trees::open(&state.join("trees").join(&key[..16]), workspace)?)
+}
+
 /// The harness's trees of a workspace, and the one that was approved, without any agent or check.
 pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Base), Error> {
     let approved = Approved::make(estate, approval)?;
     Ok((approved.trees, approved.base))
 }
 
-/// The same, only to look at what is kept; nothing, where no tree was ever made.
-pub fn kept_trees(state: &Path, workspace: &Path) -> Result<Option<Trees>, Error> {
-    let folder = trees_folder(state, workspace);
-    if !folder.is_dir() {
-        return Ok(None);
-    }
-    Ok(Some(Trees::open(&folder, workspace)?))
-}
-
-fn trees_folder(state: &Path, workspace: &Path) -> PathBuf {
-    let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
-    state.join("trees").join(&key[..16])
-}
-
 impl Approved {
     fn make(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<Self, Error> {
-        let trees = Trees::open(&trees_folder(estate.state, estate.workspace), estate.workspace)?;
+        let trees = kept_trees(estate.state, estate.workspace)?;
         let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
         let touches = Touches::new(approval.touches)?;
         let outfit = Outfit::new(estate, &approval.wanted, &base);

@@ -21,7 +21,7 @@ use crate::http::{Shared, Viewer};
 use crate::sse;
 
 pub(crate) use decide::{Amendment, Answered, Approval, Decision, Question, Rejection, answered, decide};
-pub(crate) use log::{Filter as LogFilter, read as read_log};
+pub(crate) use log::{Filter as LogFilter, place, read as read_log, step};
 pub(crate) use look::{find, proofs_of};
 pub use machine::Kept as MachineKept;
 
@@ -38,6 +38,7 @@ pub use machine::Kept as MachineKept;
         look::plan,
         look::gate,
         look::diff,
+        look::changes,
         look::proofs,
         look::inbox,
         decide::approve,
@@ -67,7 +68,7 @@ impl utoipa::Modify for Ways {
 }
 
 /// What the API has, as OpenAPI 3.1.
-pub fn document() -> &'static str {
+fn document() -> &'static str {
     static TEXT: LazyLock<String> =
         LazyLock::new(|| Document::openapi().to_pretty_json().unwrap_or_default());
     &TEXT
@@ -85,6 +86,7 @@ pub fn routes() -> Router<Shared> {
         .route("/api/plans/{plan}/gate/reject", post(decide::reject))
         .route("/api/plans/{plan}/gate/amend", post(decide::amend))
         .route("/api/plans/{plan}/diff", get(look::diff))
+        .route("/api/plans/{plan}/steps/{step}/changes", get(look::changes))
         .route("/api/plans/{plan}/proofs", get(look::proofs))
         .route("/api/inbox", get(look::inbox))
         .route("/api/inbox/{item}/answer", post(decide::answer))

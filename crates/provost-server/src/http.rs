@@ -30,11 +30,11 @@ use provost_engine::tokens::{Scope, Tokens};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::sse::Live;
+use crate::traces::Traces;
 use crate::{api, assets, mcp, metrics, pages};
 
-pub use guard::Origin;
-pub(crate) use problem::Answer;
-pub use problem::Problem;
+use guard::Origin;
+pub(crate) use problem::{Answer, Problem};
 pub(crate) use visitor::{Posted, Query, Said, Segment, Viewer, Visitor};
 
 /// No plan, and nothing a person writes, is longer.
@@ -93,6 +93,7 @@ pub(crate) struct House {
     pub writes: again::Writes,
     pub counts: metrics::Counts,
     pub machine: api::MachineKept,
+    pub traces: Traces,
 }
 
 pub(crate) type Shared = Arc<House>;
@@ -104,6 +105,7 @@ pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) 
         return Err(Error::Open(options.listen));
     }
     let tls = options.tls.as_ref().map(accept::tls).transpose()?;
+    let traces = Traces::by_environment(&settings)?;
     let overview = Overview::open(settings.clone())?;
     let tokens = Tokens::new(overview.state());
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -128,6 +130,7 @@ pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) 
         writes: again::Writes::default(),
         counts: metrics::Counts::default(),
         machine: api::MachineKept::default(),
+        traces,
     });
     let desk = Arc::new(Desk::open(settings)?);
     crate::sse::follow(&house)?;

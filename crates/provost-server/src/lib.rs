@@ -19,6 +19,5 @@ mod pages;
 mod sse;
 pub mod stdio;
 mod timeline;
+mod traces;
 mod view;
-
-pub use api::document;

@@ -109,6 +109,15 @@ fn text(house: &House) -> Result<String, provost_engine::Error> {
     page.single("used_agent_seconds", "gauge", "Time agents worked.", agent_ms as f64 / 1e3);
     page.single("events_total", "counter", "Events in the log.", house.overview.cursor()?.0);
     page.single("subscribers", "gauge", "Streams of events that are open.", house.live.subscribers());
+    page.family(
+        "traces_total",
+        "counter",
+        "Runs whose traces were sent to the collector, or were not taken.",
+    );
+    for (outcome, count) in [("sent", &house.traces.sent), ("failed", &house.traces.failed)] {
+        let label = format!("{{outcome=\"{outcome}\"}}");
+        page.value("traces_total", &label, count.load(Ordering::Relaxed));
+    }
     page.family("http_responses_total", "counter", "Answers by class of status.");
     for (class, count) in (1..).zip(&house.counts.answers) {
         let label = format!("{{class=\"{class}xx\"}}");

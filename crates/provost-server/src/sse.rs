@@ -27,8 +27,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{self, Receiver, Sender};
 use utoipa::IntoParams;
 
+use crate::api::{place, step};
 use crate::http::problem::Looked;
 use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
+use crate::traces;
 
 /// So far behind somebody may be before the log has to be asked.
 const QUEUE: usize = 1024;
@@ -98,6 +100,9 @@ pub fn follow(house: &Shared) -> std::io::Result<JoinHandle<()>> {
             let told = house.overview.each(&news, &mut |at, sealed| {
                 let _ = house.live.queue.send(Arc::new(Told::new(at, &sealed)));
                 house.live.through.store(at.0, Ordering::Release);
+                if sealed.name == "EXECUTION_COMPLETE" {
+                    traces::ended(&house, sealed.plan);
+                }
                 ControlFlow::Continue(())
             });
             if told.is_err() {
@@ -115,11 +120,13 @@ pub struct Filter {
     /// Of this plan only.
     plan: Option<String>,
     /// Of this step only.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1000000)]
+    #[serde(default, deserialize_with = "step")]
     task: Option<u32>,
     /// With these names only, with commas between them.
     event: Option<String>,
     /// After this place in the log; without it, and without `Last-Event-ID`, from now on.
+    #[serde(default, deserialize_with = "place")]
     after: Option<u64>,
 }
 
@@ -172,7 +179,8 @@ pub async fn events(
     // Listened to first: what comes in between is in both, and told once.
     let queue = house.live.queue.subscribe();
     let until = house.live.through();
-    let seen = last.or(filter.after).map_or(until, Cursor);
+    // A place beyond the end is of another log: what comes is told from now on.
+    let seen = last.or(filter.after).map_or(until, Cursor).min(until);
     let names = filter.names();
     let subscriber =
         Subscriber { house, queue, names, filter, seen, until, waiting: VecDeque::new(), over: false };

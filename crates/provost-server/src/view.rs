@@ -6,7 +6,7 @@ pub mod diff;
 mod gate;
 mod plan;
 
-use provost_core::inbox::{self, Item};
+use provost_core::inbox::Item;
 use provost_core::usage::Resource;
 use provost_core::{budget, chain::Sealed};
 use provost_engine::Cursor;
@@ -106,7 +106,7 @@ impl Card {
             revision: run.revision.0.clone(),
             done,
             total,
-            waiting: inbox::waiting(run).len(),
+            waiting: seen.waiting,
             cost: Cost::of(seen),
             begun: seen.begun.to_string(),
             moved: seen.moved.to_string(),

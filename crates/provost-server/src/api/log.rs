@@ -8,7 +8,8 @@ use provost_core::chain::{PlanId, Timestamp};
 use provost_core::plan::StepNumber;
 use provost_engine::overview::Overview;
 use provost_engine::{Cursor, Query as Wanted};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::look::limit;
@@ -24,7 +25,8 @@ pub struct Filter {
     /// Of this plan only.
     pub plan: Option<String>,
     /// Of this step only.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1000000)]
+    #[serde(default, deserialize_with = "step")]
     pub task: Option<u32>,
     /// With these names only, with commas between them.
     pub event: Option<String>,
@@ -35,8 +37,10 @@ pub struct Filter {
     #[param(format = DateTime)]
     pub until: Option<String>,
     /// After this place in the log, oldest first; without it, newest first.
+    #[serde(default, deserialize_with = "place")]
     pub after: Option<u64>,
     /// Before this place in the log.
+    #[serde(default, deserialize_with = "place")]
     pub before: Option<u64>,
     /// So many at most; 100 where nothing is said.
     #[param(minimum = 1, maximum = 500)]
@@ -50,12 +54,53 @@ pub struct Events {
     pub next: Option<u64>,
 }
 
+/// No plan has more steps.
+const STEPS_MAX: u32 = 1_000_000;
+
+/// A step's number, as the document has it.
+pub(crate) fn step<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let number = u32::deserialize(from)?;
+    let is_one = (1..=STEPS_MAX).contains(&number);
+    if is_one { Ok(Some(number)) } else { Err(D::Error::custom(format!("a step is 1 to {STEPS_MAX}"))) }
+}
+
+/// A place in the log: what fits the document's 64 bits with a sign.
+pub(crate) fn place<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let place = i64::deserialize(from)?;
+    u64::try_from(place).map(Some).map_err(|_| D::Error::custom("a place in the log is not below zero"))
+}
+
 fn instant(text: Option<&String>) -> Answer<Option<Timestamp>> {
     let Some(text) = text else { return Ok(None) };
     let bad = || Problem::bad(format!("`{text}` is no instant; write it as 2026-01-31T12:00:00Z"));
-    let at = humantime::parse_rfc3339(text).map_err(|_| bad())?;
-    let since = at.duration_since(std::time::UNIX_EPOCH).map_err(|_| bad())?;
-    Ok(Some(Timestamp(u64::try_from(since.as_millis()).map_err(|_| bad())?)))
+    rfc3339(text).map(Some).ok_or_else(bad)
+}
+
+/// Any that the standard has. What was before 1970 is before everything.
+fn rfc3339(text: &str) -> Option<Timestamp> {
+    let text = text.to_ascii_uppercase();
+    let (local, minutes) = match text.strip_suffix('Z') {
+        Some(local) => (local, 0),
+        None => {
+            let (local, offset) = text.split_at_checked(text.len().checked_sub(6)?)?;
+            let (hours, rest) = offset.get(1..)?.split_once(':')?;
+            let (hours, rest): (i64, i64) = (hours.parse().ok()?, rest.parse().ok()?);
+            let minutes = (hours < 24 && rest < 60).then_some(hours * 60 + rest)?;
+            match offset.get(..1)? {
+                "+" => (local, minutes),
+                "-" => (local, -minutes),
+                _ => return None,
+            }
+        }
+    };
+    let year: u32 = local.get(..4)?.parse().ok()?;
+    // The same day in a year that can be read, for whether there is such a day.
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let readable = if year < 1970 { if is_leap { "2000" } else { "2001" } } else { local.get(..4)? };
+    let at = humantime::parse_rfc3339(&format!("{readable}{}Z", local.get(4..)?)).ok()?;
+    let ms = at.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis();
+    let ms = i64::try_from(ms).ok()?.saturating_sub(minutes * 60_000);
+    Some(Timestamp(if year < 1970 { 0 } else { u64::try_from(ms).unwrap_or(0) }))
 }
 
 pub(crate) fn read(overview: &Overview, filter: &Filter) -> Answer<Events> {
@@ -102,4 +147,29 @@ pub async fn log(
     Query(filter): Query<Filter>,
 ) -> Answer<Json<Events>> {
     ask(&house, move |house| read(&house.overview, &filter).map(Json)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rfc3339;
+
+    #[test]
+    fn instants_are_read_in_every_time_zone() {
+        let ms = |text| rfc3339(text).map(|at| at.0);
+        assert_eq!(ms("1970-01-01T00:00:01Z"), Some(1000));
+        assert_eq!(ms("1970-01-01T01:00:01+01:00"), Some(1000));
+        assert_eq!(ms("1969-12-31t23:00:00.5z"), Some(0));
+        assert_eq!(ms("0875-03-09T16:14:42.535-03:59"), Some(0));
+        assert_eq!(ms("0876-02-29T00:00:00Z"), Some(0));
+        for bad in [
+            "",
+            "yesterday",
+            "2026-02-30T00:00:00Z",
+            "0875-02-29T00:00:00Z",
+            "2026-01-01",
+            "2026-01-01T00:00:00+25:00",
+        ] {
+            assert_eq!(ms(bad), None, "{bad}");
+        }
+    }
 }

@@ -3,9 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use provost_core::chain::PlanId;
+use provost_core::plan::StepNumber;
 use provost_engine::harness::Access;
 use provost_engine::overview::{Overview, Seen};
 use provost_engine::people::Who;
+use provost_engine::work;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -177,6 +179,55 @@ pub async fn diff(
         let changes = harness.changes(&seen.run, &reading);
         let (from, to) = (seen.run.revision.0.clone(), reading.revision.0);
         Ok(Json(Diff { plan, from, to, changes }))
+    })
+    .await
+}
+
+/// What the work of a step changed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Work {
+    pub plan: String,
+    pub step: u32,
+    pub files: Vec<File>,
+}
+
+/// A file before and after; null where there was, or is, none.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct File {
+    pub path: String,
+    pub old: Option<String>,
+    pub new: Option<String>,
+    /// Why its content is not shown.
+    pub unshown: Option<String>,
+}
+
+/// The files a step changed, by the tree its contract held on and the one before
+#[utoipa::path(
+    get, path = "/api/plans/{plan}/steps/{step}/changes", tag = "plans",
+    params(
+        ("plan" = String, Path, description = "Its id."),
+        ("step" = u32, Path, description = "The step's number.", minimum = 1, maximum = 1000000),
+    ),
+    responses(
+        (status = 200, description = "The files.", body = Work),
+        Looked,
+    )
+)]
+pub async fn changes(
+    State(house): State<Shared>,
+    _viewer: Viewer,
+    Segment((plan, step)): Segment<(String, u32)>,
+) -> Answer<Json<Work>> {
+    ask(&house, move |house| {
+        let seen = find(&house.overview, &plan)?;
+        let harness = house.overview.harness(&seen, Access::Read, Who::Here)?;
+        let files = work::of_step(&harness, StepNumber(step))?.into_iter().map(|changed| File {
+            path: changed.path,
+            old: changed.old,
+            new: changed.new,
+            unshown: changed.unshown.map(str::to_owned),
+        });
+        Ok(Json(Work { plan, step, files: files.collect() }))
     })
     .await
 }

@@ -47,8 +47,7 @@ impl Kept {
     pub fn look(&self, house: &House) -> Answer<Machine> {
         // One self-test at a time: whoever comes meanwhile gets its answer.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, machine)) = kept.as_ref().filter(|(at, _)| at.elapsed() < KEPT_FOR) {
-            let _ = at;
+        if let Some((_, machine)) = kept.as_ref().filter(|(at, _)| at.elapsed() < KEPT_FOR) {
             return Ok(machine.clone());
         }
         let found = doctor::examine(house.overview.settings())?;

@@ -37,43 +37,44 @@ const HEADERS: [(&str, &str); 7] = [
 #[derive(Clone, Debug)]
 pub struct Origin {
     scheme: &'static str,
-    /// With the port, where it is not the scheme's own.
+    /// With the port, where it is not the scheme's own. None, where TLS vouches for the name: a browser holds
+    /// the certificate against what it asked for.
     hosts: Vec<String>,
+    shown: String,
+    cookie: String,
     pub has_proxy: bool,
 }
 
 impl Origin {
     pub fn new(address: SocketAddr, tls: bool, proxied: &[String]) -> Self {
         let scheme = if tls || !proxied.is_empty() { "https" } else { "http" };
-        let port = address.port();
-        let mut hosts: Vec<String> = proxied.to_vec();
-        if proxied.is_empty() {
-            hosts.push(address.to_string());
-            if address.ip().is_loopback() {
-                hosts.push(format!("localhost:{port}"));
-            }
-            if address.ip().is_unspecified() {
-                // Named by the certificate, which the browser holds against the name it asked for.
-                hosts.clear();
-            }
-        }
-        Self { scheme, hosts, has_proxy: !proxied.is_empty() }
+        let local = format!("localhost:{}", address.port());
+        let shown = match proxied.first() {
+            Some(host) => host.clone(),
+            None if address.ip().is_unspecified() => local.clone(),
+            None => address.to_string(),
+        };
+        let hosts = match proxied {
+            [] if tls => Vec::new(),
+            [] => vec![address.to_string(), local],
+            proxied => proxied.to_vec(),
+        };
+        // The cookie of another server on another port of this machine is another.
+        let cookie = format!("provost_{}", address.port());
+        Self { scheme, hosts, shown, cookie, has_proxy: !proxied.is_empty() }
     }
 
     /// For a link.
     pub fn shown(&self) -> String {
-        format!("{}://{}", self.scheme, self.hosts.first().map_or("localhost", String::as_str))
+        format!("{}://{}", self.scheme, self.shown)
     }
 
-    /// With an empty list, TLS vouches for the name.
     pub fn has(&self, host: &str) -> bool {
         self.hosts.is_empty() || self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    /// The cookie of another server on another port of this machine is another.
-    pub fn cookie(&self) -> String {
-        let port = self.hosts.first().and_then(|host| host.rsplit_once(':')).map_or("", |(_, port)| port);
-        format!("provost_{}", port.trim_end_matches(']'))
+    pub fn cookie(&self) -> &str {
+        &self.cookie
     }
 
     pub fn is_secure(&self) -> bool {
@@ -85,7 +86,7 @@ impl Origin {
     }
 }
 
-pub fn text<'h>(headers: &'h HeaderMap, name: impl axum::http::header::AsHeaderName) -> Option<&'h str> {
+pub fn text(headers: &HeaderMap, name: impl axum::http::header::AsHeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
@@ -126,7 +127,9 @@ pub async fn look(State(house): State<Shared>, request: Request, next: Next) -> 
 fn refused(house: &Shared, request: &Request) -> Option<Problem> {
     let headers = request.headers();
     let host = text(headers, header::HOST).unwrap_or_default();
-    if !house.origin.has(host) {
+    let named = request.uri().authority().map_or(host, |authority| authority.as_str());
+    let is_one = headers.get_all(header::HOST).iter().count() == 1 && named == host;
+    if !is_one || !house.origin.has(host) {
         let detail = format!("`{host}` is not a name of this server");
         return Some(Problem::new(StatusCode::MISDIRECTED_REQUEST, "host", detail));
     }
@@ -185,5 +188,8 @@ mod tests {
         assert!(origin.has("plans.example.org") && !origin.has("127.0.0.1:4180"));
         assert_eq!(origin.shown(), "https://plans.example.org");
         assert!(origin.is_secure());
+        let origin = Origin::new("0.0.0.0:4180".parse().expect("an address"), true, &[]);
+        assert!(origin.has("plans.example.org:4180") && origin.is_secure());
+        assert_eq!(origin.shown(), "https://localhost:4180");
     }
 }

@@ -18,7 +18,7 @@ pub struct Problem {
     #[serde(rename = "type")]
     #[schema(example = "urn:provost:problem:stale")]
     pub kind: String,
-    pub title: String,
+    pub title: &'static str,
     pub status: u16,
     pub detail: String,
     /// What to do about it.
@@ -124,7 +124,7 @@ impl Problem {
     pub fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
         Self {
             kind: format!("urn:provost:problem:{kind}"),
-            title: status.canonical_reason().unwrap_or("Problem").to_owned(),
+            title: status.canonical_reason().unwrap_or("Problem"),
             status: status.as_u16(),
             detail: detail.into(),
             hint: None,

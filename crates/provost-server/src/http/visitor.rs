@@ -65,7 +65,7 @@ pub(crate) fn ends(parts: &Parts) -> Result<Ends, Problem> {
 /// Finds out who asks.
 pub(crate) async fn known(parts: &mut Parts, house: &Shared) -> Result<Visitor, Problem> {
     let ends = ends(parts)?;
-    let sent = word_of(&parts.headers, &house.origin.cookie());
+    let sent = word_of(&parts.headers, house.origin.cookie());
     let found = match sent {
         Some((word, by_cookie)) => {
             let form_key = Hash::of(format!("form {word}").as_bytes()).to_string();

@@ -76,9 +76,7 @@ pub struct Page {
 impl Page {
     /// `after` is a place in the log from before the page was made, so that nothing falls in between.
     pub fn shown(self, house: &House, visitor: &Visitor, after: u64) -> Response {
-        let waiting = house.overview.plans().map_or(0, |plans| {
-            plans.iter().map(|seen| provost_core::inbox::waiting(&seen.run).len()).sum::<usize>()
-        });
+        let waiting = house.overview.waiting().unwrap_or(0);
         let names: Vec<&str> = DESCRIPTIONS.iter().map(|(name, _)| *name).collect();
         let names = names.join(" ");
         let (filter, after) = match &self.live {
@@ -101,8 +99,14 @@ impl Page {
                                 }
                             }
                         }
-                        span class="who" {
+                        div class="who" {
                             (T(&visitor.name())) " · may " (visitor.token.scope.word()) " · "
+                            @if visitor.token.scope.may_decide() {
+                                form class="inline" method="post" action="/leave" {
+                                    (form_key(visitor)) button { "Leave" }
+                                }
+                                " · "
+                            }
                             span id="live" role="status" { @if self.live.is_some() { "connecting" } @else { "" } }
                         }
                     }
@@ -152,7 +156,7 @@ pub fn problem(problem: &Problem) -> Response {
         // An empty place is this one: what was asked for can be looked at again.
         p { a href="" { "Look again" } " · " a href="/" { "To the agenda" } }
     };
-    let mut response = bare(status, &problem.title, &body, None);
+    let mut response = bare(status, problem.title, &body, None);
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }

@@ -4,7 +4,7 @@ mod official;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -53,8 +53,13 @@ impl Server {
     }
 
     fn at(env: &Env, address: &str) -> Self {
+        Self::with(env, address, &[])
+    }
+
+    fn with(env: &Env, address: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = env
             .command(&["serve", "--json", "--listen", address])
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()
@@ -88,7 +93,7 @@ impl Server {
     }
 
     /// From a program that is begun now.
-    fn from_a_new_program(&self, path: &str, token: &str, body: &Value) -> Reply {
+    fn by_a_new_program(&self, path: &str, token: &str, body: &Value) -> Reply {
         let head = [("Authorization", &*format!("Bearer {token}")), ("Content-Type", "application/json")];
         let output = Command::new("bash")
             .args(["-c", ASK, "ask"])
@@ -307,6 +312,10 @@ fn requests_that_other_sites_make_are_refused() {
     for host in ["evil.example", "127.0.0.1", ""] {
         server.bare("GET", "/api/plans", &[("Host", host), ("Authorization", &bearer)], "").is(421);
     }
+    // Two names, or another in the address itself.
+    let twice = [("Host", own.as_str()), ("Host", "evil.example"), ("Authorization", &bearer)];
+    server.bare("GET", "/api/plans", &twice, "").is(421);
+    server.bare("GET", "http://evil.example/api/plans", &[("Authorization", &bearer)], "").is(421);
     let port = own.rsplit(':').next().expect("a port");
     server
         .bare("GET", "/api/plans", &[("Host", &format!("localhost:{port}")), ("Authorization", &bearer)], "")
@@ -496,6 +505,38 @@ fn events_are_live_filtered_and_none_is_lost_when_the_server_is_killed() {
 }
 
 #[test]
+fn a_run_that_ends_is_sent_to_the_collector() {
+    let env = verified();
+    let collector = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let place = format!("http://{}", collector.local_addr().expect("an address"));
+    let server = Server::with(&env, "127.0.0.1:0", &[("OTEL_EXPORTER_OTLP_ENDPOINT", &place)]);
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let (mut stream, _) = collector.accept().expect("a request");
+    let mut lines = BufReader::new(stream.try_clone().expect("a stream"));
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") {
+        let mut line = String::new();
+        assert!(lines.read_line(&mut line).expect("a line") > 0, "{head}");
+        if let Some(("content-length", value)) = line.to_lowercase().split_once(": ") {
+            length = value.trim().parse().expect("a length");
+        }
+        head.push_str(&line);
+    }
+    assert!(head.starts_with("POST /v1/traces "), "{head}");
+    let mut body = vec![0; length];
+    lines.read_exact(&mut body).expect("a body");
+    assert!(String::from_utf8_lossy(&body).contains("invoke_workflow"));
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").expect("an answer");
+    let view = token(&env, "view");
+    let metric = "provost_traces_total{outcome=\"sent\"} 1";
+    let begun = Instant::now();
+    while !server.get("/metrics", &view).is(200).body.contains(metric) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", server.get("/metrics", &view).body);
+    }
+}
+
+#[test]
 fn what_waits_is_answered_over_the_api() {
     let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent("echo nothing\n").isolation("in-place");
     let mut person = env.person();
@@ -510,7 +551,7 @@ fn what_waits_is_answered_over_the_api() {
     let path = format!("/api/inbox/{item}/answer");
     server.post(&path, &decide, &json!({ "choice": "maybe" })).is(422);
     // To let a step go is for a terminal where agents had no fence; to try again is not.
-    let skip = server.from_a_new_program(&path, &decide, &json!({ "choice": "skip" })).is(403).json();
+    let skip = server.by_a_new_program(&path, &decide, &json!({ "choice": "skip" })).is(403).json();
     assert_eq!(skip["type"], "urn:provost:problem:not-here");
     server.post(&path, &decide, &json!({ "choice": "retry", "note": "once more" })).is(200);
     let log = env.provost(&["log", "--json", "--event", "HUMAN_ANSWERED"]).exits(0);
@@ -547,6 +588,31 @@ fn an_agent_inside_an_attempt_gets_nowhere_and_it_is_recorded() {
     assert!(!env.events().contains(&"GATE_REJECTED".to_owned()));
     // Whoever is outside still gets in.
     server.get("/api/plans", &decide).is(200);
+}
+
+#[test]
+fn what_a_step_changed_is_shown_file_by_file() {
+    let text = plan(&["test -f out/1", "test -f out/2"], "escalate");
+    let agent = format!("{HONEST}printf 'one\\n' >> out/all; printf '\\377' > out/binary\n");
+    let env = Env::new(&text).agent(&agent).isolation("guard+clean");
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let server = Server::start(&env);
+    let view = token(&env, "view");
+    let id = id_of(&server, &view);
+    let changes = server.get(&format!("/api/plans/{id}/steps/2/changes"), &view).is(200).json();
+    let file = |path: &str| {
+        let files = changes["files"].as_array().expect("files");
+        files.iter().find(|file| file["path"] == path).unwrap_or_else(|| panic!("{changes}")).clone()
+    };
+    assert_eq!((&file("out/2")["old"], &file("out/2")["new"]), (&Value::Null, &json!("done\n")));
+    assert_eq!((&file("out/all")["old"], &file("out/all")["new"]), (&json!("one\n"), &json!("one\none\n")));
+    server.get(&format!("/api/plans/{id}/steps/9/changes"), &view).is(404);
+    server.get(&format!("/api/plans/{id}/steps/x/changes"), &view).is(400);
+    let first = server.get(&format!("/api/plans/{id}/steps/1/changes"), &view).is(200).json();
+    let files = first["files"].as_array().expect("files");
+    let binary = files.iter().find(|file| file["path"] == "out/binary").expect("it");
+    assert_eq!(binary["unshown"], "it is no text");
 }
 
 #[test]
