@@ -40,6 +40,7 @@ pub mod doctor;
 pub mod agenda;
 pub mod janitor;
 mod sharing;
+pub mod work;
 pub mod worktrees;
 pub mod item;
 pub mod portal;

@@ -7,7 +7,6 @@
 
 mod attempts;
 mod law;
-mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -20,7 +19,6 @@ use provost_core::chain::{Auditor, PlanId, Sealed, Timestamp};
 use provost_core::event::Event;
 use provost_core::inbox::{Item, waiting};
 use provost_core::run::Run;
-use provost_core::verdict::Tree;
 use provost_store::{Cursor, Log, Query, Sqlite};
 
 use crate::Error;
@@ -33,7 +31,6 @@ use crate::sessions::Sessions;
 
 pub use attempts::{Attempt, Judged};
 pub use law::Changes;
-pub use snapshot::{Changed, Content};
 
 /// One plan.
 #[derive(Clone)]
@@ -146,11 +143,6 @@ impl Overview {
     /// What changed in the law since it was last approved, up to `run`; nothing, if it never was.
     pub fn changes_since_approval(&self, id: &PlanId, run: &Run) -> Result<Option<Changes>, Error> {
         law::changes(&*self.log, id, run)
-    }
-
-    /// What was taken over into a tree that a check saw; nothing, where that is not kept.
-    pub fn snapshot(&self, seen: &Seen, tree: &Tree) -> Result<Option<Vec<Changed>>, Error> {
-        snapshot::of(&self.harness(seen, Access::Read, Who::Here)?, tree)
     }
 
     /// Opens a plan for whoever called.

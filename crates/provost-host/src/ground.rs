@@ -637,15 +637,6 @@ pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Bas
     Ok((approved.trees, approved.base))
 }
 
-/// The same, only to look at what is kept; nothing, where no tree was ever made.
-pub fn kept_trees(workspace: &Path, state: &Path) -> Result<Option<Trees>, Error> {
-    let folder = trees_folder(workspace, state);
-    if !folder.is_dir() {
-        return Ok(None);
-    }
-    Ok(Some(Trees::open(&folder, workspace)?))
-}
-
 impl Approved {
     fn make(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<Self, Error> {
         let trees = trees_of(estate.workspace, estate.state)?;

@@ -3,12 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use provost_core::chain::PlanId;
-use provost_core::command::Refusal;
 use provost_core::plan::StepNumber;
-use provost_engine::Error;
 use provost_engine::harness::Access;
-use provost_engine::overview::{Changed, Content, Overview, Seen};
+use provost_engine::overview::{Overview, Seen};
 use provost_engine::people::Who;
+use provost_engine::work;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -202,20 +201,6 @@ pub struct File {
     pub unshown: Option<String>,
 }
 
-impl File {
-    fn of(changed: Changed) -> Self {
-        let unshown = [&changed.before, &changed.after].into_iter().find_map(|content| match content {
-            Content::Other { bytes } => Some(format!("{bytes} bytes that are no text, or a long one")),
-            Content::Nothing | Content::Text(_) => None,
-        });
-        let shown = |content: Content| match content {
-            Content::Text(text) if unshown.is_none() => Some(text),
-            _ => None,
-        };
-        Self { path: changed.path, old: shown(changed.before), new: shown(changed.after), unshown }
-    }
-}
-
 /// The files a step changed, by the tree its contract held on and the one before
 #[utoipa::path(
     get, path = "/api/plans/{plan}/steps/{step}/changes", tag = "plans",
@@ -235,12 +220,14 @@ pub async fn changes(
 ) -> Answer<Json<Work>> {
     ask(&house, move |house| {
         let seen = find(&house.overview, &plan)?;
-        let step = StepNumber(step);
-        let no_tree = || Error::from(Refusal::NoTree);
-        let found = seen.run.step(step).ok_or(Error::from(Refusal::NoSuchStep { step }))?;
-        let tree = found.verdict.as_ref().and_then(|verdict| verdict.tree.as_deref()).ok_or_else(no_tree)?;
-        let changed = house.overview.snapshot(&seen, tree)?.ok_or_else(no_tree)?;
-        Ok(Json(Work { plan, step: step.0, files: changed.into_iter().map(File::of).collect() }))
+        let harness = house.overview.harness(&seen, Access::Read, Who::Here)?;
+        let files = work::of_step(&harness, StepNumber(step))?.into_iter().map(|changed| File {
+            path: changed.path,
+            old: changed.old,
+            new: changed.new,
+            unshown: changed.unshown.map(str::to_owned),
+        });
+        Ok(Json(Work { plan, step, files: files.collect() }))
     })
     .await
 }

@@ -29,9 +29,9 @@ pub fn places(
         if best.0 == 0 {
             break;
         }
-        let near = if sweep % 2 == 0 { &above } else { &below };
+        let near = if sweep.is_multiple_of(2) { &above } else { &below };
         for at in in_turn(layers.len(), sweep) {
-            let neighbour = if sweep % 2 == 0 { at.checked_sub(1) } else { Some(at + 1) };
+            let neighbour = if sweep.is_multiple_of(2) { at.checked_sub(1) } else { Some(at + 1) };
             let ranks = neighbour.and_then(|neighbour| layers.get(neighbour)).map(|layer| ranked(layer));
             if let Some(ranks) = ranks {
                 by_barycentre(&mut layers[at], &ranks, near);
@@ -60,7 +60,7 @@ pub fn places(
 }
 
 fn in_turn(length: usize, sweep: usize) -> Vec<usize> {
-    if sweep % 2 == 0 { (0..length).collect() } else { (0..length).rev().collect() }
+    if sweep.is_multiple_of(2) { (0..length).collect() } else { (0..length).rev().collect() }
 }
 
 fn ranked(layer: &[Item]) -> BTreeMap<Item, usize> {

@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
+use provost_core::{law, parse};
 use serde::Deserialize;
 
 use super::layout::{Page, PlanRoom, Room, form_key, plan_rooms, segment, word};
@@ -119,7 +120,10 @@ fn short(revision: &str) -> &str {
 
 /// In words of steps and contracts, and line by line.
 fn changes(gate: &Gate) -> Markup {
-    let lines = gate.approved_text.as_ref().map(|before| diff::lines(before, &gate.text)).unwrap_or_default();
+    // Status and marks are the harness's own words, and no part of the law.
+    let bare = |text: &str| law::mark(text, &parse::plan(text).plan, "draft", |_| None);
+    let before = gate.approved_text.as_ref();
+    let lines = before.map(|before| diff::lines(&bare(before), &bare(&gate.text))).unwrap_or_default();
     html! {
         h2 { "What changed" }
         @match &gate.approved_by {

@@ -1,6 +1,7 @@
 //! The log of all plans, newest first, with filters; live.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -102,9 +103,8 @@ fn words(overview: &Overview, events: &[Event]) -> Answer<Vec<String>> {
     let mut runs: BTreeMap<&str, Option<Arc<Run>>> = BTreeMap::new();
     let mut all = Vec::with_capacity(events.len());
     for event in events {
-        if !runs.contains_key(event.plan.as_str()) {
-            let run = overview.plan(&PlanId(event.plan.clone()))?.map(|seen| seen.run);
-            runs.insert(&event.plan, run);
+        if let Entry::Vacant(entry) = runs.entry(&event.plan) {
+            entry.insert(overview.plan(&PlanId(event.plan.clone()))?.map(|seen| seen.run));
         }
         let wire = json!({ "event": event.event, "details": event.details });
         let read = serde_json::from_value::<Happened>(wire).ok();

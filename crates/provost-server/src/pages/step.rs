@@ -3,7 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_engine::overview::{Attempt, Changed, Content, Seen};
+use provost_core::command::Refusal;
+use provost_core::plan::StepNumber;
+use provost_engine::Error;
+use provost_engine::harness::Access;
+use provost_engine::overview::Seen;
+use provost_engine::people::Who;
+use provost_engine::work::{self, Changed};
 
 use super::layout::{Page, PlanRoom, Room, plan_rooms, segment, word};
 use super::parts::{self, check, difference, verdict};
@@ -24,12 +30,11 @@ pub async fn show(
         let plan = Plan::of(&seen, &attempts, Vec::new());
         let step = plan.steps.iter().find(|step| step.number == number);
         let step = step.ok_or_else(|| Problem::unknown(format!("the plan has no step {number}")))?;
-        let own: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.step.0 == number).collect();
         let body = html! {
             h1 { (step.number) ". " (T(&step.title)) }
             (plan_rooms(&id, PlanRoom::Elsewhere))
             (body(&plan, step))
-            (changed(house, &seen, &own))
+            (changed(house, &seen, StepNumber(number)))
         };
         let live = Some(format!("plan={}&task={number}", segment(&id).0));
         let page = Page { title: format!("{number}. {}", step.title), room: Room::Elsewhere, live, body };
@@ -63,23 +68,20 @@ fn body(plan: &Plan, step: &Step) -> Markup {
 }
 
 /// What the harness took over from the last attempt that it judged.
-fn changed(house: &House, seen: &Seen, attempts: &[&Attempt]) -> Markup {
-    let judged = attempts.iter().rev().flat_map(|attempt| attempt.verdicts.iter().rev());
-    let Some(tree) =
-        judged.filter_map(|judged| judged.verdict.tree.as_ref()).find(|tree| tree.base != tree.id)
-    else {
-        return html! {};
-    };
-    let kept = house.overview.snapshot(seen, tree);
+fn changed(house: &House, seen: &Seen, number: StepNumber) -> Markup {
+    let verdict = seen.run.step(number).and_then(|step| step.verdict.as_ref());
+    let Some(tree) = verdict.and_then(|verdict| verdict.tree.as_ref()) else { return html! {} };
+    let harness = house.overview.harness(seen, Access::Read, Who::Here);
+    let files = harness.and_then(|harness| work::of_step(&harness, number));
     html! {
         h2 id="changed" { "What it changed" }
         p class="quiet" { "Tree " code { (short(&tree.id)) } " on " code { (short(&tree.base)) } ", as the check saw it." }
-        @match kept {
-            Ok(Some(files)) => {
+        @match files {
+            Ok(files) => {
                 @if files.is_empty() { p { "Nothing." } }
                 @for file in &files { (one(file)) }
             }
-            Ok(None) => {
+            Err(Error::Refused(Refusal::NoTree)) => {
                 p { "Only trees on which a contract held are kept; of this one there are the names:" }
                 ul { @for file in &tree.files { li { code { (T(file)) } } } }
             }
@@ -93,31 +95,19 @@ fn short(id: &str) -> &str {
 }
 
 fn one(file: &Changed) -> Markup {
-    let text = |content: &Content| match content {
-        Content::Nothing => Some(String::new()),
-        Content::Text(text) => Some(text.clone()),
-        Content::Other { .. } => None,
-    };
-    let what = match (&file.before, &file.after) {
-        (Content::Nothing, _) => "new",
-        (_, Content::Nothing) => "deleted",
+    let what = match (&file.unshown, &file.old, &file.new) {
+        (None, None, Some(_)) => "new",
+        (None, Some(_), None) => "deleted",
         _ => "changed",
     };
-    let size = |content: &Content| match content {
-        Content::Nothing => 0,
-        Content::Text(text) => text.len() as u64,
-        Content::Other { bytes } => *bytes,
-    };
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let lines = diff::lines(&text(&file.old), &text(&file.new));
     html! {
         section class="sheet" {
             header { h3 { code { (T(&file.path)) } } (word(what)) }
-            @match (text(&file.before), text(&file.after)) {
-                (Some(before), Some(after)) if before == after => p class="quiet" { "It holds nothing, or the same as before." }
-                (Some(before), Some(after)) => (difference(&diff::lines(&before, &after))),
-                _ => p class="quiet" {
-                    "No text, or too long to be shown: " (size(&file.before)) " bytes before, " (size(&file.after)) " after."
-                }
-            }
+            @if let Some(why) = file.unshown { p class="quiet" { "Not shown: " (why) "." } }
+            @else if lines.is_empty() { p class="quiet" { "It holds nothing, or the same as before." } }
+            @else { (difference(&lines)) }
         }
     }
 }

@@ -21,6 +21,7 @@ async function fromLinkToProof(ada) {
   await sees(ada, "ul.changes li", "step 1 contract: `test -f out/1 [exit_code == 0]` -> `test -s out/1 [exit_code == 0]`");
   await ada.click("#lines summary");
   await sees(ada, ".diff ins", "test -s out/1");
+  check(await ada.locator(".diff ins").count() === 1, "marks of the harness are shown as changes");
   await isAccessible(ada);
   await shoot(ada, "gate");
   await ada.click("button[value=approve]");
