@@ -17,6 +17,7 @@ part=$(sed -n 's/^Do part \([0-9]*\) .*/\1/p'); mkdir -p out; sleep 1
 if [ "$part" = 2 ] && [ ! -e out/claimed ]; then touch out/claimed; echo "all of it is done"; exit 0; fi
 [ "$part" = 2 ] && echo "the second part" > out/2 || echo "the first part" > "out/$part"
 echo "wrote out/$part"
+[ "$part" = 2 ] && printf 'ghp_%s\n' 0123456789abcdefABCDEF0123456789abcd >> out/2
 if [ "$part" = 9 ]; then
     printf '\033[2J\342\200\256<script>window.pwned=1</script><img src=x onerror="window.pwned=1">' | tee out/9
 fi
