@@ -174,7 +174,8 @@ impl Harness {
             binding: binding.clone(),
             usage: usage.clone(),
         })?;
-        self.record(&reading)?;
+        let run = self.record(&reading)?;
+        self.project(&run);
         Ok(Some(reading))
     }
 

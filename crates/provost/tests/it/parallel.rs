@@ -202,7 +202,7 @@ fn kills_lose_nothing_and_repeat_nothing_side_by_side() {
             let mut child = env.start(&["run", "--jobs", "3"]);
             dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             // Not for ever: in the end it is left alone.
-            let patience = if kills < 12 { 50 + (dice >> 33) % 900 } else { 60_000 };
+            let patience = if kills < 12 { 50 + (dice >> 33) % (150 + 70 * kills) } else { 60_000 };
             let begun = std::time::Instant::now();
             while begun.elapsed() < Duration::from_millis(patience) && child.try_wait().unwrap().is_none() {
                 std::thread::sleep(Duration::from_millis(5));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::env::{Answer, Env};
 
@@ -149,13 +149,16 @@ fn of_six_plans_in_conflict_the_green_ones_land_and_each_other_says_why_not() {
     assert_eq!(git(&env, &["diff", "--name-only", &before, "main^3"]), "src/list", "a plan's own work");
     assert_eq!(git(&env, &["rev-parse", "provost/alpha"]), git(&env, &["rev-parse", "main^3"]));
     git(&env, &["fsck", "--strict"]);
-    let listed = env.provost(&["list", "--json"]).exits(0).json();
-    let landed = |plan: &&Value| !plan["landed"].is_null();
-    let landed = listed["plans"].as_array().into_iter().flatten().filter(landed);
-    assert_eq!(
-        landed.filter_map(|plan| plan["name"].as_str()).collect::<Vec<_>>(),
-        ["alpha", "delta", "zeta"]
-    );
+    for (name, branch) in [("alpha", json!("main")), ("beta", Value::Null), ("zeta", json!("main"))] {
+        assert_eq!(
+            there(&env, name, &["status", name, "--json"]).exits(0).json()["landed"],
+            branch,
+            "{name}"
+        );
+        let listed = there(&env, name, &["list", "--json"]).exits(0).json();
+        let own = listed["plans"].as_array().into_iter().flatten().find(|plan| plan["name"] == name);
+        assert_eq!(own.expect("the plan")["landed"], branch, "{name}");
+    }
     // The branch was checked out: its files came along, and nothing is left to commit.
     assert_eq!(env.read("src/users"), "8\n");
     assert_eq!(git(&env, &["status", "--porcelain", "--untracked-files=no"]), "");

@@ -113,7 +113,8 @@ impl Client {
     /// Nothing more will be said. Its exit code.
     pub fn end(mut self) -> i32 {
         drop(self.input.take());
-        self.child.wait().expect("it ends").code().unwrap_or(-1)
+        let status = self.child.wait().expect("it ends");
+        status.code().unwrap_or_else(|| panic!("the server ended by a signal: {status}"))
     }
 
     /// Nobody listens any more, while something is still said. Its exit code.
