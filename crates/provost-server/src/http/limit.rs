@@ -19,7 +19,7 @@ impl Kind {
     /// How many at once, and how many a second after that.
     fn measure(self) -> (f64, f64) {
         match self {
-            Kind::Stranger => (30.0, 0.5),
+            Kind::Stranger => (60.0, 1.0),
             Kind::View => (2000.0, 1000.0),
             Kind::Write => (200.0, 20.0),
         }
@@ -71,9 +71,9 @@ mod tests {
     fn a_bucket_runs_out_and_fills_up_again() {
         let (limits, now) = (Limits::default(), Instant::now());
         let allowed = |at| (0..100).filter(|_| limits.allow_at(Kind::Stranger, "a", at).is_ok()).count();
-        assert_eq!(allowed(now), 30);
-        assert_eq!(limits.allow_at(Kind::Stranger, "a", now), Err(2));
+        assert_eq!(allowed(now), 60);
+        assert_eq!(limits.allow_at(Kind::Stranger, "a", now), Err(1));
         assert_eq!(limits.allow_at(Kind::Stranger, "b", now), Ok(()));
-        assert_eq!(allowed(now + Duration::from_secs(10)), 5);
+        assert_eq!(allowed(now + Duration::from_secs(10)), 10);
     }
 }
