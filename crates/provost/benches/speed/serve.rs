@@ -216,6 +216,7 @@ fn created(number: usize) -> Event {
         terms: Terms::default(),
         task_count: 1,
         dependencies: Vec::new(),
+        drafting: Vec::new(),
     }
 }
 
