@@ -35,7 +35,7 @@ fn simulated(graph: &Value, jobs: usize) -> Result<Vec<example::Slot>, Vec<Strin
 
 #[test]
 fn no_graph_takes_longer_than_by_the_longest_path_first() {
-    for (path, graph) in graphs() {
+    for (path, graph) in graphs().into_iter().filter(|(_, graph)| graph["facts"]["acyclic"] == true) {
         for (jobs, bounds) in graph["facts"]["makespan"].as_object().into_iter().flatten() {
             let slots = simulated(&graph, jobs.parse().unwrap()).unwrap();
             let makespan = slots.iter().map(|slot| slot.end).fold(0.0, f64::max);
