@@ -68,7 +68,7 @@ fn it_starts_itself_again_although_its_file_is_gone() {
         .isolation("in-place");
     env.approve();
     let copy = env.folder().join("provost");
-    std::fs::copy(env!("CARGO_BIN_EXE_provost"), &copy).expect("a copy");
+    copied(&copy);
     let provost = env.command(&["run"]);
     let mut shell = Command::new("bash");
     shell
@@ -80,6 +80,13 @@ fn it_starts_itself_again_although_its_file_is_gone() {
         .env("A_TOKEN", SECRET);
     answer(shell.output().expect("bash")).exits(0);
     assert_eq!(env.read("out/got"), "yes\n");
+}
+
+/// The program in another place. By a process of its own: a file that this one has just written may still be
+/// open in a child that another test is starting, and is then too busy to be run.
+fn copied(to: &std::path::Path) {
+    let status = Command::new("cp").arg(env!("CARGO_BIN_EXE_provost")).arg(to).status();
+    assert!(status.is_ok_and(|status| status.success()), "a copy");
 }
 
 /// What belongs to root in `/proc` cannot be looked into by others.
@@ -95,7 +102,7 @@ fn nobody_of_the_same_user_looks_into_the_harness() {
         .isolation("in-place");
     let folder = env.folder().to_owned();
     let provost = folder.join("provost");
-    std::fs::copy(env!("CARGO_BIN_EXE_provost"), &provost).expect("a copy");
+    copied(&provost);
     let is_root = std::fs::metadata("/proc/self").expect("/proc").uid() == 0;
     if is_root {
         give(&folder, ORDINARY);
