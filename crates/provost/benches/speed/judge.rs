@@ -1,5 +1,5 @@
 //! Judging (issue "The judge"): everything around a contract at level `clean`, from the agent's end to a
-//! kept tree, against a bare bubblewrap with the same namespaces that runs nothing.
+//! kept tree, less the contract's own time, against a bare bubblewrap with the same namespaces that runs nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -86,7 +86,7 @@ impl Bench {
         self.check(number);
         let before = written();
         let kept = kept_bytes(&self.state);
-        let [judged, bare, again] = interleaved(
+        let [judged, bare, again, own] = interleaved(
             ROUNDS,
             [
                 &mut || {
@@ -95,21 +95,25 @@ impl Bench {
                 },
                 &mut || self.bare(),
                 &mut || self.bare(),
+                &mut || contract(),
             ],
         );
         let bytes = (written() - before) / ROUNDS as u64;
         let kept = (kept_bytes(&self.state) - kept) / ROUNDS as u64;
         table.guard("bare bubblewrap, against itself", again.cpu_over(&bare));
-        let wall: Vec<f64> = judged.wall.iter().zip(&bare.wall).map(|(a, b)| a / b).collect();
+        // What the contract itself takes is none of the judge's.
+        let overhead: Vec<f64> = judged.wall.iter().zip(&own.wall).map(|(all, own)| all - own).collect();
+        let wall: Vec<f64> = overhead.iter().zip(&bare.wall).map(|(a, b)| a / b).collect();
         table.row(Row {
             what,
-            subject: time(median(&judged.wall)),
+            subject: time(median(&overhead)),
             floor: time(median(&bare.wall)),
             figure: median(&wall),
             unit: "×",
             goal,
             kind: Kind::Wall,
         });
+        table.note("  the contract's own time, taken off", &time(median(&own.wall)));
         let cpu: Vec<f64> = judged.cpu.iter().zip(&bare.cpu).map(|(a, b)| a / b).collect();
         table.note("  of CPU time", &format!("{} ({:.2}×)", time(median(&judged.cpu)), median(&cpu)));
         table.note("  bytes written for each verdict", &format!("{bytes} B, kept {kept} B"));
@@ -149,6 +153,17 @@ impl Bench {
             .expect("bubblewrap");
         assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
     }
+}
+
+/// The contract, as the judge starts it, alone.
+fn contract() {
+    let status = Command::new("bash")
+        .args(["--noprofile", "--norc", "-c", "true"])
+        .env_clear()
+        .stdin(Stdio::null())
+        .output()
+        .expect("bash");
+    assert!(status.status.success());
 }
 
 fn git(at: &Path, words: &[&str]) -> String {
