@@ -102,9 +102,13 @@ impl Trees {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
         let before = git::find(&self.workspace, notes);
-        if let Some(before) = &before {
-            Mirror::open(&self.folder, &self.workspace, before)?.borrow()?;
-            mirror.git(&["update-ref", notes, before], b"", &[])?;
+        // Somebody who died may have left the name here, for notes that the user's repository never got.
+        match &before {
+            Some(before) => {
+                Mirror::open(&self.folder, &self.workspace, before)?.borrow()?;
+                mirror.git(&["update-ref", notes, before], b"", &[])?;
+            }
+            None => drop(mirror.git(&["update-ref", "-d", notes], b"", &[])?),
         }
         let who = ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"].map(|name| (name.into(), "provost".into()));
         let mail = ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"].map(|name| (name.into(), "".into()));

@@ -56,7 +56,7 @@ fn a_union_is_laid_on_a_base_that_keeps_its_caches() {
     fs::set_permissions(site.at("run"), fs::Permissions::from_mode(0o755)).unwrap();
     let later = side(&site, &[("a", "uno\n"), ("b", "a file now\n"), ("new/file", "y\n")]);
     let [old, new] = [&commit, &later].map(|commit| trees.tree_of(commit).unwrap());
-    let laid = trees.laid(&base, &trees, &old, &new).unwrap();
+    let laid = trees.laid(&base, &trees, (&old, &new), None).unwrap();
     let files: Vec<String> = laid.files().unwrap().iter().map(|path| path.display().to_string()).collect();
     assert_eq!(files, ["a", "b", "new/file", "node_modules/dep", "run"]);
     let text = |path: &str| fs::read_to_string(laid.file(path)).unwrap();
@@ -66,12 +66,12 @@ fn a_union_is_laid_on_a_base_that_keeps_its_caches() {
     );
     assert_eq!(fs::metadata(laid.file("run")).unwrap().permissions().mode() & 0o111, 0o111);
     // The same files by another way are the same tree.
-    assert_eq!(trees.laid(&base, &trees, &old, &new).unwrap().id, laid.id);
-    assert_eq!(trees.laid(&base, &trees, &old, &old).unwrap().id, base.id);
+    assert_eq!(trees.laid(&base, &trees, (&old, &new), None).unwrap().id, laid.id);
+    assert_eq!(trees.laid(&base, &trees, (&old, &old), None).unwrap().id, base.id);
     symlink("a", site.at("link")).unwrap();
     let linked = trees.tree_of(&side(&site, &[])).unwrap();
     assert!(
-        matches!(trees.laid(&base, &trees, &old, &linked), Err(Error::Unlaid { path }) if path == "link")
+        matches!(trees.laid(&base, &trees, (&old, &linked), None), Err(Error::Unlaid { path }) if path == "link")
     );
 }
 
@@ -116,4 +116,22 @@ fn a_checkout_follows_its_branch_and_keeps_what_somebody_changed() {
     fs::write(site.at(".git/index.lock"), "theirs").unwrap();
     assert!(!trees.arrive(&site.workspace, &after, &before).unwrap());
     assert_eq!(fs::read_to_string(site.at(".git/index.lock")).unwrap(), "theirs");
+}
+
+/// Killed between making the note and handing it over: whoever comes after builds on nothing that the user's
+/// repository does not have.
+#[test]
+fn a_note_that_was_never_handed_over_is_no_parent_of_the_next() {
+    const NOTES: &str = "refs/notes/provost";
+    let site = Site::with(&[("a", "one\n")]);
+    let (trees, head) = (site.trees(), site.head());
+    trees.tree_of(&head).unwrap();
+    let (lost, _) = trees.note(&head, NOTES, "lost\n").unwrap();
+    let mirror = site.state.join("mirror-sha1.git");
+    site.git(&["--git-dir", mirror.to_str().unwrap(), "update-ref", NOTES, &lost]);
+    let (now, before) = trees.note(&head, NOTES, "kept\n").unwrap();
+    trees.hand_over(&now, NOTES, before.as_deref()).unwrap();
+    assert_eq!(site.git(&["notes", "--ref", NOTES, "show", &head]), "kept");
+    assert_eq!(site.git(&["rev-list", "--count", NOTES]), "1");
+    site.git(&["fsck", "--strict"]);
 }
