@@ -1,10 +1,12 @@
 //! Unions of plans, merged and judged: by the contracts of every plan in them, and of every plan that has
 //! landed and whose files they touch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use provost_core::command::HarnessCommand;
 use provost_core::event::{LeftOut, Subject};
+use provost_core::oracle;
+use provost_core::plan::Check;
 use provost_core::train::{self, Look, Merged, Seen};
 use provost_core::verdict::{Isolation, Outcome, Verdict};
 use provost_host::config::Demand;
@@ -75,6 +77,17 @@ enum Says {
     },
 }
 
+impl Says {
+    /// The same, said more exactly.
+    fn with(self, more: &str) -> Self {
+        match self {
+            Says::Held => Says::Held,
+            Says::Red { subject, verdict, what } => Says::Red { subject, verdict, what: what + more },
+            Says::Doubtful { what, at_times } => Says::Doubtful { what: what + more, at_times },
+        }
+    }
+}
+
 pub struct Bench<'a> {
     yard: &'a Yard<'a>,
     boarding: &'a Boarding,
@@ -132,7 +145,8 @@ impl<'a> Bench<'a> {
         (self.yard.talk)(&format!("judging {} on {}", names.join(", "), self.yard.target));
         for car in set {
             let plan = &self.boarding.plans[*car];
-            match self.says(plan, &tree, record)? {
+            let own = plan.piece.as_ref().map(|piece| piece.tree.clone());
+            match self.says(plan, &tree, own.as_deref(), record)? {
                 Says::Held => {}
                 Says::Red { what, .. } => return Ok(Seen::Red { what }),
                 Says::Doubtful { what, .. } => return Ok(Seen::Doubtful { car: *car, what }),
@@ -143,7 +157,9 @@ impl<'a> Bench<'a> {
             if touched(plan, &differing)?.is_empty() {
                 continue;
             }
-            match self.says(plan, &tree, record)? {
+            let own = plan.run.landed.as_ref().map(|landed| self.yard.trees.tree_of(&landed.commit));
+            let own = own.transpose().map_err(ground::Error::from)?;
+            match self.says(plan, &tree, own.as_deref(), record)? {
                 // What cannot make up its mind says nothing against others.
                 Says::Held | Says::Doubtful { at_times: true, .. } => {}
                 Says::Red { what, .. } | Says::Doubtful { what, .. } => {
@@ -154,20 +170,52 @@ impl<'a> Bench<'a> {
         Ok(Seen::Green)
     }
 
-    /// Runs what has to hold of the plan on the tree, as far as it is not known in this train.
-    fn says(&mut self, plan: &'a Plan, tree: &str, record: &mut Record<'_>) -> Result<Says, Error> {
+    /// Runs what has to hold of the plan on the tree, as far as it is not known in this train. With a tree
+    /// of its own, also with the tests and the configuration from there: nobody lands by what they did to
+    /// what another plan is judged by.
+    fn says(
+        &mut self,
+        plan: &'a Plan,
+        tree: &str,
+        own: Option<&str>,
+        record: &mut Record<'_>,
+    ) -> Result<Says, Error> {
         let key = plan.id().to_string();
         if !self.stands.contains_key(&key) {
             let stand = Stand::of(self.yard, plan, &mut self.attested)?;
             self.stands.insert(key.clone(), stand);
         }
         let Some(stand) = self.stands.get(&key) else { return Ok(Says::Held) };
-        let laid = match stand.trees.laid(&stand.approved, &self.yard.trees, &stand.base_tree, tree) {
-            Ok(laid) => laid,
-            Err(error) => {
-                return Ok(Says::Doubtful { what: format!("{}: {error}", plan.name), at_times: false });
-            }
+        let lay = |own| {
+            let laid = stand.trees.laid(&stand.approved, &self.yard.trees, (&stand.base_tree, tree), own);
+            laid.map_err(|error| Says::Doubtful { what: format!("{}: {error}", plan.name), at_times: false })
         };
+        let said = match lay(None) {
+            Ok(laid) => self.said_on(stand, plan, &laid, record)?,
+            Err(doubt) => doubt,
+        };
+        let (Says::Held, Some(own)) = (&said, own) else { return Ok(said) };
+        let differing = self.yard.trees.differing(own, tree).map_err(ground::Error::from)?;
+        let rests_on = rests_on(plan, &differing)?;
+        if rests_on.is_empty() {
+            return Ok(said);
+        }
+        let said = match lay(Some((own, &rests_on))) {
+            Ok(laid) => self.said_on(stand, plan, &laid, record)?,
+            Err(doubt) => doubt,
+        };
+        let files: Vec<_> = rests_on.iter().map(|path| String::from_utf8_lossy(path)).collect();
+        Ok(said.with(&format!(", with {} as it was judged by", files.join(", "))))
+    }
+
+    /// The same, on a tree that lies ready.
+    fn said_on(
+        &self,
+        stand: &Stand<'_>,
+        plan: &Plan,
+        laid: &Base,
+        record: &mut Record<'_>,
+    ) -> Result<Says, Error> {
         for subject in train::checks(&plan.run) {
             let mut verdicts = record.seen(plan.id(), subject, &laid.id);
             let look = loop {
@@ -223,6 +271,31 @@ fn touched(plan: &Plan, differing: &[Differing]) -> Result<Vec<String>, Error> {
     Ok(touched.map(Differing::shown).collect())
 }
 
+/// What of this the plan is judged by and others changed: what it protects or names, the tests its checks
+/// rest on, and configuration of runners that was not there.
+fn rests_on(plan: &Plan, differing: &[Differing]) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let of_plan = &plan.run.plan;
+    let protected: Vec<&str> =
+        of_plan.steps.iter().flat_map(|step| &step.protect).map(|glob| glob.value.as_str()).collect();
+    let protected = Touches::new(&protected).map_err(ground::Error::from)?;
+    let shown: BTreeMap<String, &Differing> =
+        differing.iter().map(|change| (change.shown(), change)).collect();
+    let contracts = of_plan.steps.iter().filter_map(|step| step.contract.as_ref());
+    let contracts = contracts.chain(of_plan.postconditions.iter().filter_map(|post| post.contract.as_ref()));
+    let mut tests = BTreeSet::new();
+    for contract in contracts {
+        if let Check::Shell(shell) = &contract.check {
+            tests.extend(oracle::of_contract(&shell.command, shown.keys().map(String::as_str)));
+        }
+    }
+    let named = |path: &str| plan.run.binding.files.iter().any(|file| file.path == path);
+    let found = shown.iter().filter(|(path, change)| {
+        let was_there = change.old.is_some() || oracle::is_runner_file(path);
+        was_there && (tests.contains(path.as_str()) || named(path) || protected.covers(&change.path))
+    });
+    Ok(found.map(|(_, change)| change.path.clone()).collect())
+}
+
 /// Done is a lease: looks at the plans that have landed, where the branch has moved since and touched their
 /// files. Those it undid are opened again, and do not count as landed any more.
 pub fn look_at_landed(
@@ -245,7 +318,8 @@ pub fn look_at_landed(
             continue;
         }
         let tree = bench.tip_tree.clone();
-        let Says::Red { subject, verdict, what } = bench.says(plan, &tree, record)? else { continue };
+        // People may change tests along with what they test.
+        let Says::Red { subject, verdict, what } = bench.says(plan, &tree, None, record)? else { continue };
         let paths: Vec<&str> = files.iter().map(String::as_str).collect();
         let suspects = yard.trees.commits(&landed.commit, tip, &paths, SUSPECTS).unwrap_or_default();
         let who = if suspects.is_empty() { format!("{} moved", yard.target) } else { suspects.join(", ") };

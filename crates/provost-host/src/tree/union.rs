@@ -7,7 +7,7 @@
 //!
 //! **Invariant:** nothing of the user's repository is written here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -156,9 +156,20 @@ impl Trees {
     }
 
     /// A base as it would be with all that differs between two trees of git, which the mirror of `from`
-    /// has. Cache folders stay those of the base.
-    pub fn laid(&self, base: &Base, from: &Trees, old: &str, new: &str) -> Result<Base, Error> {
-        let differing = from.differing(old, new)?;
+    /// has; with `own`, these paths as they are in a tree of their own. Cache folders stay those of the base.
+    pub fn laid(
+        &self,
+        base: &Base,
+        from: &Trees,
+        (old, new): (&str, &str),
+        own: Option<(&str, &BTreeSet<Vec<u8>>)>,
+    ) -> Result<Base, Error> {
+        let mut differing = from.differing(old, new)?;
+        if let Some((tree, paths)) = own {
+            differing.retain(|change| !paths.contains(&change.path));
+            let kept = from.differing(old, tree)?;
+            differing.extend(kept.into_iter().filter(|change| paths.contains(&change.path)));
+        }
         let in_cache = |path: &[u8]| base.caches.iter().any(|cache| is_at_or_beneath(path, cache));
         let changes: Vec<&Differing> = differing
             .iter()

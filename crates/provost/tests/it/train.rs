@@ -117,6 +117,62 @@ fn gamma() -> Story {
     Story::new("gamma", "src/limit", "echo 3 > src/limit", "test \"$(cat src/limit)\" -lt 5")
 }
 
+/// Two files in step, and a test that says so.
+fn with_a_test(env: &Env) {
+    env.write("src/want", "4\n");
+    env.write("tests/sum", "test \"$(cat src/sum)\" = \"$(cat src/want)\"\n");
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "a test"]);
+}
+
+fn sum() -> Story {
+    Story::new("sum", "src/sum", "echo 4 > src/sum", "sh tests/sum")
+}
+
+/// Its own contract holds; the test that another plan rests on says nothing any more.
+fn weakener() -> Story {
+    let run = "echo 5 > src/want; echo true > tests/sum";
+    Story::new("weakener", "src/want\", \"tests/sum", run, "test \"$(cat src/want)\" -eq 5")
+}
+
+#[test]
+fn a_plan_that_takes_the_bite_out_of_anothers_test_does_not_land_with_it() {
+    let env = repository();
+    with_a_test(&env);
+    for story in [sum(), weakener()] {
+        done(&env, &story);
+    }
+    let report = env.provost(&["integrate", "--json"]).exits(1).json();
+    assert_eq!(names(&report["landed"]).len(), 1, "{report}");
+    let out = report["left_out"][0]["reason"].as_str().unwrap_or_default();
+    assert!(out.contains("of sum") && out.contains("tests/sum"), "{report}");
+}
+
+#[test]
+fn what_has_landed_is_also_held_against_the_tests_it_landed_with() {
+    let env = repository();
+    with_a_test(&env);
+    done(&env, &sum());
+    env.provost(&["integrate"]).exits(0);
+    done(&env, &weakener());
+    let report = env.provost(&["integrate", "--json"]).exits(1).json();
+    assert!(names(&report["landed"]).is_empty(), "{report}");
+    assert!(reason(&report, "weakener").contains("tests/sum"), "{report}");
+}
+
+#[test]
+fn tests_that_are_made_better_by_another_plan_land() {
+    let env = repository();
+    with_a_test(&env);
+    let run = "echo 'test -s src/sum' >> tests/sum; echo true > tests/more";
+    let better = Story::new("better", "tests/**", run, "grep -q src/sum tests/sum");
+    for story in [sum(), better] {
+        done(&env, &story);
+    }
+    let report = env.provost(&["integrate", "--json"]).exits(0).json();
+    assert_eq!(names(&report["landed"]).len(), 2, "{report}");
+}
+
 #[test]
 fn of_six_plans_in_conflict_the_green_ones_land_and_each_other_says_why_not() {
     let env = repository();
