@@ -65,7 +65,7 @@ fn file(state: &Path, plan: &PlanId) -> PathBuf {
 /// Where the configuration that holds in a folder keeps plans.
 pub fn folder(cwd: &Path) -> Result<PathBuf, Error> {
     let workspace = git::top(cwd).unwrap_or_else(|| cwd.to_owned());
-    Ok(config::find(&workspace)?.plans.folder)
+    Ok(config::plans_folder(&workspace)?)
 }
 
 /// The plan that an argument means, with plans where the configuration keeps them.

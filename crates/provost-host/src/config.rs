@@ -50,6 +50,7 @@ use crate::agent::Speaks;
 use crate::agent::acp::Permissions;
 use crate::client::Client;
 use crate::git;
+use crate::plan_file;
 use crate::prices::Own;
 use crate::process::Bounds;
 
@@ -257,7 +258,7 @@ impl Default for Config {
                 memory: None,
                 processes: 4096,
             },
-            plans: Plans { folder: PathBuf::from(".harness"), lease: Duration::from_secs(60) },
+            plans: Plans { folder: PathBuf::from(plan_file::FOLDER), lease: Duration::from_secs(60) },
             proof: Proof { ssh_key: None },
             recipes: Recipes::default(),
             notify: Notify::default(),
@@ -289,21 +290,35 @@ pub enum Error {
 ///
 /// Worktrees lie beside their repository: one without a file of its own has that of the main checkout.
 pub fn find(from: &Path) -> Result<Config, Error> {
+    located(from)?.map_or_else(|| Ok(Config::default()), |(path, text)| parse(&path, &text))
+}
+
+/// Where plans are kept. Most configurations say nothing of it, and are not read any further: this is asked
+/// at each end of a turn of somebody's client.
+pub fn plans_folder(from: &Path) -> Result<PathBuf, Error> {
+    let speaks_of_it = |text: &str| text.contains("plans") || text.contains('\\');
+    match located(from)? {
+        Some((path, text)) if speaks_of_it(&text) => Ok(parse(&path, &text)?.plans.folder),
+        _ => Ok(PathBuf::from(plan_file::FOLDER)),
+    }
+}
+
+fn located(from: &Path) -> Result<Option<(PathBuf, String)>, Error> {
     let main = git::top(from).and_then(|top| git::main_checkout(&top)).unwrap_or_default();
     for folder in from.ancestors().chain(main.ancestors().filter(|folder| !folder.as_os_str().is_empty())) {
         let path = folder.join(FILE_NAME);
         match std::fs::File::open(&path) {
-            Ok(file) => return read(file, path),
+            Ok(file) => return read(file, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             // A folder above us that we may not enter, or a file in place of a folder.
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
             Err(source) => return Err(Error::Read { path, source }),
         }
     }
-    Ok(Config::default())
+    Ok(None)
 }
 
-fn read(file: std::fs::File, path: PathBuf) -> Result<Config, Error> {
+fn read(file: std::fs::File, path: PathBuf) -> Result<(PathBuf, String), Error> {
     let mut bytes = Vec::new();
     file.take(SIZE_MAX + 1)
         .read_to_end(&mut bytes)
@@ -311,8 +326,10 @@ fn read(file: std::fs::File, path: PathBuf) -> Result<Config, Error> {
     if bytes.len() as u64 > SIZE_MAX {
         return Err(Error::TooLarge { path });
     }
-    let Ok(text) = String::from_utf8(bytes) else { return Err(Error::NotText { path }) };
-    parse(&path, &text)
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((path, text)),
+        Err(_) => Err(Error::NotText { path }),
+    }
 }
 
 /// Reads the text of the configuration at `path`, which is not touched.
