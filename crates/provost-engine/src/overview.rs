@@ -28,6 +28,7 @@ use crate::inbox;
 use crate::people::Who;
 use crate::places::{self, Here, Place};
 use crate::sessions::Sessions;
+use crate::site;
 
 pub use attempts::{Attempt, Judged};
 pub use law::Changes;
@@ -58,6 +59,8 @@ impl Seen {
 pub struct Overview {
     settings: Settings,
     log: Box<dyn Log>,
+    /// When this process was begun, or not much later.
+    begun: Timestamp,
     known: Mutex<Known>,
 }
 
@@ -85,7 +88,8 @@ impl Overview {
     pub fn open(settings: Settings) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
         let log = Box::new(Sqlite::open(&state)?);
-        Ok(Self { settings: Settings { state, plan: None, ..settings }, log, known: Mutex::default() })
+        let settings = Settings { state, plan: None, ..settings };
+        Ok(Self { settings, log, begun: site::now(), known: Mutex::default() })
     }
 
     pub fn settings(&self) -> &Settings {
@@ -153,7 +157,7 @@ impl Overview {
             plan: Some(place.path.display().to_string()),
             ..self.settings.clone()
         };
-        let harness = Harness::open(settings, access)?.on_behalf_of(who);
+        let harness = Harness::open(settings, access)?.on_behalf_of(who).in_process_since(self.begun);
         if *harness.id() != seen.id {
             return Err(Error::NotThere { plan: seen.id.clone() });
         }

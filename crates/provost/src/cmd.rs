@@ -44,6 +44,7 @@ mod show;
 mod spawn;
 mod status;
 mod verify;
+mod watch;
 mod which;
 mod worktree;
 
@@ -103,6 +104,7 @@ enum Command {
     Compare(compare::Args),
     Doctor(doctor::Args),
     Serve(serve::Args),
+    Watch(watch::Args),
     Hook(hook::Args),
     Mcp(mcp::Args),
     Classify(classify::Args),
@@ -187,6 +189,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::HookLook(args) => hook_look::obey(global, args),
         Command::Mcp(args) => mcp::obey(global, args),
         Command::Serve(args) => serve::obey(global, args),
+        Command::Watch(args) => watch::obey(global, args),
         Command::Classify(args) => classify::obey(global, args),
         Command::Bench(args) => bench::obey(global, args),
         Command::Redact(args) => redact::obey(global, args),

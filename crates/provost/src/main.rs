@@ -12,6 +12,7 @@ mod private;
 mod report;
 mod table;
 mod terminal;
+mod watch;
 
 use std::process::ExitCode;
 
