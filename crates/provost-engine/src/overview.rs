@@ -18,6 +18,7 @@ use std::time::Duration;
 use provost_core::chain::{Auditor, PlanId, Sealed, Timestamp};
 use provost_core::event::Event;
 use provost_core::inbox::{Item, waiting};
+use provost_core::plan::StepNumber;
 use provost_core::run::Run;
 use provost_store::{Cursor, Log, Query, Sqlite};
 
@@ -25,6 +26,7 @@ use crate::Error;
 use crate::drive;
 use crate::harness::{Access, Harness, Settings};
 use crate::inbox;
+use crate::live;
 use crate::people::Who;
 use crate::places::{self, Here, Place};
 use crate::sessions::Sessions;
@@ -142,6 +144,11 @@ impl Overview {
     /// The attempts of the plan's steps, oldest first.
     pub fn attempts(&self, id: &PlanId) -> Result<Vec<Attempt>, Error> {
         attempts::of(&*self.log, id)
+    }
+
+    /// The last lines that the attempt under way has printed, where there is one that prints.
+    pub fn output(&self, id: &PlanId, step: StepNumber) -> Option<String> {
+        live::output(self.state(), id, step)
     }
 
     /// What changed in the law since it was last approved, up to `run`; nothing, if it never was.

@@ -146,6 +146,11 @@ impl Watch {
                 self.read();
                 (read_at, last) = (None, Instant::now());
             }
+            // What is printed now is in no event.
+            if self.known.is_busy() && self.view.open_plan().is_some() && last.elapsed() >= QUICK {
+                self.read();
+                last = Instant::now();
+            }
             self.known.now = terminal::now();
             self.draw()?;
         }

@@ -131,21 +131,37 @@ fn foot(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View) {
         (None, Some((tone, note))) => (*tone, note.clone()),
         (None, None) => (Tone::Plain, String::new()),
     };
-    let bottom = Rect { y: area.bottom() - 2, height: 2, ..area };
-    sheet.line(bottom, 0, &[note]);
-    let keys = match view.screen() {
-        Screen::Agenda => "↑↓ choose  Enter open  g gate  l log  Tab next  ? help  q quit",
+    // A long one covers the end of the screen.
+    let lines = text::wrap(&note.1, usize::from(area.width));
+    let height = u16::try_from(lines.len()).unwrap_or(1).clamp(1, 3);
+    let place = Rect { y: area.bottom() - 1 - height, height, ..area };
+    if height > 1 {
+        Clear.render(place, sheet.buf);
+    }
+    for (row, line) in lines.into_iter().enumerate() {
+        sheet.line(place, row, &[(note.0, line)]);
+    }
+    let bottom = Rect { y: area.bottom() - 1, height: 1, ..area };
+    let keys: &[&str] = match view.screen() {
+        Screen::Agenda => &["Enter open", "g gate", "l log", "↑↓ choose", "Tab next"],
         Screen::Inbox => match view.chosen_item(known) {
-            Some(item) if item.is_at_gate() => "↑↓ choose  Enter gate  l log  ? help  q quit",
-            Some(_) => "↑↓ choose  r s x v c answer  Enter plan  PgDn scroll  ? help  q quit",
-            None => "Tab next  ? help  q quit",
+            Some(item) if item.is_at_gate() => &["Enter gate", "l log", "↑↓ choose"],
+            Some(_) => &["r s x v c answer", "Enter plan", "PgDn scroll", "↑↓ choose"],
+            None => &["Tab next"],
         },
-        Screen::Log => "↑↓ choose  Enter whole event  / filter  f follow  a all  ? help  q quit",
-        Screen::Plan(_) => "↑↓ step  PgDn scroll  g gate  l log  i inbox  Esc back  ? help  q quit",
-        Screen::Gate(_) => "a approve  r reject  b ask back  ↑↓ scroll  Esc back  ? help  q quit",
-        Screen::Event(_) | Screen::Help => "↑↓ scroll  Esc back  q quit",
+        Screen::Log => &["/ filter", "f follow", "Enter whole event", "a all", "↑↓ choose"],
+        Screen::Plan(_) => &["Esc back", "↑↓ step", "PgDn scroll", "g gate", "l log", "i inbox"],
+        Screen::Gate(_) => &["a approve", "r reject", "b ask back", "Esc back", "↑↓ scroll"],
+        Screen::Event(_) | Screen::Help => &["Esc back", "↑↓ scroll"],
     };
-    sheet.line(bottom, 1, &[(Tone::Quiet, keys.to_owned())]);
+    // Those that do not fit are in the help.
+    let mut line = "? help  q quit".to_owned();
+    for key in keys {
+        if text::width(&line) + text::width(key) + 2 <= usize::from(area.width) {
+            line = format!("{line}  {key}");
+        }
+    }
+    sheet.line(bottom, 0, &[(Tone::Quiet, line)]);
 }
 
 /// A box over the lower part of the screen.
@@ -183,8 +199,14 @@ impl Sheet<'_> {
     /// One line of an area, in parts, cut where the area ends.
     pub fn line(&mut self, area: Rect, row: usize, parts: &[(Tone, String)]) {
         let Some(y) = u16::try_from(row).ok().filter(|row| *row < area.height) else { return };
-        let spans = parts.iter().map(|(tone, words)| Span::styled(words.as_str(), self.ink.of(*tone)));
-        self.buf.set_line(area.x, area.y + y, &Line::from_iter(spans), area.width);
+        let mut room = usize::from(area.width);
+        let spans = parts.iter().map(|(tone, words)| {
+            let words = text::cut(words, room);
+            room -= text::width(&words);
+            Span::styled(words, self.ink.of(*tone))
+        });
+        let line = Line::from_iter(spans);
+        self.buf.set_line(area.x, area.y + y, &line, area.width);
     }
 
     /// Rows of a list around the chosen one, which is marked. Where they are, and which is the first.

@@ -8,6 +8,7 @@ mod plan;
 use std::sync::Arc;
 
 use provost_core::chain::PlanId;
+use provost_core::plan::StepNumber;
 use provost_core::run::Run;
 use provost_core::usage::Resource;
 use provost_engine::overview::{Overview, Seen};
@@ -88,7 +89,8 @@ impl Reader {
 
     fn sheet(&self, all: &[Seen], id: &PlanId) -> Result<Option<Sheet>, Failure> {
         let Some(seen) = all.iter().find(|seen| seen.id == *id) else { return Ok(None) };
-        Ok(Some(plan::sheet(row(seen), &seen.run, &self.overview.attempts(id)?)))
+        let output = |step: StepNumber| self.overview.output(id, step);
+        Ok(Some(plan::sheet(row(seen), &seen.run, &self.overview.attempts(id)?, &output)))
     }
 
     /// What stands at the gate takes a whole verification to find out.

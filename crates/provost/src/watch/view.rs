@@ -165,6 +165,9 @@ impl View {
     pub fn settle(&mut self, known: &Known) {
         self.agenda.settle(&plan_keys(known));
         self.inbox.settle(&item_keys(known));
+        if self.parts.key.is_empty() {
+            self.parts.at = busiest(known);
+        }
         self.parts.settle(&part_keys(known));
         let events = event_keys(&self.events(known));
         if self.follow {
@@ -455,6 +458,13 @@ impl View {
         }
         self.note = Some(note);
     }
+}
+
+/// Whoever opens a plan wants to see the step that is worked on, or waits.
+fn busiest(known: &Known) -> usize {
+    let parts = known.sheet.iter().flat_map(|sheet| &sheet.parts);
+    let is_open = |tone: Tone| matches!(tone, Tone::Busy | Tone::Wait | Tone::Bad);
+    parts.map(|part| part.tone).position(is_open).unwrap_or(0)
 }
 
 /// An event as JSON on many lines.

@@ -8,14 +8,13 @@ use crate::env::{Env, HONEST, plan};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A terminal with a shell in it.
-struct Tmux<'e> {
-    env: &'e Env,
+struct Tmux {
     socket: String,
 }
 
-impl<'e> Tmux<'e> {
+impl Tmux {
     /// Nothing, where there is no tmux.
-    fn open(env: &'e Env) -> Option<Self> {
+    fn open(env: &Env) -> Option<Self> {
         let socket = env.folder().join("tmux").display().to_string();
         let mut command = Command::new("tmux");
         command.args(["-S", &socket, "-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30"]);
@@ -26,7 +25,7 @@ impl<'e> Tmux<'e> {
             command.env(name, value.unwrap_or_default());
         }
         match command.status() {
-            Ok(status) if status.success() => Some(Self { env, socket }),
+            Ok(status) if status.success() => Some(Self { socket }),
             other => {
                 eprintln!("no tmux here ({other:?}); skipped");
                 None
@@ -103,16 +102,18 @@ impl<'e> Tmux<'e> {
     fn is_given_back(&self) {
         // Not whole in any line that was typed.
         self.types("echo here=$((20+22)); stty -a");
-        let screen = self.sees("here=42");
-        let screen = if screen.contains("opost") { screen } else { self.sees("opost") };
-        for mode in [" icanon", " echo ", " isig", " opost", " icrnl"] {
-            assert!(screen.contains(mode), "{mode} is off:\n{screen}");
+        // The last line that `stty` prints.
+        let screen =
+            self.until("the modes", |screen| screen.contains("here=42") && screen.contains("extproc"));
+        let modes: Vec<&str> = screen.split_whitespace().collect();
+        for mode in ["icanon", "echo", "isig", "opost", "icrnl"] {
+            assert!(modes.contains(&mode), "{mode} is off:\n{screen}");
         }
         assert!(self.state().starts_with("alternate 0 mouse 0 cursor 1"), "{}", self.state());
     }
 }
 
-impl Drop for Tmux<'_> {
+impl Drop for Tmux {
     fn drop(&mut self) {
         self.tmux(&["kill-server"]);
     }
@@ -176,6 +177,25 @@ fn an_escalation_is_answered_and_a_run_shows_by_itself() {
     assert_eq!(env.states(), "1 waived");
     let answer = env.provost(&["log", "--json", "--event", "HUMAN_ANSWERED"]).exits(0).lines().remove(0);
     assert_eq!(answer["details"]["note"], "done by hand", "{answer}");
+}
+
+#[test]
+fn what_an_agent_prints_shows_while_it_works_and_no_secret_does() {
+    let agent = "echo halfway there; echo key $API_KEY; until [ -e ../go ]; do sleep 0.05; done\n";
+    let env = Env::new(&plan(&["true"], "escalate")).agent(agent).isolation("in-place");
+    let Some(tmux) = Tmux::open(&env) else { return };
+    env.approve();
+    let mut run = env.command(&["run"]).env("API_KEY", "zq81-vbh7-trustno1-x").spawn().expect("a run");
+    tmux.provost("watch PLAN.md").sees("halfway there");
+    let screen = tmux.sees("It prints");
+    assert!(screen.contains("key [") && !screen.contains("trustno1"), "{screen}");
+    let live = env.state().join("live");
+    let files = || std::fs::read_dir(&live).expect("a folder").flatten().count();
+    assert_eq!(files(), 1);
+    std::fs::write(env.folder().join("go"), "").expect("a file");
+    assert!(run.wait().expect("an end").success());
+    tmux.until("the end", |screen| !screen.contains("It prints"));
+    assert_eq!(files(), 0);
 }
 
 #[test]

@@ -25,6 +25,10 @@ pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas
 
 fn about(open: &known::Sheet) -> Vec<(Tone, String)> {
     let row = &open.row;
+    let mut parts = vec![(row.tone(), row.stage.word().to_owned())];
+    if row.waiting > 0 {
+        parts.push((Tone::Wait, format!(" · ⚑ {} for you", row.waiting)));
+    }
     let mut more = format!(" · {}/{} steps", row.done, row.total);
     if !row.cost.is_empty() {
         more.push_str(&format!(" · {}", row.cost));
@@ -33,10 +37,7 @@ fn about(open: &known::Sheet) -> Vec<(Tone, String)> {
     if let Some(by) = &open.approved_by {
         more.push_str(&format!(" · approved by {by}"));
     }
-    let mut parts = vec![(row.tone(), row.stage.word().to_owned()), (Tone::Quiet, more)];
-    if row.waiting > 0 {
-        parts.push((Tone::Wait, format!(" · ⚑ {} wait for you", row.waiting)));
-    }
+    parts.push((Tone::Quiet, more));
     if let Some(trouble) = &row.trouble {
         parts.insert(0, (Tone::Bad, format!("{trouble} · ")));
     }

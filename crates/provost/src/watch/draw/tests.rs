@@ -44,26 +44,36 @@ fn started(known: &Known, intents: &[Intent]) -> View {
 fn the_agenda_narrow_and_wide() {
     let known = sample::known();
     let view = started(&known, &[]);
-    check(&known, &view, (60, 8), expect![[r#"
-         provost [1 Agenda] 2 Inbox (2)  3 Log
-         PLAN    STAGE       STEPS   WAITS    TITLE
-        ▸auth    in-progress 1/3     ⚑ 1      What auth is about, i…
-         gate    verified    0/3     ⚑ 1      What gate is about, i…
-         docs    in-progress 0/3     step 1   What docs is about, i…
+    check(
+        &known,
+        &view,
+        (60, 8),
+        expect![[r#"
+             provost [1 Agenda] 2 Inbox (2)  3 Log
+             PLAN    STAGE       STEPS   WAITS    TITLE
+            ▸auth    in-progress 1/3     ⚑ 1      What auth is about, i…
+             gate    verified    0/3     ⚑ 1      What gate is about, i…
+             docs    in-progress 0/3     step 1   What docs is about, i…
 
 
-        ↑↓ choose  Enter open  g gate  l log  Tab next  ? help  q qu
-    "#]]);
-    check(&known, &view, (120, 8), expect![[r#"
-         provost [1 Agenda] 2 Inbox (2)  3 Log
-         PLAN    STAGE       STEPS               WAITS    COST            MOVED    TITLE
-        ▸auth    in-progress 1/3     ███░░░░░░░  ⚑ 1      $0.12 of $1.50  1 min    What auth is about, in so many words
-         gate    verified    0/3     ░░░░░░░░░░  ⚑ 1                      1 min    What gate is about, in so many words
-         docs    in-progress 0/3     ░░░░░░░░░░  step 1                   1 min    What docs is about, in so many words
+            ? help  q quit  Enter open  g gate  l log  ↑↓ choose
+        "#]],
+    );
+    check(
+        &known,
+        &view,
+        (120, 8),
+        expect![[r#"
+             provost [1 Agenda] 2 Inbox (2)  3 Log
+             PLAN    STAGE       STEPS               WAITS    COST            MOVED    TITLE
+            ▸auth    in-progress 1/3     ███░░░░░░░  ⚑ 1      $0.12 of $1.50  1 min    What auth is about, in so many words
+             gate    verified    0/3     ░░░░░░░░░░  ⚑ 1                      1 min    What gate is about, in so many words
+             docs    in-progress 0/3     ░░░░░░░░░░  step 1                   1 min    What docs is about, in so many words
 
 
-        ↑↓ choose  Enter open  g gate  l log  Tab next  ? help  q quit
-    "#]]);
+            ? help  q quit  Enter open  g gate  l log  ↑↓ choose  Tab next
+        "#]],
+    );
 }
 
 #[test]
@@ -72,34 +82,44 @@ fn a_plan_has_its_steps_above_or_beside_what_was_seen() {
     let mut view = View::new(Some(PlanId("auth-1a2b".to_owned())));
     view.settle(&known);
     view.hear(Intent::Move(1), &known);
-    check(&known, &view, (60, 14), expect![[r#"
-         provost [1 Agenda] 2 Inbox (2)  3 Log  › auth
-        What auth is about, in so many words
-        in-progress · 1/3 steps · $0.12 of $1.50 · revision 3f9a1c02
-         ✅ 1. Part 1                                         passed
-        ▸⛔ 2. Part 2                                        blocked
-         ·  post 1. Part post 1                                 open
-        ────────────────────────────────────────────────────────────
-        line 1 of part 2
-        line 2 of part 2
-        line 3 of part 2
-        line 4 of part 2
-        line 5 of part 2                                  ↓ 25 more
+    check(
+        &known,
+        &view,
+        (60, 14),
+        expect![[r#"
+             provost [1 Agenda] 2 Inbox (2)  3 Log  › auth
+            What auth is about, in so many words
+            in-progress · ⚑ 1 for you · 1/3 steps · $0.12 of $1.50 · re…
+             ✅ 1. Part 1                                         passed
+             ⛔ 2. Part 2                                        blocked
+            ▸·  post 1. Part post 1                                 open
+            ────────────────────────────────────────────────────────────
+            line 1 of part post 1
+            line 2 of part post 1
+            line 3 of part post 1
+            line 4 of part post 1
+            line 5 of part post 1                             ↓ 25 more
 
-        ↑↓ step  PgDn scroll  g gate  l log  i inbox  Esc back  ? he
-    "#]]);
-    check(&known, &view, (100, 10), expect![[r#"
-         provost [1 Agenda] 2 Inbox (2)  3 Log  › auth
-        What auth is about, in so many words
-        in-progress · 1/3 steps · $0.12 of $1.50 · revision 3f9a1c02be77 · approved by ada · ⚑ 1 wait for yo
-         ✅ 1. Part 1                     passed│ line 1 of part 2
-        ▸⛔ 2. Part 2                    blocked│ line 2 of part 2
-         ·  post 1. Part post 1             open│ line 3 of part 2
-                                                │ line 4 of part 2
-                                                │ line 5 of part 2                                ↓ 25 more
+            ? help  q quit  Esc back  ↑↓ step  PgDn scroll  g gate
+        "#]],
+    );
+    check(
+        &known,
+        &view,
+        (100, 10),
+        expect![[r#"
+             provost [1 Agenda] 2 Inbox (2)  3 Log  › auth
+            What auth is about, in so many words
+            in-progress · ⚑ 1 for you · 1/3 steps · $0.12 of $1.50 · revision 3f9a1c02be77 · approved by ada
+             ✅ 1. Part 1                     passed│ line 1 of part post 1
+             ⛔ 2. Part 2                    blocked│ line 2 of part post 1
+            ▸·  post 1. Part post 1             open│ line 3 of part post 1
+                                                    │ line 4 of part post 1
+                                                    │ line 5 of part post 1                           ↓ 25 more
 
-        ↑↓ step  PgDn scroll  g gate  l log  i inbox  Esc back  ? help  q quit
-    "#]]);
+            ? help  q quit  Esc back  ↑↓ step  PgDn scroll  g gate  l log  i inbox
+        "#]],
+    );
 }
 
 #[test]
@@ -109,20 +129,25 @@ fn what_is_decided_is_asked_in_a_box() {
         &known,
         &[Intent::Tab(1), Intent::Press('s'), Intent::Type("by hand".to_owned()), Intent::Submit],
     );
-    check(&known, &view, (60, 12), expect![[r#"
-         provost  1 Agenda [2 Inbox (2)] 3 Log
-        ▸escalation    auth step 2 · 1 min · the contract broke twic
-         approval      gate · 5 s · the plan is not approved
-        ────────────────────────────────────────────────────────────
-        escalation
-        what was tried
+    check(
+        &known,
+        &view,
+        (60, 12),
+        expect![[r#"
+             provost  1 Agenda [2 Inbox (2)] 3 Log
+            ▸escalation    auth step 2 · 1 min · the contract broke twi…
+             approval      gate · 5 s · the plan is not approved
+            ────────────────────────────────────────────────────────────
+            escalation
+            what was tried
 
-        ┌──────────────────────────────────────────────────────────┐
-        │ Answer skip to auth, step 2, as ada: let the step go,    │
-        │ in your name?                                            │
-        │ y: yes · any other key: no                               │
-        └──────────────────────────────────────────────────────────┘
-    "#]]);
+            ┌──────────────────────────────────────────────────────────┐
+            │ Answer skip to auth, step 2, as ada: let the step go,    │
+            │ in your name?                                            │
+            │ y: yes · any other key: no                               │
+            └──────────────────────────────────────────────────────────┘
+        "#]],
+    );
 }
 
 #[test]

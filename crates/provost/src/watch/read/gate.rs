@@ -48,10 +48,13 @@ pub fn of(overview: &Overview, seen: &Seen) -> Result<Gate, Failure> {
         }
     }
     if !reading.diagnostics.is_empty() {
+        page.push(Said::new(Tone::Wait, format!("{} diagnostics, at the end", reading.diagnostics.len())));
+    }
+    page.extend([Said::gap(), Said::strong("What will be run"), Said::plain(render::plan(&run))]);
+    if !reading.diagnostics.is_empty() {
         let found = diagnose::terminal(&reading.text, seen.name(), &reading.diagnostics, false);
         page.extend([Said::gap(), Said::strong("Diagnostics"), Said::plain(found)]);
     }
-    page.extend([Said::gap(), Said::strong("What will be run"), Said::plain(render::plan(&run))]);
     Ok(Gate {
         plan: seen.id.clone(),
         name: text::line(seen.name()),

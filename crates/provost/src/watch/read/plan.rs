@@ -1,7 +1,7 @@
 //! A plan's steps and postconditions, each with what was tried and seen.
 
 use provost_core::event::Subject;
-use provost_core::plan::{Check, Contract, Needs, Step};
+use provost_core::plan::{Check, Contract, Needs, Step, StepNumber};
 use provost_core::render;
 use provost_core::run::{PostState, Run, StepRun, StepState};
 use provost_core::verdict::Verdict;
@@ -10,10 +10,16 @@ use provost_engine::overview::{Attempt, Judged};
 use crate::watch::known::{Part, PlanRow, Said, Sheet, Tone};
 use crate::watch::text;
 
-pub fn sheet(row: PlanRow, run: &Run, attempts: &[Attempt]) -> Sheet {
+/// So many of the last lines of what is printed now are shown.
+const OUTPUT: usize = 12;
+
+/// What the attempt of a step has printed by now.
+type Output<'o> = &'o dyn Fn(StepNumber) -> Option<String>;
+
+pub fn sheet(row: PlanRow, run: &Run, attempts: &[Attempt], output: Output<'_>) -> Sheet {
     let steps = run.steps().map(|(step, state)| {
         let own: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.step == step.number).collect();
-        of_step(run, step, state, &own)
+        of_step(run, step, state, &own, output)
     });
     let posts = run.postconditions().map(|(post, state)| of_post(post, state));
     Sheet {
@@ -24,8 +30,9 @@ pub fn sheet(row: PlanRow, run: &Run, attempts: &[Attempt]) -> Sheet {
     }
 }
 
-fn of_step(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt]) -> Part {
+fn of_step(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], output: Output<'_>) -> Part {
     let is_running = matches!(state.state, StepState::Running { .. });
+    let output = output(step.number).filter(|_| is_running);
     Part {
         number: step.number.to_string(),
         mark: run.mark(step.number).map_or("·", |mark| mark.symbol()),
@@ -36,15 +43,16 @@ fn of_step(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt]) -> Pa
             StepState::Running { .. } | StepState::Ended { .. } => Tone::Busy,
             StepState::Passed => Tone::Good,
             StepState::Failed => Tone::Bad,
-            StepState::Blocked { .. } | StepState::Waived { .. } => Tone::Wait,
+            StepState::Blocked { .. } => Tone::Wait,
+            StepState::Waived { .. } => Tone::Quiet,
         },
         attempts: state.attempts,
         since: attempts.last().filter(|_| is_running).map(|attempt| attempt.begun),
-        page: page(run, step, state, attempts),
+        page: page(run, step, state, attempts, output.as_deref()),
     }
 }
 
-fn page(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt]) -> Vec<Said> {
+fn page(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], output: Option<&str>) -> Vec<Said> {
     let mut page = vec![Said::strong(format!("{}. {}", step.number, step.title))];
     let who = match step.carried_by() {
         Some(plan) => format!("the plan {plan}"),
@@ -72,6 +80,16 @@ fn page(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt]) -> Vec<S
     }
     if let Some(wait) = &state.wait {
         page.push(Said::quiet(format!("not tried again before {}", wait.until)));
+    }
+    if let Some(output) = output {
+        // The newest line is what one looks for.
+        let end: Vec<&str> = output.lines().rev().take(OUTPUT).collect();
+        let end: Vec<&str> = end.into_iter().rev().collect();
+        page.extend([
+            Said::gap(),
+            Said::new(Tone::Busy, "It prints"),
+            Said::indented(Tone::Plain, end.join("\n")),
+        ]);
     }
     for attempt in attempts.iter().rev() {
         of_attempt(&mut page, attempt);

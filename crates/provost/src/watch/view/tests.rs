@@ -136,6 +136,17 @@ fn the_log_follows_until_somebody_looks_back() {
 }
 
 #[test]
+fn a_plan_opens_at_the_step_that_waits() {
+    let (mut view, known) = start();
+    press(&mut view, &known, "⏎");
+    view.settle(&known);
+    assert_eq!(view.parts.at, 1);
+    press(&mut view, &known, "↑");
+    view.settle(&known);
+    assert_eq!(view.parts.at, 0);
+}
+
+#[test]
 fn back_leads_to_where_one_came_from() {
     let (mut view, known) = start();
     press(&mut view, &known, "⏎g?");
