@@ -147,9 +147,8 @@ impl Watch {
                 (read_at, last) = (None, Instant::now());
             }
             // What is printed now is in no event.
-            if self.known.is_busy() && self.view.open_plan().is_some() && last.elapsed() >= QUICK {
+            if self.reader.is_more_printed(&self.known) {
                 self.read();
-                last = Instant::now();
             }
             self.known.now = terminal::now();
             self.draw()?;

@@ -19,7 +19,7 @@ use ratatui::widgets::{Block, Clear, Widget as _};
 
 use provost_core::chain::Timestamp;
 
-use super::known::{Known, Said, Tone};
+use super::known::{Known, Said, Tone, Waits};
 use super::text;
 use super::view::{Areas, Dialog, Screen, TABS, View};
 
@@ -118,6 +118,7 @@ fn head(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View) -> Vec<Re
         }
         Screen::Event(_) => " › event".to_owned(),
         Screen::Help => " › help".to_owned(),
+        Screen::Log if view.tab() != 2 => " › log".to_owned(),
         Screen::Agenda | Screen::Inbox | Screen::Log => String::new(),
     };
     put(sheet, &open, plain);
@@ -142,26 +143,38 @@ fn foot(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View) {
         sheet.line(place, row, &[(note.0, line)]);
     }
     let bottom = Rect { y: area.bottom() - 1, height: 1, ..area };
-    let keys: &[&str] = match view.screen() {
-        Screen::Agenda => &["Enter open", "g gate", "l log", "↑↓ choose", "Tab next"],
-        Screen::Inbox => match view.chosen_item(known) {
-            Some(item) if item.is_at_gate() => &["Enter gate", "l log", "↑↓ choose"],
-            Some(_) => &["r s x v c answer", "Enter plan", "PgDn scroll", "↑↓ choose"],
-            None => &["Tab next"],
-        },
-        Screen::Log => &["/ filter", "f follow", "Enter whole event", "a all", "↑↓ choose"],
-        Screen::Plan(_) => &["Esc back", "↑↓ step", "PgDn scroll", "g gate", "l log", "i inbox"],
-        Screen::Gate(_) => &["a approve", "r reject", "b ask back", "Esc back", "↑↓ scroll"],
-        Screen::Event(_) | Screen::Help => &["Esc back", "↑↓ scroll"],
+    let keys: Vec<String> = match view.screen() {
+        Screen::Inbox => of_item(view.chosen_item(known)),
+        screen => of_screen(screen).iter().map(|key| (*key).to_owned()).collect(),
     };
     // Those that do not fit are in the help.
     let mut line = "? help  q quit".to_owned();
     for key in keys {
-        if text::width(&line) + text::width(key) + 2 <= usize::from(area.width) {
+        if text::width(&line) + text::width(&key) + 2 <= usize::from(area.width) {
             line = format!("{line}  {key}");
         }
     }
     sheet.line(bottom, 0, &[(Tone::Quiet, line)]);
+}
+
+fn of_screen(screen: &Screen) -> &'static [&'static str] {
+    match screen {
+        Screen::Agenda => &["Enter open", "g gate", "l log", "↑↓ choose", "Tab next"],
+        Screen::Inbox => &["↑↓ choose"],
+        Screen::Log => &["/ filter", "f follow", "Enter whole event", "a all", "↑↓ choose"],
+        Screen::Plan(_) => &["Esc back", "↑↓ step", "PgDn scroll", "g gate", "l log", "i inbox"],
+        Screen::Gate(_) => &["a approve", "r reject", "b ask back", "Esc back", "↑↓ scroll"],
+        Screen::Event(_) | Screen::Help => &["Esc back", "↑↓ scroll"],
+    }
+}
+
+fn of_item(item: Option<&Waits>) -> Vec<String> {
+    let Some(item) = item else { return vec!["Tab next".to_owned()] };
+    if item.is_at_gate() {
+        return ["Enter gate", "l log", "↑↓ choose"].map(str::to_owned).to_vec();
+    }
+    let answers = item.answers.iter().map(|answer| format!("{} {}", answer.key(), answer.choice.word()));
+    answers.chain(["Enter plan", "PgDn scroll"].map(str::to_owned)).collect()
 }
 
 /// A box over the lower part of the screen.

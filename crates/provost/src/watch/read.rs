@@ -30,11 +30,13 @@ pub struct Reader {
     log: log::Tail,
     /// The gate that was read, and how far its plan was then.
     gate: Option<(PlanId, u64)>,
+    /// What the attempts of the plan that is open had printed when somebody last looked.
+    printed: Vec<Option<String>>,
 }
 
 impl Reader {
     pub fn new(overview: Arc<Overview>, here: Option<Here>) -> Self {
-        Self { overview, here, log: log::Tail::default(), gate: None }
+        Self { overview, here, log: log::Tail::default(), gate: None, printed: Vec::new() }
     }
 
     /// Brings what is known up to date. What cannot be read is said, and what was known stays.
@@ -44,6 +46,15 @@ impl Reader {
             Ok(()) => None,
             Err(failure) => Some(text::line(&words(&failure))),
         };
+    }
+
+    /// Whether an attempt of the plan that is open has printed more than was seen.
+    pub fn is_more_printed(&mut self, known: &Known) -> bool {
+        let Some(row) = known.sheet.as_ref().map(|sheet| &sheet.row) else { return false };
+        let now: Vec<_> = row.at_work.iter().map(|step| self.overview.output(&row.id, *step)).collect();
+        let is_more = now != self.printed;
+        self.printed = now;
+        is_more
     }
 
     /// The gate is to be read anew, even though nothing is new in the log.

@@ -1,6 +1,6 @@
 //! The view in a terminal, by a person at a real one: tmux.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::env::{Env, HONEST, plan};
@@ -181,14 +181,16 @@ fn an_escalation_is_answered_and_a_run_shows_by_itself() {
 
 #[test]
 fn what_an_agent_prints_shows_while_it_works_and_no_secret_does() {
-    let agent = "echo halfway there; echo key $API_KEY; until [ -e ../go ]; do sleep 0.05; done\n";
+    let agent = "echo halfway there; echo key $API_KEY; for i in {1..400}; do [ -e ../go ] && exit; sleep 0.05; done\n";
     let env = Env::new(&plan(&["true"], "escalate")).agent(agent).isolation("in-place");
     let Some(tmux) = Tmux::open(&env) else { return };
     env.approve();
-    let mut run = env.command(&["run"]).env("API_KEY", "zq81-vbh7-trustno1-x").spawn().expect("a run");
+    let mut run = env.command(&["run"]);
+    run.env("API_KEY", "zq81-vbh7-trustno1-x").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = run.spawn().expect("a run");
     tmux.provost("watch PLAN.md").sees("halfway there");
-    let screen = tmux.sees("It prints");
-    assert!(screen.contains("key [") && !screen.contains("trustno1"), "{screen}");
+    let screen = tmux.sees("key [redacted");
+    assert!(screen.contains("It prints") && !screen.contains("trustno1"), "{screen}");
     let live = env.state().join("live");
     let files = || std::fs::read_dir(&live).expect("a folder").flatten().count();
     assert_eq!(files(), 1);

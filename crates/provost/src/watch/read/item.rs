@@ -42,7 +42,8 @@ fn page(item: &Item, waits: &Waits) -> Vec<Said> {
         page.push(Said::plain("Enter opens the gate: what an approval covers, and the keys to decide."));
     }
     for answer in &waits.answers {
-        page.push(Said::plain(format!("{}  {:<8} {}", answer.key(), answer.choice.word(), answer.does)));
+        let words = format!("{}  {:<8} {}", answer.key(), answer.choice.word(), answer.does);
+        page.push(Said::indented(Tone::Plain, words));
     }
     let context = &item.context;
     if !context.configure.is_empty() {
