@@ -169,6 +169,11 @@ impl Harness {
         Self { who, ..self }
     }
 
+    /// For a process that opens plans long after it was begun: since when it is there.
+    pub(crate) fn in_process_since(self, begun: Timestamp) -> Self {
+        Self { begun: begun.min(self.begun), ..self }
+    }
+
     /// `told` hears of plans that carry out steps of this one.
     pub fn tell_of_plans_below(&self, told: Option<Arc<Below>>) {
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;

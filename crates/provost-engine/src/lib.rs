@@ -8,6 +8,7 @@ pub mod metering;
 pub mod counsel;
 pub mod model_judge;
 pub mod errand;
+pub mod live;
 pub mod hands;
 pub mod project;
 pub mod gate;

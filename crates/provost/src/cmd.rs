@@ -45,6 +45,7 @@ mod show;
 mod spawn;
 mod status;
 mod verify;
+mod watch;
 mod which;
 mod worktree;
 
@@ -104,6 +105,7 @@ enum Command {
     Compare(Described<compare::Args>),
     Doctor(Described<doctor::Args>),
     Serve(Described<serve::Args>),
+    Watch(Described<watch::Args>),
     Hook(Described<hook::Args>),
     Mcp(Described<mcp::Args>),
     Classify(Described<classify::Args>),
@@ -188,6 +190,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::HookLook(Described(args)) => hook_look::obey(global, args),
         Command::Mcp(Described(args)) => mcp::obey(global, args),
         Command::Serve(Described(args)) => serve::obey(global, args),
+        Command::Watch(Described(args)) => watch::obey(global, args),
         Command::Classify(Described(args)) => classify::obey(global, args),
         Command::Bench(Described(args)) => bench::obey(global, args),
         Command::Redact(Described(args)) => redact::obey(global, args),

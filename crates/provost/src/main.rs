@@ -13,6 +13,7 @@ mod private;
 mod report;
 mod table;
 mod terminal;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -106,7 +106,7 @@ fn code(failure: &Failure) -> u8 {
 }
 
 /// A sentence that names the next command.
-fn hint(failure: &Failure) -> Option<String> {
+pub fn hint(failure: &Failure) -> Option<String> {
     use provost_core::command::Refusal;
     use provost_engine::{CollectorError, GroundError, PlanFileError, PlanLeaseError, TreeError};
     let text = match failure {

@@ -34,6 +34,11 @@ impl Global {
     }
 
     pub fn settings(&self, plan: Option<&str>) -> Result<Settings, Failure> {
+        Ok(Settings { stop: stop_flag(), ..self.settings_without_signals(plan)? })
+    }
+
+    /// For whoever hears signals otherwise.
+    pub fn settings_without_signals(&self, plan: Option<&str>) -> Result<Settings, Failure> {
         let environment = private::environment();
         let state = match &self.state {
             Some(folder) => folder.clone(),
@@ -46,7 +51,7 @@ impl Global {
             state,
             plan: plan.map(str::to_owned),
             launcher: vec![program.into(), "scripted-agent".into()],
-            stop: stop_flag(),
+            stop: Arc::default(),
             environment,
         })
     }

@@ -54,4 +54,5 @@ mod tidy;
 mod tools;
 mod train;
 mod versions;
+mod watch;
 mod worktrees;
