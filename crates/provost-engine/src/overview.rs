@@ -7,6 +7,7 @@
 
 mod attempts;
 mod law;
+mod lives;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -31,6 +32,7 @@ use crate::sessions::Sessions;
 
 pub use attempts::{Attempt, Judged};
 pub use law::Changes;
+pub use lives::Life;
 
 /// One plan.
 #[derive(Clone)]
@@ -138,6 +140,11 @@ impl Overview {
     /// The attempts of the plan's steps, oldest first.
     pub fn attempts(&self, id: &PlanId) -> Result<Vec<Attempt>, Error> {
         attempts::of(&*self.log, id)
+    }
+
+    /// What was tried under each of its revisions, the oldest first.
+    pub fn lives(&self, seen: &Seen) -> Result<Vec<Life>, Error> {
+        lives::of(&*self.log, seen)
     }
 
     /// What changed in the law since it was last approved, up to `run`; nothing, if it never was.

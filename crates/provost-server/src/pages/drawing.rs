@@ -11,6 +11,7 @@ use provost_core::run::Run;
 use provost_engine::overview::Attempt;
 
 use super::layout::instant;
+use super::news::part;
 use super::text::T;
 use crate::graph::{self, Edge, HEIGHT, Node, Placed, WIDTH};
 use crate::timeline::{self, Bar, Kind, Span, lasted};
@@ -55,8 +56,8 @@ pub fn graph(run: &Run, place: &str) -> Markup {
     html! {
         div class="scroll graph" {
             svg width=(drawing.width) height=(drawing.height) viewBox=(box_of) role="group" aria-label="Graph of the steps" {
-                g aria-hidden="true" { @for edge in &drawing.edges { path class="edge" d=(path(edge)) {} } }
-                @for node in &drawing.nodes { (step(run, node, place)) }
+                (part(html! { g aria-hidden="true" { @for edge in &drawing.edges { path class="edge" d=(path(edge)) {} } } }))
+                @for node in &drawing.nodes { (part(step(run, node, place))) }
             }
         }
     }
@@ -145,37 +146,36 @@ pub fn timeline(run: &Run, attempts: &[Attempt], now: u64, place: &str) -> Marku
     let row = |step: u32| steps.iter().position(|each| *each == step).unwrap_or(0) as f64;
     let height = TOP + steps.len() as f64 * ROW + 4.0;
     let width = NAMES + BARS + 10.0;
-    html! {
-        @if !drawn.bars.is_empty() {
-            h2 id="timeline" { "Timeline" }
-            p class="quiet" {
-                "From " (instant(&provost_core::chain::Timestamp(drawn.from).to_string())) " to "
-                (instant(&provost_core::chain::Timestamp(drawn.to).to_string())) ", "
-                (lasted(drawn.busy_ms)) " of work and checks. "
-                span class="key attempt" { "attempt" } " " span class="key check" { "check" } " "
-                span class="key broke" { "check that did not hold" } " " span class="key pause" { "wait" }
-            }
-            div class="scroll timeline" {
-                svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="group" aria-label="Timeline of the attempts" {
-                    @for cut in &drawn.cuts {
-                        g class="cut" {
-                            title { (lasted(cut.lasted_ms)) " in which nothing ran" }
-                            rect x=(across(cut.at)) y=(TOP - 4.0) width=(BARS * (cut.to - cut.at)) height=(height - TOP) {}
-                            text x=(across((cut.at + cut.to) / 2.0)) y="13" text-anchor="middle" { (lasted(cut.lasted_ms)) }
-                        }
+    let whole = html! { section aria-labelledby="timeline" {
+        h2 id="timeline" { "Timeline" }
+        p class="quiet" {
+            "From " (instant(&provost_core::chain::Timestamp(drawn.from).to_string())) " to "
+            (instant(&provost_core::chain::Timestamp(drawn.to).to_string())) ", "
+            (lasted(drawn.busy_ms)) " of work and checks. "
+            span class="key attempt" { "attempt" } " " span class="key check" { "check" } " "
+            span class="key broke" { "check that did not hold" } " " span class="key pause" { "wait" }
+        }
+        div class="scroll timeline" {
+            svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="group" aria-label="Timeline of the attempts" {
+                @for cut in &drawn.cuts {
+                    g class="cut" {
+                        title { (lasted(cut.lasted_ms)) " in which nothing ran" }
+                        rect x=(across(cut.at)) y=(TOP - 4.0) width=(BARS * (cut.to - cut.at)) height=(height - TOP) {}
+                        text x=(across((cut.at + cut.to) / 2.0)) y="13" text-anchor="middle" { (lasted(cut.lasted_ms)) }
                     }
-                    @for each in &steps {
-                        a href={ (place) (each) } {
-                            text x="4" y=(TOP + row(*each) * ROW + 16.0) {
-                                (each) ". " (T(&short(run.title(provost_core::plan::StepNumber(*each)).unwrap_or_default(), LETTERS)))
-                            }
-                        }
-                    }
-                    @for each in &drawn.bars { (bar(each, TOP + row(each.step) * ROW)) }
                 }
+                @for each in &steps {
+                    a href={ (place) (each) } {
+                        text x="4" y=(TOP + row(*each) * ROW + 16.0) {
+                            (each) ". " (T(&short(run.title(provost_core::plan::StepNumber(*each)).unwrap_or_default(), LETTERS)))
+                        }
+                    }
+                }
+                @for each in &drawn.bars { (bar(each, TOP + row(each.step) * ROW)) }
             }
         }
-    }
+    } };
+    if drawn.bars.is_empty() { Markup::default() } else { part(whole) }
 }
 
 fn across(part: f64) -> f64 {

@@ -217,6 +217,7 @@ fn created(number: usize) -> Event {
         task_count: 1,
         dependencies: Vec::new(),
         drafting: Vec::new(),
+        author: None,
     }
 }
 
