@@ -193,7 +193,14 @@ fn values_that_make_no_sense_are_refused() {
                        ^^^^^^^^^^^^^
         "#]],
     );
-    refused("[gate]\napprovals = 0\n", expect![[r#""#]]);
+    refused(
+        "[gate]\napprovals = 0\n",
+        expect![[r#"
+        provost.toml:2:13: `approvals` is between 1 and 100
+          approvals = 0
+                      ^
+    "#]],
+    );
     refused(
         "[store]\nurl = \"postgres://u:hunter2@h/d\"\n",
         expect![[r#"
