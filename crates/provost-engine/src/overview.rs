@@ -67,6 +67,8 @@ pub struct Overview {
 struct Known {
     through: Cursor,
     plans: BTreeMap<PlanId, Fold>,
+    /// Where they are, each once.
+    workspaces: BTreeSet<PathBuf>,
 }
 
 struct Fold {
@@ -219,10 +221,7 @@ impl Overview {
 
     /// No run is under way.
     pub fn is_quiet(&self) -> Result<bool, Error> {
-        let known = self.caught_up()?;
-        let places = known.plans.values().filter_map(|fold| fold.place.as_ref());
-        let workspaces: BTreeSet<PathBuf> = places.map(|place| place.workspace.clone()).collect();
-        drop(known);
+        let workspaces = self.caught_up()?.workspaces.clone();
         Ok(workspaces.iter().all(|workspace| matches!(self.log.holder(&lease(workspace)), Ok(None))))
     }
 
@@ -233,10 +232,13 @@ impl Overview {
             return Ok(known);
         }
         let query = Query { after: Some(known.through), through: Some(now), ..Query::default() };
-        let plans = &mut known.plans;
+        let Known { plans, workspaces, .. } = &mut *known;
         self.log.read(&query, &mut |sealed| {
-            let place = || places::find(&self.settings.state, &sealed.plan);
-            let fold = plans.entry(sealed.plan.clone()).or_insert_with(|| Fold::new(sealed.at, place()));
+            let fold = plans.entry(sealed.plan.clone()).or_insert_with(|| {
+                let place = places::find(&self.settings.state, &sealed.plan);
+                workspaces.extend(place.iter().map(|place| place.workspace.clone()));
+                Fold::new(sealed.at, place)
+            });
             fold.hear(&sealed);
             ControlFlow::Continue(())
         })?;

@@ -95,6 +95,7 @@ pub(crate) struct House {
     pub machine: api::MachineKept,
     pub traces: Traces,
     pub news: pages::News,
+    pub drawings: pages::Drawings,
 }
 
 pub(crate) type Shared = Arc<House>;
@@ -133,6 +134,7 @@ pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) 
         machine: api::MachineKept::default(),
         traces,
         news: pages::News::default(),
+        drawings: pages::Drawings::default(),
     });
     let desk = Arc::new(Desk::open(settings)?);
     crate::sse::follow(&house)?;

@@ -29,6 +29,7 @@ use axum::routing::{get, post};
 
 use crate::http::{Problem, Shared};
 
+pub(crate) use drawing::Drawings;
 pub(crate) use news::News;
 
 pub fn routes() -> Router<Shared> {

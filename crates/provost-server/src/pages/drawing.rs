@@ -3,9 +3,12 @@
 //! Both say in words what they say in colour. A step is a link to its own place on the page; what lies behind a
 //! bar is in its title. Neither has a style of its own: the stylesheet has it, also for paper and the dark.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use maud::{Markup, html};
+use provost_core::chain::Hash;
 use provost_core::plan::Needs;
 use provost_core::run::Run;
 use provost_engine::overview::Attempt;
@@ -13,9 +16,11 @@ use provost_engine::overview::Attempt;
 use super::layout::instant;
 use super::news::part;
 use super::text::T;
-use crate::graph::{self, Edge, HEIGHT, Node, Placed, WIDTH};
+use crate::graph::{self, Drawing, Edge, HEIGHT, Node, Placed, WIDTH};
 use crate::timeline::{self, Bar, Kind, Span, lasted};
 
+/// So many drawings are kept.
+const DRAWINGS: usize = 64;
 /// So many letters fit into a step.
 const LETTERS: usize = 23;
 /// The timeline: where bars begin, how wide they are, how high a row is.
@@ -37,8 +42,28 @@ fn sign(state: &str) -> &'static str {
     }
 }
 
-/// Every step, what it waits for, and how it stands. Steps lead to `place` and their number.
-pub fn graph(run: &Run, place: &str) -> Markup {
+/// Where the steps of a law stand: found once, however often they are looked at while they are carried out.
+#[derive(Default)]
+pub struct Drawings(Mutex<VecDeque<(Hash, Arc<Drawing>)>>);
+
+impl Drawings {
+    fn of(&self, run: &Run) -> Arc<Drawing> {
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let law = run.law.unwrap_or_else(|| Hash::of(run.text.as_bytes()));
+        if let Some((_, drawing)) = known().iter().find(|(known, _)| *known == law) {
+            return drawing.clone();
+        }
+        let drawing = Arc::new(drawn(run));
+        let mut known = known();
+        while known.len() >= DRAWINGS {
+            known.pop_front();
+        }
+        known.push_back((law, drawing.clone()));
+        drawing
+    }
+}
+
+fn drawn(run: &Run) -> Drawing {
     let nodes: Vec<Node> = run
         .plan
         .steps
@@ -51,7 +76,12 @@ pub fn graph(run: &Run, place: &str) -> Markup {
             },
         })
         .collect();
-    let drawing = graph::drawn(&nodes);
+    graph::drawn(&nodes)
+}
+
+/// Every step, what it waits for, and how it stands. Steps lead to `place` and their number.
+pub fn graph(drawings: &Drawings, run: &Run, place: &str) -> Markup {
+    let drawing = drawings.of(run);
     let box_of = format!("0 0 {} {}", drawing.width, drawing.height);
     html! {
         div class="scroll graph" {

@@ -119,7 +119,7 @@ impl Page {
                             span id="live" role="status" { @if self.live.is_some() { "connecting" } @else { "" } }
                         }
                     }
-                    main id="main" tabindex="-1" data-version=[version] data-frame=[frame] { (self.body.written(&known)) }
+                    main id="main" tabindex="-1" data-version=[version] data-frame=[frame] { (PreEscaped(self.body.written(&known))) }
                     script src="/assets/live.js" defer {}
                 }
             }

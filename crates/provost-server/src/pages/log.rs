@@ -1,16 +1,11 @@
 //! The log of all plans, newest first, with filters; live.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::response::Response;
-use maud::{Markup, html};
-use provost_core::chain::{PlanId, Sealed};
+use maud::{Markup, PreEscaped, html};
+use provost_core::chain::Sealed;
 use provost_core::event::DESCRIPTIONS;
 use provost_core::render;
-use provost_core::run::Run;
 use provost_engine::Cursor;
 use provost_engine::overview::Overview;
 use serde::Deserialize;
@@ -20,7 +15,7 @@ use super::layout::{Page, Room, instant, segment};
 use super::news::part;
 use super::text::T;
 use crate::api::{self, LogFilter};
-use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
+use crate::http::{Answer, House, Problem, Query, Shared, Viewer, ask};
 
 /// What the form asks for; a field that was left empty asks for nothing.
 #[derive(Deserialize)]
@@ -53,7 +48,7 @@ pub async fn show(
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
         let named = onward(&filter, filter.before.unwrap_or(u64::MAX));
-        let body = house.news.kept(named, after, || body(&house.overview, &filter))?;
+        let body = house.news.kept(named, after, || body(house, &filter))?;
         // An older page stands still.
         let live = filter.before.is_none().then(|| query(&filter));
         let page = Page { title: "Log".to_owned(), room: Room::Log, live, body };
@@ -62,14 +57,22 @@ pub async fn show(
     .await
 }
 
-fn body(overview: &Overview, filter: &LogFilter) -> Answer<Markup> {
-    let (events, next) = api::log_page(overview, filter)?;
-    let words = words(overview, &events)?;
+fn body(house: &House, filter: &LogFilter) -> Answer<Markup> {
+    let (events, next) = api::log_page(&house.overview, filter)?;
+    let rows = events.iter().map(|(at, event)| house.news.row(*at, || row(&house.overview, *at, event)));
+    let rows = rows.collect::<Answer<Vec<_>>>()?;
     Ok(html! {
         h1 { "Log" }
         (form(filter))
-        @if events.is_empty() { p { "Nothing." } }
-        @else { div class="scroll" { (table(&events, &words)) } }
+        @if rows.is_empty() { p { "Nothing." } }
+        @else {
+            div class="scroll" {
+                table {
+                    thead { tr { th { "When" } th { "Plan" } th { "Event" } th { "Step" } th { "Details" } } }
+                    tbody { @for row in &rows { (PreEscaped(row)) } }
+                }
+            }
+        }
         @if let Some(next) = next { p { a href=(onward(filter, next)) { "Older" } } }
     })
 }
@@ -105,37 +108,19 @@ fn form(filter: &LogFilter) -> Markup {
     }
 }
 
-/// Each event in words, as the terminal says it; where it cannot be read, in its own fields.
-fn words(overview: &Overview, events: &[(Cursor, Sealed)]) -> Answer<Vec<String>> {
-    let mut runs: BTreeMap<&PlanId, Option<Arc<Run>>> = BTreeMap::new();
-    let mut all = Vec::with_capacity(events.len());
-    for (_, event) in events {
-        if let Entry::Vacant(entry) = runs.entry(&event.plan) {
-            entry.insert(overview.plan(&event.plan)?.map(|seen| seen.run));
-        }
-        let run = runs.get(&event.plan).and_then(Option::as_ref);
-        all.push(match (event.event(), run) {
-            (Ok(read), Some(run)) => cut(&render::event(run, &read).words),
-            _ => short(event),
-        });
-    }
-    Ok(all)
+/// In words, as the terminal says it; where it cannot be read, in its own fields.
+fn words(overview: &Overview, event: &Sealed) -> Answer<String> {
+    let seen = overview.plan(&event.plan)?;
+    Ok(match (event.event(), seen) {
+        (Ok(read), Some(seen)) => cut(&render::event(&seen.run, &read).words),
+        _ => short(event),
+    })
 }
 
-fn table(events: &[(Cursor, Sealed)], words: &[String]) -> Markup {
-    html! {
-        table {
-            thead { tr { th { "When" } th { "Plan" } th { "Event" } th { "Step" } th { "Details" } } }
-            tbody {
-                @for ((at, event), words) in events.iter().zip(words) { (part(row(*at, event, words))) }
-            }
-        }
-    }
-}
-
-fn row(at: Cursor, event: &Sealed, words: &str) -> Markup {
+fn row(overview: &Overview, at: Cursor, event: &Sealed) -> Answer<Markup> {
+    let words = words(overview, event)?;
     let plan = segment(&event.plan.0);
-    html! {
+    Ok(part(html! {
         tr {
             td { (instant(&event.at.to_string())) }
             td { a href={ "/plans/" (plan) } { (T(&event.plan.0)) } " " span class="quiet" { (event.seq) } }
@@ -149,12 +134,12 @@ fn row(at: Cursor, event: &Sealed, words: &str) -> Markup {
             }
             td {
                 details id={ "e" (at.0) } {
-                    summary { (T(words)) }
+                    summary { (T(&words)) }
                     pre { (T(&serde_json::to_string_pretty(&details(event)).unwrap_or_default())) }
                 }
             }
         }
-    }
+    }))
 }
 
 fn details(event: &Sealed) -> Value {

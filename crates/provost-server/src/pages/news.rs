@@ -7,11 +7,14 @@
 //! **Invariant:** put together, they are the page that was made, byte for byte.
 //! **Invariant:** what is kept is of one place in the log, and gone once the log has gone on.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use maud::{Markup, PreEscaped};
+
+use provost_engine::Cursor;
 
 use crate::http::Answer;
 
@@ -22,6 +25,9 @@ const END: char = '\u{2}';
 const VERSIONS: usize = 128;
 /// So many pages are kept, to be shown once more.
 const KEPT: usize = 16;
+/// So many rows of the log are kept, and none that is longer.
+const ROWS: usize = 2048;
+const ROW_MAX: usize = 8 * 1024;
 
 /// Whoever writes the text of a part cannot know what it will be called.
 static DIGEST: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -41,6 +47,8 @@ struct Cut {
     version: u64,
     /// Of everything that is no part.
     frame: u64,
+    /// All of it, once somebody wanted that.
+    whole: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -65,7 +73,7 @@ impl From<Markup> for Main {
         let frame = DIGEST.hash_one(&frames);
         let digests: Vec<u64> = pieces.iter().filter_map(Piece::digest).collect();
         let version = DIGEST.hash_one((frame, digests));
-        Self(Arc::new(Cut { pieces, version, frame }))
+        Self(Arc::new(Cut { pieces, version, frame, whole: OnceLock::new() }))
     }
 }
 
@@ -94,7 +102,14 @@ impl Main {
     }
 
     /// Whole, but for the parts that are known.
-    pub fn written(&self, known: &HashSet<u64>) -> Markup {
+    pub fn written(&self, known: &HashSet<u64>) -> Cow<'_, str> {
+        if known.is_empty() {
+            return Cow::Borrowed(self.0.whole.get_or_init(|| self.put_together(known)));
+        }
+        Cow::Owned(self.put_together(known))
+    }
+
+    fn put_together(&self, known: &HashSet<u64>) -> String {
         let mut out = String::new();
         for piece in &self.0.pieces {
             match piece {
@@ -108,7 +123,7 @@ impl Main {
                 }
             }
         }
-        PreEscaped(out)
+        out
     }
 }
 
@@ -117,6 +132,7 @@ impl Main {
 pub struct News {
     versions: Mutex<VecDeque<(u64, Arc<HashSet<u64>>)>>,
     kept: Mutex<Kept>,
+    rows: Mutex<BTreeMap<Cursor, Arc<str>>>,
 }
 
 #[derive(Default)]
@@ -160,6 +176,23 @@ impl News {
         Ok(main)
     }
 
+    /// The row of an event, which never changes, of the newest that were looked at.
+    pub fn row(&self, at: Cursor, make: impl FnOnce() -> Answer<Markup>) -> Answer<Arc<str>> {
+        let rows = || self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(row) = rows().get(&at) {
+            return Ok(row.clone());
+        }
+        let row: Arc<str> = make()?.0.into();
+        if row.len() <= ROW_MAX {
+            let mut rows = rows();
+            rows.insert(at, row.clone());
+            while rows.len() > ROWS {
+                rows.pop_first();
+            }
+        }
+        Ok(row)
+    }
+
     fn lock(&self, at: u64) -> std::sync::MutexGuard<'_, Kept> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.at < at {
@@ -185,13 +218,13 @@ mod tests {
         let (before, after) = (page(&["one", "two", "three"]), page(&["one", "2", "three"]));
         assert!(news.known(Some(&before.version())).is_empty(), "nobody has it yet");
         news.shown(&before);
-        let sent = after.written(&news.known(Some(&before.version()))).0;
+        let sent = after.written(&news.known(Some(&before.version()))).into_owned();
         assert!(sent.contains("<td>2</td>") && !sent.contains("one") && !sent.contains("three"), "{sent}");
         assert_eq!(sent.matches("<tr data-same=\"").count(), 2);
         assert_eq!((before.frame(), before.version() == after.version()), (after.frame(), false));
         // Put together it is the page that was made.
-        let whole = after.written(&HashSet::new()).0;
-        let old = before.written(&HashSet::new()).0;
+        let whole = after.written(&HashSet::new()).into_owned();
+        let old = before.written(&HashSet::new()).into_owned();
         let rows = |text: &str| -> Vec<String> {
             text.split("<tr ").skip(1).map(|row| row.split("</tr>").next().unwrap_or("").to_owned()).collect()
         };
@@ -214,12 +247,12 @@ mod tests {
                 made.set(made.get() + 1);
                 Ok(html! { p { (at) } })
             })
-            .map(|main| main.written(&HashSet::new()).0)
+            .map(|main| main.written(&HashSet::new()).into_owned())
             .unwrap_or_default()
         };
         assert_eq!((look(7), look(7), made.get()), ("<p>7</p>".to_owned(), "<p>7</p>".to_owned(), 1));
         assert_eq!((look(8), made.get()), ("<p>8</p>".to_owned(), 2));
-        // Whoever comes late with an older place is shown it, and leaves nothing behind.
-        assert_eq!((look(7), look(8), made.get()), ("<p>7</p>".to_owned(), "<p>8</p>".to_owned(), 3));
+        // Whoever comes late with an older place is shown what is there by now.
+        assert_eq!((look(7), made.get()), ("<p>8</p>".to_owned(), 2));
     }
 }

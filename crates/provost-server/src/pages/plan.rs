@@ -26,7 +26,7 @@ pub async fn show(
         let items = house.overview.items(&seen)?;
         let plan = Plan::of(&seen, &attempts, items.iter().map(Waiting::from).collect());
         let pictures = Pictures {
-            graph: drawing::graph(&seen.run, "#step-"),
+            graph: drawing::graph(&house.drawings, &seen.run, "#step-"),
             timeline: drawing::timeline(&seen.run, &attempts, now(), "#step-"),
         };
         let live = Some(format!("plan={}", segment(&id).0));
