@@ -193,7 +193,7 @@ fn cycle(dag: &Dag, plan: &Plan) -> Option<Vec<String>> {
 
 fn approved(text: String) -> Run {
     let mut run = Run::default();
-    say(&mut run, HarnessCommand::Record { text, binding: Binding::default() });
+    say(&mut run, HarnessCommand::Record { text, binding: Binding::default(), author: None });
     let revision = run.revision.clone();
     say(&mut run, HarnessCommand::Verified { revision: revision.clone(), warnings: 0 });
     let approve = HumanCommand::Approve { revision, by: "example".to_owned(), modifications: Vec::new() };

@@ -66,12 +66,15 @@ pub enum HarnessCommand {
     Record {
         text: String,
         binding: Binding,
+        /// Who wrote it, if it is new.
+        author: Option<String>,
     },
     /// The same, of a plan that a model drafted: what each round used.
     RecordDraft {
         text: String,
         binding: Binding,
         usage: Vec<Usage>,
+        author: Option<String>,
     },
     /// The static checks found no error.
     Verified {
@@ -208,6 +211,17 @@ pub enum Refusal {
     Stale { read: String, current: String },
     #[error("revision {revision} is approved already, by {by}")]
     AlreadyApproved { revision: String, by: String },
+    #[error("{by} has approved this revision, and counts once: {tally}")]
+    CountsOnce { by: String, tally: String },
+    #[error("{by} wrote this text, and nobody approves their own here ([gate] self_approval): {tally}")]
+    OwnPlan { by: String, tally: String },
+    #[error(
+        "nobody approves their own text here ([gate] self_approval), and the log does not say who wrote this one: \
+         whoever did runs `provost verify`, then somebody else approves it"
+    )]
+    NoAuthor,
+    #[error("people are asked for here, and a policy counts as none ([gate] policies_count)")]
+    NoPolicy,
     #[error("a person rejected this revision: {reason}")]
     Rejected { reason: String },
     #[error("a question is open: {question}")]

@@ -20,6 +20,7 @@ use crate::inbox;
 use crate::law::{self, Binding, Law};
 use crate::parse;
 use crate::plan::{Needs, Plan, StepNumber};
+use crate::quorum::{self, Tally};
 use crate::recover::{self, Failure, Means};
 use crate::run::{PLAN_WAITS, PostState, Run, Stage, StepRun, StepState};
 use crate::usage::{Amount, Resource};
@@ -106,11 +107,26 @@ fn approve(run: &Run, revision: Revision, by: String, modifications: Vec<String>
     if let (Some(before), true) = (&run.approved_by, revision == run.revision) {
         return Err(Refusal::AlreadyApproved {
             revision: revision.short().to_owned(),
-            by: before.to_string(),
+            by: run.approvers().unwrap_or_else(|| before.to_string()),
         });
     }
     at_gate(run, &revision)?;
-    Ok(vec![Event::Approved { revision, by: Approver::Person(by), modifications }])
+    let own = || run.author.as_ref().map(|author| quorum::is_same(author, &by));
+    match (run.quorum().self_approval, own()) {
+        (true, _) | (false, Some(false)) => {}
+        (false, Some(true)) => return Err(Refusal::OwnPlan { by, tally: Tally::of(run).to_string() }),
+        (false, None) => return Err(Refusal::NoAuthor),
+    }
+    one_more(run, revision, Approver::Person(by), modifications)
+}
+
+/// The yes of somebody who has not given it yet; with enough of them the plan is approved.
+fn one_more(run: &Run, revision: Revision, by: Approver, modifications: Vec<String>) -> Decision {
+    if run.has_approval_of(&by) {
+        return Err(Refusal::CountsOnce { by: by.to_string(), tally: Tally::of(run).to_string() });
+    }
+    let missing = Tally::of(run).missing.saturating_sub(1);
+    Ok(vec![Event::Approved { revision, by, modifications, missing }])
 }
 
 /// The plan is verified, and the revision is the one in the log.
@@ -217,9 +233,9 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
         genuine(run)?;
     }
     match command {
-        HarnessCommand::Record { text, binding } => Ok(record(run, text, binding)),
-        HarnessCommand::RecordDraft { text, binding, usage } => {
-            let mut events = record(run, text, binding);
+        HarnessCommand::Record { text, binding, author } => Ok(record(run, text, binding, author)),
+        HarnessCommand::RecordDraft { text, binding, usage, author } => {
+            let mut events = record(run, text, binding, author);
             if let Some(Event::PlanCreated { drafting, .. }) = events.first_mut() {
                 *drafting = usage;
             }
@@ -399,7 +415,7 @@ fn genuine(run: &Run) -> Result<(), Refusal> {
 
 /// What was read becomes the law, if it is another law. Before the first attempt the base commit and
 /// the named files count too; later the steps themselves move them. The terms always count.
-fn record(run: &Run, text: String, binding: Binding) -> Vec<Event> {
+fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> Vec<Event> {
     let plan = parse::plan(&text).plan;
     let law = law::digest(&text, &plan);
     let revision = law::revision(law, &binding);
@@ -414,15 +430,35 @@ fn record(run: &Run, text: String, binding: Binding) -> Vec<Event> {
     let dependencies = dependencies(&plan);
     let old = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
     let changes = law::diff(old, Law { text: &text, plan: &plan, binding: Some(&binding) });
+    // Whoever finds the same text on another commit has not written it.
+    let author = if run.law == Some(law) { run.author.clone().or(author) } else { author };
     let Binding { base, files, terms } = binding;
     vec![match run.exists() {
         false => {
             let drafting = Vec::new();
-            Event::PlanCreated { text, revision, base, files, terms, task_count, dependencies, drafting }
+            Event::PlanCreated {
+                text,
+                revision,
+                base,
+                files,
+                terms,
+                task_count,
+                dependencies,
+                drafting,
+                author,
+            }
         }
-        true => {
-            Event::PlanRewritten { text, revision, base, files, terms, task_count, dependencies, changes }
-        }
+        true => Event::PlanRewritten {
+            text,
+            revision,
+            base,
+            files,
+            terms,
+            task_count,
+            dependencies,
+            changes,
+            author,
+        },
     }]
 }
 
@@ -441,6 +477,9 @@ fn dependencies(plan: &Plan) -> Vec<Dependency> {
 
 fn approve_by_policy(run: &Run, revision: Revision, by: Approver) -> Decision {
     at_gate(run, &revision)?;
+    if !run.quorum().lets_policies() {
+        return Err(Refusal::NoPolicy);
+    }
     if let Some(question) = &run.question {
         return Err(Refusal::QuestionOpen { question: question.clone() });
     }
@@ -449,7 +488,7 @@ fn approve_by_policy(run: &Run, revision: Revision, by: Approver) -> Decision {
     {
         return Err(Refusal::Rejected { reason: reason.clone() });
     }
-    Ok(vec![Event::Approved { revision, by, modifications: Vec::new() }])
+    one_more(run, revision, by, Vec::new())
 }
 
 fn start(run: &Run, number: StepNumber, now: Timestamp) -> Decision {

@@ -81,8 +81,9 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         Event::TamperDetected { step, what, from_seq: None } => {
             decide::harness(run, HarnessCommand::Tampered { step, what })
         }
-        Event::PlanRewritten { text, base, files, terms, .. } => {
-            decide::harness(run, HarnessCommand::Record { text, binding: Binding { base, files, terms } })
+        Event::PlanRewritten { text, base, files, terms, author, .. } => {
+            let binding = Binding { base, files, terms };
+            decide::harness(run, HarnessCommand::Record { text, binding, author })
         }
         Event::PlanVerified { revision, warnings } => {
             decide::harness(run, HarnessCommand::Verified { revision, warnings })
@@ -90,7 +91,7 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         Event::ApprovalRequested { plan_id, .. } => {
             decide::harness(run, HarnessCommand::RequestApproval { plan_id })
         }
-        Event::Approved { revision, by: Approver::Person(by), modifications } => {
+        Event::Approved { revision, by: Approver::Person(by), modifications, .. } => {
             human(run, HumanCommand::Approve { revision, by, modifications })
         }
         Event::Approved { revision, by: by @ Approver::Policy { .. }, .. } => policy(run, revision, by),

@@ -38,6 +38,9 @@ pub enum Event {
         /// What drafting it used, where a model did, a round each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         drafting: Vec<Usage>,
+        /// Whose account or token brought the text into the log.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        author: Option<String>,
     },
     /// The law changed: the plan is a draft again. Steps whose text is unchanged keep what they have.
     #[serde(rename = "PLAN_REWRITTEN")]
@@ -56,6 +59,9 @@ pub enum Event {
         /// What changed, a line each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<String>,
+        /// Who wrote the text: as it was, where only what surrounds it changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        author: Option<String>,
     },
     /// The static checks found no error in this revision.
     #[serde(rename = "PLAN_VERIFIED")]
@@ -70,6 +76,9 @@ pub enum Event {
         /// What the person changed before approving, a line each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         modifications: Vec<String>,
+        /// How many more people have to, before the plan is approved.
+        #[serde(default, skip_serializing_if = "none")]
+        missing: u32,
     },
     #[serde(rename = "GATE_REJECTED")]
     Rejected { revision: Revision, reason: String, by: String },

@@ -15,6 +15,7 @@ use serde::{Serialize, Serializer};
 use crate::chain::{PlanId, Timestamp};
 use crate::event::{Event, FailureClass};
 use crate::plan::StepNumber;
+use crate::quorum::Tally;
 use crate::redact::Redactor;
 use crate::run::{PostState, Run, Stage, StepState};
 
@@ -132,7 +133,7 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
     if run.stage == Stage::Verified {
         let (kind, reason) = match &run.question {
             Some(question) => (Kind::Question, format!("a question is open: {question}")),
-            None => (Kind::Approval, "the plan is not approved".to_owned()),
+            None => (Kind::Approval, unapproved(run)),
         };
         all.push(Waiting { kind, step: None, reason });
     }
@@ -152,6 +153,11 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
         }));
     }
     all
+}
+
+fn unapproved(run: &Run) -> String {
+    let tally = Tally::open(run).map(|tally| format!(": {tally}")).unwrap_or_default();
+    format!("the plan is not approved{tally}")
 }
 
 fn at_step(run: &Run, number: StepNumber) -> Option<Waiting> {

@@ -24,6 +24,7 @@ pub mod proof;
 pub mod command;
 pub mod ledger;
 pub mod run;
+pub mod quorum;
 pub mod budget;
 pub mod inbox;
 pub mod decide;

@@ -429,7 +429,7 @@ impl Case<'_> {
             Then::Abort => self.failed(reason, why),
             Then::Skip => vec![Event::StepWaived {
                 step: self.step,
-                by: self.run.approved_by.as_ref().map_or("the plan".to_owned(), ToString::to_string),
+                by: self.run.approvers().unwrap_or_else(|| "the plan".to_owned()),
                 reason: format!("on_fail: {on_fail}, as approved; {reason}"),
             }],
         }

@@ -11,6 +11,7 @@ use crate::budget;
 use crate::event::{AttemptEnd, Choice, Event, Landing, Probe, RunOutcome, Subject};
 use crate::inbox;
 use crate::plan::{Check, Contract, Needs, Step};
+use crate::quorum::Tally;
 use crate::run::{PostState, Run, StepRun, StepState};
 use crate::terms::Reach;
 use crate::usage::Cost;
@@ -26,8 +27,11 @@ pub fn plan(run: &Run) -> String {
         run.stage.word(),
         run.revision.short()
     );
-    if let Some(by) = &run.approved_by {
+    if let Some(by) = run.approvers() {
         let _ = writeln!(out, "approved by {by}");
+    }
+    if let Some(tally) = Tally::open(run) {
+        let _ = writeln!(out, "{tally}");
     }
     if let Some(question) = &run.question {
         let _ = writeln!(out, "question open: {question}");
@@ -250,9 +254,13 @@ fn meaning(event: &Event) -> (Symbol, String) {
             (Symbol::Note, format!("static checks passed, {warnings} warnings"))
         }
         Event::ApprovalRequested { .. } => (Symbol::Waiting, "waits for approval".to_owned()),
-        Event::Approved { by, revision, .. } => {
+        Event::Approved { by, revision, missing: 0, .. } => {
             (Symbol::Note, format!("revision {} approved by {by}", revision.short()))
         }
+        Event::Approved { by, revision, missing, .. } => (
+            Symbol::Waiting,
+            format!("revision {} approved by {by}; {missing} more needed", revision.short()),
+        ),
         Event::Rejected { reason, by, .. } => (Symbol::Bad, format!("rejected by {by}: {reason}")),
         Event::QuestionAsked { question, by, .. } => (Symbol::Waiting, format!("{by} asks: {question}")),
         Event::IsolationAttested { level, probes, agent_outside: true, .. } => {

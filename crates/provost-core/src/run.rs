@@ -12,6 +12,7 @@ use crate::event::{Approver, AttemptEnd, Breach, Event, FailureClass, Post, Revi
 use crate::law::{self, Binding};
 use crate::ledger::Ledger;
 use crate::plan::{Check, Mark, OnFail, Plan, Shell, Step, StepNumber};
+use crate::terms::Quorum;
 use crate::usage::Usage;
 use crate::verdict::{Isolation, Verdict};
 
@@ -64,7 +65,14 @@ pub struct Run {
     pub revision: Revision,
     pub binding: Binding,
     pub stage: Stage,
+    /// Whoever made it enough.
     pub approved_by: Option<Approver>,
+    /// Who has approved this revision, enough or not.
+    pub approvals: Vec<Approver>,
+    /// Who wrote its text, as far as the log knows.
+    pub author: Option<String>,
+    /// What the revision was held to that was approved last.
+    pub(crate) held_to: Option<Quorum>,
     /// The revision the gate was last opened for.
     pub requested: Option<Revision>,
     pub question: Option<String>,

@@ -46,6 +46,9 @@ pub struct Terms {
     /// Who judges the contracts that no command does, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
+    /// Whose yes it takes to let the plan begin.
+    #[serde(default, skip_serializing_if = "Quorum::is_usual")]
+    pub quorum: Quorum,
 }
 
 impl Terms {
@@ -112,6 +115,7 @@ impl Terms {
         lines.extend(
             self.estimates.iter().map(|(role, each)| format!("{role}: an attempt is expected to use {each}")),
         );
+        lines.extend(self.quorum.line());
         lines.extend(self.judge.iter().map(|judge| format!("what a model judges: by {judge}")));
         lines.extend(self.prices.iter().map(|(model, price)| format!("price of {model}: {price}")));
         lines
@@ -123,6 +127,57 @@ impl Terms {
         let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("no longer: {line}"));
         let come = new.iter().filter(|line| !old.contains(line)).map(|line| format!("now: {line}"));
         gone.chain(come).collect()
+    }
+}
+
+/// Whose yes a plan needs, as the configuration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Quorum {
+    /// How many have to approve the same revision.
+    pub approvals: u32,
+    /// Whoever wrote the text may be one of them.
+    pub self_approval: bool,
+    /// A policy may be one of them.
+    pub policies_count: bool,
+}
+
+impl Default for Quorum {
+    fn default() -> Self {
+        Self { approvals: 1, self_approval: true, policies_count: false }
+    }
+}
+
+impl Quorum {
+    /// One yes is enough, whose ever it is.
+    pub fn is_usual(&self) -> bool {
+        self.approvals <= 1 && self.self_approval
+    }
+
+    /// Where one yes is enough a policy gives it; where people are asked for, only if it may count as one.
+    pub fn lets_policies(&self) -> bool {
+        self.is_usual() || self.policies_count
+    }
+
+    /// As much as both ask for.
+    pub fn and(self, other: Quorum) -> Quorum {
+        Quorum {
+            approvals: self.approvals.max(other.approvals),
+            self_approval: self.self_approval && other.self_approval,
+            policies_count: self.lets_policies() && other.lets_policies(),
+        }
+    }
+
+    /// For the gate and for the digest; nothing for the usual.
+    pub fn line(&self) -> Option<String> {
+        let policies = if self.policies_count { "; a policy counts as one" } else { "" };
+        let people = match (self.approvals, self.self_approval) {
+            (0 | 1, true) => return None,
+            (0 | 1, false) => "approved by somebody else than who wrote it".to_owned(),
+            (needed, true) => format!("approved by {needed} people"),
+            (needed, false) => format!("approved by {needed} people, none of whom wrote it"),
+        };
+        Some(format!("{people}{policies}"))
     }
 }
 

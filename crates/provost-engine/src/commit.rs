@@ -112,7 +112,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
 }
 
 pub(crate) fn usual_message(harness: &Harness, run: &Run, tree: &str) -> String {
-    let approver = run.approved_by.as_ref().map(ToString::to_string).unwrap_or_default();
+    let approver = run.approvers().unwrap_or_default();
     format!(
         "{}\n\nProvost-Plan: {}\nProvost-Revision: {}\nProvost-Tree: {tree}\nApproved-by: {approver}\n",
         run.plan.title,
@@ -133,7 +133,7 @@ fn statement(harness: &Harness, run: &Run, made: &Made) -> Statement {
             "revision": run.revision,
             "base": made.parent,
             "gitTree": made.git_tree,
-            "approver": run.approved_by.as_ref().map(ToString::to_string),
+            "approver": run.approvers(),
             "stage": run.stage.word(),
             "summary": run.summary(),
             "log": head.map(|head| json!({ "seq": head.seq, "hash": head.hash.to_string() })),

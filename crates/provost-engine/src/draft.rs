@@ -173,6 +173,7 @@ impl Harness {
             text: text.clone(),
             binding: binding.clone(),
             usage: usage.clone(),
+            author: Some(self.person()),
         })?;
         let run = self.record(&reading)?;
         self.project(&run);

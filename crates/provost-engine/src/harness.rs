@@ -21,6 +21,7 @@ use provost_core::event::{Approver, Event, Probe, Revision};
 use provost_core::law::{self, Law};
 use provost_core::plan::{Step, StepNumber};
 use provost_core::proof::Statement;
+use provost_core::quorum::Tally;
 use provost_core::redact::{self, Redactor};
 use provost_core::run::{Run, Stage, StepState};
 use provost_core::verdict::{Isolation, Verdict};
@@ -87,6 +88,8 @@ pub struct Harness {
     /// When this process was begun, or not much later.
     begun: Timestamp,
     who: Who,
+    /// Under which name, where that is not this account's.
+    name: Option<String>,
     /// Where the plan carries out a step of another.
     pub(crate) within: Option<Within>,
     /// Hears of plans that carry out steps of this one.
@@ -161,7 +164,7 @@ impl Harness {
         if access == Access::Write {
             places::keep(&state, &site.id, &site.place);
         }
-        Ok(Self { log, site, state, begun, who: Who::Here, within: None, told: Mutex::default() })
+        Ok(Self { log, site, state, begun, who: Who::Here, name: None, within: None, told: Mutex::default() })
     }
 
     /// At a person's door it is not this process that knocks, but whoever called its server.
@@ -172,6 +175,16 @@ impl Harness {
     /// For a process that opens plans long after it was begun: since when it is there.
     pub(crate) fn in_process_since(self, begun: Timestamp) -> Self {
         Self { begun: begun.min(self.begun), ..self }
+    }
+
+    /// The name on the token of whoever called.
+    pub fn named(self, name: String) -> Self {
+        Self { name: Some(name), ..self }
+    }
+
+    /// As whom they count who approve here, and who is said to have written what they bring along.
+    pub fn person(&self) -> String {
+        self.name.clone().unwrap_or_else(people::account)
     }
 
     /// `told` hears of plans that carry out steps of this one.
@@ -256,6 +269,7 @@ impl Harness {
         self.harness(|_| HarnessCommand::Record {
             text: reading.text.clone(),
             binding: reading.binding.clone(),
+            author: Some(self.person()),
         })?;
         let run = self.run()?;
         if run.stage != Stage::Draft {
@@ -284,6 +298,19 @@ impl Harness {
         let run = self.record(&reading)?;
         self.project(&run);
         Ok((run, Some(reading)))
+    }
+
+    /// The same for whoever wants to approve it. Where nobody approves what they wrote, the log has to know
+    /// already who that was.
+    pub fn bring_up_to_approve(&self) -> Result<(Run, Option<Reading>), Error> {
+        let before = self.run()?;
+        if !self.config().gate.quorum.self_approval || !before.quorum().self_approval {
+            let (now, _) = self.preview()?;
+            if now.law != before.law || before.author.is_none() {
+                return Err(Refusal::NoAuthor.into());
+            }
+        }
+        self.bring_up()
     }
 
     /// The plan as the log knows it, if nobody else wrote to the log.
@@ -340,6 +367,10 @@ impl Harness {
             false => decide::harness(run, command.clone()),
         });
         match approved {
+            Ok(run) if run.approved_by.is_none() => {
+                let silent = vec![format!("{by} has approved it: {}", Tally::of(&run))];
+                Ok((run, Hearing { approver: None, silent }))
+            }
             Ok(run) => Ok((run, hearing)),
             Err(Error::Refused(refusal)) => {
                 let silent = vec![format!("policy did not speak: {refusal}")];
@@ -387,6 +418,7 @@ impl Harness {
     /// The door for people.
     pub fn human(&self, command: HumanCommand) -> Result<Run, Error> {
         self.only_people()?;
+        let command = self.in_their_name(command)?;
         if doors::lets_through(&command) {
             self.only_at_a_terminal()?;
         }
@@ -396,6 +428,16 @@ impl Harness {
         })?;
         self.project(&run);
         Ok(run)
+    }
+
+    /// Where it matters who approves, they do so under the name that is theirs.
+    fn in_their_name(&self, command: HumanCommand) -> Result<HumanCommand, Error> {
+        Ok(match command {
+            HumanCommand::Approve { revision, modifications, .. } if !self.run()?.quorum().is_usual() => {
+                HumanCommand::Approve { revision, by: self.person(), modifications }
+            }
+            other => other,
+        })
     }
 
     /// Refuses and records whoever comes from inside an attempt, or may.
@@ -784,7 +826,9 @@ impl Harness {
         if run.exists() && self.unchanged(&run, &reading) {
             return Ok((run, false));
         }
-        let record = HarnessCommand::Record { text: reading.text, binding: reading.binding };
+        // Whoever only looks has written nothing.
+        let (text, binding, author) = (reading.text, reading.binding, None);
+        let record = HarnessCommand::Record { text, binding, author };
         let events = decide::harness(&run, record)?;
         for event in &events {
             run.apply(event);

@@ -7,6 +7,7 @@
 
 mod attempts;
 mod law;
+mod lives;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -34,6 +35,7 @@ use crate::site;
 
 pub use attempts::{Attempt, Judged};
 pub use law::Changes;
+pub use lives::Life;
 
 /// One plan.
 #[derive(Clone)]
@@ -70,6 +72,8 @@ pub struct Overview {
 struct Known {
     through: Cursor,
     plans: BTreeMap<PlanId, Fold>,
+    /// Where they are, each once.
+    workspaces: BTreeSet<PathBuf>,
 }
 
 struct Fold {
@@ -151,6 +155,11 @@ impl Overview {
         live::output(self.state(), id, step)
     }
 
+    /// What was tried under each of its revisions, the oldest first.
+    pub fn lives(&self, seen: &Seen) -> Result<Vec<Life>, Error> {
+        lives::of(&*self.log, seen)
+    }
+
     /// What changed in the law since it was last approved, up to `run`; nothing, if it never was.
     pub fn changes_since_approval(&self, id: &PlanId, run: &Run) -> Result<Option<Changes>, Error> {
         law::changes(&*self.log, id, run)
@@ -223,10 +232,7 @@ impl Overview {
 
     /// No run is under way.
     pub fn is_quiet(&self) -> Result<bool, Error> {
-        let known = self.caught_up()?;
-        let places = known.plans.values().filter_map(|fold| fold.place.as_ref());
-        let workspaces: BTreeSet<PathBuf> = places.map(|place| place.workspace.clone()).collect();
-        drop(known);
+        let workspaces = self.caught_up()?.workspaces.clone();
         Ok(workspaces.iter().all(|workspace| matches!(self.log.holder(&lease(workspace)), Ok(None))))
     }
 
@@ -237,10 +243,13 @@ impl Overview {
             return Ok(known);
         }
         let query = Query { after: Some(known.through), through: Some(now), ..Query::default() };
-        let plans = &mut known.plans;
+        let Known { plans, workspaces, .. } = &mut *known;
         self.log.read(&query, &mut |sealed| {
-            let place = || places::find(&self.settings.state, &sealed.plan);
-            let fold = plans.entry(sealed.plan.clone()).or_insert_with(|| Fold::new(sealed.at, place()));
+            let fold = plans.entry(sealed.plan.clone()).or_insert_with(|| {
+                let place = places::find(&self.settings.state, &sealed.plan);
+                workspaces.extend(place.iter().map(|place| place.workspace.clone()));
+                Fold::new(sealed.at, place)
+            });
             fold.hear(&sealed);
             ControlFlow::Continue(())
         })?;

@@ -106,6 +106,17 @@ impl Lineages<'_> {
     }
 }
 
+/// The name of the account that started this process: nothing that is said about it counts.
+pub fn account() -> String {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mine = accounts.lines().find(|line| line.split(':').nth(2) == Some(&uid));
+    match mine.and_then(|line| line.split(':').next()) {
+        Some(name) => name.to_owned(),
+        None => format!("uid {uid}"),
+    }
+}
+
 /// Where the command came from, if it can have come from an attempt of the run that has `lease`, or from
 /// an agent in a client of its own.
 pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions, who: &Who) -> Result<Option<String>, Error> {

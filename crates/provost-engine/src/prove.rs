@@ -420,7 +420,7 @@ impl Witness {
             "title": run.plan.title,
             "revision": run.revision,
             "base": run.binding.base,
-            "approver": run.approved_by.as_ref().map(ToString::to_string),
+            "approver": run.approvers(),
             "isolation": self.attested,
             "log": { "seq": at.seq, "hash": at.hash.to_string() },
         })

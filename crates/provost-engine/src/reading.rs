@@ -148,6 +148,7 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
         prices,
         meter,
         judge,
+        quorum: site.config.gate.quorum,
     }
 }
 

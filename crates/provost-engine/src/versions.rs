@@ -16,6 +16,9 @@ use crate::Error;
 use crate::harness::Harness;
 use crate::reading::Reading;
 
+const LAWS: [&str; 5] =
+    ["PLAN_CREATED", "PLAN_REWRITTEN", "GATE_APPROVED", "GATE_REJECTED", "GATE_QUESTION_ASKED"];
+
 /// A text that was law, or was to be.
 #[derive(Clone, Debug)]
 pub struct Version {
@@ -33,14 +36,20 @@ pub struct Version {
 impl Harness {
     /// All revisions in the log, the first one first.
     pub fn versions(&self) -> Result<Vec<Version>, Error> {
-        let names = ["PLAN_CREATED", "PLAN_REWRITTEN", "GATE_APPROVED"].map(str::to_owned).to_vec();
+        let names = LAWS.map(str::to_owned).to_vec();
         let mut versions: Vec<Version> = Vec::new();
+        // Who has said yes to the last of them, and not taken it back by a question or a no.
+        let mut asked: Vec<String> = Vec::new();
         let mut unread = Ok(());
         self.each(&Query { names, ..Query::plan(self.id()) }, &mut |sealed| {
             let (changes, event) = match sealed.event() {
                 Ok(Event::PlanRewritten { ref changes, .. }) => (changes.clone(), sealed.event()),
                 event => (Vec::new(), event),
             };
+            let is_yes = matches!(event, Ok(Event::Approved { .. }));
+            if !is_yes {
+                asked.clear();
+            }
             match event {
                 Ok(
                     Event::PlanCreated { text, revision, base, files, terms, .. }
@@ -54,9 +63,11 @@ impl Harness {
                     approved_by: None,
                     changes,
                 }),
-                Ok(Event::Approved { revision, by, .. }) => {
+                Ok(Event::Approved { revision, by, missing, .. }) => {
+                    asked.push(by.to_string());
                     let named = versions.iter_mut().rev().find(|version| version.revision == revision);
-                    named.into_iter().for_each(|version| version.approved_by = Some(by.to_string()));
+                    let enough = named.filter(|_| missing == 0);
+                    enough.into_iter().for_each(|version| version.approved_by = Some(asked.join(", ")));
                 }
                 Ok(_) => {}
                 Err(error) => unread = Err(error),

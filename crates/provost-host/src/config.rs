@@ -28,7 +28,7 @@ use std::time::Duration;
 use provost_core::chain::{self, Hash};
 use provost_core::policy::{self, Policy};
 use provost_core::recover::recipe::Recipes;
-use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
+use provost_core::terms::{AgentNetwork, GitPolicy, Home, Quorum, Reach};
 use provost_core::usage::Amount;
 use provost_core::verdict::Isolation;
 
@@ -157,8 +157,8 @@ impl Driver {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// How many people have to approve: one, in this version.
-    pub approvals: u32,
+    /// How many people have to approve, and who counts as one.
+    pub quorum: Quorum,
     /// What waits for a person for longer than this is told again, and stands in the log as overdue.
     pub remind_after: Option<Duration>,
     pub policies: BTreeMap<String, Policy>,
@@ -240,7 +240,7 @@ impl Default for Config {
         Self {
             path: None,
             agents: BTreeMap::new(),
-            gate: Gate { approvals: 1, remind_after: None, policies: BTreeMap::new() },
+            gate: Gate { quorum: Quorum::default(), remind_after: None, policies: BTreeMap::new() },
             verify: Verify {
                 isolation: Demand::Auto,
                 require_red: false,
@@ -514,19 +514,21 @@ fn command(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
     }
 }
 
+const GATE_KEYS: &[&str] = &["approvals", "self_approval", "policies_count", "remind_after", "policies"];
+
 fn gate(top: &Section<'_, '_>) -> Result<Gate, Wrong> {
     let default = Config::default().gate;
-    let Some(section) = top.section("gate", &["approvals", "remind_after", "policies"])? else {
+    let Some(section) = top.section("gate", GATE_KEYS)? else {
         return Ok(default);
     };
-    let approvals = section.integer("approvals", 0..=1000)?.unwrap_or(1);
-    if approvals != 1 {
-        let message = format!("approvals = {approvals} is not in this version; exactly one person approves");
-        return Err(section.wrong("approvals", message));
-    }
+    let quorum = Quorum {
+        approvals: section.integer("approvals", 1..=100)?.unwrap_or(1) as u32,
+        self_approval: section.boolean("self_approval")?.unwrap_or(true),
+        policies_count: section.boolean("policies_count")?.unwrap_or(false),
+    };
     let policies = section.named("policies")?.map(|(name, each)| Ok((name.clone(), policy(name, &each)?)));
     let remind_after = section.duration("remind_after", YEAR)?;
-    Ok(Gate { approvals: 1, remind_after, policies: policies.collect::<Result<_, _>>()? })
+    Ok(Gate { quorum, remind_after, policies: policies.collect::<Result<_, _>>()? })
 }
 
 const POLICY_KEYS: &[&str] = &["owner", "touches", "max_usd", "max_tokens", "max_minutes", "targets"];

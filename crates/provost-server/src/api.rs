@@ -21,14 +21,15 @@ use crate::http::{Shared, Viewer};
 use crate::sse;
 
 pub(crate) use decide::{Amendment, Answered, Approval, Decision, Question, Rejection, answered, decide};
-pub(crate) use log::{Filter as LogFilter, place, read as read_log, step};
-pub(crate) use look::{find, proofs_of};
+pub(crate) use log::{Filter as LogFilter, page as log_page, place, step};
+pub(crate) use look::{find, lives_of, proofs_of};
 pub use machine::Kept as MachineKept;
 
 /// The API of `provost serve`
 ///
 /// Reads take scope `view`, writes scope `decide`: a token from `provost serve token`, sent as
-/// `Authorization: Bearer TOKEN`, or the session of a browser.
+/// `Authorization: Bearer TOKEN`, or the session of a browser. What happens is told at `/api/events`; what waits
+/// for a person is also sent to webhooks, signed, as `[[notify.webhook]]` of `provost.toml` says.
 #[derive(OpenApi)]
 #[openapi(
     info(title = "provost"),
@@ -36,6 +37,7 @@ pub use machine::Kept as MachineKept;
         look::me,
         look::plans,
         look::plan,
+        look::lives,
         look::gate,
         look::diff,
         look::changes,
@@ -80,6 +82,7 @@ pub fn routes() -> Router<Shared> {
         .route("/api/me", get(look::me))
         .route("/api/plans", get(look::plans))
         .route("/api/plans/{plan}", get(look::plan))
+        .route("/api/plans/{plan}/lives", get(look::lives))
         .route("/api/plans/{plan}/gate", get(look::gate))
         .route("/api/plans/{plan}/gate/approve", post(decide::approve))
         .route("/api/plans/{plan}/gate/ask", post(decide::ask_back))

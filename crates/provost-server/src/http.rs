@@ -94,6 +94,8 @@ pub(crate) struct House {
     pub counts: metrics::Counts,
     pub machine: api::MachineKept,
     pub traces: Traces,
+    pub news: pages::News,
+    pub drawings: pages::Drawings,
 }
 
 pub(crate) type Shared = Arc<House>;
@@ -131,6 +133,8 @@ pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) 
         counts: metrics::Counts::default(),
         machine: api::MachineKept::default(),
         traces,
+        news: pages::News::default(),
+        drawings: pages::Drawings::default(),
     });
     let desk = Arc::new(Desk::open(settings)?);
     crate::sse::follow(&house)?;

@@ -2,7 +2,8 @@
 //!
 //! A page is a function that takes the house and who looks, and answers with [`layout::Page`]; it is named in
 //! [`routes`]. What it shows of a plan comes from `view.rs`, what several show is in `parts.rs`; whatever is not ours goes through [`text::T`].
-//! `assets/live.js` asks for the page again when an event came that its filter names.
+//! `assets/live.js` asks for the page again when an event came that its filter names, and is told what is new
+//! (`news.rs`).
 //!
 //! **Invariant:** no text of a plan, an agent or a check reaches a page but through [`text::T`].
 
@@ -15,6 +16,7 @@ mod inbox;
 mod layout;
 mod log;
 mod machine;
+mod news;
 mod parts;
 mod plan;
 mod proofs;
@@ -26,6 +28,9 @@ use axum::response::Response;
 use axum::routing::{get, post};
 
 use crate::http::{Problem, Shared};
+
+pub(crate) use drawing::Drawings;
+pub(crate) use news::News;
 
 pub fn routes() -> Router<Shared> {
     Router::new()

@@ -7,6 +7,8 @@ mod gate;
 mod plan;
 
 use provost_core::inbox::Item;
+use provost_core::quorum::Tally;
+use provost_core::run::Run;
 use provost_core::usage::Resource;
 use provost_core::{budget, chain::Sealed};
 use provost_engine::Cursor;
@@ -39,11 +41,34 @@ pub struct Card {
     pub begun: String,
     pub moved: String,
     pub approved_by: Option<String>,
+    pub approvals: Approvals,
     /// The step that is worked on, or was last.
     pub at_work: Vec<u32>,
     /// Why its log is not believed, where it is not.
     pub trouble: Option<String>,
     pub path: Option<String>,
+}
+
+/// How far the approvals of the revision have come.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Approvals {
+    pub needed: u32,
+    /// Who has approved it.
+    pub given: Vec<String>,
+    pub missing: u32,
+    /// Whoever wrote it may be one of them.
+    pub self_approval: bool,
+    /// Who wrote it, as far as the log knows.
+    pub author: Option<String>,
+    /// In words, where somebody is still needed and not anybody will do.
+    pub words: Option<String>,
+}
+
+impl Approvals {
+    pub fn of(run: &Run) -> Self {
+        let Tally { needed, given, missing, self_approval, author } = Tally::of(run);
+        Self { needed, given, missing, self_approval, author, words: Tally::open(run) }
+    }
 }
 
 /// What it took so far, against what it may. What nobody counted is null, which is not zero.
@@ -110,7 +135,8 @@ impl Card {
             cost: Cost::of(seen),
             begun: seen.begun.to_string(),
             moved: seen.moved.to_string(),
-            approved_by: run.approved_by.as_ref().map(ToString::to_string),
+            approved_by: run.approvers(),
+            approvals: Approvals::of(run),
             at_work: run.under_way().map(|step| step.0).collect(),
             trouble: seen.trouble.clone().or(forged),
             path: seen.place.as_ref().map(|place| place.path.display().to_string()),

@@ -11,11 +11,13 @@ use provost_core::chain::{Sealed, Timestamp};
 use provost_core::command::HumanCommand;
 use provost_core::event::Event;
 use provost_core::gate::{self, Heard};
+use provost_core::quorum::Tally;
 use provost_core::render::{self, Line, Symbol};
 use provost_core::run::Run;
 use provost_core::usage::Resource;
 use provost_engine::audit::Audit;
 use provost_engine::harness::{Below, Harness};
+use provost_engine::people;
 use provost_engine::reading::Reading;
 
 use crate::diagnose;
@@ -110,18 +112,7 @@ pub fn user() -> String {
         .iter()
         .filter_map(|name| std::env::var(name).ok())
         .find(|name| !name.is_empty())
-        .unwrap_or_else(account)
-}
-
-/// The name that belongs to this user's number.
-fn account() -> String {
-    let uid = rustix::process::getuid().as_raw().to_string();
-    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let mine = accounts.lines().find(|line| line.split(':').nth(2) == Some(&uid));
-    match mine.and_then(|line| line.split(':').next()) {
-        Some(name) => name.to_owned(),
-        None => format!("uid {uid}"),
-    }
+        .unwrap_or_else(people::account)
 }
 
 /// What an approval at the terminal came to.
@@ -152,7 +143,14 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String)
     }
     let clean = |text: &str| harness.redactor().text(text).into_owned();
     match gate::hear(&said) {
-        Heard::Approval => Ok(Gate::Approved(Box::new(harness.approve(run, run.revision.clone(), by)?))),
+        Heard::Approval => {
+            let run = harness.approve(run, run.revision.clone(), by)?;
+            if run.approved_by.is_none() {
+                talk(&format!("your yes is noted: {}", Tally::of(&run)));
+                return Ok(Gate::Waiting);
+            }
+            Ok(Gate::Approved(Box::new(run)))
+        }
         Heard::Rejection(reason) => {
             let reason = if reason.is_empty() { "no reason given".to_owned() } else { clean(&reason) };
             harness.human(HumanCommand::Reject { reason, by })?;

@@ -58,7 +58,7 @@ impl Story {
 
     fn law(&mut self, terms: Terms, text: &str) {
         let binding = Binding { terms, ..Binding::default() };
-        self.harness(HarnessCommand::Record { text: text.to_owned(), binding });
+        self.harness(HarnessCommand::Record { text: text.to_owned(), binding, author: None });
         let revision = self.run.revision.clone();
         self.harness(HarnessCommand::Verified { revision: revision.clone(), warnings: 0 });
         let (by, modifications) = ("ada".to_owned(), Vec::new());

@@ -114,6 +114,7 @@ fn read(run: &Run, word: &str) -> Said {
         "record" => Said::Harness(HarnessCommand::Record {
             text: if rest.is_empty() { TWO.to_owned() } else { TWO.replace("Do it too.", rest) },
             binding: Binding::default(),
+            author: None,
         }),
         "verified" => Said::Harness(HarnessCommand::Verified { revision: run.revision.clone(), warnings: 0 }),
         "request" => Said::Harness(HarnessCommand::RequestApproval { plan_id: "two".to_owned() }),
@@ -764,7 +765,7 @@ fn scheduling_a_long_plan_is_linear() {
     let plan: Plan = crate::parse::plan(&text).plan;
     assert_eq!(plan.steps.len(), 3000);
     let mut run = Run::default();
-    let record = HarnessCommand::Record { text, binding: Binding::default() };
+    let record = HarnessCommand::Record { text, binding: Binding::default(), author: None };
     for event in harness(&run, record).unwrap() {
         run.apply(&event);
     }
@@ -803,7 +804,10 @@ fn a_session_is_sent_back_and_passes_by_a_verdict_alone() {
         }
     };
     let text = "---\nstatus: draft\n---\n# P\n## Steps\n### 1. A\n**target:** c\n**task:** Do it.\n**contract:**\n```shell\ntest -f a\n```\n## Postconditions\n1. Fine\n   ```shell\n   test -f b\n   ```\n";
-    say(&mut run, HarnessCommand::Record { text: text.to_owned(), binding: Binding::default() });
+    say(
+        &mut run,
+        HarnessCommand::Record { text: text.to_owned(), binding: Binding::default(), author: None },
+    );
     let revision = run.revision.clone();
     say(&mut run, HarnessCommand::Verified { revision: revision.clone(), warnings: 0 });
     let approve = HumanCommand::Approve { revision, by: "ada".to_owned(), modifications: Vec::new() };
@@ -857,7 +861,7 @@ fn a_session_is_sent_back_and_passes_by_a_verdict_alone() {
 fn a_session_that_is_let_go_leaves_its_step_to_a_person() {
     let mut run = Run::default();
     let text = "---\nstatus: draft\n---\n# P\n## Steps\n### 1. A\n**target:** c\n**task:** Do it.\n**contract:**\n```shell\ntest -f a\n```\n";
-    let record = HarnessCommand::Record { text: text.to_owned(), binding: Binding::default() };
+    let record = HarnessCommand::Record { text: text.to_owned(), binding: Binding::default(), author: None };
     harness(&run, record).unwrap().iter().for_each(|event| run.apply(event));
     let go = || HarnessCommand::LetGo { reason: "5 refusals without progress".to_owned() };
     assert!(harness(&run, go()).is_err(), "not before the gate");
@@ -894,7 +898,7 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
         events.iter().for_each(|event| run.apply(event));
         (events.iter().map(Event::name).collect::<Vec<_>>().join(", "), run.clone())
     };
-    let (_, now) = say(HarnessCommand::Record { text, binding: Binding::default() });
+    let (_, now) = say(HarnessCommand::Record { text, binding: Binding::default(), author: None });
     say(HarnessCommand::Verified { revision: now.revision.clone(), warnings: 0 });
     let by = Approver::Policy { name: "any".into(), digest: String::new() };
     say(HarnessCommand::ApproveByPolicy { revision: now.revision, by });

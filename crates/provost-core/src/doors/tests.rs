@@ -22,7 +22,7 @@ fn text(contract: &str) -> String {
 const SHELL: &str = "\n```shell\ntest -f one\n```";
 
 fn recorded(contract: &str, more: &[Event]) -> Run {
-    let record = HarnessCommand::Record { text: text(contract), binding: Binding::default() };
+    let record = HarnessCommand::Record { text: text(contract), binding: Binding::default(), author: None };
     let mut run = Run::fold(&decide::harness(&Run::default(), record).expect("recorded"));
     for event in more {
         run.apply(event);
@@ -40,6 +40,7 @@ fn approved(run: &Run) -> Event {
         revision: run.revision.clone(),
         by: Approver::Person("ada".to_owned()),
         modifications: Vec::new(),
+        missing: 0,
     }
 }
 
@@ -126,10 +127,15 @@ fn only_what_a_door_makes_is_taken_from_somebody_else() {
         revision: Revision("another".to_owned()),
         by: Approver::Person("ada".to_owned()),
         modifications: Vec::new(),
+        missing: 0,
     };
     let rewrite = decide::harness(
         &running,
-        HarnessCommand::Record { text: text("\n```shell\ntrue\n```"), binding: Binding::default() },
+        HarnessCommand::Record {
+            text: text("\n```shell\ntrue\n```"),
+            binding: Binding::default(),
+            author: None,
+        },
     )
     .expect("another law");
     let other_law = |running: &Run| {

@@ -33,7 +33,7 @@ impl Story {
              ## Postconditions\n1. It works\n   ```shell\n   make test\n   ```\n"
         );
         let mut story = Self { run: Run::default(), log: Vec::new() };
-        story.harness(HarnessCommand::Record { text, binding: Binding::default() });
+        story.harness(HarnessCommand::Record { text, binding: Binding::default(), author: None });
         story.harness(HarnessCommand::Verified { revision: story.run.revision.clone(), warnings: 0 });
         story
     }

@@ -49,7 +49,11 @@ impl Story {
 
     fn of(text: String, terms: Terms) -> Self {
         let mut story = Self { run: Run::default(), recipes: Recipes::default(), now: Timestamp(1_000_000) };
-        story.harness(HarnessCommand::Record { text, binding: Binding { terms, ..Binding::default() } });
+        story.harness(HarnessCommand::Record {
+            text,
+            binding: Binding { terms, ..Binding::default() },
+            author: None,
+        });
         let revision = story.run.revision.clone();
         story.harness(HarnessCommand::Verified { revision: revision.clone(), warnings: 0 });
         story.human(HumanCommand::Approve { revision, by: "ada".into(), modifications: Vec::new() });

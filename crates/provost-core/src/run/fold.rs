@@ -52,14 +52,18 @@ impl Run {
         self.seq += 1;
         self.ledger.hear(event);
         match event {
-            Event::PlanCreated { text, revision, base, files, terms, .. }
-            | Event::PlanRewritten { text, revision, base, files, terms, .. } => {
+            Event::PlanCreated { text, revision, base, files, terms, author, .. }
+            | Event::PlanRewritten { text, revision, base, files, terms, author, .. } => {
+                self.author.clone_from(author);
                 let binding = Binding { base: base.clone(), files: files.clone(), terms: terms.clone() };
                 self.take_law(text, revision, binding);
             }
             Event::PlanVerified { .. } => self.stage = Stage::Verified,
             Event::ApprovalRequested { revision, .. } => self.requested = Some(revision.clone()),
+            Event::Approved { by, missing: 1.., .. } => self.approvals.push(by.clone()),
             Event::Approved { by, .. } => {
+                self.approvals.push(by.clone());
+                self.held_to = Some(self.binding.terms.quorum);
                 self.stage = if self.started() { Stage::InProgress } else { Stage::Approved };
                 self.approved_by = Some(by.clone());
                 self.question = None;
@@ -73,6 +77,7 @@ impl Run {
                 self.question = Some(question.clone());
                 self.stage = self.stage.min(Stage::Verified);
                 self.approved_by = None;
+                self.approvals.clear();
             }
             Event::IsolationAttested { level, require_red, agent_outside, .. } => {
                 self.agent_outside = *agent_outside;
@@ -232,6 +237,7 @@ impl Run {
     fn withdraw(&mut self) {
         self.stage = Stage::Draft;
         self.approved_by = None;
+        self.approvals.clear();
         self.requested = None;
     }
 

@@ -55,6 +55,7 @@ impl Hearing {
             Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } => {
                 self.waits_since.get_or_insert(at);
             }
+            Event::Approved { missing: 1.., .. } => {}
             Event::Approved { .. } | Event::Rejected { .. } | Event::Answered { step: None, .. } => {
                 self.person_came(at);
             }

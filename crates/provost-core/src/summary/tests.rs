@@ -66,6 +66,7 @@ fn event(word: &str) -> Event {
     match parts[0] {
         "created" => Event::PlanCreated {
             drafting: Vec::new(),
+            author: None,
             text: PLAN.to_owned(),
             revision,
             base: None,
@@ -75,9 +76,12 @@ fn event(word: &str) -> Event {
             dependencies: Vec::new(),
         },
         "requested" => Event::ApprovalRequested { plan_id: "p".to_owned(), revision },
-        "approved" => {
-            Event::Approved { revision, by: Approver::Person("ada".to_owned()), modifications: Vec::new() }
-        }
+        "approved" => Event::Approved {
+            revision,
+            by: Approver::Person("ada".to_owned()),
+            modifications: Vec::new(),
+            missing: 0,
+        },
         "start" => {
             Event::StepStarted { step, attempt: 1, target: parts[2].to_owned(), reserved: Default::default() }
         }

@@ -25,7 +25,7 @@ fn text(on_fail: &str) -> String {
 fn begun(on_fail: &str) -> Run {
     let mut run = Run::default();
     let text = text(on_fail);
-    say(&mut run, HarnessCommand::Record { text, binding: Binding::default() });
+    say(&mut run, HarnessCommand::Record { text, binding: Binding::default(), author: None });
     let revision = run.revision.clone();
     say(&mut run, HarnessCommand::Verified { revision: revision.clone(), warnings: 0 });
     let approve = HumanCommand::Approve { revision, by: "ada".to_owned(), modifications: Vec::new() };
@@ -139,7 +139,10 @@ fn who_drafts_and_who_judges_is_paid_and_says_nothing_about_attempts() {
     };
     let mut run = Run::default();
     let usage = vec![used(30), used(20)];
-    say(&mut run, HarnessCommand::RecordDraft { text: text("abort"), binding: Binding::default(), usage });
+    say(
+        &mut run,
+        HarnessCommand::RecordDraft { text: text("abort"), binding: Binding::default(), usage, author: None },
+    );
     assert_eq!(run.ledger.cost().tokens, Some(50));
     let resource = provost_core::usage::Resource::Tokens;
     assert_eq!((run.ledger.mean(resource), run.ledger.known(resource)), (None, 50));

@@ -108,6 +108,7 @@ impl Desk {
         }
         let why = match (self.gate, past(harness)?) {
             (SessionGate::Person, _) => "the configuration says so ([mcp] gate = \"person\")".to_owned(),
+            _ if !run.quorum().lets_policies() => "people have to approve it ([gate])".to_owned(),
             (_, Past { withheld: true, .. }) => "a person has asked or refused before".to_owned(),
             (SessionGate::Auto, past) => match session::covers(past.approved.as_ref(), &run.plan) {
                 Ok(()) => {
@@ -192,7 +193,7 @@ fn past(harness: &Harness) -> Answer<Past> {
     harness.each(&Query::plan(harness.id()), &mut |sealed| {
         match sealed.event() {
             Ok(Event::PlanCreated { text, .. } | Event::PlanRewritten { text, .. }) => recorded = text,
-            Ok(Event::Approved { .. }) => {
+            Ok(Event::Approved { missing: 0, .. }) => {
                 approved = Some(recorded.clone());
                 past.withheld = false;
             }

@@ -53,6 +53,7 @@ impl Tracer {
             Event::ApprovalRequested { .. } | Event::QuestionAsked { .. } => {
                 self.wait_for("approval", &root, sealed);
             }
+            Event::Approved { missing: 1.., .. } => {}
             Event::Approved { .. } | Event::Rejected { .. } | Event::Answered { step: None, .. } => {
                 closed.extend(self.wait.take().map(|wait| answered(wait, at, event)));
             }

@@ -23,11 +23,12 @@ pub struct Changes {
 
 pub fn changes(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<Changes>, Error> {
     let mut approved = None;
-    newest(log, plan, &["GATE_APPROVED"], &mut |event| {
-        if let Event::Approved { revision, by, .. } = event {
+    newest(log, plan, &["GATE_APPROVED"], &mut |event| match event {
+        Event::Approved { revision, by, missing: 0, .. } => {
             approved = Some((revision, by));
+            ControlFlow::Break(())
         }
-        ControlFlow::Break(())
+        _ => ControlFlow::Continue(()),
     })?;
     let Some((from, by)) = approved else { return Ok(None) };
     let mut before = None;

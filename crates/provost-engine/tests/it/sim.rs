@@ -621,7 +621,7 @@ fn expect_deaths() {
 fn approved(log: &Memory, plan: &PlanId, text: &str, fallback: Option<&str>) {
     let fallback = fallback.map(|other| ("agent".to_owned(), other.to_owned())).into_iter().collect();
     let binding = Binding { terms: Terms { fallback, ..Terms::default() }, ..Binding::default() };
-    let record = HarnessCommand::Record { text: text.to_owned(), binding };
+    let record = HarnessCommand::Record { text: text.to_owned(), binding, author: None };
     harness(log, plan, |_| record.clone());
     harness(log, plan, |run| HarnessCommand::Verified { revision: run.revision.clone(), warnings: 0 });
     human(log, plan, |run| HumanCommand::Approve {

@@ -46,7 +46,9 @@ driver = "human"
 driver = "builtin"
 model = "m"
 [gate]
-approvals = 1
+approvals = 2
+self_approval = false
+policies_count = true
 [gate.policies.docs]
 owner = ["docs-team"]
 touches = ["docs/**", "README.md"]
@@ -80,6 +82,7 @@ folder = "vault"
     assert_eq!(config.agents["reviewer"].driver.word(), "acp");
     assert_eq!(config.agents["demo"].driver, Driver::Scripted { script: "/p/demo.script".into() });
     assert_eq!(config.agents["me"].driver, Driver::Human);
+    assert_eq!(config.gate.quorum, Quorum { approvals: 2, self_approval: false, policies_count: true });
     let policy = &config.gate.policies["docs"];
     assert_eq!(policy.max_micro_usd, Some(1_500_000));
     assert_eq!(policy.max_wall, Some(Duration::from_secs(1200)));
@@ -191,12 +194,12 @@ fn values_that_make_no_sense_are_refused() {
         "#]],
     );
     refused(
-        "[gate]\napprovals = 2\n",
+        "[gate]\napprovals = 0\n",
         expect![[r#"
-            provost.toml:2:13: approvals = 2 is not in this version; exactly one person approves
-              approvals = 2
-                          ^
-        "#]],
+        provost.toml:2:13: `approvals` is between 1 and 100
+          approvals = 0
+                      ^
+    "#]],
     );
     refused(
         "[store]\nurl = \"postgres://u:hunter2@h/d\"\n",

@@ -20,6 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::look::find;
 use crate::http::problem::{Found, Written};
 use crate::http::{Answer, House, Problem, Said, Segment, Shared, Visitor, ask};
+use crate::view::Approvals;
 
 /// For the document; the header is read on the way in.
 #[derive(IntoParams)]
@@ -88,6 +89,7 @@ pub struct Decided {
     #[schema(example = "approved")]
     pub stage: String,
     pub revision: String,
+    pub approvals: Approvals,
 }
 
 /// What a person decides about a plan.
@@ -102,13 +104,13 @@ pub enum Decision {
 /// The one way in for decisions at the gate, from pages and programs.
 pub fn decide(house: &House, by: &Visitor, plan: &str, decision: Decision) -> Answer<Decided> {
     let seen = find(&house.overview, plan)?;
-    let harness = house.overview.harness(&seen, Access::Write, by.who(house))?;
+    let harness = house.overview.harness(&seen, Access::Write, by.who(house))?.named(by.name());
     harness.only_people()?;
     let name = by.name();
     let clean = |text: &str| harness.redactor().text(text).into_owned();
     let run = match decision {
         Decision::Approve(Approval { revision: typed }) => {
-            let (run, _) = harness.bring_up()?;
+            let (run, _) = harness.bring_up_to_approve()?;
             // A prefix names the revision only if it is the one the plan has now.
             let named = run.revision.is_named_by(&typed);
             let revision = if named { run.revision.clone() } else { Revision(typed) };
@@ -150,6 +152,7 @@ fn decided(harness: &Harness, run: &Run) -> Decided {
         plan: harness.id().0.clone(),
         stage: run.stage.word().to_owned(),
         revision: run.revision.0.clone(),
+        approvals: Approvals::of(run),
     }
 }
 

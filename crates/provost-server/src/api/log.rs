@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use axum::Json;
 use axum::extract::State;
-use provost_core::chain::{PlanId, Timestamp};
+use provost_core::chain::{PlanId, Sealed, Timestamp};
 use provost_core::plan::StepNumber;
 use provost_engine::overview::Overview;
 use provost_engine::{Cursor, Query as Wanted};
@@ -103,7 +103,15 @@ fn rfc3339(text: &str) -> Option<Timestamp> {
     Some(Timestamp(if year < 1970 { 0 } else { u64::try_from(ms).unwrap_or(0) }))
 }
 
-pub(crate) fn read(overview: &Overview, filter: &Filter) -> Answer<Events> {
+/// What was found, as it is sealed, and what to ask for next.
+pub(crate) type Page = (Vec<(Cursor, Sealed)>, Option<u64>);
+
+fn read(overview: &Overview, filter: &Filter) -> Answer<Events> {
+    let (items, next) = page(overview, filter)?;
+    Ok(Events { items: items.iter().map(|(at, sealed)| Event::of(*at, sealed)).collect(), next })
+}
+
+pub(crate) fn page(overview: &Overview, filter: &Filter) -> Answer<Page> {
     let limit = limit(filter.limit)?;
     let names = filter.event.iter().flat_map(|names| names.split(','));
     let names = names.map(|name| name.trim().to_uppercase()).filter(|name| !name.is_empty()).collect();
@@ -121,16 +129,16 @@ pub(crate) fn read(overview: &Overview, filter: &Filter) -> Answer<Events> {
     };
     let mut items = Vec::new();
     overview.each(&wanted, &mut |at, sealed| {
-        items.push(Event::of(at, &sealed));
+        items.push((at, sealed));
         ControlFlow::Continue(())
     })?;
     let next = if items.len() > limit {
         items.truncate(limit);
-        items.last().map(|event| event.cursor)
+        items.last().map(|(at, _)| at.0)
     } else {
         None
     };
-    Ok(Events { items, next })
+    Ok((items, next))
 }
 
 /// What happened

@@ -132,6 +132,36 @@ pub async fn plan(
     ask(&house, move |house| plan_of(&house.overview, &plan).map(Json)).await
 }
 
+/// A plan as it stood at the end of each revision that was tried, and as it stands.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Lives {
+    /// The oldest first, each with the attempts that were made under its `revision`.
+    pub items: Vec<Plan>,
+}
+
+pub(crate) fn lives_of(overview: &Overview, id: &str) -> Answer<Lives> {
+    let lives = overview.lives(&find(overview, id)?)?;
+    let items = lives.iter().map(|life| Plan::of(&life.seen, &life.attempts, Vec::new()));
+    Ok(Lives { items: items.collect() })
+}
+
+/// What was tried under each revision of a plan, to compare them
+#[utoipa::path(
+    get, path = "/api/plans/{plan}/lives", tag = "plans",
+    params(("plan" = String, Path, description = "Its id.")),
+    responses(
+        (status = 200, description = "The lives.", body = Lives),
+        Looked,
+    )
+)]
+pub async fn lives(
+    State(house): State<Shared>,
+    _viewer: Viewer,
+    Segment(plan): Segment<String>,
+) -> Answer<Json<Lives>> {
+    ask(&house, move |house| lives_of(&house.overview, &plan).map(Json)).await
+}
+
 /// What an approval would cover now, and what speaks against it
 #[utoipa::path(
     get, path = "/api/plans/{plan}/gate", tag = "gate",

@@ -5,7 +5,7 @@
   const names = (document.body.dataset.events || "").split(" ").filter(Boolean);
   const state = document.querySelector("#live");
   let last = Number(document.body.dataset.after || 0);
-  let source = null, asked = false, busy = false;
+  let source = null, asked = false, busy = false, whole = false;
 
   // What somebody is about to write is never taken away.
   const isWritten = () =>
@@ -20,6 +20,25 @@
     ? document.getElementById(thing.id)
     : [...main().querySelectorAll("a")].find((link) => thing.hasAttribute("href") && link.getAttribute("href") === thing.getAttribute("href"));
 
+  const parts = (where) => [...where.querySelectorAll("[data-part], [data-same]")];
+
+  // Puts what is new in its place. False where a part is missing that should be here.
+  const put = (next) => {
+    const now = main(), here = parts(now), there = parts(next);
+    const known = new Map(here.map((part) => [part.dataset.part, part]));
+    if (there.some((part) => part.dataset.same && !known.has(part.dataset.same))) { return false; }
+    const meant = (part) => part.dataset.same ? known.get(part.dataset.same).cloneNode(true) : document.adoptNode(part);
+    if (next.dataset.frame && next.dataset.frame === now.dataset.frame && here.length === there.length) {
+      const moved = there.map((part, at) => (part.dataset.same || part.dataset.part) === here[at].dataset.part ? null : meant(part));
+      moved.forEach((part, at) => { if (part) { here[at].replaceWith(part); } });
+      now.dataset.version = next.dataset.version;
+    } else {
+      there.filter((part) => part.dataset.same).forEach((part) => part.replaceWith(meant(part)));
+      now.replaceWith(document.adoptNode(next));
+    }
+    return true;
+  };
+
   const say = (text) => { if (state) { state.textContent = text; } };
 
   async function refresh() {
@@ -28,7 +47,10 @@
     do {
       asked = false;
       try {
-        const answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" });
+        const headers = { accept: "text/html" };
+        if (main().dataset.version && !whole) { headers["x-provost-page"] = main().dataset.version; }
+        whole = false;
+        const answer = await fetch(location.href, { headers, redirect: "error" });
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
         const next = fresh.querySelector("main");
         if (!next || !answer.ok) { continue; }
@@ -40,7 +62,7 @@
         }
         const places = scrolled().map((part) => [part.scrollLeft, part.scrollTop]);
         const focus = document.activeElement && main().contains(document.activeElement) ? document.activeElement : null;
-        main().replaceWith(document.adoptNode(next));
+        if (!put(next)) { whole = asked = true; continue; }
         scrolled().forEach((part, at) => { if (places[at]) { [part.scrollLeft, part.scrollTop] = places[at]; } });
         const count = fresh.querySelector("#waiting");
         const shown = document.querySelector("#waiting");

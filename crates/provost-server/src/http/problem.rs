@@ -200,12 +200,16 @@ impl From<Error> for Problem {
                 Problem::new(StatusCode::CONFLICT, "stale", error.to_string()).hint("Look at it again.")
             }
             Error::NotThere { .. } | Error::PlanFile(_) => {
-                Problem::new(StatusCode::CONFLICT, "no-file", told(&error))
+                Problem::new(StatusCode::CONFLICT, "no-file", told(&error)).hint(NO_FILE)
             }
             error => Problem::broken(told(&error)),
         }
     }
 }
+
+/// The log is all there is left of it.
+const NO_FILE: &str = "Put the file back where it was (`provost show PLAN --recorded` prints the text the log \
+     holds), or look at what is in the log: the plan's page and its events are still there.";
 
 /// With everything behind it.
 fn told(error: &dyn std::error::Error) -> String {

@@ -21,6 +21,8 @@ use super::{BODY_MAX, House, Problem, Shared, ask};
 
 /// The key of our own pages, where a script writes.
 const FORM_HEADER: &str = "x-provost-form";
+/// Which version of the page the script has.
+const PAGE_HEADER: &str = "x-provost-page";
 
 /// Somebody who is known.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct Visitor {
     pub form_key: String,
     by_cookie: bool,
     ends: Ends,
+    /// The version of the page that their browser shows.
+    pub has: Option<String>,
 }
 
 impl Visitor {
@@ -85,7 +89,8 @@ pub(crate) async fn known(parts: &mut Parts, house: &Shared) -> Result<Visitor, 
         return Err(stranger(house, &ends).await);
     }
     outside(house, &ends).await?;
-    Ok(Visitor { token, form_key, by_cookie, ends })
+    let has = text(&parts.headers, PAGE_HEADER).map(str::to_owned);
+    Ok(Visitor { token, form_key, by_cookie, ends, has })
 }
 
 /// Somebody who is not known is told so, if not too often, and recorded if it is an agent.

@@ -23,7 +23,7 @@ pub fn plan(run: &Run, name: &str) -> String {
     let (done, total) = run.progress();
     let mut out = format!("Plan {name}: {}\n", run.plan.title);
     let _ = writeln!(out, "{} · {done} of {total} steps passed", run.stage.word());
-    if let Some(by) = &run.approved_by {
+    if let Some(by) = run.approvers() {
         let _ = writeln!(out, "approved by {by}");
     }
     for (step, state) in run.steps() {

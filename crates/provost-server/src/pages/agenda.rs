@@ -3,9 +3,11 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
+use provost_engine::overview::Seen;
 use serde::Deserialize;
 
 use super::layout::{Page, Room, instant, segment, word};
+use super::news::part;
 use super::text::T;
 use crate::http::{Answer, Query, Shared, Viewer, ask};
 use crate::view::Card;
@@ -37,25 +39,29 @@ pub async fn show(
 ) -> Answer<Response> {
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
-        let mut cards: Vec<Card> = house.overview.plans()?.iter().map(Card::of).collect();
-        let all = cards.len();
-        cards.retain(|card| form.wants(card));
-        // What waits first, then what moved last.
-        cards.sort_by(|a, b| (b.waiting > 0, &b.moved).cmp(&(a.waiting > 0, &a.moved)));
-        let body = html! {
-            h1 { "Agenda" }
-            @if all == 0 {
-                p { "No plan is in the log yet. " code { "provost new NAME" } " makes one, " code { "provost verify" } " brings it here." }
-            } @else {
-                (filter(&form))
-                @if cards.is_empty() { p { "No plan is like that." } }
-                @else { div class="scroll" { (table(&cards)) } }
-            }
-        };
+        let named = format!("agenda {:?} {:?}", form.name, form.stage);
+        let body = house.news.kept(named, after, || body(&house.overview.plans()?, &form))?;
         let page = Page { title: "Agenda".to_owned(), room: Room::Agenda, live: Some(String::new()), body };
         Ok(page.shown(house, &visitor, after))
     })
     .await
+}
+
+fn body(plans: &[Seen], form: &Form) -> Answer<Markup> {
+    let mut cards: Vec<Card> = plans.iter().map(Card::of).collect();
+    cards.retain(|card| form.wants(card));
+    // What waits first, then what moved last.
+    cards.sort_by(|a, b| (b.waiting > 0, &b.moved).cmp(&(a.waiting > 0, &a.moved)));
+    Ok(html! {
+        h1 { "Agenda" }
+        @if plans.is_empty() {
+            p { "No plan is in the log yet. " code { "provost new NAME" } " makes one, " code { "provost verify" } " brings it here." }
+        } @else {
+            (filter(form))
+            @if cards.is_empty() { p { "No plan is like that." } }
+            @else { div class="scroll" { (table(&cards)) } }
+        }
+    })
 }
 
 fn filter(form: &Form) -> Markup {
@@ -79,7 +85,7 @@ fn table(cards: &[Card]) -> Markup {
         table {
             thead { tr { th { "Plan" } th { "Stage" } th { "Steps" } th { "Waits" } th { "Cost" } th { "Moved" } } }
             tbody {
-                @for card in cards {
+                @for card in cards { (part(html! {
                     tr {
                         td {
                             a href={ "/plans/" (segment(&card.id)) } { (T(titled(card))) }
@@ -104,7 +110,7 @@ fn table(cards: &[Card]) -> Markup {
                         td { (T(&card.cost.words())) }
                         td { (instant(&card.moved)) }
                     }
-                }
+                })) }
             }
         }
     }

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::layout::{Page, Room, segment, word};
 use super::parts::difference;
 use super::text::T;
-use crate::api::find;
-use crate::http::{Answer, House, Query, Shared, Viewer, ask};
+use crate::api::lives_of;
+use crate::http::{Answer, House, Problem, Query, Shared, Viewer, ask};
 use crate::timeline::lasted;
 use crate::view::{Plan, Step, diff};
 
@@ -30,6 +30,11 @@ pub async fn show(
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
         let plans = house.overview.plans()?;
+        let form = form.told_apart();
+        let sides = match form.one.is_empty() || form.other.is_empty() {
+            true => None,
+            false => Some([Side::of(house, &form.one)?, Side::of(house, &form.other)?]),
+        };
         let body = html! {
             h1 { "Compare runs" }
             form class="row" method="get" action="/compare" {
@@ -37,18 +42,80 @@ pub async fn show(
                 (choice("other", "Other", &plans, &form.other))
                 button { "Compare" }
             }
-            @if form.one.is_empty() || form.other.is_empty() { p class="quiet" { "Choose two plans." } }
-            @else { (compared(&plan(house, &form.one)?, &plan(house, &form.other)?)) }
+            @match &sides {
+                None => p class="quiet" { "Choose two plans, or the same twice to compare its revisions." }
+                Some(sides) => {
+                    (revisions("One", &sides[0], |life| (life.to_owned(), form.other.clone())))
+                    (revisions("Other", &sides[1], |life| (form.one.clone(), life.to_owned())))
+                    (compared(sides[0].life()?, sides[1].life()?))
+                }
+            }
         };
-        let page = Page { title: "Compare".to_owned(), room: Room::Compare, live: Some(String::new()), body };
+        let page = Page {
+            title: "Compare".to_owned(),
+            room: Room::Compare,
+            live: Some(String::new()),
+            body: body.into(),
+        };
         Ok(page.shown(house, &visitor, after))
     })
     .await
 }
 
-fn plan(house: &House, id: &str) -> Answer<Plan> {
-    let seen = find(&house.overview, id)?;
-    Ok(Plan::of(&seen, &house.overview.attempts(&seen.id)?, Vec::new()))
+impl Form {
+    /// A plan beside itself is what it was before it was revised, beside what it is.
+    fn told_apart(mut self) -> Self {
+        if self.one == self.other && !self.one.is_empty() && !self.one.contains('@') {
+            self.one.push_str("@before");
+        }
+        self
+    }
+}
+
+/// A plan with all its lives, and which of them was chosen: `PLAN`, `PLAN@REVISION` or `PLAN@before`.
+struct Side {
+    lives: Vec<Plan>,
+    chosen: usize,
+}
+
+impl Side {
+    fn of(house: &House, asked: &str) -> Answer<Self> {
+        let (id, revision) = asked.rsplit_once('@').unwrap_or((asked, ""));
+        let lives = lives_of(&house.overview, id)?.items;
+        let last = lives.len().saturating_sub(1);
+        let chosen = match revision {
+            "" => last,
+            "before" => last.saturating_sub(1),
+            start => {
+                let named = |plan: &Plan| plan.card.revision.starts_with(start);
+                let none = || Problem::unknown(format!("nothing was tried under a revision {start}"));
+                lives.iter().rposition(named).ok_or_else(none)?
+            }
+        };
+        Ok(Self { lives, chosen })
+    }
+
+    fn life(&self) -> Answer<&Plan> {
+        self.lives.get(self.chosen).ok_or_else(|| Problem::unknown("there is no such plan"))
+    }
+}
+
+/// The lives of a plan that was revised, each a link to where it is compared instead.
+fn revisions(name: &str, side: &Side, instead: impl Fn(&str) -> (String, String)) -> Markup {
+    html! {
+        @if side.lives.len() > 1 {
+            nav class="rooms" aria-label={ "Revisions of " (name) } {
+                span class="quiet" { (name) ", by revision: " }
+                @for (at, life) in side.lives.iter().enumerate() {
+                    @let revision = life.card.revision.get(..12).unwrap_or_default();
+                    @let (one, other) = instead(&format!("{}@{revision}", life.card.id));
+                    a href={ "/compare?one=" (segment(&one)) "&other=" (segment(&other)) } aria-current=[(at == side.chosen).then_some("true")] {
+                        (T(revision)) " (" (T(&life.card.stage)) ", " (life.card.done) "/" (life.card.total) ")"
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn choice(name: &str, words: &str, plans: &[Seen], chosen: &str) -> Markup {
@@ -58,7 +125,7 @@ fn choice(name: &str, words: &str, plans: &[Seen], chosen: &str) -> Markup {
             select id=(name) name=(name) {
                 option value="" { "–" }
                 @for seen in plans {
-                    option value=(seen.id.0) selected[seen.id.0 == chosen] { (T(&seen.run.plan.title)) " (" (T(&seen.id.0)) ")" }
+                    option value=(seen.id.0) selected[chosen.split('@').next() == Some(seen.id.0.as_str())] { (T(&seen.run.plan.title)) " (" (T(&seen.id.0)) ")" }
                 }
             }
         }

@@ -3,18 +3,24 @@
 //! Both say in words what they say in colour. A step is a link to its own place on the page; what lies behind a
 //! bar is in its title. Neither has a style of its own: the stylesheet has it, also for paper and the dark.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use maud::{Markup, html};
+use provost_core::chain::Hash;
 use provost_core::plan::Needs;
 use provost_core::run::Run;
 use provost_engine::overview::Attempt;
 
 use super::layout::instant;
+use super::news::part;
 use super::text::T;
-use crate::graph::{self, Edge, HEIGHT, Node, Placed, WIDTH};
+use crate::graph::{self, Drawing, Edge, HEIGHT, Node, Placed, WIDTH};
 use crate::timeline::{self, Bar, Kind, Span, lasted};
 
+/// So many drawings are kept.
+const DRAWINGS: usize = 64;
 /// So many letters fit into a step.
 const LETTERS: usize = 23;
 /// The timeline: where bars begin, how wide they are, how high a row is.
@@ -36,8 +42,28 @@ fn sign(state: &str) -> &'static str {
     }
 }
 
-/// Every step, what it waits for, and how it stands. Steps lead to `place` and their number.
-pub fn graph(run: &Run, place: &str) -> Markup {
+/// Where the steps of a law stand: found once, however often they are looked at while they are carried out.
+#[derive(Default)]
+pub struct Drawings(Mutex<VecDeque<(Hash, Arc<Drawing>)>>);
+
+impl Drawings {
+    fn of(&self, run: &Run) -> Arc<Drawing> {
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let law = run.law.unwrap_or_else(|| Hash::of(run.text.as_bytes()));
+        if let Some((_, drawing)) = known().iter().find(|(known, _)| *known == law) {
+            return drawing.clone();
+        }
+        let drawing = Arc::new(drawn(run));
+        let mut known = known();
+        while known.len() >= DRAWINGS {
+            known.pop_front();
+        }
+        known.push_back((law, drawing.clone()));
+        drawing
+    }
+}
+
+fn drawn(run: &Run) -> Drawing {
     let nodes: Vec<Node> = run
         .plan
         .steps
@@ -50,13 +76,18 @@ pub fn graph(run: &Run, place: &str) -> Markup {
             },
         })
         .collect();
-    let drawing = graph::drawn(&nodes);
+    graph::drawn(&nodes)
+}
+
+/// Every step, what it waits for, and how it stands. Steps lead to `place` and their number.
+pub fn graph(drawings: &Drawings, run: &Run, place: &str) -> Markup {
+    let drawing = drawings.of(run);
     let box_of = format!("0 0 {} {}", drawing.width, drawing.height);
     html! {
         div class="scroll graph" {
             svg width=(drawing.width) height=(drawing.height) viewBox=(box_of) role="group" aria-label="Graph of the steps" {
-                g aria-hidden="true" { @for edge in &drawing.edges { path class="edge" d=(path(edge)) {} } }
-                @for node in &drawing.nodes { (step(run, node, place)) }
+                (part(html! { g aria-hidden="true" { @for edge in &drawing.edges { path class="edge" d=(path(edge)) {} } } }))
+                @for node in &drawing.nodes { (part(step(run, node, place))) }
             }
         }
     }
@@ -145,37 +176,36 @@ pub fn timeline(run: &Run, attempts: &[Attempt], now: u64, place: &str) -> Marku
     let row = |step: u32| steps.iter().position(|each| *each == step).unwrap_or(0) as f64;
     let height = TOP + steps.len() as f64 * ROW + 4.0;
     let width = NAMES + BARS + 10.0;
-    html! {
-        @if !drawn.bars.is_empty() {
-            h2 id="timeline" { "Timeline" }
-            p class="quiet" {
-                "From " (instant(&provost_core::chain::Timestamp(drawn.from).to_string())) " to "
-                (instant(&provost_core::chain::Timestamp(drawn.to).to_string())) ", "
-                (lasted(drawn.busy_ms)) " of work and checks. "
-                span class="key attempt" { "attempt" } " " span class="key check" { "check" } " "
-                span class="key broke" { "check that did not hold" } " " span class="key pause" { "wait" }
-            }
-            div class="scroll timeline" {
-                svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="group" aria-label="Timeline of the attempts" {
-                    @for cut in &drawn.cuts {
-                        g class="cut" {
-                            title { (lasted(cut.lasted_ms)) " in which nothing ran" }
-                            rect x=(across(cut.at)) y=(TOP - 4.0) width=(BARS * (cut.to - cut.at)) height=(height - TOP) {}
-                            text x=(across((cut.at + cut.to) / 2.0)) y="13" text-anchor="middle" { (lasted(cut.lasted_ms)) }
-                        }
+    let whole = html! { section aria-labelledby="timeline" {
+        h2 id="timeline" { "Timeline" }
+        p class="quiet" {
+            "From " (instant(&provost_core::chain::Timestamp(drawn.from).to_string())) " to "
+            (instant(&provost_core::chain::Timestamp(drawn.to).to_string())) ", "
+            (lasted(drawn.busy_ms)) " of work and checks. "
+            span class="key attempt" { "attempt" } " " span class="key check" { "check" } " "
+            span class="key broke" { "check that did not hold" } " " span class="key pause" { "wait" }
+        }
+        div class="scroll timeline" {
+            svg width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="group" aria-label="Timeline of the attempts" {
+                @for cut in &drawn.cuts {
+                    g class="cut" {
+                        title { (lasted(cut.lasted_ms)) " in which nothing ran" }
+                        rect x=(across(cut.at)) y=(TOP - 4.0) width=(BARS * (cut.to - cut.at)) height=(height - TOP) {}
+                        text x=(across((cut.at + cut.to) / 2.0)) y="13" text-anchor="middle" { (lasted(cut.lasted_ms)) }
                     }
-                    @for each in &steps {
-                        a href={ (place) (each) } {
-                            text x="4" y=(TOP + row(*each) * ROW + 16.0) {
-                                (each) ". " (T(&short(run.title(provost_core::plan::StepNumber(*each)).unwrap_or_default(), LETTERS)))
-                            }
-                        }
-                    }
-                    @for each in &drawn.bars { (bar(each, TOP + row(each.step) * ROW)) }
                 }
+                @for each in &steps {
+                    a href={ (place) (each) } {
+                        text x="4" y=(TOP + row(*each) * ROW + 16.0) {
+                            (each) ". " (T(&short(run.title(provost_core::plan::StepNumber(*each)).unwrap_or_default(), LETTERS)))
+                        }
+                    }
+                }
+                @for each in &drawn.bars { (bar(each, TOP + row(each.step) * ROW)) }
             }
         }
-    }
+    } };
+    if drawn.bars.is_empty() { Markup::default() } else { part(whole) }
 }
 
 fn across(part: f64) -> f64 {

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
-use provost_core::{law, parse};
+use provost_core::{law, parse, quorum};
 use serde::Deserialize;
 
 use super::layout::{Page, PlanRoom, Room, form_key, plan_rooms, segment, word};
@@ -24,7 +24,7 @@ pub async fn show(
         let gate = Gate::of(&house.overview, &api::find(&house.overview, &id)?)?;
         let live = Some(format!("plan={}", segment(&id).0));
         let title = format!("Gate: {}", gate.title);
-        let page = Page { title, room: Room::Elsewhere, live, body: body(&gate, &visitor, None) };
+        let page = Page { title, room: Room::Elsewhere, live, body: body(&gate, &visitor, None).into() };
         Ok(page.shown(house, &visitor, after))
     })
     .await
@@ -66,7 +66,7 @@ pub async fn decide(
             let gate = Gate::of(&house.overview, &api::find(&house.overview, &id)?)?;
             let draft = Draft { text: &draft, problem: &problem };
             let title = format!("Gate: {}", gate.title);
-            let body = body(&gate, &by, Some(&draft));
+            let body = body(&gate, &by, Some(&draft)).into();
             let mut response = Page { title, room: Room::Elsewhere, live: None, body }.shown(house, &by, 0);
             *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
             Ok(response)
@@ -102,6 +102,7 @@ fn body(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
         }
         @if gate.stage == "approved" { p { "It is approved; " code { "provost run" } " carries it out." } }
         @if gate.changed { p class="wait" { "The plan file has changed since the log last saw it." } }
+        @if let Some(words) = &gate.approvals.words { p class="wait" { (T(words)) } }
         @if let Some(question) = &gate.question { p class="wait" { "A question is open: " (T(question)) } }
         @if let Some(reason) = &gate.rejected { p class="bad" { "This revision was rejected: " (T(reason)) } }
         (changes(gate))
@@ -196,10 +197,31 @@ fn intent(intent: &Intent) -> Markup {
     }
 }
 
+/// Why their yes would not be one more, where it is others who are waited for.
+fn cannot_add(gate: &Gate, name: &str) -> Option<&'static str> {
+    let approvals = &gate.approvals;
+    let is_them = |other: &String| quorum::is_same(other, name);
+    if !gate.open || approvals.words.is_none() {
+        None
+    } else if approvals.given.iter().any(is_them) {
+        Some("You have approved it; the others are waited for.")
+    } else if approvals.self_approval {
+        None
+    } else if gate.changed {
+        Some("The log does not know yet who wrote this text: whoever did runs `provost verify` first.")
+    } else if approvals.author.as_ref().is_none_or(is_them) {
+        Some("You wrote it; somebody else has to approve it.")
+    } else {
+        None
+    }
+}
+
 fn forms(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
     let place = html! { "/plans/" (segment(&gate.plan)) "/gate" }.into_string();
     html! {
-        @if gate.open {
+        @if let Some(why) = cannot_add(gate, &visitor.name()) {
+            p class="quiet" { (why) }
+        } @else if gate.open {
             form method="post" action=(place) {
                 (form_key(visitor))
                 input type="hidden" name="revision" value=(gate.revision);

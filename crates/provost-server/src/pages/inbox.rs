@@ -21,7 +21,12 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
             @if items.is_empty() { p { "Nothing waits for a person." } }
             @for each in &items { (item(each, &visitor)) }
         };
-        let page = Page { title: "Inbox".to_owned(), room: Room::Inbox, live: Some(String::new()), body };
+        let page = Page {
+            title: "Inbox".to_owned(),
+            room: Room::Inbox,
+            live: Some(String::new()),
+            body: body.into(),
+        };
         Ok(page.shown(house, &visitor, after))
     })
     .await

@@ -7,6 +7,7 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use provost_core::event::DESCRIPTIONS;
 
+use super::news::Main;
 use super::text::T;
 use crate::http::{House, Problem, Visitor};
 
@@ -70,7 +71,7 @@ pub struct Page {
     pub room: Room,
     /// Which events make it look again, as the query of `/api/events`; none for a page that stands still.
     pub live: Option<String>,
-    pub body: Markup,
+    pub body: Main,
 }
 
 impl Page {
@@ -83,6 +84,14 @@ impl Page {
             Some(filter) => (Some(filter.as_str()), Some(after)),
             None => (None, None),
         };
+        let known = house.news.known(visitor.has.as_deref());
+        let (version, frame) = match &self.live {
+            Some(_) => (Some(self.body.version()), Some(self.body.frame())),
+            None => (None, None),
+        };
+        if self.live.is_some() {
+            house.news.shown(&self.body);
+        }
         let page = html! {
             (DOCTYPE)
             html lang="en" {
@@ -110,7 +119,7 @@ impl Page {
                             span id="live" role="status" { @if self.live.is_some() { "connecting" } @else { "" } }
                         }
                     }
-                    main id="main" tabindex="-1" { (self.body) }
+                    main id="main" tabindex="-1" data-version=[version] data-frame=[frame] { (PreEscaped(self.body.written(&known))) }
                     script src="/assets/live.js" defer {}
                 }
             }

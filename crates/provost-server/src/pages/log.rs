@@ -1,25 +1,21 @@
 //! The log of all plans, newest first, with filters; live.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::response::Response;
-use maud::{Markup, html};
-use provost_core::chain::PlanId;
-use provost_core::event::{DESCRIPTIONS, Event as Happened};
+use maud::{Markup, PreEscaped, html};
+use provost_core::chain::Sealed;
+use provost_core::event::DESCRIPTIONS;
 use provost_core::render;
-use provost_core::run::Run;
+use provost_engine::Cursor;
 use provost_engine::overview::Overview;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::Value;
 
 use super::layout::{Page, Room, instant, segment};
+use super::news::part;
 use super::text::T;
 use crate::api::{self, LogFilter};
-use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
-use crate::view::Event;
+use crate::http::{Answer, House, Problem, Query, Shared, Viewer, ask};
 
 /// What the form asks for; a field that was left empty asks for nothing.
 #[derive(Deserialize)]
@@ -51,20 +47,34 @@ pub async fn show(
     let filter = asked.filter()?;
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
-        let events = api::read_log(&house.overview, &filter)?;
-        let body = html! {
-            h1 { "Log" }
-            (form(&filter))
-            @if events.items.is_empty() { p { "Nothing." } }
-            @else { div class="scroll" { (table(&events.items, &words(&house.overview, &events.items)?)) } }
-            @if let Some(next) = events.next { p { a href=(onward(&filter, next)) { "Older" } } }
-        };
+        let named = onward(&filter, filter.before.unwrap_or(u64::MAX));
+        let body = house.news.kept(named, after, || body(house, &filter))?;
         // An older page stands still.
         let live = filter.before.is_none().then(|| query(&filter));
         let page = Page { title: "Log".to_owned(), room: Room::Log, live, body };
         Ok(page.shown(house, &visitor, after))
     })
     .await
+}
+
+fn body(house: &House, filter: &LogFilter) -> Answer<Markup> {
+    let (events, next) = api::log_page(&house.overview, filter)?;
+    let rows = events.iter().map(|(at, event)| house.news.row(*at, || row(&house.overview, *at, event)));
+    let rows = rows.collect::<Answer<Vec<_>>>()?;
+    Ok(html! {
+        h1 { "Log" }
+        (form(filter))
+        @if rows.is_empty() { p { "Nothing." } }
+        @else {
+            div class="scroll" {
+                table {
+                    thead { tr { th { "When" } th { "Plan" } th { "Event" } th { "Step" } th { "Details" } } }
+                    tbody { @for row in &rows { (PreEscaped(row)) } }
+                }
+            }
+        }
+        @if let Some(next) = next { p { a href=(onward(filter, next)) { "Older" } } }
+    })
 }
 
 fn query(filter: &LogFilter) -> String {
@@ -98,58 +108,48 @@ fn form(filter: &LogFilter) -> Markup {
     }
 }
 
-/// Each event in words, as the terminal says it; where it cannot be read, in its own fields.
-fn words(overview: &Overview, events: &[Event]) -> Answer<Vec<String>> {
-    let mut runs: BTreeMap<&str, Option<Arc<Run>>> = BTreeMap::new();
-    let mut all = Vec::with_capacity(events.len());
-    for event in events {
-        if let Entry::Vacant(entry) = runs.entry(&event.plan) {
-            entry.insert(overview.plan(&PlanId(event.plan.clone()))?.map(|seen| seen.run));
-        }
-        let wire = json!({ "event": event.event, "details": event.details });
-        let read = serde_json::from_value::<Happened>(wire).ok();
-        let run = runs.get(event.plan.as_str()).and_then(Option::as_ref);
-        all.push(match (read, run) {
-            (Some(read), Some(run)) => cut(&render::event(run, &read).words),
-            _ => short(event),
-        });
-    }
-    Ok(all)
+/// In words, as the terminal says it; where it cannot be read, in its own fields.
+fn words(overview: &Overview, event: &Sealed) -> Answer<String> {
+    let seen = overview.plan(&event.plan)?;
+    Ok(match (event.event(), seen) {
+        (Ok(read), Some(seen)) => cut(&render::event(&seen.run, &read).words),
+        _ => short(event),
+    })
 }
 
-fn table(events: &[Event], words: &[String]) -> Markup {
-    html! {
-        table {
-            thead { tr { th { "When" } th { "Plan" } th { "Event" } th { "Step" } th { "Details" } } }
-            tbody {
-                @for (event, words) in events.iter().zip(words) {
-                    tr {
-                        td { (instant(&event.timestamp)) }
-                        td { a href={ "/plans/" (segment(&event.plan)) } { (T(&event.plan)) } " " span class="quiet" { (event.seq) } }
-                        td class="name" { code { (T(&event.event)) } }
-                        td {
-                            @if let Some(step) = event.task_id {
-                                a href={ "/plans/" (segment(&event.plan)) "/steps/" (step) } {
-                                    (step) @if let Some(name) = &event.task_name { " " (T(name)) }
-                                }
-                            }
-                        }
-                        td {
-                            details id={ "e" (event.cursor) } {
-                                summary { (T(words)) }
-                                pre { (T(&serde_json::to_string_pretty(&event.details).unwrap_or_default())) }
-                            }
-                        }
+fn row(overview: &Overview, at: Cursor, event: &Sealed) -> Answer<Markup> {
+    let words = words(overview, event)?;
+    let plan = segment(&event.plan.0);
+    Ok(part(html! {
+        tr {
+            td { (instant(&event.at.to_string())) }
+            td { a href={ "/plans/" (plan) } { (T(&event.plan.0)) } " " span class="quiet" { (event.seq) } }
+            td class="name" { code { (T(&event.name)) } }
+            td {
+                @if let Some(step) = event.step {
+                    a href={ "/plans/" (plan) "/steps/" (step) } {
+                        (step) @if let Some(name) = &event.task_name { " " (T(name)) }
                     }
                 }
             }
+            td {
+                details id={ "e" (at.0) } {
+                    summary { (T(&words)) }
+                    pre { (T(&serde_json::to_string_pretty(&details(event)).unwrap_or_default())) }
+                }
+            }
         }
-    }
+    }))
+}
+
+fn details(event: &Sealed) -> Value {
+    serde_json::from_str(&event.details).unwrap_or_default()
 }
 
 /// The first words of it.
-fn short(event: &Event) -> String {
-    let fields = event.details.as_object().into_iter().flatten();
+fn short(event: &Sealed) -> String {
+    let details = details(event);
+    let fields = details.as_object().into_iter().flatten();
     let words: Vec<String> = fields
         .filter(|(name, _)| *name != "step" && *name != "text")
         .map(|(name, value)| match value.as_str() {

@@ -54,7 +54,7 @@ pub async fn show(State(house): State<Shared>, Viewer(visitor): Viewer) -> Answe
                 }
             }
         };
-        let page = Page { title: "Machine".to_owned(), room: Room::Machine, live: None, body };
+        let page = Page { title: "Machine".to_owned(), room: Room::Machine, live: None, body: body.into() };
         Ok(page.shown(house, &visitor, 0))
     })
     .await

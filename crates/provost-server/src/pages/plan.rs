@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::drawing;
 use super::layout::{Page, PlanRoom, Room, instant, now, plan_rooms, segment, word};
+use super::news::part;
 use super::parts::{check, verdict};
 use super::text::T;
 use crate::api::find;
@@ -25,12 +26,12 @@ pub async fn show(
         let items = house.overview.items(&seen)?;
         let plan = Plan::of(&seen, &attempts, items.iter().map(Waiting::from).collect());
         let pictures = Pictures {
-            graph: drawing::graph(&seen.run, "#step-"),
+            graph: drawing::graph(&house.drawings, &seen.run, "#step-"),
             timeline: drawing::timeline(&seen.run, &attempts, now(), "#step-"),
         };
         let live = Some(format!("plan={}", segment(&id).0));
         let body = body(&plan, &pictures);
-        let page = Page { title: plan.card.title.clone(), room: Room::Elsewhere, live, body };
+        let page = Page { title: plan.card.title.clone(), room: Room::Elsewhere, live, body: body.into() };
         Ok(page.shown(house, &visitor, after))
     })
     .await
@@ -46,12 +47,12 @@ fn body(plan: &Plan, pictures: &Pictures) -> Markup {
     html! {
         h1 { (T(&card.title)) }
         (plan_rooms(&card.id, PlanRoom::Plan))
-        p {
+        (part(html! { p {
             (word(&card.stage)) " " (card.done) "/" (card.total) " steps "
             progress max=(card.total.max(1)) value=(card.done) aria-label={ (card.done) " of " (card.total) " steps" } {}
             @if !card.cost.words().is_empty() { " · " (T(&card.cost.words())) }
             " · moved " (instant(&card.moved))
-        }
+        } }))
         @if let Some(trouble) = &card.trouble { p class="bad" { (T(trouble)) } }
         @if let Some(question) = &plan.question { p class="wait" { "A question is open: " (T(question)) } }
         @for item in &plan.waiting_items { (waits(item)) }
@@ -59,15 +60,15 @@ fn body(plan: &Plan, pictures: &Pictures) -> Markup {
             section aria-labelledby="graph" { h2 id="graph" { "Graph" } (pictures.graph) }
             section aria-labelledby="text" {
                 h2 id="text" { "Text" }
-                pre class="tall" tabindex="0" role="region" aria-label="The plan as the log holds it" { (T(&plan.text)) }
+                (part(html! { pre class="tall" tabindex="0" role="region" aria-label="The plan as the log holds it" { (T(&plan.text)) } }))
             }
         }
         (pictures.timeline)
         h2 { "Steps" }
-        @for each in &plan.steps { (step(&card.id, each)) }
+        @for each in &plan.steps { (part(step(&card.id, each))) }
         @if !plan.postconditions.is_empty() {
             h2 { "Postconditions" }
-            @for each in &plan.postconditions { (post(each)) }
+            @for each in &plan.postconditions { (part(post(each))) }
         }
         h2 { "Law" }
         dl {

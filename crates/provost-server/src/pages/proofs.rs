@@ -44,7 +44,7 @@ pub async fn show(
             @for (place, envelope) in proofs.envelopes.iter().enumerate() { (statement(place, envelope, key.as_ref())) }
         };
         let live = Some(format!("plan={}", segment(&id).0));
-        Ok(Page { title, room: Room::Elsewhere, live, body }.shown(house, &visitor, after))
+        Ok(Page { title, room: Room::Elsewhere, live, body: body.into() }.shown(house, &visitor, after))
     })
     .await
 }

@@ -37,7 +37,12 @@ pub async fn show(
             (changed(house, &seen, StepNumber(number)))
         };
         let live = Some(format!("plan={}&task={number}", segment(&id).0));
-        let page = Page { title: format!("{number}. {}", step.title), room: Room::Elsewhere, live, body };
+        let page = Page {
+            title: format!("{number}. {}", step.title),
+            room: Room::Elsewhere,
+            live,
+            body: body.into(),
+        };
         Ok(page.shown(house, &visitor, after))
     })
     .await

@@ -3,6 +3,7 @@
 //! Colours of a terminal are left out, since they mean nothing here. All else that cannot be seen is shown as
 //! a sign for it, so that what a person reads is what is there.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use maud::{Escaper, Render};
@@ -12,7 +13,10 @@ pub struct T<'a>(pub &'a str);
 
 impl Render for T<'_> {
     fn render_to(&self, buffer: &mut String) {
-        let _ = Escaper::new(buffer).write_str(&visible(self.0));
+        // Most of what is shown is plain; nothing of it has to be looked at sign by sign.
+        let plain = self.0.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~'));
+        let text = if plain { Cow::Borrowed(self.0) } else { Cow::Owned(visible(self.0)) };
+        let _ = Escaper::new(buffer).write_str(&text);
     }
 }
 

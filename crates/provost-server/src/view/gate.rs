@@ -13,7 +13,7 @@ use provost_engine::people::Who;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::Check;
+use super::{Approvals, Check};
 use crate::http::Problem;
 use crate::http::problem::Found;
 
@@ -32,6 +32,8 @@ pub struct Gate {
     pub changed: bool,
     pub question: Option<String>,
     pub rejected: Option<String>,
+    /// How far the approvals of this revision have come.
+    pub approvals: Approvals,
     /// What was approved last, and by whom; null if nothing was.
     pub approved: Option<String>,
     pub approved_by: Option<String>,
@@ -134,6 +136,7 @@ impl Gate {
             changed,
             question: run.question.clone(),
             rejected: rejected.map(|(_, reason)| reason.clone()),
+            approvals: Approvals::of(&run),
             approved: since.as_ref().map(|since| since.from.0.clone()),
             approved_by: since.as_ref().map(|since| since.by.to_string()),
             changes: since.as_ref().map(|since| since.lines.clone()).unwrap_or_default(),

@@ -35,7 +35,7 @@ pub struct Asked {
 
 type Goal = (&'static str, fn(&Asked, &mut Table));
 
-const GOALS: [Goal; 11] = [
+const GOALS: [Goal; 12] = [
     ("plan", plans::measure),
     ("start", start::measure),
     ("append", append::measure),
@@ -46,7 +46,8 @@ const GOALS: [Goal; 11] = [
     ("judge", judge::measure),
     ("agent", agent::measure),
     ("mcp", mcp::measure),
-    ("serve", serve::measure),
+    ("serve", serve::fan_out),
+    ("serve-pages", serve::pages),
 ];
 
 fn main() -> ExitCode {

@@ -29,11 +29,6 @@ const PLANS: usize = 1_000;
 const LOG: usize = 1_000_000;
 const ASKED: usize = 60;
 
-pub fn measure(asked: &Asked, table: &mut Table) {
-    fan_out(table);
-    pages(asked, table);
-}
-
 /// A server of either kind.
 struct Served {
     child: Child,
@@ -148,7 +143,7 @@ fn watch(served: &Served, path: &str, mut publish: impl FnMut()) -> Told {
     })
 }
 
-fn fan_out(table: &mut Table) {
+pub fn fan_out(_asked: &Asked, table: &mut Table) {
     let at = folder("serve");
     for name in ["work", "state"] {
         std::fs::create_dir_all(at.join(name)).expect("a folder");
@@ -217,10 +212,11 @@ fn created(number: usize) -> Event {
         task_count: 1,
         dependencies: Vec::new(),
         drafting: Vec::new(),
+        author: None,
     }
 }
 
-fn pages(asked: &Asked, table: &mut Table) {
+pub fn pages(asked: &Asked, table: &mut Table) {
     let at = folder("pages");
     for name in ["work", "state"] {
         std::fs::create_dir_all(at.join(name)).expect("a folder");
@@ -233,6 +229,8 @@ fn pages(asked: &Asked, table: &mut Table) {
         all.extend((1..events / PLANS).map(|_| ended(1)));
         chain.append(&all, Timestamp(1_700_000_000_000 + plan as u64)).expect("a commit");
     }
+    let mut last = Chain::new(&log, "plan-last");
+    last.append(&[created(PLANS)], Timestamp(1_700_000_000_999)).expect("a commit");
     let served = Served::provost(&at);
     let bare = Connection::open(at.join("state/log.db")).expect("a database");
     let page = |path: &str| {
@@ -263,8 +261,11 @@ fn pages(asked: &Asked, table: &mut Table) {
         [("serve: agenda, 1,000 plans", "/", heads), ("serve: log page of a long log", "/log", newest)]
     {
         page(path);
-        let (mut pages, mut queries) = (Vec::new(), Vec::new());
+        let (mut pages, mut queries, mut first) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ASKED {
+            // Something has happened: nothing that was made before can be shown.
+            last.append(&[ended(1)], Timestamp(1_700_000_001_000)).expect("a commit");
+            first.push(page(path));
             pages.push(page(path));
             queries.push(query(sql));
         }
@@ -277,6 +278,8 @@ fn pages(asked: &Asked, table: &mut Table) {
             goal: 3.0,
             kind: Kind::Wall,
         });
+        let ratio = median(&first) / median(&queries);
+        table.note("  the first look after an event", &format!("{}, {ratio:.1} ×", time(median(&first))));
     }
     let _ = std::fs::remove_dir_all(at);
 }

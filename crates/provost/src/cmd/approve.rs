@@ -1,4 +1,5 @@
 use provost_core::event::Revision;
+use provost_core::quorum::{self, Tally};
 use provost_engine::harness::{Access, Harness};
 
 use crate::failure::Failure;
@@ -11,6 +12,9 @@ use crate::terminal::{self, Gate};
 /// On a terminal the plan is shown and your words are read: "approved", "yes", "proceed", "✓" or 👍
 /// approve; a no rejects; anything else is a question. Without a terminal, name the revision that
 /// `provost show` printed.
+///
+/// Where `[gate]` asks for several people, each yes is kept with a name, and the plan is approved with the
+/// last of them; until then the exit code is 4.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -49,7 +53,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Done);
     }
     harness.only_people()?;
-    let by = args.by.unwrap_or_else(terminal::user);
+    let by = signature(&harness, args.by)?;
     match args.revision {
         Some(typed) => approve(global, &harness, &typed, by),
         None if terminal::is_interactive() => interactive(&harness, by),
@@ -60,8 +64,24 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
 }
 
+/// Where it counts who approves, nobody signs for another.
+fn signature(harness: &Harness, by: Option<String>) -> Result<String, Failure> {
+    let person = harness.person();
+    match by {
+        Some(by) if !harness.config().gate.quorum.is_usual() && !quorum::is_same(&by, &person) => {
+            Err(Failure::usage(
+                format!("it counts here who you are, and you are {person}: `--by {by}` is not taken"),
+                "Others approve from their own account, or with a token of their own: \
+                 `provost serve token --scope decide --name NAME`.",
+            ))
+        }
+        Some(by) => Ok(by),
+        None => Ok(terminal::user()),
+    }
+}
+
 fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answer {
-    let (run, _) = harness.bring_up()?;
+    let (run, _) = harness.bring_up_to_approve()?;
     // A prefix names the revision only if it is the one the plan has now.
     let revision =
         if run.revision.is_named_by(typed) { run.revision.clone() } else { Revision(typed.to_owned()) };
@@ -69,16 +89,19 @@ fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answe
     if global.json {
         let approved = serde_json::json!({
             "plan": harness.id(), "stage": run.stage.word(), "revision": run.revision,
+            "approvals": Tally::of(&run),
         });
         terminal::print(&format!("{approved}\n"))?;
+    } else if run.approved_by.is_none() {
+        terminal::talk(&format!("your yes is noted: {}", Tally::of(&run)));
     } else {
         terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
     }
-    Ok(Outcome::Done)
+    Ok(if run.approved_by.is_none() { Outcome::Waiting } else { Outcome::Done })
 }
 
 fn interactive(harness: &Harness, by: String) -> Answer {
-    let (run, reading) = harness.bring_up()?;
+    let (run, reading) = harness.bring_up_to_approve()?;
     match terminal::gate(harness, &run, reading.as_ref(), by)? {
         Gate::Approved(run) => {
             terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));

@@ -2,6 +2,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::inbox::{self, Kind};
+use provost_core::quorum::Tally;
 use provost_core::run::{Run, Stage};
 use provost_engine::drive::Rest;
 use provost_engine::harness::{Access, Harness};
@@ -102,7 +103,7 @@ fn report(harness: &Harness, answer: &Answer) -> Result<Report, Failure> {
         stage: run.stage.word(),
         end,
         revision: run.revision.short().to_owned(),
-        approved_by: run.approved_by.as_ref().map(ToString::to_string),
+        approved_by: run.approvers(),
         isolation: run.isolation.map(|level| level.to_string()),
         checks: report::checks(&run),
         head: format!("{} {}", audit.head.seq, audit.head.hash),
@@ -211,6 +212,10 @@ fn gate(
     }
     let run = harness.request_approval()?;
     notices.look(&run);
+    if let Some(tally) = Tally::open(&run) {
+        terminal::talk(&tally);
+    }
+    let may_ask = may_ask && Tally::of(&run).lets(&harness.person());
     if !may_ask {
         terminal::talk(&format!(
             "the plan waits for approval: `provost show`, then `provost approve --revision {}`; it is in `provost inbox`",

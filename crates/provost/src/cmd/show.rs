@@ -1,5 +1,6 @@
 use provost_core::budget;
 use provost_core::plan::{Check, Contract, Needs};
+use provost_core::quorum::Tally;
 use provost_core::render;
 use provost_core::run::{PostState, Run};
 use provost_engine::harness::Access;
@@ -84,6 +85,7 @@ fn as_json(plan: &str, run: &Run) -> Value {
         "title": run.plan.title,
         "stage": run.stage.word(),
         "revision": run.revision,
+        "approvals": Tally::of(run),
         "terms": run.binding.terms,
         "budget": budget::of_plan(run),
         "steps": steps,

@@ -1,6 +1,7 @@
 use provost_core::budget;
 use provost_core::inbox::{self, Item, Kind};
 use provost_core::plan::Needs;
+use provost_core::quorum::Tally;
 use provost_core::render;
 use provost_core::run::{Run, StepState};
 use provost_core::usage::{Cost, Resource};
@@ -112,6 +113,7 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
         "stage": run.stage.word(),
         "landed": run.landed.as_ref().map(|landed| &landed.target),
         "revision": run.revision,
+        "approvals": Tally::of(run),
         "changed": changed,
         "forged_from": run.forged_from,
         "done": done,

@@ -35,8 +35,11 @@ async function fromLinkToProof(ada) {
   await inbox.evaluate(() => { window.since = "the same page"; });
   const run = provost(4, "run", "PLAN.md");
   await sees(ada, "#step-1 .word", "in progress");
+  await sees(ada, ".timeline", "Write the first part");
+  await ada.evaluate(() => { document.querySelector("pre.tall").kept = true; });
   await sees(ada, "#step-1 .word", "passed");
   await sees(ada, ".node.passed .state", "1 ✓ passed");
+  check(await ada.evaluate(() => document.querySelector("pre.tall").kept), "what has not changed was taken away");
   await sees(ada, "#step-2 .word", "blocked");
   await run;
   check(await ada.evaluate(() => window.since) === "the same page", "the page was loaded again");

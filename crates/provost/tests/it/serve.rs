@@ -1,6 +1,8 @@
 //! `provost serve` as a process, asked over plain HTTP.
 
+mod news;
 mod official;
+mod quorum;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -1,0 +1,48 @@
+//! The lives of one plan: what was tried under each of its revisions, and what came of it.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use provost_core::event::Event;
+use provost_core::run::Run;
+use provost_store::{Log, Query};
+
+use super::{Attempt, Seen, attempts};
+use crate::Error;
+
+/// A plan as it stood when it was revised, or stands now.
+pub struct Life {
+    pub seen: Seen,
+    pub attempts: Vec<Attempt>,
+}
+
+/// The oldest first. A revision under which nothing was tried is none, but for the last.
+pub fn of(log: &dyn Log, seen: &Seen) -> Result<Vec<Life>, Error> {
+    let mut all = attempts::of(log, &seen.id)?.into_iter();
+    let mut lives: Vec<Life> = Vec::new();
+    let (mut run, mut begun, mut moved, mut tried) = (Run::default(), seen.begun, seen.begun, 0);
+    let mut unread = Ok(());
+    log.read(&Query::plan(&seen.id), &mut |sealed| {
+        let event = match sealed.event() {
+            Ok(event) => event,
+            Err(error) => {
+                unread = Err(error);
+                return ControlFlow::Break(());
+            }
+        };
+        if matches!(event, Event::PlanRewritten { .. }) {
+            if tried > 0 {
+                let over = Seen { run: Arc::new(run.clone()), begun, moved, waiting: 0, ..seen.clone() };
+                lives.push(Life { seen: over, attempts: all.by_ref().take(tried).collect() });
+            }
+            (begun, tried) = (sealed.at, 0);
+        }
+        tried += usize::from(matches!(event, Event::StepStarted { .. }));
+        moved = sealed.at;
+        run.apply_at(&event, sealed.at);
+        ControlFlow::Continue(())
+    })?;
+    unread?;
+    lives.push(Life { seen: Seen { begun, ..seen.clone() }, attempts: all.collect() });
+    Ok(lives)
+}

@@ -1,0 +1,258 @@
+//! What of a page is new to whoever has it open, and pages that are made once for everybody.
+//!
+//! A page is made whole. Parts of it are marked while it is written ([`part`]). A browser that says which
+//! version it has gets the parts that have changed since, and of the others only that they are the same;
+//! `assets/live.js` puts them together.
+//!
+//! **Invariant:** put together, they are the page that was made, byte for byte.
+//! **Invariant:** what is kept is of one place in the log, and gone once the log has gone on.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+
+use maud::{Markup, PreEscaped};
+
+use provost_engine::Cursor;
+
+use crate::http::Answer;
+
+/// Around a part. Neither is in any text that was made harmless (`text.rs`).
+const BEGIN: char = '\u{1}';
+const END: char = '\u{2}';
+/// So many versions are remembered, to say what is new since.
+const VERSIONS: usize = 128;
+/// So many pages are kept, to be shown once more.
+const KEPT: usize = 16;
+/// So many rows of the log are kept, and none that is longer.
+const ROWS: usize = 2048;
+const ROW_MAX: usize = 8 * 1024;
+
+/// Whoever writes the text of a part cannot know what it will be called.
+static DIGEST: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// One element that changes by itself. Parts have no parts.
+pub fn part(markup: Markup) -> Markup {
+    PreEscaped(format!("{BEGIN}{}{END}", markup.0))
+}
+
+/// The inside of a page.
+#[derive(Clone, Debug)]
+pub struct Main(Arc<Cut>);
+
+#[derive(Debug)]
+struct Cut {
+    pieces: Vec<Piece>,
+    version: u64,
+    /// Of everything that is no part.
+    frame: u64,
+    /// All of it, once somebody wanted that.
+    whole: OnceLock<String>,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Frame(String),
+    Part { tag: String, rest: String, digest: u64 },
+}
+
+impl From<Markup> for Main {
+    fn from(markup: Markup) -> Self {
+        let mut pieces = Vec::new();
+        for (at, text) in markup.0.split(BEGIN).enumerate() {
+            let (part, frame) = if at == 0 { ("", text) } else { text.split_once(END).unwrap_or(("", text)) };
+            if let Some((tag, rest)) = opened(part) {
+                let digest = DIGEST.hash_one(part);
+                pieces.push(Piece::Part { tag: tag.to_owned(), rest: rest.to_owned(), digest });
+            }
+            pieces.push(Piece::Frame(frame.to_owned()));
+        }
+        let frames: Vec<&str> =
+            pieces.iter().map(|piece| if let Piece::Frame(text) = piece { text } else { "" }).collect();
+        let frame = DIGEST.hash_one(&frames);
+        let digests: Vec<u64> = pieces.iter().filter_map(Piece::digest).collect();
+        let version = DIGEST.hash_one((frame, digests));
+        Self(Arc::new(Cut { pieces, version, frame, whole: OnceLock::new() }))
+    }
+}
+
+/// `<section id="x">…` is `section` and ` id="x">…`.
+fn opened(part: &str) -> Option<(&str, &str)> {
+    let inside = part.strip_prefix('<')?;
+    Some(inside.split_at(inside.find([' ', '>'])?))
+}
+
+impl Piece {
+    fn digest(&self) -> Option<u64> {
+        match self {
+            Piece::Frame(_) => None,
+            Piece::Part { digest, .. } => Some(*digest),
+        }
+    }
+}
+
+impl Main {
+    pub fn version(&self) -> String {
+        format!("{:016x}", self.0.version)
+    }
+
+    pub fn frame(&self) -> String {
+        format!("{:016x}", self.0.frame)
+    }
+
+    /// Whole, but for the parts that are known.
+    pub fn written(&self, known: &HashSet<u64>) -> Cow<'_, str> {
+        if known.is_empty() {
+            return Cow::Borrowed(self.0.whole.get_or_init(|| self.put_together(known)));
+        }
+        Cow::Owned(self.put_together(known))
+    }
+
+    fn put_together(&self, known: &HashSet<u64>) -> String {
+        let mut out = String::new();
+        for piece in &self.0.pieces {
+            match piece {
+                Piece::Frame(text) => out.push_str(text),
+                Piece::Part { tag, digest, .. } if known.contains(digest) => {
+                    out.push_str(&format!("<{tag} data-same=\"{digest:016x}\"></{tag}>"));
+                }
+                Piece::Part { tag, rest, digest } => {
+                    out.push_str(&format!("<{tag} data-part=\"{digest:016x}\""));
+                    out.push_str(rest);
+                }
+            }
+        }
+        out
+    }
+}
+
+/// What was shown lately.
+#[derive(Default)]
+pub struct News {
+    versions: Mutex<VecDeque<(u64, Arc<HashSet<u64>>)>>,
+    kept: Mutex<Kept>,
+    rows: Mutex<BTreeMap<Cursor, Arc<str>>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    at: u64,
+    pages: BTreeMap<String, Main>,
+}
+
+impl News {
+    /// The parts of a version that somebody says they have; none, where it is not known any more.
+    pub fn known(&self, version: Option<&str>) -> Arc<HashSet<u64>> {
+        let version = version.and_then(|text| u64::from_str_radix(text, 16).ok());
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = versions.iter().find(|(known, _)| Some(*known) == version);
+        found.map(|(_, parts)| parts.clone()).unwrap_or_default()
+    }
+
+    /// Somebody has it from now on.
+    pub fn shown(&self, main: &Main) {
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        if versions.iter().any(|(known, _)| *known == main.0.version) {
+            return;
+        }
+        if versions.len() == VERSIONS {
+            versions.pop_front();
+        }
+        let parts = main.0.pieces.iter().filter_map(Piece::digest).collect();
+        versions.push_back((main.0.version, Arc::new(parts)));
+    }
+
+    /// A page that says what the log says up to `at`, and nothing else: the same for whoever looks.
+    pub fn kept(&self, page: String, at: u64, make: impl FnOnce() -> Answer<Markup>) -> Answer<Main> {
+        if let Some(main) = self.lock(at).pages.get(&page) {
+            return Ok(main.clone());
+        }
+        let main = Main::from(make()?);
+        let mut kept = self.lock(at);
+        if kept.at == at && kept.pages.len() < KEPT {
+            kept.pages.insert(page, main.clone());
+        }
+        Ok(main)
+    }
+
+    /// The row of an event, which never changes, of the newest that were looked at.
+    pub fn row(&self, at: Cursor, make: impl FnOnce() -> Answer<Markup>) -> Answer<Arc<str>> {
+        let rows = || self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(row) = rows().get(&at) {
+            return Ok(row.clone());
+        }
+        let row: Arc<str> = make()?.0.into();
+        if row.len() <= ROW_MAX {
+            let mut rows = rows();
+            rows.insert(at, row.clone());
+            while rows.len() > ROWS {
+                rows.pop_first();
+            }
+        }
+        Ok(row)
+    }
+
+    fn lock(&self, at: u64) -> std::sync::MutexGuard<'_, Kept> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.at < at {
+            *kept = Kept { at, pages: BTreeMap::new() };
+        }
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use maud::html;
+
+    use super::{HashSet, Main, News, part};
+
+    fn page(rows: &[&str]) -> Main {
+        html! { h1 { "A" } table { @for row in rows { (part(html! { tr { td { (row) } } })) } } }.into()
+    }
+
+    #[test]
+    fn what_is_the_same_is_not_sent_again() {
+        let news = News::default();
+        let (before, after) = (page(&["one", "two", "three"]), page(&["one", "2", "three"]));
+        assert!(news.known(Some(&before.version())).is_empty(), "nobody has it yet");
+        news.shown(&before);
+        let sent = after.written(&news.known(Some(&before.version()))).into_owned();
+        assert!(sent.contains("<td>2</td>") && !sent.contains("one") && !sent.contains("three"), "{sent}");
+        assert_eq!(sent.matches("<tr data-same=\"").count(), 2);
+        assert_eq!((before.frame(), before.version() == after.version()), (after.frame(), false));
+        // Put together it is the page that was made.
+        let whole = after.written(&HashSet::new()).into_owned();
+        let old = before.written(&HashSet::new()).into_owned();
+        let rows = |text: &str| -> Vec<String> {
+            text.split("<tr ").skip(1).map(|row| row.split("</tr>").next().unwrap_or("").to_owned()).collect()
+        };
+        let (rows_old, mut together) = (rows(&old), sent.clone());
+        for row in &rows_old {
+            let digest = row.split('"').nth(1).unwrap_or("");
+            together =
+                together.replace(&format!("<tr data-same=\"{digest}\"></tr>"), &format!("<tr {row}</tr>"));
+        }
+        assert_eq!(together, whole);
+    }
+
+    #[test]
+    fn a_page_is_kept_until_the_log_goes_on() {
+        let news = News::default();
+        let made = std::cell::Cell::new(0);
+        let look = |at| {
+            let made = &made;
+            news.kept("log".to_owned(), at, || {
+                made.set(made.get() + 1);
+                Ok(html! { p { (at) } })
+            })
+            .map(|main| main.written(&HashSet::new()).into_owned())
+            .unwrap_or_default()
+        };
+        assert_eq!((look(7), look(7), made.get()), ("<p>7</p>".to_owned(), "<p>7</p>".to_owned(), 1));
+        assert_eq!((look(8), made.get()), ("<p>8</p>".to_owned(), 2));
+        // Whoever comes late with an older place is shown what is there by now.
+        assert_eq!((look(7), made.get()), ("<p>8</p>".to_owned(), 2));
+    }
+}
