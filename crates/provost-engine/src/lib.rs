@@ -19,6 +19,7 @@ pub mod audit;
 pub mod otel;
 pub mod harness;
 mod worker;
+pub mod share;
 mod delegate;
 pub mod places;
 pub mod sessions;

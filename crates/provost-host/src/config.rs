@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use provost_core::chain::{self, Hash};
+use provost_core::labels::{Label, NoLabel};
 use provost_core::policy::{self, Policy};
 use provost_core::recover::recipe::Recipes;
 use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
@@ -111,6 +112,8 @@ pub struct Role {
     pub meter: Option<Metering>,
     /// Its client is given tools of ours: to show the plan, to read and publish topics, to claim.
     pub tools: bool,
+    /// What the machine must have that its agents work on, where many machines share the work.
+    pub labels: Vec<Label>,
 }
 
 impl Role {
@@ -389,6 +392,7 @@ const ROLE_KEYS: &[&str] = &[
     "fallback",
     "meter",
     "tools",
+    "labels",
 ];
 
 /// Keys that only some drivers have.
@@ -452,7 +456,14 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
         estimate: money::amount(section, "estimate")?,
         meter,
         tools: section.boolean("tools")?.unwrap_or_default(),
+        labels: labels(section)?,
     })
+}
+
+fn labels(section: &Section<'_, '_>) -> Result<Vec<Label>, Wrong> {
+    let words = section.strings("labels")?.unwrap_or_default();
+    let label = |word: &String| word.parse().map_err(|wrong: NoLabel| section.wrong("labels", wrong.to_string()));
+    words.iter().map(label).collect()
 }
 
 fn reach(section: &Section<'_, '_>) -> Result<Reach, Wrong> {
