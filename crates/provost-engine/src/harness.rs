@@ -30,7 +30,7 @@ use provost_host::ground::{self, Approval, Estate, Ground, Wanted};
 use provost_host::plan_file::{self, PlanPlace};
 use provost_host::sandbox::{self, Attestation, Offer};
 use provost_host::{judge, process};
-use provost_store::{Append, Cursor, Entry, Error as StoreError, Holder, Lease, Log, Memory, Query, Sqlite};
+use provost_store::{Append, Cursor, Entry, Error as StoreError, Holder, Lease, Log, Query};
 
 use crate::Error;
 use crate::audit::{self, Audit};
@@ -39,6 +39,7 @@ use crate::drive::{self, Drive, Rest};
 use crate::errand::Within;
 use crate::gate::{self, Hearing};
 use crate::hands::Hands;
+use crate::logbook;
 use crate::people::{self, Who};
 use crate::places;
 use crate::project::{self, Projector};
@@ -125,10 +126,7 @@ fn redactor(environment: &[(OsString, OsString)]) -> Redactor {
 
 /// The log of all plans, to look at.
 pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
-    Ok(match Sqlite::open_existing(state)? {
-        Some(log) => Box::new(log),
-        None => Box::new(Memory::default()),
-    })
+    logbook::open(state, Access::Read)
 }
 
 impl Harness {
@@ -151,10 +149,8 @@ impl Harness {
         if state.starts_with(&place.workspace) {
             return Err(Error::StateInWorkspace(state));
         }
-        let log = match access {
-            Access::Read => open_log(&state)?,
-            Access::Write => Box::new(Sqlite::open(&state)?),
-        };
+        logbook::check(&state, &config.store)?;
+        let log = logbook::open(&state, access)?;
         let redactor = redactor(&settings.environment);
         let Settings { launcher, environment, stop, .. } = settings;
         let site = Site::new(place, config, redactor, launcher, environment, stop);

@@ -20,6 +20,7 @@ pub mod otel;
 pub mod harness;
 mod worker;
 mod delegate;
+pub mod logbook;
 pub mod places;
 pub mod sessions;
 pub mod desk;
