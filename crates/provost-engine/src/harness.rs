@@ -31,7 +31,7 @@ use provost_host::plan_file::{self, PlanPlace};
 use provost_host::sandbox::{self, Attestation, Offer};
 use provost_host::{judge, process};
 use provost_store::{
-    Append, Cursor, Effect, Entry, Error as StoreError, Fence, Holder, Lease, Log, Memory, Query, Sqlite,
+    Append, Cursor, Effect, Entry, Error as StoreError, Fence, Holder, Lease, Log, Query,
 };
 
 use crate::Error;
@@ -41,6 +41,7 @@ use crate::drive::{self, Drive, Rest};
 use crate::errand::Within;
 use crate::gate::{self, Hearing};
 use crate::hands::Hands;
+use crate::logbook;
 use crate::people::{self, Who};
 use crate::places;
 use crate::project::{self, Projector};
@@ -129,10 +130,7 @@ fn redactor(environment: &[(OsString, OsString)]) -> Redactor {
 
 /// The log of all plans, to look at.
 pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
-    Ok(match Sqlite::open_existing(state)? {
-        Some(log) => Box::new(log),
-        None => Box::new(Memory::default()),
-    })
+    logbook::open(state, Access::Read)
 }
 
 impl Harness {
@@ -166,11 +164,9 @@ impl Harness {
         if state.starts_with(&place.workspace) {
             return Err(Error::StateInWorkspace(state));
         }
-        let log: Box<dyn Log> = match access {
-            Access::Read => open_log(&state)?,
-            Access::Write => Box::new(Sqlite::open(&state)?),
-        };
-        let (log, shared) = (Arc::from(log), false);
+        logbook::check(&state, &config.store)?;
+        let log = Arc::from(logbook::open(&state, access)?);
+        let shared = logbook::address(&state)?.is_some();
         let harness = Self { begun, ..Self::with(place, config, state, settings, log, shared) };
         if access == Access::Write {
             places::keep(&harness.state, harness.id(), harness.place());

@@ -21,6 +21,7 @@ pub mod harness;
 mod worker;
 pub mod share;
 mod delegate;
+pub mod logbook;
 pub mod places;
 pub mod sessions;
 pub mod desk;

@@ -19,7 +19,7 @@ use provost_core::chain::{Auditor, PlanId, Sealed, Timestamp};
 use provost_core::event::Event;
 use provost_core::inbox::{Item, waiting};
 use provost_core::run::Run;
-use provost_store::{Cursor, Log, Query, Sqlite};
+use provost_store::{Cursor, Log, Query};
 
 use crate::Error;
 use crate::drive;
@@ -84,7 +84,7 @@ struct Fold {
 impl Overview {
     pub fn open(settings: Settings) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
-        let log = Box::new(Sqlite::open(&state)?);
+        let log = crate::logbook::open(&state, crate::harness::Access::Write)?;
         Ok(Self { settings: Settings { state, plan: None, ..settings }, log, known: Mutex::default() })
     }
 

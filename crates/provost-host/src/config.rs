@@ -232,9 +232,12 @@ pub struct Proof {
 }
 
 /// Where the log is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
+    /// Nothing is asked for.
     Sqlite,
+    /// The log must be this one.
+    Postgres { url: String },
 }
 
 impl Default for Config {
@@ -666,9 +669,21 @@ fn store(top: &Section<'_, '_>) -> Result<Store, Wrong> {
     let Some(section) = top.section("store", &["url"])? else { return Ok(Store::Sqlite) };
     match section.string("url")?.as_deref() {
         None | Some("sqlite") => Ok(Store::Sqlite),
-        Some(url) if url.starts_with("postgres") => {
-            Err(section.wrong("url", "postgres is not in this version; use \"sqlite\"".to_owned()))
+        Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            if has_password(url) {
+                let why =
+                    "a password is in this address: give it in PGPASSWORD or in the file PGPASSFILE names";
+                return Err(section.wrong("url", why.to_owned()));
+            }
+            Ok(Store::Postgres { url: url.to_owned() })
         }
-        Some(_) => Err(section.wrong("url", "this version knows only \"sqlite\"".to_owned())),
+        Some(_) => Err(section.wrong("url", "it is \"sqlite\" or begins with postgres://".to_owned())),
     }
+}
+
+fn has_password(url: &str) -> bool {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let authority = place.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+        || query.split('&').any(|pair| pair.starts_with("password="))
 }

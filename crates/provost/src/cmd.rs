@@ -31,6 +31,7 @@ mod list;
 mod log;
 mod mcp;
 mod merge_order;
+mod migrate;
 mod new;
 mod queue;
 mod ready;
@@ -102,6 +103,7 @@ enum Command {
     Fork(fork::Args),
     Compare(compare::Args),
     Doctor(doctor::Args),
+    Migrate(migrate::Args),
     Serve(serve::Args),
     Hook(hook::Args),
     Mcp(mcp::Args),
@@ -183,6 +185,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Audit(args) => audit::obey(global, args),
         Command::Recheck(args) => recheck::obey(global, args),
         Command::Doctor(args) => doctor::obey(global, args),
+        Command::Migrate(args) => migrate::obey(global, args),
         Command::Hook(args) => hook::obey(global, args),
         Command::HookLook(args) => hook_look::obey(global, args),
         Command::Mcp(args) => mcp::obey(global, args),
