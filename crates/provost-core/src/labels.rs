@@ -43,6 +43,11 @@ impl fmt::Display for Label {
     }
 }
 
+/// All of them in one word, with commas.
+pub fn joined(labels: &[Label]) -> String {
+    labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// The first label that is asked for and not had. Any value will do where none is asked for.
 pub fn lacking<'a>(has: &[Label], asked: &'a [Label]) -> Option<&'a Label> {
     let fits = |asked: &Label| {

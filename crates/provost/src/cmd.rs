@@ -14,6 +14,7 @@ mod audit;
 mod bench;
 mod builtin_agent;
 mod classify;
+mod cluster;
 mod commit;
 mod compare;
 mod demo;
@@ -46,6 +47,7 @@ mod spawn;
 mod status;
 mod verify;
 mod which;
+mod worker;
 mod worktree;
 
 /// Agents claim. Provost checks.
@@ -105,6 +107,8 @@ enum Command {
     Doctor(doctor::Args),
     Migrate(migrate::Args),
     Serve(serve::Args),
+    Worker(worker::Args),
+    Cluster(cluster::Args),
     Hook(hook::Args),
     Mcp(mcp::Args),
     Classify(classify::Args),
@@ -146,7 +150,8 @@ impl Cli {
             | Command::Demo(_)
             | Command::HookLook(_)
             | Command::Mcp(_)
-            | Command::Serve(_) => true,
+            | Command::Serve(_)
+            | Command::Worker(_) => true,
             Command::New(args) => args.starts_agents(),
             _ => false,
         }
@@ -190,6 +195,8 @@ pub fn obey(cli: Cli) -> Answer {
         Command::HookLook(args) => hook_look::obey(global, args),
         Command::Mcp(args) => mcp::obey(global, args),
         Command::Serve(args) => serve::obey(global, args),
+        Command::Worker(args) => worker::obey(global, args),
+        Command::Cluster(args) => cluster::obey(global, args),
         Command::Classify(args) => classify::obey(global, args),
         Command::Bench(args) => bench::obey(global, args),
         Command::Redact(args) => redact::obey(global, args),

@@ -16,6 +16,8 @@ mod checklist;
 mod ci;
 mod commit;
 mod counsel;
+#[cfg(feature = "cluster")]
+mod dbos;
 mod demo;
 mod doctor;
 mod doors;
