@@ -34,6 +34,8 @@ mod log;
 mod mcp;
 mod otel;
 mod parallel;
+#[cfg(feature = "postgres")]
+mod pg;
 mod meter;
 mod named;
 mod new;
