@@ -26,9 +26,10 @@ pub fn refusal(error: &sqlx::Error) -> Option<Refusal> {
 pub fn is_a_lost_server(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
-        // 57P01–03: shut down, crashed, starting; 08: the connection; 40001, 40P01: again, please.
+        // 25P03: idle in a transaction; 57P01–03: shut down, crashed, starting; 08: the connection; 40001, 40P01: again, please.
         sqlx::Error::Database(said) => said.code().is_some_and(|code| {
-            matches!(&*code, "57P01" | "57P02" | "57P03" | "40001" | "40P01") || code.starts_with("08")
+            matches!(&*code, "25P03" | "57P01" | "57P02" | "57P03" | "40001" | "40P01")
+                || code.starts_with("08")
         }),
         _ => false,
     }

@@ -168,6 +168,20 @@ impl Walk {
     }
 }
 
+/// How the server would go about the first page.
+#[cfg(test)]
+pub fn explained(log: &Postgres, query: &Query) -> String {
+    let walk = walk(log, query).unwrap().unwrap();
+    let lines = log.with("explain a query", async |connection| {
+        let (sql, arguments) =
+            walk.statement(query, query.limit.unwrap_or(PAGE)).map_err(sqlx::Error::Encode)?;
+        let sql = AssertSqlSafe(format!("EXPLAIN {sql}"));
+        let rows = sqlx::query_with(sql, arguments).fetch_all(connection).await?;
+        rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()
+    });
+    lines.unwrap().join("\n")
+}
+
 /// Clocks jump, so the ids of a time range may have strangers between them; the range still holds
 /// them all, and it is found in the index alone.
 async fn time_as_ids(connection: &mut PgConnection, query: &Query) -> sqlx::Result<Option<(i64, i64)>> {

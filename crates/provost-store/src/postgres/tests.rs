@@ -13,6 +13,8 @@ use crate::suite::{self, Handles};
 
 mod doors;
 mod outage;
+mod scale;
+mod tls;
 mod trouble;
 
 fn fresh() -> Handles {

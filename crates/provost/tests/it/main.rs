@@ -36,6 +36,8 @@ mod log;
 mod mcp;
 mod otel;
 mod parallel;
+#[cfg(feature = "postgres")]
+mod pg;
 mod meter;
 mod named;
 mod new;

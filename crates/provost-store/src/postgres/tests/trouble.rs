@@ -7,14 +7,14 @@ use super::super::cluster::{Cluster, PASSWORD, address};
 use super::super::*;
 use crate::suite;
 
-fn refused(address: &Address) -> Error {
+pub fn refused(address: &Address) -> Error {
     match Postgres::open(address) {
         Ok(_) => panic!("{address} let us in"),
         Err(error) => error,
     }
 }
 
-fn with_password(url: &str, password: &str) -> Address {
+pub fn with_password(url: &str, password: &str) -> Address {
     let environment = [(OsString::from("PGPASSWORD"), OsString::from(password))];
     Address::new(url, &environment).expect("an address")
 }
