@@ -20,12 +20,23 @@ pub enum Item {
     /// Say what the machine holds: nothing is begun before that.
     Attest,
     /// Give the step to an agent; the log says already that it was begun.
-    Attempt { step: StepNumber, attempt: u32 },
+    Attempt {
+        step: StepNumber,
+        attempt: u32,
+    },
     /// Another plan carries the step out, and whoever saw to that is gone.
-    TakeUp { step: StepNumber, attempt: u32 },
-    Judge { subject: Subject },
+    TakeUp {
+        step: StepNumber,
+        attempt: u32,
+    },
+    Judge {
+        subject: Subject,
+    },
     /// Whoever had the attempt is gone: end what it left behind, and judge.
-    JudgeLost { step: StepNumber, attempt: u32 },
+    JudgeLost {
+        step: StepNumber,
+        attempt: u32,
+    },
     /// Everything is over.
     End,
 }
@@ -78,11 +89,9 @@ impl Item {
     pub fn role(self, run: &Run) -> Option<&str> {
         match self {
             Item::Attempt { step, .. } => Some(run.role(step)).filter(|role| !role.is_empty()),
-            Item::Attest
-            | Item::TakeUp { .. }
-            | Item::Judge { .. }
-            | Item::JudgeLost { .. }
-            | Item::End => None,
+            Item::Attest | Item::TakeUp { .. } | Item::Judge { .. } | Item::JudgeLost { .. } | Item::End => {
+                None
+            }
         }
     }
 

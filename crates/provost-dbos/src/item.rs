@@ -29,7 +29,8 @@ const LATER: Duration = Duration::from_secs(5);
 
 pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str, Error> {
     let Ok(item) = piece.item.parse::<Item>() else {
-        crew.trouble(&piece.plan, &format!("`{}` is nothing this program knows how to do", piece.item)).await?;
+        crew.trouble(&piece.plan, &format!("`{}` is nothing this program knows how to do", piece.item))
+            .await?;
         give_back(&crew, &piece.id, LATER).await?;
         return Ok("not understood");
     };

@@ -136,9 +136,7 @@ async fn rows<T: DeserializeOwned>(database: &mut PgConnection, question: &str) 
         .fetch_one(database)
         .await
         .attempted("say how the cluster stands")?;
-    serde_json::from_str(&text)
-        .map_err(|error| sqlx::Error::Decode(error.into()))
-        .attempted("be understood")
+    serde_json::from_str(&text).map_err(|error| sqlx::Error::Decode(error.into())).attempted("be understood")
 }
 
 /// A look from outside.

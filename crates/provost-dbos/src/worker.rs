@@ -142,7 +142,8 @@ fn config(database: &PgConnectOptions, id: &str) -> Config {
 async fn launch(options: &Options, database: &PgConnectOptions, crew: &Arc<Crew>) -> Result<DBOS, Error> {
     let pools = pools(options);
     let ticks = (!options.looks_never).then(|| TICKS.to_owned());
-    let listen = pools.as_ref().map(|pools| pools.iter().map(|pool| wire::queue(pool)).chain(ticks).collect());
+    let listen =
+        pools.as_ref().map(|pools| pools.iter().map(|pool| wire::queue(pool)).chain(ticks).collect());
     let dbos = DBOS::new(Config { listen_queues: listen, ..config(database, &crew.id) });
     // Every program knows every form of work: what it does not listen to can still be handed to it.
     let looker = crew.clone();
@@ -209,11 +210,8 @@ fn pools(options: &Options) -> Option<Vec<String>> {
 async fn open_queue(dbos: &DBOS, pool: &str, jobs: usize, poll: Duration) -> Result<(), Error> {
     let name = wire::queue(pool);
     let jobs = i32::try_from(jobs).unwrap_or(i32::MAX);
-    let limits = QueueOptions {
-        worker_concurrency: Some(jobs),
-        polling_interval: poll,
-        ..QueueOptions::default()
-    };
+    let limits =
+        QueueOptions { worker_concurrency: Some(jobs), polling_interval: poll, ..QueueOptions::default() };
     let queue = dbos.register_queue(&name, limits, QueueConflict::NeverUpdate).await.attempted("made")?;
     if queue.worker_concurrency().is_some_and(|most| most < jobs) && queue.concurrency().is_none() {
         let change =

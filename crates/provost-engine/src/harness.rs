@@ -30,9 +30,7 @@ use provost_host::ground::{self, Approval, Estate, Ground, Wanted};
 use provost_host::plan_file::{self, PlanPlace};
 use provost_host::sandbox::{self, Attestation, Offer};
 use provost_host::{judge, process};
-use provost_store::{
-    Append, Cursor, Effect, Entry, Error as StoreError, Fence, Holder, Lease, Log, Query,
-};
+use provost_store::{Append, Cursor, Effect, Entry, Error as StoreError, Fence, Holder, Lease, Log, Query};
 
 use crate::Error;
 use crate::audit::{self, Audit};

@@ -465,7 +465,8 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
 
 fn labels(section: &Section<'_, '_>) -> Result<Vec<Label>, Wrong> {
     let words = section.strings("labels")?.unwrap_or_default();
-    let label = |word: &String| word.parse().map_err(|wrong: NoLabel| section.wrong("labels", wrong.to_string()));
+    let label =
+        |word: &String| word.parse().map_err(|wrong: NoLabel| section.wrong("labels", wrong.to_string()));
     words.iter().map(label).collect()
 }
 

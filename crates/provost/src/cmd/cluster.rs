@@ -125,7 +125,10 @@ fn show(global: &Global, status: &provost_dbos::status::Status) -> Result<(), cr
     }
     for late in &status.refused {
         let when = time(late.age_ms);
-        terminal::print(&format!("\n{}: {} of {} came too late, {when} ago\n", late.plan, late.item, late.worker))?;
+        terminal::print(&format!(
+            "\n{}: {} of {} came too late, {when} ago\n",
+            late.plan, late.item, late.worker
+        ))?;
     }
     Ok(())
 }

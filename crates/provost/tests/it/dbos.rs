@@ -62,13 +62,7 @@ impl Fleet {
         Some(Self::on(Cluster::shared()?, plans, text, agent, config))
     }
 
-    fn on(
-        cluster: &'static Cluster,
-        plans: usize,
-        text: &str,
-        agent: &str,
-        config: &str,
-    ) -> Self {
+    fn on(cluster: &'static Cluster, plans: usize, text: &str, agent: &str, config: &str) -> Self {
         let env = Env::new(text);
         let url = cluster.database();
         let mut fleet = Self { env, cluster, url, places: Vec::new() };
@@ -82,7 +76,8 @@ impl Fleet {
             for (name, text) in [("PLAN.md", text), ("agent.sh", agent), ("provost.toml", config.as_str())] {
                 std::fs::write(place.join(name), text).expect("a file");
             }
-            for arguments in [&["init", "--quiet"][..], &["add", "--all"], &["commit", "--quiet", "-m", "start"]]
+            for arguments in
+                [&["init", "--quiet"][..], &["add", "--all"], &["commit", "--quiet", "-m", "start"]]
             {
                 let status = Command::new("git")
                     .args(["-c", "user.name=test", "-c", "user.email=test@localhost"])

@@ -139,7 +139,8 @@ fn e7b_the_dead_hold_no_place_in_a_queue() {
 #[test]
 fn e12_a_time_that_was_set_is_kept_by_whoever_is_there_then() {
     // Fails once in a way that is worth another look after four seconds.
-    let config = "[recipes.away]\nclass = \"transient\"\ndetect = { stderr = \"not yet\" }\nbackoff = [\"4s\"]\n";
+    let config =
+        "[recipes.away]\nclass = \"transient\"\ndetect = { stderr = \"not yet\" }\nbackoff = [\"4s\"]\n";
     let contract =
         "date +%s%3N >> ../ledger; test $(wc -l < ../ledger) -gt 1 || { echo not yet >&2; exit 1; }";
     let text = crate::env::plan(&[contract], "retry(3)");
@@ -213,7 +214,11 @@ fn a_program_that_speaks_otherwise_takes_nothing_and_says_so() {
     drop(fleet.worker(&[]));
     fleet.cluster.sql(&fleet.url, "UPDATE provost_cluster.wire SET version = 'provost-wire-2'");
     let refused = fleet.provost(0, &["worker"]).exits(2);
-    assert!(refused.err.contains("provost-wire-2") && refused.err.contains("provost-wire-1"), "{}", refused.err);
+    assert!(
+        refused.err.contains("provost-wire-2") && refused.err.contains("provost-wire-1"),
+        "{}",
+        refused.err
+    );
 }
 
 /// The embedded engine is held to the same, where it applies: there is one process, and it is started again.
