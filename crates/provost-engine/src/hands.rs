@@ -238,6 +238,7 @@ impl<'a> Hands<'a> {
             Worker::Agents { jobs } => Self { side_by_side: *jobs > 1, ..self },
             Worker::Look { client } => self.for_a_session(client),
             Worker::Session { .. } => Self { dispatches: false, ..self },
+            Worker::Share(_) => self,
         }
     }
 

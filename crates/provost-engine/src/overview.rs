@@ -21,7 +21,7 @@ use provost_core::event::Event;
 use provost_core::inbox::{Item, waiting};
 use provost_core::plan::StepNumber;
 use provost_core::run::Run;
-use provost_store::{Cursor, Log, Query, Sqlite};
+use provost_store::{Cursor, Log, Query};
 
 use crate::Error;
 use crate::drive;
@@ -93,7 +93,7 @@ struct Fold {
 impl Overview {
     pub fn open(settings: Settings) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
-        let log = Box::new(Sqlite::open(&state)?);
+        let log = crate::logbook::open(&state, crate::harness::Access::Write)?;
         let settings = Settings { state, plan: None, ..settings };
         Ok(Self { settings, log, begun: site::now(), known: Mutex::default() })
     }

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use provost_core::chain::{self, Hash};
+use provost_core::labels::{Label, NoLabel};
 use provost_core::policy::{self, Policy};
 use provost_core::recover::recipe::Recipes;
 use provost_core::terms::{AgentNetwork, GitPolicy, Home, Quorum, Reach};
@@ -112,6 +113,8 @@ pub struct Role {
     pub meter: Option<Metering>,
     /// Its client is given tools of ours: to show the plan, to read and publish topics, to claim.
     pub tools: bool,
+    /// What the machine must have that its agents work on, where many machines share the work.
+    pub labels: Vec<Label>,
 }
 
 impl Role {
@@ -230,9 +233,12 @@ pub struct Proof {
 }
 
 /// Where the log is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
+    /// Nothing is asked for.
     Sqlite,
+    /// The log must be this one.
+    Postgres { url: String },
 }
 
 impl Default for Config {
@@ -406,6 +412,7 @@ const ROLE_KEYS: &[&str] = &[
     "fallback",
     "meter",
     "tools",
+    "labels",
 ];
 
 /// Keys that only some drivers have.
@@ -469,7 +476,15 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
         estimate: money::amount(section, "estimate")?,
         meter,
         tools: section.boolean("tools")?.unwrap_or_default(),
+        labels: labels(section)?,
     })
+}
+
+fn labels(section: &Section<'_, '_>) -> Result<Vec<Label>, Wrong> {
+    let words = section.strings("labels")?.unwrap_or_default();
+    let label =
+        |word: &String| word.parse().map_err(|wrong: NoLabel| section.wrong("labels", wrong.to_string()));
+    words.iter().map(label).collect()
 }
 
 fn reach(section: &Section<'_, '_>) -> Result<Reach, Wrong> {
@@ -674,9 +689,21 @@ fn store(top: &Section<'_, '_>) -> Result<Store, Wrong> {
     let Some(section) = top.section("store", &["url"])? else { return Ok(Store::Sqlite) };
     match section.string("url")?.as_deref() {
         None | Some("sqlite") => Ok(Store::Sqlite),
-        Some(url) if url.starts_with("postgres") => {
-            Err(section.wrong("url", "postgres is not in this version; use \"sqlite\"".to_owned()))
+        Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            if has_password(url) {
+                let why =
+                    "a password is in this address: give it in PGPASSWORD or in the file PGPASSFILE names";
+                return Err(section.wrong("url", why.to_owned()));
+            }
+            Ok(Store::Postgres { url: url.to_owned() })
         }
-        Some(_) => Err(section.wrong("url", "this version knows only \"sqlite\"".to_owned())),
+        Some(_) => Err(section.wrong("url", "it is \"sqlite\" or begins with postgres://".to_owned())),
     }
+}
+
+fn has_password(url: &str) -> bool {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let authority = place.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+        || query.split('&').any(|pair| pair.starts_with("password="))
 }

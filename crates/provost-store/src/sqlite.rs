@@ -18,7 +18,7 @@ use provost_core::chain::{Hash, Head, PlanId, Sealed, seal};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
-use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
+use crate::{Append, Cursor, Effect, Error, Fence, Holder, Keep, Lease, Log, Query, transfer};
 
 mod claim;
 mod follow;
@@ -381,6 +381,23 @@ impl Log for Sqlite {
     }
 }
 
+impl Keep for Sqlite {
+    fn keep(&self, events: &[Sealed]) -> Result<(), Error> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.writing(|transaction| {
+            for sealed in events {
+                let (row, head) = self.head_of(transaction, &sealed.plan)?;
+                transfer::fits(head, sealed)?;
+                let row = self.plan_row(transaction, &sealed.plan, row)?;
+                insert(transaction, row, sealed).map_err(self.failed("write an event"))?;
+            }
+            Ok(())
+        })
+    }
+}
+
 /// The parts of an append.
 impl Sqlite {
     fn check_fence(&self, connection: &Connection, fence: &Fence) -> Result<(), Error> {
@@ -448,6 +465,8 @@ fn commit_effect(connection: &Connection, effect: &Effect) -> rusqlite::Result<(
         Effect::Wake(plan) => {
             connection.prepare_cached("INSERT OR IGNORE INTO wake (plan) VALUES (?1)")?.execute([&plan.0])?;
         }
+        // For queues, and here are none.
+        Effect::WakeAt { .. } | Effect::Enqueue { .. } | Effect::Cancel { .. } => {}
     }
     Ok(())
 }

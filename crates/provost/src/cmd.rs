@@ -15,6 +15,7 @@ mod audit;
 mod bench;
 mod builtin_agent;
 mod classify;
+mod cluster;
 mod commit;
 mod compare;
 mod demo;
@@ -32,6 +33,7 @@ mod list;
 mod log;
 mod mcp;
 mod merge_order;
+mod migrate;
 mod new;
 mod queue;
 mod ready;
@@ -47,6 +49,7 @@ mod status;
 mod verify;
 mod watch;
 mod which;
+mod worker;
 mod worktree;
 
 /// Agents claim. Provost checks.
@@ -104,8 +107,11 @@ enum Command {
     Fork(Described<fork::Args>),
     Compare(Described<compare::Args>),
     Doctor(Described<doctor::Args>),
+    Migrate(Described<migrate::Args>),
     Serve(Described<serve::Args>),
     Watch(Described<watch::Args>),
+    Worker(Described<worker::Args>),
+    Cluster(Described<cluster::Args>),
     Hook(Described<hook::Args>),
     Mcp(Described<mcp::Args>),
     Classify(Described<classify::Args>),
@@ -147,7 +153,8 @@ impl Cli {
             | Command::Demo(_)
             | Command::HookLook(_)
             | Command::Mcp(_)
-            | Command::Serve(_) => true,
+            | Command::Serve(_)
+            | Command::Worker(_) => true,
             Command::New(Described(args)) => args.starts_agents(),
             _ => false,
         }
@@ -186,11 +193,14 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Audit(Described(args)) => audit::obey(global, args),
         Command::Recheck(Described(args)) => recheck::obey(global, args),
         Command::Doctor(Described(args)) => doctor::obey(global, args),
+        Command::Migrate(Described(args)) => migrate::obey(global, args),
         Command::Hook(Described(args)) => hook::obey(global, args),
         Command::HookLook(Described(args)) => hook_look::obey(global, args),
         Command::Mcp(Described(args)) => mcp::obey(global, args),
         Command::Serve(Described(args)) => serve::obey(global, args),
         Command::Watch(Described(args)) => watch::obey(global, args),
+        Command::Worker(Described(args)) => worker::obey(global, args),
+        Command::Cluster(Described(args)) => cluster::obey(global, args),
         Command::Classify(Described(args)) => classify::obey(global, args),
         Command::Bench(Described(args)) => bench::obey(global, args),
         Command::Redact(Described(args)) => redact::obey(global, args),
