@@ -28,7 +28,7 @@ fn as_user(url: &str, user: &str) -> String {
 }
 
 fn approved(by: Approver) -> Event {
-    Event::Approved { revision: Revision("r".to_owned()), by, modifications: Vec::new() }
+    Event::Approved { revision: Revision("r".to_owned()), by, modifications: Vec::new(), missing: 0 }
 }
 
 fn person() -> Event {
