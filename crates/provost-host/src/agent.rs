@@ -56,6 +56,9 @@ pub trait Agent: Send + Sync {
     }
 }
 
+/// Hears what an agent prints, piece by piece.
+pub type Ear<'a> = &'a (dyn Fn(&[u8]) + Sync + 'a);
+
 /// One attempt at a step, as the agent gets it.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
@@ -80,7 +83,7 @@ pub struct Work<'a> {
     /// Where it writes to topics, and to which.
     pub outbox: Option<Outbox<'a>>,
     /// Is told what it prints or says, as it comes.
-    pub heard: Option<&'a (dyn Fn(&[u8]) + Sync)>,
+    pub heard: Option<Ear<'a>>,
 }
 
 /// A folder, empty at first, in which each of these topics may get a file.

@@ -21,13 +21,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use crossterm::event::{self, Event};
 use provost_core::chain::PlanId;
 use provost_engine::harness::Settings;
 use provost_engine::overview::Overview;
 use provost_engine::places::Here;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::Signals;
@@ -271,17 +271,17 @@ fn listen(tell: Sender<Came>) {
             if waited[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
                 guard::end(outcome::INTERRUPTED);
             }
-            let mut heard = false;
-            while event::poll(Duration::ZERO).unwrap_or(false) {
-                let Ok(event) = event::read() else { break };
-                heard = true;
+            loop {
+                // Without any patience it would not look at all.
+                let is_there = event::poll(Duration::from_millis(1));
+                let event = match is_there.and_then(|is_there| is_there.then(event::read).transpose()) {
+                    Ok(Some(event)) => event,
+                    Ok(None) => break,
+                    Err(_) => guard::end(outcome::INTERRUPTED),
+                };
                 if tell.send(Came::Input(event)).is_err() {
                     return;
                 }
-            }
-            // Half a key: the rest of it is on its way.
-            if !heard {
-                std::thread::sleep(Duration::from_millis(20));
             }
         }
     });

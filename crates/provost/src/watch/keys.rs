@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** what is pasted is text, and never a decision.
 
-use ratatui::crossterm::event::{
+use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 

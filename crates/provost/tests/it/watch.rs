@@ -214,6 +214,11 @@ fn it_fits_any_size_and_every_signal_gives_the_terminal_back() {
         tmux.is_given_back();
     }
     tmux.types("clear").provost("watch").sees("[1 Agenda]");
+    // A key that comes together with a change of size is heard.
+    for (width, key, tab) in [("70", "2", "[2 Inbox"), ("80", "3", "[3 Log"), ("90", "1", "[1 Agenda")] {
+        tmux.tmux(&["resize-window", "-x", width, "-y", "20"]);
+        tmux.keys(&[key]).sees(tab);
+    }
     tmux.tmux(&["resize-window", "-x", "60", "-y", "20"]);
     tmux.keys(&["Enter"]).sees("───");
     let narrow = tmux.sees("Do part 1");

@@ -7,7 +7,7 @@ use provost_core::usage::Usage;
 use serde_json::{Value, json};
 
 use super::{Acp, Desk, Permissions, desk};
-use crate::agent::{Resume, Work, believable, is_session, micro};
+use crate::agent::{Ear, Resume, Work, believable, is_session, micro};
 
 const VERSION: u64 = 1;
 const LOGIN_WANTED: i64 = -32000;
@@ -40,7 +40,7 @@ pub struct Turn<'a> {
     workspace: String,
     prompt: &'a str,
     resume: Option<Resume<'a>>,
-    heard: Option<&'a (dyn Fn(&[u8]) + Sync)>,
+    heard: Option<Ear<'a>>,
     servers: Vec<Value>,
     mode: Option<String>,
     permissions: Permissions,
