@@ -138,6 +138,9 @@ pub fn hint(failure: &Failure) -> Option<String> {
             Error::Refused(Refusal::HasRun { .. }) => {
                 "Leave its text as it is. To do it over, `provost fork --from N` runs it again beside this one."
             }
+            Error::Refused(Refusal::OwnPlan { .. } | Refusal::CountsOnce { .. }) => {
+                "Others approve from their own account, or with a token: `provost serve token --scope decide --name NAME`."
+            }
             Error::Refused(_) => return None,
             Error::NotAPerson { .. } => {
                 "Only a person outside of any attempt may decide this, from where the run can be seen."

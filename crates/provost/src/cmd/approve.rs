@@ -1,5 +1,6 @@
 use provost_core::event::Revision;
 use provost_core::quorum::{self, Tally};
+use provost_core::run::Stage;
 use provost_engine::harness::{Access, Harness};
 
 use crate::failure::Failure;
@@ -102,6 +103,10 @@ fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answe
 
 fn interactive(harness: &Harness, by: String) -> Answer {
     let (run, reading) = harness.bring_up_to_approve()?;
+    if run.stage == Stage::Verified && !Tally::of(&run).lets(&harness.person()) {
+        // Refused before anything is read, and not after.
+        harness.approve(&run, run.revision.clone(), by.clone())?;
+    }
     match terminal::gate(harness, &run, reading.as_ref(), by)? {
         Gate::Approved(run) => {
             terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
