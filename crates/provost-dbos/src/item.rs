@@ -45,7 +45,7 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         return Ok("no hand is free");
     };
     let stop = Arc::new(AtomicBool::new(false));
-    crew.busy().insert(piece.id.clone(), Busy { stop: stop.clone(), taken: false });
+    crew.busy().insert(piece.id.clone(), Busy { stop: stop.clone(), taken: false, missed: false });
     let (plan, id) = (PlanId(piece.plan.clone()), piece.id.clone());
     let done = crew.apart(move |crew, runtime| {
         let finished = [dispatch::finish(&plan, item), Effect::Wake(plan.clone())];

@@ -36,14 +36,21 @@ pub(crate) struct Busy {
     pub stop: Arc<AtomicBool>,
     /// It is ours, by our lease.
     pub taken: bool,
+    /// It was not ours any more at the last look: it may just be over.
+    pub missed: bool,
 }
 
 impl Crew {
     /// The plan's harness, on the shared log.
     pub fn harness(&self, plan: &PlanId, stop: Arc<AtomicBool>) -> Result<Harness, provost_engine::Error> {
         let not_there = || provost_engine::Error::NotThere { plan: plan.clone() };
-        let place = places::find(&self.settings.state, plan).filter(places::Place::is_there);
-        let place = place.ok_or_else(not_there)?;
+        let find = || places::find(&self.settings.state, plan).filter(places::Place::is_there);
+        let look_around = || {
+            // Somebody on another machine may have made it known; here it lies at the same path.
+            let _ = places::keep_all(&self.settings.state, &self.settings.cwd);
+            find()
+        };
+        let place = find().or_else(look_around).ok_or_else(not_there)?;
         let settings = Settings {
             cwd: place.workspace.clone(),
             plan: Some(place.path.display().to_string()),
@@ -60,10 +67,10 @@ impl Crew {
 
     /// Ends the agents of items that are not ours any more.
     pub fn keep_only(&self, ours: &[String]) {
-        let busy = self.busy();
-        let lost = busy.iter().filter(|(id, busy)| busy.taken && !ours.contains(id));
+        let mut busy = self.busy();
+        let lost = busy.iter_mut().filter(|(id, busy)| busy.taken && !ours.contains(id));
         for (id, busy) in lost {
-            if !busy.stop.swap(true, Ordering::Relaxed) {
+            if std::mem::replace(&mut busy.missed, true) && !busy.stop.swap(true, Ordering::Relaxed) {
                 (self.told)(&format!("{id} was taken over by another; what runs of it is ended"));
             }
         }

@@ -1,11 +1,14 @@
 //! The tables beside the log: made once, by whoever comes first, and held against what this program speaks.
 
+use std::time::Duration;
+
 use sqlx::{Connection as _, PgConnection};
 
 use crate::Error;
 use crate::error::Attempted as _;
 use crate::wire;
 
+const LOOK: Duration = Duration::from_millis(50);
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// Makes the tables where there are none, after those of the SDK, and refuses a cluster that speaks otherwise
@@ -14,10 +17,14 @@ pub(crate) async fn make(
     connection: &mut PgConnection,
     sdk: impl AsyncFnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    sqlx::query("SELECT pg_advisory_lock(hashtext('provost_cluster.schema'))")
-        .execute(&mut *connection)
+    // Asked again and again: whoever waits inside of a statement holds up the indexes that the SDK makes.
+    while !sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtext('provost_cluster.schema'))")
+        .fetch_one(&mut *connection)
         .await
-        .attempted("let this program make its tables")?;
+        .attempted("let this program make its tables")?
+    {
+        tokio::time::sleep(LOOK).await;
+    }
     let made = match is_there(connection).await {
         Ok(false) => match sdk().await {
             Ok(()) => tables(connection).await,

@@ -160,6 +160,8 @@ struct Loop<'a, W: World> {
     events: Vec<Event>,
     /// What has to follow from them, in the same transaction.
     effects: Vec<Effect>,
+    /// Others do the work of this run too: what they wrote is theirs to have written, once the lease is gone.
+    shared: bool,
     /// When the first of them was decided.
     begun: Timestamp,
     rest: Option<Rest>,
@@ -177,6 +179,7 @@ impl<'a, W: World> Loop<'a, W> {
             results: Vec::new(),
             events: Vec::new(),
             effects: Vec::new(),
+            shared: false,
             begun: Timestamp(0),
             rest: None,
             looked_at: Timestamp::default(),
@@ -376,12 +379,18 @@ impl<'a, W: World> Loop<'a, W> {
                 news.push((sealed.clone(), event));
             }
         })?;
+        if !there && self.shared {
+            self.still_ours()?;
+        }
         if !there {
             return Err(self.disbelieve(1, REPLACED.to_owned()));
         }
         let events: Vec<(Event, Timestamp)> =
             news.iter().map(|(sealed, event)| (event.clone(), sealed.at)).collect();
         if let Err(place) = doors::made(&run, &events) {
+            if self.shared {
+                self.still_ours()?;
+            }
             let (sealed, event) = &news[place];
             let what = format!("{} was written by somebody else than the harness", event.name());
             return Err(self.disbelieve(sealed.seq, what));

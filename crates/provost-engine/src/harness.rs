@@ -47,6 +47,7 @@ use crate::project::{self, Projector};
 use crate::prove::Prover;
 use crate::reading::{self, Reading};
 use crate::sessions::Sessions;
+use crate::share;
 use crate::sharing::Sharing;
 use crate::site::{self, Site};
 use crate::watch_over::Watch;
@@ -802,7 +803,10 @@ impl Harness {
         let estate =
             Estate { workspace, state: &self.state, read_only: &read_only, secret, launcher: &launcher };
         let verify = &self.config().verify;
-        let (offer, seen) = ground::attest(verify.isolation, &estate)?;
+        let (offer, seen) = match worker {
+            Worker::Share(_) => share::attest(verify.isolation, &estate, &place.path)?,
+            _ => ground::attest(verify.isolation, &estate)?,
+        };
         let level = seen.level;
         self.attested(worker, took_over, run, seen, fence, watch)?;
         self.on_the_base(run, offer, level, &estate)

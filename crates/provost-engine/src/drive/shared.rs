@@ -7,7 +7,7 @@ use provost_core::chain::{Head, Timestamp};
 use provost_core::command::HarnessCommand;
 use provost_core::run::Run;
 use provost_core::schedule::{Action, InHand};
-use provost_store::Effect;
+use provost_store::{Append, Effect};
 
 use super::{Drive, Loop, REPLACED, Rest};
 use crate::Error;
@@ -56,7 +56,7 @@ impl<W: World> Drive<'_, W> {
         action: Action,
         effects: &[Effect],
     ) -> Result<(Run, Rest), Error> {
-        let mut state = Loop::new(self, run, head);
+        let mut state = Loop { shared: true, ..Loop::new(self, run, head) };
         state.looked_at = state.drive.world.now();
         if action == Action::End {
             state.decide(HarnessCommand::End);
@@ -74,9 +74,30 @@ impl<W: World> Drive<'_, W> {
 
     /// Nothing is to be done: `effects` follow all the same.
     pub fn pass(self, run: Run, head: Head, effects: &[Effect]) -> Result<(Run, Rest), Error> {
-        let mut state = Loop::new(self, run, head);
+        let mut state = Loop { shared: true, ..Loop::new(self, run, head) };
         state.effects = effects.to_vec();
         state.flush()?;
         Ok((state.run, Rest::Nothing))
+    }
+}
+
+impl<W: World> Loop<'_, W> {
+    /// Whoever was taken over from finds events of those who took over, and must not take them for forged.
+    pub(super) fn still_ours(&self) -> Result<(), Error> {
+        let Drive { log, plan, fence, world, .. } = &self.drive;
+        loop {
+            let nothing = Append {
+                plan,
+                expected_seq: log.head(plan)?.seq,
+                at: world.now(),
+                fence: fence.as_ref(),
+                events: &[],
+                effects: &[],
+            };
+            match log.append(nothing) {
+                Err(provost_store::Error::Conflict { .. }) => {}
+                answered => return Ok(answered.map(|_| ())?),
+            }
+        }
     }
 }

@@ -25,12 +25,23 @@ pub fn refusal(error: &sqlx::Error) -> Option<Refusal> {
 /// The connection is gone or cannot be made, and a moment later may be different.
 pub fn is_a_lost_server(error: &sqlx::Error) -> bool {
     match error {
+        error if is_untrusted(error) => false,
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
         // 25P03: idle in a transaction; 57P01–03: shut down, crashed, starting; 08: the connection; 40001, 40P01: again, please.
         sqlx::Error::Database(said) => said.code().is_some_and(|code| {
             matches!(&*code, "25P03" | "57P01" | "57P02" | "57P03" | "40001" | "40P01")
                 || code.starts_with("08")
         }),
+        _ => false,
+    }
+}
+
+/// The two could not agree on TLS, or the certificate is not one we were told to trust; a moment later is no
+/// different.
+fn is_untrusted(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Tls(_) => true,
+        sqlx::Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
         _ => false,
     }
 }
@@ -45,7 +56,7 @@ pub fn of(at: &str, attempted: &'static str, source: sqlx::Error) -> Error {
         (Some("25006"), _) => Error::ServerReadOnly { at },
         (Some("42501"), Some(said)) => Error::NotAllowed { at, attempted, said },
         (Some("53100"), _) => Error::Full { path: PathBuf::from(at) },
-        _ if matches!(source, sqlx::Error::Tls(_)) => Error::Untrusted { at, source: source.into() },
+        _ if is_untrusted(&source) => Error::Untrusted { at, source: source.into() },
         _ if is_a_lost_server(&source) => Error::Unreachable { at, source: source.into() },
         _ => Error::Unavailable { path: PathBuf::from(at), attempted, source: source.into() },
     }

@@ -38,7 +38,8 @@ impl Drop for Worker {
 
 impl Worker {
     fn signal(&self, signal: &str) {
-        let _ = Command::new("kill").args([&format!("-{signal}"), &self.child.id().to_string()]).status();
+        let pid = self.child.id().to_string();
+        let _ = Command::new("kill").args([&format!("-{signal}"), &pid]).stderr(Stdio::null()).status();
     }
 
     fn kill(&mut self) {

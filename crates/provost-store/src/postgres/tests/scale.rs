@@ -2,7 +2,6 @@
 
 use provost_core::chain::Timestamp;
 use provost_core::plan::StepNumber;
-use sqlx::postgres::PgRow;
 
 use super::super::cluster::{Cluster, address};
 use super::super::*;
@@ -48,39 +47,49 @@ fn no_query_reads_the_whole_log() {
     }
 }
 
-/// `cargo test --release -p provost-store --features postgres -- --ignored --nocapture a_million`
+/// `cargo test -p provost-store --features postgres --lib -- --ignored --nocapture a_million`; with `PROVOST_FULL`
+/// ten million.
 #[test]
 #[ignore = "takes a minute, and is for people to read"]
 fn a_million_events_cost_what_ten_thousand_do() {
     let Some(cluster) = Cluster::shared() else { return };
-    let took = [100, 10_000].map(|plans| {
+    let many = if std::env::var_os("PROVOST_FULL").is_some() { 100_000 } else { 10_000 };
+    let logs = [100, many].map(|plans| {
         let url = cluster.database();
         let log = Postgres::open(&address(&url)).expect("a log");
         fill(cluster, &url, plans, 100);
-        let end = u64::from(plans) * 100;
-        let mut took: Vec<(&str, f64)> = queries(end)
-            .iter()
-            .map(|(what, query)| (*what, median(|| drop(suite::all(&log, query.clone())))))
-            .collect();
-        took.push(("append to a plan of its own", median(|| suite::append_steps(&log, "mine", 1))));
-        let size: PgRow =
-            cluster.sql(&url, "SELECT pg_size_pretty(pg_total_relation_size('provost.event'))").remove(0);
-        eprintln!("{end} events take {}", size.get::<String, _>(0));
-        took
+        let size = cluster.sql(&url, "SELECT pg_size_pretty(pg_total_relation_size('provost.event'))");
+        eprintln!("{} events take {}", plans * 100, size[0].get::<String, _>(0));
+        (log, u64::from(plans) * 100)
     });
-    for ((what, few), (_, many)) in took[0].iter().zip(&took[1]) {
-        eprintln!("{what:<28} {few:>7.3} ms   {many:>7.3} ms   {:.2}", many / few);
+    for place in 0..queries(1000).len() {
+        let what = queries(1000)[place].0;
+        compare(what, &logs, |log, end| drop(suite::all(log, queries(end)[place].1.clone())));
     }
+    compare("append to a plan", &logs, |log, _| suite::append_steps(log, "mine", 1));
+    compare("8 writers, 10 appends each", &logs, |log, _| {
+        std::thread::scope(|scope| {
+            for who in 0..8 {
+                scope
+                    .spawn(move || (0..10).for_each(|_| suite::append_steps(log, &format!("mine {who}"), 1)));
+            }
+        });
+    });
 }
 
-fn median(mut work: impl FnMut()) -> f64 {
-    let mut times: Vec<f64> = (0..101)
-        .map(|_| {
+/// In turns, so that both have the same neighbours.
+fn compare(what: &str, logs: &[(Postgres, u64); 2], work: impl Fn(&Postgres, u64)) {
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..41 {
+        for ((log, end), times) in logs.iter().zip(&mut times) {
             let begun = Instant::now();
-            work();
-            begun.elapsed().as_secs_f64() * 1000.0
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[50]
+            work(log, *end);
+            times.push(begun.elapsed().as_secs_f64() * 1000.0);
+        }
+    }
+    let [few, many] = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    });
+    eprintln!("{what:<28} {few:>8.3} ms {many:>8.3} ms   {:.2}", many / few);
 }
