@@ -78,7 +78,7 @@ pub fn address(state: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-fn file(state: &Path) -> PathBuf {
+pub(crate) fn file(state: &Path) -> PathBuf {
     state.join("log.url")
 }
 

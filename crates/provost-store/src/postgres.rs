@@ -41,7 +41,7 @@ use runtime::run;
 const PATIENCE: Duration = Duration::from_secs(30);
 const SECOND_TRY: Duration = Duration::from_millis(100);
 /// A statement that takes longer has lost its server.
-const LOST_AFTER: Duration = Duration::from_secs(60);
+const LOST_AFTER: Duration = Duration::from_secs(25);
 /// Heads of plans this process writes to; forgotten all at once when there are more.
 const KNOWN_HEADS: usize = 1024;
 pub const LEASE_TTL: Duration = Duration::from_secs(30);

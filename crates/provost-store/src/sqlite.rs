@@ -18,10 +18,11 @@ use provost_core::chain::{Hash, Head, PlanId, Sealed, seal};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
-use crate::{Append, Cursor, Effect, Error, Fence, Holder, Keep, Lease, Log, Query, transfer};
+use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
 
 mod claim;
 mod follow;
+mod keep;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -378,23 +379,6 @@ impl Log for Sqlite {
 
     fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
         claim::holder(self, name)
-    }
-}
-
-impl Keep for Sqlite {
-    fn keep(&self, events: &[Sealed]) -> Result<(), Error> {
-        if events.is_empty() {
-            return Ok(());
-        }
-        self.writing(|transaction| {
-            for sealed in events {
-                let (row, head) = self.head_of(transaction, &sealed.plan)?;
-                transfer::fits(head, sealed)?;
-                let row = self.plan_row(transaction, &sealed.plan, row)?;
-                insert(transaction, row, sealed).map_err(self.failed("write an event"))?;
-            }
-            Ok(())
-        })
     }
 }
 

@@ -67,12 +67,13 @@ pub fn migrate(settings: &Settings, way: &Way, told: &mut dyn FnMut(u64)) -> Res
     if let Some(here) = elsewhere()? {
         return Err(Error::OtherLog { wanted: url.clone(), here });
     }
-    let embedded = Sqlite::open(&state)?;
+    let believed = super::open(&state, Access::Write)?;
     let workspace = format!("workspace {}", Here::of(&settings.cwd).workspace().display());
-    if let Some(why) = people::intruder(&embedded, &workspace, &Sessions::new(&state), &Who::Here)? {
+    if let Some(why) = people::intruder(&*believed, &workspace, &Sessions::new(&state), &Who::Here)? {
         return Err(Error::NotAPerson { why });
     }
-    let database = Postgres::open(&remote)?;
+    drop(believed);
+    let (embedded, database) = (Sqlite::open(&state)?, Postgres::open(&remote)?);
     Ok(match way {
         Way::To(url) => {
             let moved = transfer(&embedded, &database, told)?;

@@ -82,3 +82,21 @@ fn trouble_with_the_server_is_said_without_the_password() {
     // None of it made another log the one that is believed.
     env.provost(&["log"]).exits(0);
 }
+
+#[test]
+fn an_agent_that_names_another_log_is_found_out_and_nothing_is_believed_of_it() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (url, other) = (database(cluster), database(cluster));
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).isolation("in-place");
+    let file = env.state().join("log.url");
+    let env = env.agent(&format!("{HONEST}\necho '{other}' > '{}'\n", file.display()));
+    let go = |arguments: &[&str]| with_password(&env, arguments, PASSWORD);
+    go(&["migrate", "--to", &url]).exits(0);
+    go(&["run"]).exits(4);
+    let revision = go(&["show", "--json"]).exits(0).json()["revision"].as_str().expect("one").to_owned();
+    go(&["approve", "--revision", &revision]).exits(0);
+    go(&["run"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("an address").trim(), url);
+    let log = go(&["log", "--json"]).exits(0).out;
+    assert!(log.contains("TAMPER_DETECTED") && log.contains("the address of the log"), "{log}");
+}

@@ -85,6 +85,10 @@ CREATE FUNCTION provost.has_role(role text) RETURNS boolean LANGUAGE sql STABLE 
     SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = role AND pg_has_role(session_user, oid, 'USAGE'))
 $$;
 
+CREATE FUNCTION provost.is_owner() RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT pg_has_role(session_user, nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'provost'
+$$;
+
 -- The three doors. Who owns the schema has all of them, for a log that has one user.
 CREATE FUNCTION provost.may_say(event text, details text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -96,7 +100,7 @@ DECLARE
         'FAILURE_DETECTED', 'FAILURE_CLASSIFIED', 'RECOVERY_APPLIED', 'PERMISSION_REQUIRED',
         'RECOVERY_ESCALATION', 'BUDGET_EXCEEDED', 'TAMPER_DETECTED');
 BEGIN
-    RETURN pg_has_role(session_user, (SELECT nspowner FROM pg_namespace WHERE nspname = 'provost'), 'USAGE')
+    RETURN provost.is_owner()
         OR provost.has_role('provost_harness') AND NOT is_a_persons
         OR provost.has_role('provost_person') AND NOT is_a_runs
         OR provost.has_role('provost_worker') AND is_a_workers;
@@ -177,16 +181,18 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     DELETE FROM provost.wake RETURNING plan
 $$;
 
--- Takes a lease that nobody holds, that ran out, or whose holding `p_over` is known to be dead. Says the epoch
--- of the new holding, or nothing and who has it.
+-- Takes a lease that nobody holds, that ran out, or whose holding `p_over` is known to be dead, which nobody but
+-- the harness is believed. Says the epoch of the new holding, or nothing and who has it.
 CREATE FUNCTION provost.take_lease(p_name text, p_holder text, p_ttl_ms bigint, p_over bigint,
                                    OUT taken bigint, OUT held bigint, OUT holder text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    dead bigint := CASE WHEN provost.is_owner() OR provost.has_role('provost_harness') THEN p_over END;
 BEGIN
     INSERT INTO provost.lease AS l (name, epoch, holder, expires)
     VALUES (p_name, 1, p_holder, clock_timestamp() + p_ttl_ms * interval '1 millisecond')
     ON CONFLICT (name) DO UPDATE SET epoch = l.epoch + 1, holder = excluded.holder, expires = excluded.expires
-        WHERE l.holder IS NULL OR l.expires <= clock_timestamp() OR l.epoch = p_over
+        WHERE l.holder IS NULL OR l.expires <= clock_timestamp() OR l.epoch = dead
     RETURNING l.epoch INTO taken;
     IF taken IS NULL THEN
         SELECT l.epoch, l.holder INTO held, holder FROM provost.lease l WHERE l.name = p_name;

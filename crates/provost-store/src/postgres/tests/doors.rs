@@ -165,3 +165,17 @@ fn who_has_no_role_is_told_so() {
     assert!(matches!(refused, Error::NotAllowed { .. }), "{refused}");
     assert!(refused.to_string().contains("docs/postgres.md"), "{refused}");
 }
+
+#[test]
+fn a_lease_that_is_held_is_no_workers_to_take() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = with_people(cluster);
+    let log = Postgres::open(&address(&url)).expect("a log");
+    let held = log.lease("a", &suite::someone()).expect("free");
+    let take = "SELECT taken FROM provost.take_lease('\"a\"', '{}', 1000, 1)";
+    let taken = |user: &str| -> Option<i64> { cluster.sql(&as_user(&url, user), take)[0].get(0) };
+    assert_eq!(taken("walter"), None);
+    log.renew(held.fence()).expect("ours");
+    assert_eq!(taken("hanna"), Some(2), "the harness is believed that it is dead");
+    assert!(log.renew(held.fence()).is_err());
+}
