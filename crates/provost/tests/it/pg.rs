@@ -100,3 +100,26 @@ fn an_agent_that_names_another_log_is_found_out_and_nothing_is_believed_of_it() 
     let log = go(&["log", "--json"]).exits(0).out;
     assert!(log.contains("TAMPER_DETECTED") && log.contains("the address of the log"), "{log}");
 }
+
+#[test]
+fn the_password_can_be_in_a_file_that_agents_are_not_told_of() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = database(cluster);
+    let agent = format!("{HONEST}\nenv > out/environment\n");
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(&agent).isolation("in-place");
+    let file = env.folder().join("passwords");
+    std::fs::write(&file, format!("127.0.0.1:*:*:*:{PASSWORD}\n")).expect("a file");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("its mode");
+    let go = |arguments: &[&str]| {
+        answer(env.command(arguments).env("PGPASSFILE", &file).output().expect("provost"))
+    };
+    go(&["migrate", "--to", &url]).exits(0);
+    go(&["run"]).exits(4);
+    let revision = go(&["show", "--json"]).exits(0).json()["revision"].as_str().expect("one").to_owned();
+    go(&["approve", "--revision", &revision]).exits(0);
+    go(&["run"]).exits(0);
+    let told = env.read("out/environment");
+    assert!(told.contains("PATH=") && !told.contains("PGPASSFILE"), "{told}");
+    env.provost(&["log"]).exits(70);
+}
