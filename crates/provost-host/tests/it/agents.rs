@@ -23,6 +23,7 @@ pub fn work<'a>(workspace: &'a Path, tag: &'a str) -> Work<'a> {
         home: None,
         resume: None,
         outbox: None,
+        heard: None,
         prompt: "write the file\n",
         workspace,
         step: StepNumber(2),

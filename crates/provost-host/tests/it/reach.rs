@@ -73,6 +73,7 @@ fn a_layer_that_cannot_be_kept_is_said() {
         home: None,
         resume: None,
         outbox: None,
+        heard: None,
         prompt: "",
         workspace: &site.workspace,
         step: StepNumber(1),

@@ -372,7 +372,7 @@ impl View {
                 wish
             }
             (Screen::Gate(_), key, _) => self.at_gate(key, known.gate.as_ref(), &known.by),
-            (Screen::Inbox, key, _) => self.to_item(key, known),
+            (Screen::Inbox, key, _) => self.about_item(key, known),
             (Screen::Log, '/', _) => {
                 self.dialog = Some(Dialog::filter(&self.filter));
                 Wish::Nothing
@@ -403,7 +403,7 @@ impl View {
         Wish::Nothing
     }
 
-    fn to_item(&mut self, key: char, known: &Known) -> Wish {
+    fn about_item(&mut self, key: char, known: &Known) -> Wish {
         let Some(item) = self.chosen_item(known) else { return Wish::Nothing };
         if let Some(answer) = item.answers.iter().find(|answer| answer.key() == key) {
             self.dialog = Some(Dialog::answer(item, *answer));

@@ -84,12 +84,18 @@ impl Tmux {
         ])
     }
 
-    /// The process that draws.
+    /// The process that draws: the last of those the shell started.
     fn watcher(&self) -> i32 {
         let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
-        let children = format!("/proc/{0}/task/{0}/children", shell.trim());
-        let children = std::fs::read_to_string(children).expect("a shell");
-        children.split_whitespace().next().expect("a child").parse().expect("a number")
+        let mut last: i32 = shell.trim().parse().expect("a shell");
+        let child = |of: i32| -> Option<i32> {
+            let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).ok()?;
+            children.split_whitespace().next()?.parse().ok()
+        };
+        while let Some(next) = child(last) {
+            last = next;
+        }
+        last
     }
 
     fn signal(&self, signal: &str) {
@@ -249,6 +255,23 @@ fn stopped_it_lends_the_terminal_to_the_shell() {
     assert!(tmux.state().starts_with("alternate 1 mouse 1 cursor 0"), "{}", tmux.state());
     tmux.keys(&["q"]).until("the shell", |screen| !screen.contains("[1 Agenda]"));
     tmux.is_given_back();
+}
+
+#[test]
+fn when_the_terminal_vanishes_so_does_it() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).isolation("in-place");
+    // In a session of its own nobody tells it.
+    for before in ["", "setsid --wait "] {
+        let Some(tmux) = Tmux::open(&env) else { return };
+        tmux.types(&format!("{before}{} watch", env!("CARGO_BIN_EXE_provost"))).sees("[1 Agenda]");
+        let pid = tmux.watcher();
+        drop(tmux);
+        let begun = Instant::now();
+        while std::fs::exists(format!("/proc/{pid}")).expect("an answer") {
+            assert!(begun.elapsed() < PATIENCE, "process {pid} is still there");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 #[test]

@@ -114,11 +114,15 @@ fn of_attempt(page: &mut Vec<Said>, attempt: &Attempt) {
     for judged in attempt.verdicts.iter().rev() {
         verdict(page, judged);
     }
-    if let Some(failure) = &attempt.failure {
-        let class = attempt.class.map(|class| format!(" ({})", class.word())).unwrap_or_default();
-        page.push(Said::indented(Tone::Bad, format!("{failure}{class}")));
+    let is_seen = attempt.verdicts.iter().any(|judged| !is_control(judged) && !judged.verdict.held());
+    // What the judge saw is above, in more words.
+    if let Some(failure) = attempt.failure.as_ref().filter(|_| !is_seen) {
+        page.push(Said::indented(Tone::Bad, failure));
     }
-    page.extend(attempt.followed.iter().map(|line| Said::indented(Tone::Wait, line)));
+    if let Some(class) = attempt.class {
+        page.push(Said::indented(Tone::Plain, format!("classified as {}", class.word())));
+    }
+    page.extend(attempt.followed.iter().map(|line| Said::indented(Tone::Wait, format!("then: {line}"))));
     page.extend(
         attempt.claims.iter().map(|claim| Said::indented(Tone::Quiet, format!("it claims: {claim}"))),
     );
@@ -132,6 +136,11 @@ fn took(ms: Option<u64>) -> String {
     ms.map(|ms| format!("{:.1} s, ", ms as f64 / 1000.0)).unwrap_or_default()
 }
 
+/// Looked at before any work: that it does not hold is what one hopes for.
+fn is_control(judged: &Judged) -> bool {
+    matches!(judged.subject, Subject::Control(_))
+}
+
 fn verdict(page: &mut Vec<Said>, judged: &Judged) {
     let what = match judged.subject {
         Subject::Precondition(_) => "precondition",
@@ -140,8 +149,7 @@ fn verdict(page: &mut Vec<Said>, judged: &Judged) {
         Subject::Final(_) => "at the end, contract",
         Subject::Postcondition(_) => "postcondition",
     };
-    let is_control = matches!(judged.subject, Subject::Control(_));
-    let tone = match (is_control, judged.verdict.held()) {
+    let tone = match (is_control(judged), judged.verdict.held()) {
         (true, _) => Tone::Quiet,
         (false, true) => Tone::Good,
         (false, false) => Tone::Bad,
