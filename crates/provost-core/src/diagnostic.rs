@@ -188,6 +188,7 @@ codes! {
     GlobInvalid = "P071" Error "an invalid glob",
     WritesTests = "P072" Advice "a step that writes its own checks",
     HiddenInSight = "P073" Warning "a hidden contract that can be seen",
+    TouchesOutside = "P074" Warning "a step outside of its plan",
 
     // Money, size and taste.
     NoBudget = "P080" Advice "no budget",

@@ -33,6 +33,8 @@ pub mod agenda;
 pub mod summary;
 pub mod recover;
 pub mod schedule;
+pub mod item;
+pub mod labels;
 pub mod train;
 pub mod gate;
 pub mod policy;

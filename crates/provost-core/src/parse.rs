@@ -14,6 +14,9 @@ use crate::plan::{Plan, Span};
 
 mod blocks;
 mod characters;
+mod check;
+mod field;
+mod free;
 mod frontmatter;
 mod heading;
 mod pieces;

@@ -80,6 +80,7 @@ pub fn ask(
         // It has no conversation to go on with, and nothing to publish.
         resume: None,
         outbox: None,
+        heard: None,
     };
     let desk = Desk { sees: question.sees, answers: question.answers };
     let mut said = ground.ask(&*agent, &work, desk, &grant)?;

@@ -3,9 +3,14 @@
 //! Resume is the fold followed by the same first line; there is no resume code. With one job deeds are
 //! done on this thread; with more, each has a thread and the loop waits for whichever ends first.
 //!
+//! Where many processes share a plan, the same loop is cut in two: [`Drive::announce`] decides what is to be
+//! done and makes it known, [`Drive::once`] is called by whoever does it.
+//!
 //! **Invariant:** nothing is performed before every event it rests on is durable.
 //! **Invariant:** what others wrote meanwhile is believed only where a door can have made it; else the
 //! run stops, and the log says from where on it is not to be believed.
+
+mod shared;
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -20,10 +25,12 @@ use provost_core::event::{Event, Subject};
 use provost_core::recover::Means;
 use provost_core::run::Run;
 use provost_core::schedule::{self, Action, InHand};
-use provost_store::{Append, Entry, Fence, Log, Query};
+use provost_store::{Append, Effect, Entry, Fence, Log, Query};
 
 use crate::Error;
 use crate::world::{Said, World};
+
+pub use self::shared::Effects;
 
 /// How often somebody may be faster when we write that the log is not to be believed.
 const RACES: usize = 16;
@@ -61,17 +68,7 @@ impl<W: World> Drive<'_, W> {
 
     /// From `run`, which was read from the log up to `head` while the lease was held.
     pub fn go_on(self, run: Run, head: Head) -> Result<(Run, Rest), Error> {
-        let mut state = Loop {
-            drive: self,
-            run,
-            head,
-            in_hand: InHand::default(),
-            results: Vec::new(),
-            events: Vec::new(),
-            begun: Timestamp(0),
-            rest: None,
-            looked_at: Timestamp::default(),
-        };
+        let mut state = Loop::new(self, run, head);
         let channel = mpsc::channel();
         std::thread::scope(|scope| {
             loop {
@@ -161,6 +158,10 @@ struct Loop<'a, W: World> {
     results: Vec<Said>,
     /// Decided and applied, not yet durable.
     events: Vec<Event>,
+    /// What has to follow from them, in the same transaction.
+    effects: Vec<Effect>,
+    /// Others do the work of this run too: what they wrote is theirs to have written, once the lease is gone.
+    shared: bool,
     /// When the first of them was decided.
     begun: Timestamp,
     rest: Option<Rest>,
@@ -169,6 +170,22 @@ struct Loop<'a, W: World> {
 }
 
 impl<'a, W: World> Loop<'a, W> {
+    fn new(drive: Drive<'a, W>, run: Run, head: Head) -> Self {
+        Self {
+            drive,
+            run,
+            head,
+            in_hand: InHand::default(),
+            results: Vec::new(),
+            events: Vec::new(),
+            effects: Vec::new(),
+            shared: false,
+            begun: Timestamp(0),
+            rest: None,
+            looked_at: Timestamp::default(),
+        }
+    }
+
     /// Decides what begins now. What is begun is announced in the log before it is done.
     fn next(&mut self) -> Vec<(Action, W::Order)> {
         if self.rest.is_none() && self.drive.world.interrupted() {
@@ -181,6 +198,7 @@ impl<'a, W: World> Loop<'a, W> {
         self.looked_at = self.drive.world.now();
         for action in schedule::next(&self.run, &self.in_hand, self.drive.jobs, self.looked_at) {
             match action {
+                Action::End if !self.drive.world.ends() => self.begin(action, &mut orders),
                 Action::End => {
                     self.decide(HarnessCommand::End);
                 }
@@ -290,7 +308,7 @@ impl<'a, W: World> Loop<'a, W> {
     /// decided again on the new state, and what was only begun must be scheduled again.
     fn flush(&mut self) -> Result<bool, Error> {
         let mut clean = true;
-        while !self.events.is_empty() {
+        while !self.events.is_empty() || !self.effects.is_empty() {
             let known = self.head.hash;
             match self.append() {
                 // As long as the one we knew, and another.
@@ -323,8 +341,9 @@ impl<'a, W: World> Loop<'a, W> {
             at: self.drive.world.now(),
             fence: self.drive.fence.as_ref(),
             events: &entries,
-            effects: &[],
+            effects: &self.effects,
         })?;
+        self.effects.clear();
         let before = sealed.first().map_or(self.head.hash, |first| first.prev);
         if before != self.head.hash {
             return Ok(before);
@@ -360,12 +379,18 @@ impl<'a, W: World> Loop<'a, W> {
                 news.push((sealed.clone(), event));
             }
         })?;
+        if !there && self.shared {
+            self.still_ours()?;
+        }
         if !there {
             return Err(self.disbelieve(1, REPLACED.to_owned()));
         }
         let events: Vec<(Event, Timestamp)> =
             news.iter().map(|(sealed, event)| (event.clone(), sealed.at)).collect();
         if let Err(place) = doors::made(&run, &events) {
+            if self.shared {
+                self.still_ours()?;
+            }
             let (sealed, event) = &news[place];
             let what = format!("{} was written by somebody else than the harness", event.name());
             return Err(self.disbelieve(sealed.seq, what));

@@ -46,6 +46,10 @@ pub enum Error {
     Config(#[from] provost_host::config::Error),
     #[error("the state folder {} lies inside the workspace, where an agent can write", .0.display())]
     StateInWorkspace(PathBuf),
+    #[error("the configuration asks for the log {wanted}, and the log of this state folder is {here}")]
+    OtherLog { wanted: String, here: String },
+    #[error("the log {url} is in Postgres, and this provost was built without it")]
+    NoPostgres { url: String },
     #[error("neither HOME nor XDG_STATE_HOME is set, so there is no place for the log")]
     NoStateFolder,
 

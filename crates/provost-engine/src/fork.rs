@@ -3,26 +3,20 @@
 //!
 //! **Invariant:** the plan it is made of, its workspace and its log stay as they are.
 
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use provost_core::command::Refusal;
 use provost_core::event::Event;
 use provost_core::patch;
 use provost_core::plan::StepNumber;
 use provost_host::ground::{self, Approval, Estate, Wanted as Means};
-use provost_host::process::{self, How, Keep, Spawn};
-use provost_host::tree::{Authored, Error as TreeError};
-use provost_host::{git, plan_file};
+use provost_host::tree::{Authored, Error as TreeError, Trees};
+use provost_host::{git, plan_file, worktree};
 
 use crate::Error;
 use crate::drive;
 use crate::harness::Harness;
-
-/// A worktree of a large repository takes its time.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -36,8 +30,6 @@ pub struct Wanted {
     pub folder: PathBuf,
     pub by: String,
     pub home: Option<PathBuf>,
-    /// What git is run with.
-    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// What was made.
@@ -69,8 +61,8 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Forked, Error> {
     }
     let parent = run.binding.base.clone().ok_or(Refusal::NoTree)?;
     let branch = format!("provost/{}", wanted.name);
-    let commit = branch_of(harness, &run, wanted, &parent, tree.as_deref(), &branch)?;
-    add_worktree(&place.workspace, wanted, &branch)?;
+    let (trees, commit) = branch_of(harness, &run, wanted, &parent, tree.as_deref(), &branch)?;
+    worktree::attach(&trees, &place.workspace, &wanted.folder, &branch, &commit)?;
     let folder = wanted.folder.canonicalize().unwrap_or_else(|_| wanted.folder.clone());
     let dir = folder.join(place.dir.strip_prefix(&place.workspace).unwrap_or(Path::new(plan_file::FOLDER)));
     let plan = dir.join(&name);
@@ -114,7 +106,7 @@ fn branch_of(
     parent: &str,
     tree: Option<&str>,
     branch: &str,
-) -> Result<String, Error> {
+) -> Result<(Trees, String), Error> {
     let estate = Estate {
         workspace: &harness.place().workspace,
         state: harness.state(),
@@ -157,38 +149,7 @@ fn branch_of(
         }
     };
     trees.hand_over(&commit, &name, None).map_err(failed)?;
-    Ok(commit)
-}
-
-/// A person asked for it in their own repository; its hooks are not run all the same.
-fn add_worktree(workspace: &Path, wanted: &Wanted, branch: &str) -> Result<(), Error> {
-    let words =
-        ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "worktree", "add", "--quiet"];
-    let mut args: Vec<OsString> = words.map(OsString::from).to_vec();
-    args.extend([wanted.folder.clone().into_os_string(), branch.into()]);
-    let tag = format!("fork/{}", std::process::id());
-    let ended = process::run(Spawn {
-        program: OsStr::new("git"),
-        args: &args,
-        cwd: workspace,
-        env: &wanted.environment,
-        stdin: b"",
-        deadline: PATIENCE,
-        grace: Duration::from_secs(1),
-        keep: Keep { head: 4096, tail: 4096 },
-        tag: &tag,
-        stop: None,
-        tee: None,
-        bounds: None,
-    });
-    match ended {
-        Ok(ended) if ended.how == How::Exited(0) => Ok(()),
-        Ok(ended) => {
-            let said = String::from_utf8_lossy(&ended.stderr.head).trim().to_owned();
-            Err(Refusal::NoFork { why: format!("git could not make the worktree: {said}") }.into())
-        }
-        Err(error) => Err(Refusal::NoFork { why: format!("git could not be started: {error}") }.into()),
-    }
+    Ok((trees, commit))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {

@@ -40,6 +40,7 @@ use crate::errand::{Carrier, Errand, Within};
 mod apart;
 
 use self::apart::{Home, globs, home, not_home, place};
+use crate::live::Live;
 use crate::metering::Metering;
 use crate::model_judge::Bench;
 use crate::portal;
@@ -237,6 +238,7 @@ impl<'a> Hands<'a> {
             Worker::Agents { jobs } => Self { side_by_side: *jobs > 1, ..self },
             Worker::Look { client } => self.for_a_session(client),
             Worker::Session { .. } => Self { dispatches: false, ..self },
+            Worker::Share(_) => self,
         }
     }
 
@@ -487,9 +489,19 @@ impl<'a> Hands<'a> {
                 topics: &order.publishes,
                 item: order.item.as_ref(),
             }),
+            heard: None,
         };
+        let clean = |text: &str| self.metering.clean(self.site.redactor.text(text).into_owned());
+        let live = Live::new(self.ground.state(), &self.site.id, step);
         let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
-        let Ok(mut done) = self.ground.attempt(&*agent, &work, veil, &grant, apart.as_ref()) else {
+        let done = std::thread::scope(|scope| {
+            scope.spawn(|| live.attend(clean));
+            let _over = live.until_dropped();
+            let heard = |bytes: &[u8]| live.hear(bytes);
+            let work = Work { heard: Some(&heard), ..work };
+            self.ground.attempt(&*agent, &work, veil, &grant, apart.as_ref())
+        });
+        let Ok(mut done) = done else {
             return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
         };
         if let Some(account) = account {
@@ -498,7 +510,7 @@ impl<'a> Hands<'a> {
         if !done.survivors.is_empty() {
             self.haunted().insert(step, done.survivors.clone());
         }
-        let clean = |text: &str| self.metering.clean(self.site.redactor.text(text.trim()).into_owned());
+        let clean = |text: &str| clean(text.trim());
         let rewrites = done.rewrites.iter().map(|diff| clean(diff)).collect();
         let said = done.said.map(|said| Saying { text: clean(&said.text), ..said });
         let words = match said.as_ref().filter(|said| !said.blocked) {

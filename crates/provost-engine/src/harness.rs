@@ -31,7 +31,7 @@ use provost_host::ground::{self, Approval, Estate, Ground, Wanted};
 use provost_host::plan_file::{self, PlanPlace};
 use provost_host::sandbox::{self, Attestation, Offer};
 use provost_host::{judge, process};
-use provost_store::{Append, Cursor, Entry, Error as StoreError, Holder, Lease, Log, Memory, Query, Sqlite};
+use provost_store::{Append, Cursor, Effect, Entry, Error as StoreError, Fence, Holder, Lease, Log, Query};
 
 use crate::Error;
 use crate::audit::{self, Audit};
@@ -40,12 +40,14 @@ use crate::drive::{self, Drive, Rest};
 use crate::errand::Within;
 use crate::gate::{self, Hearing};
 use crate::hands::Hands;
+use crate::logbook;
 use crate::people::{self, Who};
 use crate::places;
 use crate::project::{self, Projector};
 use crate::prove::Prover;
 use crate::reading::{self, Reading};
 use crate::sessions::Sessions;
+use crate::share;
 use crate::sharing::Sharing;
 use crate::site::{self, Site};
 use crate::watch_over::Watch;
@@ -82,7 +84,9 @@ pub enum Access {
 }
 
 pub struct Harness {
-    log: Box<dyn Log>,
+    log: Arc<dyn Log>,
+    /// Many machines share the log.
+    shared: bool,
     site: Site,
     state: PathBuf,
     /// When this process was begun, or not much later.
@@ -128,10 +132,7 @@ fn redactor(environment: &[(OsString, OsString)]) -> Redactor {
 
 /// The log of all plans, to look at.
 pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
-    Ok(match Sqlite::open_existing(state)? {
-        Some(log) => Box::new(log),
-        None => Box::new(Memory::default()),
-    })
+    logbook::open(state, Access::Read)
 }
 
 impl Harness {
@@ -147,29 +148,67 @@ impl Harness {
         Self::at(place, settings, Access::Write)
     }
 
-    pub(crate) fn at(place: PlanPlace, settings: Settings, access: Access) -> Result<Self, Error> {
-        let begun = site::now();
+    /// On a log that is open already and that many machines share.
+    pub fn open_on(settings: Settings, log: Arc<dyn Log>) -> Result<Self, Error> {
+        let place = places::resolve(settings.plan.as_deref(), &settings.cwd)?;
         let config = config::find(&place.workspace)?;
-        let state = std::path::absolute(&settings.state).unwrap_or(settings.state);
+        let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
         if state.starts_with(&place.workspace) {
             return Err(Error::StateInWorkspace(state));
         }
-        let log = match access {
-            Access::Read => open_log(&state)?,
-            Access::Write => Box::new(Sqlite::open(&state)?),
-        };
+        Ok(Self::with(place, config, state, settings, log, true))
+    }
+
+    pub(crate) fn at(place: PlanPlace, settings: Settings, access: Access) -> Result<Self, Error> {
+        let begun = site::now();
+        let config = config::find(&place.workspace)?;
+        let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+        if state.starts_with(&place.workspace) {
+            return Err(Error::StateInWorkspace(state));
+        }
+        logbook::check(&state, &config.store)?;
+        let log = Arc::from(logbook::open(&state, access)?);
+        let shared = logbook::address(&state)?.is_some();
+        let harness = Self { begun, ..Self::with(place, config, state, settings, log, shared) };
+        if access == Access::Write {
+            places::keep(&harness.state, harness.id(), harness.place());
+        }
+        Ok(harness)
+    }
+
+    fn with(
+        place: PlanPlace,
+        config: Config,
+        state: PathBuf,
+        settings: Settings,
+        log: Arc<dyn Log>,
+        shared: bool,
+    ) -> Self {
+        let begun = site::now();
         let redactor = redactor(&settings.environment);
         let Settings { launcher, environment, stop, .. } = settings;
         let site = Site::new(place, config, redactor, launcher, environment, stop);
-        if access == Access::Write {
-            places::keep(&state, &site.id, &site.place);
+        Self {
+            log,
+            shared,
+            site,
+            state,
+            begun,
+            who: Who::Here,
+            name: None,
+            within: None,
+            told: Mutex::default(),
         }
-        Ok(Self { log, site, state, begun, who: Who::Here, name: None, within: None, told: Mutex::default() })
     }
 
     /// At a person's door it is not this process that knocks, but whoever called its server.
     pub fn on_behalf_of(self, who: Who) -> Self {
         Self { who, ..self }
+    }
+
+    /// For a process that opens plans long after it was begun: since when it is there.
+    pub(crate) fn in_process_since(self, begun: Timestamp) -> Self {
+        Self { begun: begun.min(self.begun), ..self }
     }
 
     /// The name on the token of whoever called.
@@ -227,6 +266,11 @@ impl Harness {
     /// A person wants the harness to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.site.stop.load(Ordering::Relaxed)
+    }
+
+    /// The log is one that many machines share.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// Without what must not be seen.
@@ -511,6 +555,17 @@ impl Harness {
         run: &mut Run,
         events: &[Event],
     ) -> Result<Vec<Sealed>, provost_store::Error> {
+        self.append_with(run, events, None, &self.wakes())
+    }
+
+    /// The same while this lease is held, with what must follow.
+    pub(crate) fn append_with(
+        &self,
+        run: &mut Run,
+        events: &[Event],
+        fence: Option<&Fence>,
+        effects: &[Effect],
+    ) -> Result<Vec<Sealed>, provost_store::Error> {
         let expected_seq = run.seq;
         for event in events {
             run.apply(event);
@@ -519,10 +574,8 @@ impl Harness {
             .iter()
             .map(|event| Entry { event, task_name: event.step().and_then(|step| run.title(step)) })
             .collect();
-        let at = site::now();
-        let (plan, fence) = (self.id(), None);
-        let sealed =
-            self.log.append(Append { plan, expected_seq, at, fence, events: &entries, effects: &[] })?;
+        let (plan, at) = (self.id(), site::now());
+        let sealed = self.log.append(Append { plan, expected_seq, at, fence, events: &entries, effects })?;
         for event in events {
             run.tick(event, at);
         }
@@ -586,7 +639,7 @@ impl Harness {
             source,
         })?;
         let what = match worker {
-            Worker::Agents { .. } => format!("plan {}", self.id()),
+            Worker::Agents { .. } | Worker::Share(_) => format!("plan {}", self.id()),
             Worker::Look { client } => format!("{LOOKING}{client}, at plan {}", self.id()),
             Worker::Session { .. } => format!("{LOOKING}an MCP client, at plan {}", self.id()),
         };
@@ -598,6 +651,11 @@ impl Harness {
         let _workspace = alone.then(workspace).transpose()?;
         let lease = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
         let sharing = self.share(&holder.what, patience)?;
+        if let Worker::Share(share) = worker
+            && let Some(over) = self.take_share(share, lease.fence())?
+        {
+            return Ok((over, Rest::Nothing));
+        }
         self.still_proved()?;
         let secret = self.prover().secret()?;
         let mut proving = self.prover().begin(&secret)?;
@@ -620,7 +678,7 @@ impl Harness {
             watch(run, sealed, event);
         };
         let took_over = sharing.as_ref().and_then(|sharing| sharing.took_over.clone());
-        let ground = self.ground(worker, took_over, &mut run, &mut both)?;
+        let ground = self.ground(worker, took_over, &mut run, Some(lease.fence()), &mut both)?;
         if let Worker::Agents { .. } = worker {
             while let Some(step) = self.plan_goes_on(&run) {
                 let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;
@@ -638,10 +696,13 @@ impl Harness {
                 jobs: worker.jobs(),
                 watch: both,
             };
-            drive.go_on(run, head.get())
+            match worker {
+                Worker::Share(share) => share.done_by(drive, run, head.get()),
+                _ => drive.go_on(run, head.get()),
+            }
         };
         let driven = match worker {
-            Worker::Agents { .. } | Worker::Look { .. } => go_on(run, &mut both),
+            Worker::Agents { .. } | Worker::Look { .. } | Worker::Share(_) => go_on(run, &mut both),
             Worker::Session { words } => self.hear_session(words, run, &mut both, &mut go_on),
         };
         let planted = watched.at_the_end();
@@ -649,6 +710,8 @@ impl Harness {
         let kept = sharing.map_or(Ok(()), Sharing::end);
         let (mut run, rest) = match driven.and_then(|driven| kept.map(|()| driven)) {
             Ok(driven) => driven,
+            // Whoever took it over has the proofs in hand.
+            Err(error @ Error::Store(StoreError::Fenced { .. })) => return Err(error),
             Err(error) => {
                 // Whoever wrote to the log does not write what we knew of it.
                 let _ = proving.stop();
@@ -669,7 +732,8 @@ impl Harness {
         if run.stage == Stage::Done {
             ground::forget_apart(&self.state, &self.id().to_string());
         }
-        if alone {
+        // Others may be judged in the rooms of a process that does many items at a time.
+        if alone && !matches!(worker, Worker::Share(_)) {
             judge::leave();
         }
         Ok((run, rest))
@@ -699,7 +763,18 @@ impl Harness {
         events: &[Event],
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<(), Error> {
-        let sealed = self.append(run, events)?;
+        self.tell_with(run, events, None, watch)
+    }
+
+    /// The same while this lease is held.
+    fn tell_with(
+        &self,
+        run: &mut Run,
+        events: &[Event],
+        fence: Option<&Fence>,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<(), Error> {
+        let sealed = self.append_with(run, events, fence, &[])?;
         for (sealed, event) in sealed.iter().zip(events) {
             watch(run, sealed, event);
         }
@@ -712,6 +787,7 @@ impl Harness {
         worker: &Worker<'_>,
         took_over: Option<String>,
         run: &mut Run,
+        fence: Option<&Fence>,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<Ground, Error> {
         let place = self.place();
@@ -727,9 +803,12 @@ impl Harness {
         let estate =
             Estate { workspace, state: &self.state, read_only: &read_only, secret, launcher: &launcher };
         let verify = &self.config().verify;
-        let (offer, seen) = ground::attest(verify.isolation, &estate)?;
+        let (offer, seen) = match worker {
+            Worker::Share(_) => share::attest(verify.isolation, &estate, &place.path)?,
+            _ => ground::attest(verify.isolation, &estate)?,
+        };
         let level = seen.level;
-        self.attested(worker, took_over, run, seen, watch)?;
+        self.attested(worker, took_over, run, seen, fence, watch)?;
         self.on_the_base(run, offer, level, &estate)
     }
 
@@ -786,21 +865,32 @@ impl Harness {
         took_over: Option<String>,
         run: &mut Run,
         seen: Attestation,
+        fence: Option<&Fence>,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<(), Error> {
+        let require_red = self.config().verify.require_red;
+        let known = (run.isolation, run.require_red, run.agent_outside);
+        if let Worker::Share(share) = worker {
+            // Many do the work of one run: it is said again only where it is something else.
+            if known == (Some(seen.level), require_red, false) {
+                return Ok(());
+            }
+            let events = share.given_back(run)?;
+            self.tell_with(run, &events, fence, watch)?;
+        }
         let probe =
             |probe: sandbox::Probe| Probe { name: probe.name, held: probe.held, detail: probe.detail };
         let command = HarnessCommand::Attested {
             level: seen.level,
-            require_red: self.config().verify.require_red,
+            require_red,
             probes: seen.probes.into_iter().map(probe).collect(),
             kernel: seen.kernel,
             bubblewrap: seen.bubblewrap,
-            agent_outside: !matches!(worker, Worker::Agents { .. }),
+            agent_outside: !worker.starts_agents(),
             took_over,
         };
         let events = decide::harness(run, command)?;
-        self.tell(run, &events, watch)
+        self.tell_with(run, &events, fence, watch)
     }
 
     pub fn each(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {

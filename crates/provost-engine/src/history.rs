@@ -11,10 +11,10 @@ use provost_core::chain::{PlanId, Sealed, Timestamp};
 use provost_core::event::Event;
 use provost_core::summary::{Hearing, Summary};
 use provost_host::plan_file::{self, PlanPlace};
-use provost_store::{Cursor, Log, Query, Sqlite};
+use provost_store::{Cursor, Log, Query};
 
 use crate::Error;
-use crate::harness::{self, Access, Settings};
+use crate::harness::{Access, Settings};
 use crate::otel::{self, Request};
 use crate::places;
 use crate::site;
@@ -127,10 +127,7 @@ impl History {
 }
 
 fn open_log(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
-    Ok(match access {
-        Access::Read => harness::open_log(state)?,
-        Access::Write => Box::new(Sqlite::open(state)?),
-    })
+    crate::logbook::open(state, access)
 }
 
 /// Also where the configuration cannot be read: plans are then looked for in the usual place.

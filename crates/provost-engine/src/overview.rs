@@ -19,16 +19,19 @@ use std::time::Duration;
 use provost_core::chain::{Auditor, PlanId, Sealed, Timestamp};
 use provost_core::event::Event;
 use provost_core::inbox::{Item, waiting};
+use provost_core::plan::StepNumber;
 use provost_core::run::Run;
-use provost_store::{Cursor, Log, Query, Sqlite};
+use provost_store::{Cursor, Log, Query};
 
 use crate::Error;
 use crate::drive;
 use crate::harness::{Access, Harness, Settings};
 use crate::inbox;
+use crate::live;
 use crate::people::Who;
 use crate::places::{self, Here, Place};
 use crate::sessions::Sessions;
+use crate::site;
 
 pub use attempts::{Attempt, Judged};
 pub use law::Changes;
@@ -60,6 +63,8 @@ impl Seen {
 pub struct Overview {
     settings: Settings,
     log: Box<dyn Log>,
+    /// When this process was begun, or not much later.
+    begun: Timestamp,
     known: Mutex<Known>,
 }
 
@@ -88,8 +93,9 @@ struct Fold {
 impl Overview {
     pub fn open(settings: Settings) -> Result<Self, Error> {
         let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
-        let log = Box::new(Sqlite::open(&state)?);
-        Ok(Self { settings: Settings { state, plan: None, ..settings }, log, known: Mutex::default() })
+        let log = crate::logbook::open(&state, crate::harness::Access::Write)?;
+        let settings = Settings { state, plan: None, ..settings };
+        Ok(Self { settings, log, begun: site::now(), known: Mutex::default() })
     }
 
     pub fn settings(&self) -> &Settings {
@@ -144,6 +150,11 @@ impl Overview {
         attempts::of(&*self.log, id)
     }
 
+    /// The last lines that the attempt under way has printed, where there is one that prints.
+    pub fn output(&self, id: &PlanId, step: StepNumber) -> Option<String> {
+        live::output(self.state(), id, step)
+    }
+
     /// What was tried under each of its revisions, the oldest first.
     pub fn lives(&self, seen: &Seen) -> Result<Vec<Life>, Error> {
         lives::of(&*self.log, seen)
@@ -162,7 +173,7 @@ impl Overview {
             plan: Some(place.path.display().to_string()),
             ..self.settings.clone()
         };
-        let harness = Harness::open(settings, access)?.on_behalf_of(who);
+        let harness = Harness::open(settings, access)?.on_behalf_of(who).in_process_since(self.begun);
         if *harness.id() != seen.id {
             return Err(Error::NotThere { plan: seen.id.clone() });
         }

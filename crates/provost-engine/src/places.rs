@@ -53,6 +53,13 @@ pub fn keep(state: &Path, plan: &PlanId, place: &PlanPlace) {
     }
 }
 
+/// Remembers the plans of the repository that a folder is in.
+pub fn keep_all(state: &Path, cwd: &Path) -> Result<(), Error> {
+    let listing = plan_file::list_in(cwd, &folder(cwd)?)?;
+    listing.plans.iter().for_each(|place| keep(state, &plan_file::id(place), place));
+    Ok(())
+}
+
 pub fn find(state: &Path, plan: &PlanId) -> Option<Place> {
     serde_json::from_slice(&fs::read(file(state, plan)).ok()?).ok()
 }
@@ -65,7 +72,7 @@ fn file(state: &Path, plan: &PlanId) -> PathBuf {
 /// Where the configuration that holds in a folder keeps plans.
 pub fn folder(cwd: &Path) -> Result<PathBuf, Error> {
     let workspace = git::top(cwd).unwrap_or_else(|| cwd.to_owned());
-    Ok(config::find(&workspace)?.plans.folder)
+    Ok(config::plans_folder(&workspace)?)
 }
 
 /// The plan that an argument means, with plans where the configuration keeps them.

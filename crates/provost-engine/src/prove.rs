@@ -121,6 +121,8 @@ impl Prover {
         let next = self.file.with_extension("next");
         let io = |source| Error::Io { what: "write the proofs", path: next.clone(), source };
         fs::create_dir_all(&folder).map_err(io)?;
+        // Whoever was taken over from may still have the last one open.
+        let _ = fs::remove_file(&next);
         let file = BufWriter::new(fs::File::create(&next).map_err(io)?);
         let (key, second, place) = (secret.key(), self.second()?, self.file.clone());
         Ok(Proving { key, second, file, next, place, witness: Witness::default(), failed: None })

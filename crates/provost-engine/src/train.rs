@@ -16,7 +16,7 @@ use provost_core::event::{Boarded, Landing, LeftOut};
 use provost_core::train::{self, Answers, Next, Question, Settled};
 use provost_host::tree::{Error as TreeError, Trees, Union};
 use provost_host::{git, ground, judge, process};
-use provost_store::{Holder, Lease, Sqlite};
+use provost_store::{Holder, Lease};
 
 use crate::Error;
 use crate::harness::{self, Settings};
@@ -122,13 +122,13 @@ pub fn integrate(
     let report = match request.wish {
         Wish::DryRun => go(&yard, &mut Record::silent()),
         Wish::Land | Wish::Check => {
-            let log = Sqlite::open(&yard.state)?;
+            let log = crate::logbook::open(&yard.state, harness::Access::Write)?;
             let workspace = format!("workspace {}", yard.workspace.display());
-            if let Some(why) = people::intruder(&log, &workspace, &Sessions::new(&yard.state), &Who::Here)? {
+            if let Some(why) = people::intruder(&*log, &workspace, &Sessions::new(&yard.state), &Who::Here)? {
                 return Err(Error::NotAPerson { why });
             }
-            let lease = lease(&yard, &log)?;
-            let mut record = Record::open(&log, &yard.id, &lease)?;
+            let lease = lease(&yard, &*log)?;
+            let mut record = Record::open(&*log, &yard.id, &lease)?;
             go(&yard, &mut record)
         }
     };

@@ -1,7 +1,7 @@
 //! Watches over the harness's own files while agents work.
 //!
 //! In the workspace that is the plan file, the configuration, the marker and the progress file; in the
-//! state folder the key, the proofs and the list of trusted policies. None of them decides anything
+//! state folder the key, the proofs, the list of trusted policies and the address of the log. None of them decides anything
 //! while a run is under way, since the law is in the log and the key in memory; but whoever writes to
 //! them meanwhile is not minding its own work, and it is said. What the harness writes itself goes
 //! through [`Watch::own_write`], so that it is not mistaken for an agent's.
@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::prove::Secret;
 use crate::site::Site;
-use crate::{gate, prove};
+use crate::{gate, logbook, prove};
 
 pub struct Watch(Mutex<Watching>);
 
@@ -238,6 +238,8 @@ struct State {
     folder: PathBuf,
     proofs: Watched,
     policies: String,
+    /// Nothing where the log is in the folder itself.
+    address: Option<Vec<u8>>,
 }
 
 impl State {
@@ -245,7 +247,8 @@ impl State {
         let seen = Look::at(proofs, &Look::Absent);
         let proofs = Watched { what: "the proofs in the state folder", path: proofs.to_owned(), seen };
         let policies = std::fs::read_to_string(gate::list(folder)).unwrap_or_default();
-        Self { secret, folder: folder.to_owned(), proofs, policies }
+        let address = std::fs::read(logbook::file(folder)).ok();
+        Self { secret, folder: folder.to_owned(), proofs, policies, address }
     }
 
     /// Says what was changed and puts it back.
@@ -264,7 +267,25 @@ impl State {
             self.proofs.seen = proofs;
         }
         findings.extend(self.look_at_policies());
+        findings.extend(self.look_at_the_address());
         findings
+    }
+
+    /// Whoever could change it could have another log believed.
+    fn look_at_the_address(&self) -> Option<String> {
+        let path = logbook::file(&self.folder);
+        if std::fs::read(&path).ok() == self.address {
+            return None;
+        }
+        let put_back = match &self.address {
+            Some(address) => std::fs::write(&path, address),
+            None => std::fs::remove_file(&path),
+        };
+        let how = match put_back {
+            Ok(()) => "; it was put back".to_owned(),
+            Err(error) => format!("; it could not be put back: {error}"),
+        };
+        Some(format!("the address of the log in the state folder was changed{how}"))
     }
 
     fn look_at_policies(&mut self) -> Option<String> {

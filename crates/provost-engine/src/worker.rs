@@ -14,11 +14,15 @@ use provost_store::Holder;
 use crate::Error;
 use crate::drive::Rest;
 use crate::harness::Harness;
+use crate::share::Share;
 use crate::site;
 use crate::world::Said;
 
 /// How long a session waits for whoever has its plan or its workspace in hand.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// Whoever offered an item may still have the plan in hand.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// What a session has to say, on the state it is said on.
 pub(crate) type Words<'a> = dyn Fn(&Run) -> Result<Vec<Said>, Refusal> + 'a;
@@ -33,13 +37,23 @@ pub(crate) enum Worker<'a> {
     Look { client: &'a str },
     /// An agent in a client of its own: no fence of ours is around it.
     Session { words: &'a Words<'a> },
+    /// One item of a plan that many processes work on.
+    Share(&'a Share<'a>),
 }
 
 impl Worker<'_> {
     pub(crate) fn jobs(&self) -> usize {
         match self {
             Worker::Agents { jobs } => *jobs,
-            Worker::Look { .. } | Worker::Session { .. } => 1,
+            Worker::Look { .. } | Worker::Session { .. } | Worker::Share(_) => 1,
+        }
+    }
+
+    /// Agents are behind the fence of the level that was attested.
+    pub(crate) fn starts_agents(&self) -> bool {
+        match self {
+            Worker::Agents { .. } | Worker::Share(_) => true,
+            Worker::Look { .. } | Worker::Session { .. } => false,
         }
     }
 
@@ -47,6 +61,7 @@ impl Worker<'_> {
     pub(crate) fn patience(&self, configured: Duration) -> Duration {
         match self {
             Worker::Agents { .. } | Worker::Look { .. } => configured,
+            Worker::Share(_) => configured.max(MOMENT),
             Worker::Session { .. } => configured.max(PATIENCE),
         }
     }

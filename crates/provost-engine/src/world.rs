@@ -43,6 +43,11 @@ pub trait World: Sync {
         true
     }
 
+    /// The end is decided as soon as it is due. Where it is not, it is given out like any deed.
+    fn ends(&self) -> bool {
+        true
+    }
+
     fn order(&self, run: &Run, action: Action) -> Self::Order;
 
     /// Does it, however long it takes.

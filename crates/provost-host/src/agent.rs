@@ -56,6 +56,9 @@ pub trait Agent: Send + Sync {
     }
 }
 
+/// Hears what an agent prints, piece by piece.
+pub type Ear<'a> = &'a (dyn Fn(&[u8]) + Sync + 'a);
+
 /// One attempt at a step, as the agent gets it.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
@@ -79,6 +82,8 @@ pub struct Work<'a> {
     pub resume: Option<Resume<'a>>,
     /// Where it writes to topics, and to which.
     pub outbox: Option<Outbox<'a>>,
+    /// Is told what it prints or says, as it comes.
+    pub heard: Option<Ear<'a>>,
 }
 
 /// A folder, empty at first, in which each of these topics may get a file.
@@ -193,6 +198,7 @@ fn start(launch: Launch<'_>, stdin: &[u8], speaks: Speaks, work: &Work<'_>) -> R
         if stream == Stream::Stdout {
             reader.take(bytes);
         }
+        work.heard.inspect(|heard| heard(bytes));
     };
     let over =
         carry_out(launch, work, |spawn| process::run(Spawn { stdin, tee: Some(&mut listen), ..spawn }))?;

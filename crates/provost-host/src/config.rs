@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use provost_core::chain::{self, Hash};
+use provost_core::labels::{Label, NoLabel};
 use provost_core::policy::{self, Policy};
 use provost_core::recover::recipe::Recipes;
 use provost_core::terms::{AgentNetwork, GitPolicy, Home, Quorum, Reach};
@@ -50,6 +51,7 @@ use crate::agent::Speaks;
 use crate::agent::acp::Permissions;
 use crate::client::Client;
 use crate::git;
+use crate::plan_file;
 use crate::prices::Own;
 use crate::process::Bounds;
 
@@ -111,6 +113,8 @@ pub struct Role {
     pub meter: Option<Metering>,
     /// Its client is given tools of ours: to show the plan, to read and publish topics, to claim.
     pub tools: bool,
+    /// What the machine must have that its agents work on, where many machines share the work.
+    pub labels: Vec<Label>,
 }
 
 impl Role {
@@ -229,9 +233,12 @@ pub struct Proof {
 }
 
 /// Where the log is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
+    /// Nothing is asked for.
     Sqlite,
+    /// The log must be this one.
+    Postgres { url: String },
 }
 
 impl Default for Config {
@@ -257,7 +264,7 @@ impl Default for Config {
                 memory: None,
                 processes: 4096,
             },
-            plans: Plans { folder: PathBuf::from(".harness"), lease: Duration::from_secs(60) },
+            plans: Plans { folder: PathBuf::from(plan_file::FOLDER), lease: Duration::from_secs(60) },
             proof: Proof { ssh_key: None },
             recipes: Recipes::default(),
             notify: Notify::default(),
@@ -289,21 +296,35 @@ pub enum Error {
 ///
 /// Worktrees lie beside their repository: one without a file of its own has that of the main checkout.
 pub fn find(from: &Path) -> Result<Config, Error> {
+    located(from)?.map_or_else(|| Ok(Config::default()), |(path, text)| parse(&path, &text))
+}
+
+/// Where plans are kept. Most configurations say nothing of it, and are not read any further: this is asked
+/// at each end of a turn of somebody's client.
+pub fn plans_folder(from: &Path) -> Result<PathBuf, Error> {
+    let speaks_of_it = |text: &str| text.contains("plans") || text.contains('\\');
+    match located(from)? {
+        Some((path, text)) if speaks_of_it(&text) => Ok(parse(&path, &text)?.plans.folder),
+        _ => Ok(PathBuf::from(plan_file::FOLDER)),
+    }
+}
+
+fn located(from: &Path) -> Result<Option<(PathBuf, String)>, Error> {
     let main = git::top(from).and_then(|top| git::main_checkout(&top)).unwrap_or_default();
     for folder in from.ancestors().chain(main.ancestors().filter(|folder| !folder.as_os_str().is_empty())) {
         let path = folder.join(FILE_NAME);
         match std::fs::File::open(&path) {
-            Ok(file) => return read(file, path),
+            Ok(file) => return read(file, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             // A folder above us that we may not enter, or a file in place of a folder.
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
             Err(source) => return Err(Error::Read { path, source }),
         }
     }
-    Ok(Config::default())
+    Ok(None)
 }
 
-fn read(file: std::fs::File, path: PathBuf) -> Result<Config, Error> {
+fn read(file: std::fs::File, path: PathBuf) -> Result<(PathBuf, String), Error> {
     let mut bytes = Vec::new();
     file.take(SIZE_MAX + 1)
         .read_to_end(&mut bytes)
@@ -311,8 +332,10 @@ fn read(file: std::fs::File, path: PathBuf) -> Result<Config, Error> {
     if bytes.len() as u64 > SIZE_MAX {
         return Err(Error::TooLarge { path });
     }
-    let Ok(text) = String::from_utf8(bytes) else { return Err(Error::NotText { path }) };
-    parse(&path, &text)
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((path, text)),
+        Err(_) => Err(Error::NotText { path }),
+    }
 }
 
 /// Reads the text of the configuration at `path`, which is not touched.
@@ -389,6 +412,7 @@ const ROLE_KEYS: &[&str] = &[
     "fallback",
     "meter",
     "tools",
+    "labels",
 ];
 
 /// Keys that only some drivers have.
@@ -452,7 +476,15 @@ fn role(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
         estimate: money::amount(section, "estimate")?,
         meter,
         tools: section.boolean("tools")?.unwrap_or_default(),
+        labels: labels(section)?,
     })
+}
+
+fn labels(section: &Section<'_, '_>) -> Result<Vec<Label>, Wrong> {
+    let words = section.strings("labels")?.unwrap_or_default();
+    let label =
+        |word: &String| word.parse().map_err(|wrong: NoLabel| section.wrong("labels", wrong.to_string()));
+    words.iter().map(label).collect()
 }
 
 fn reach(section: &Section<'_, '_>) -> Result<Reach, Wrong> {
@@ -657,9 +689,21 @@ fn store(top: &Section<'_, '_>) -> Result<Store, Wrong> {
     let Some(section) = top.section("store", &["url"])? else { return Ok(Store::Sqlite) };
     match section.string("url")?.as_deref() {
         None | Some("sqlite") => Ok(Store::Sqlite),
-        Some(url) if url.starts_with("postgres") => {
-            Err(section.wrong("url", "postgres is not in this version; use \"sqlite\"".to_owned()))
+        Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            if has_password(url) {
+                let why =
+                    "a password is in this address: give it in PGPASSWORD or in the file PGPASSFILE names";
+                return Err(section.wrong("url", why.to_owned()));
+            }
+            Ok(Store::Postgres { url: url.to_owned() })
         }
-        Some(_) => Err(section.wrong("url", "this version knows only \"sqlite\"".to_owned())),
+        Some(_) => Err(section.wrong("url", "it is \"sqlite\" or begins with postgres://".to_owned())),
     }
+}
+
+fn has_password(url: &str) -> bool {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let authority = place.split("://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+        || query.split('&').any(|pair| pair.starts_with("password="))
 }

@@ -65,7 +65,7 @@ pub use touches::Touches;
 pub use union::{Differing, Union};
 pub use vary::Variation;
 
-use checkout::Checkout;
+use checkout::{Checkout, lossy};
 use index::{Draft, Index, Leaf};
 use keep::Lock;
 use mirror::Mirror;
@@ -171,6 +171,29 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// What was laid into `folder` over the base, and is all there was to lay.
+    fn laid(
+        base: &Base,
+        id: String,
+        (folder, path): (TempDir, PathBuf),
+        taken: Vec<(Vec<u8>, Leaf)>,
+        removed: Vec<Vec<u8>>,
+    ) -> Self {
+        Self {
+            changed: taken.iter().map(|(path, _)| lossy(path)).collect(),
+            deleted: removed.iter().map(|path| lossy(path)).collect(),
+            refused: Vec::new(),
+            protected_changed: Vec::new(),
+            outside: Vec::new(),
+            base: base.id.clone(),
+            id,
+            path,
+            taken,
+            removed,
+            folder,
+        }
+    }
+
     /// The files of the layer, relative to its folder, byte for byte.
     pub fn changed_paths(&self) -> impl Iterator<Item = &Path> {
         self.taken.iter().map(|(path, _)| Path::new(OsStr::from_bytes(path)))

@@ -83,22 +83,29 @@ pub fn spawn(
 ) -> Result<Spawned, Error> {
     let no_commit = || Error::NoCommit(wanted.workspace.to_owned());
     let repository = git::repository(wanted.workspace).ok_or_else(no_commit)?;
-    let mut making = Making::begin(wanted, repository)?;
-    making.note(wanted)?;
+    let (mut making, attempt) = Making::begin(wanted, repository)?;
+    making.note(wanted, attempt, false)?;
+    making.link()?;
     wanted.trees.make_branch(wanted.base, &making.branch())?;
     making.has_branch = true;
     wanted.trees.write_out(wanted.base, &making.path, &making.own.join("index"))?;
     let copied = copy_listed(wanted, &making.path)?;
     making.mark(wanted.plan)?;
     set_up(&making.path).map_err(|said| Error::Setup { said })?;
-    making.finish(wanted)?;
-    Ok(Spawned {
-        path: making.path.clone(),
-        branch: making.short.clone(),
-        base: wanted.base.to_owned(),
-        attempt: making.attempt,
-        copied,
-    })
+    making.note(wanted, attempt, true)?;
+    making.finish()?;
+    let (path, branch) = (making.path.clone(), making.short.clone());
+    Ok(Spawned { path, branch, base: wanted.base.to_owned(), attempt, copied })
+}
+
+/// Checks a branch that is there, without `refs/heads/`, out at a path where nothing is. It is its owner's to
+/// remove.
+pub fn attach(trees: &Trees, workspace: &Path, path: &Path, branch: &str, commit: &str) -> Result<(), Error> {
+    let repository = git::repository(workspace).ok_or_else(|| Error::NoCommit(workspace.to_owned()))?;
+    let mut making = Making::at(path, repository, branch, commit)?;
+    making.link()?;
+    trees.write_out(commit, &making.path, &making.own.join("index"))?;
+    making.finish()
 }
 
 /// A worktree on its way; what is there of it goes when this is dropped before the end.
@@ -109,15 +116,15 @@ struct Making {
     /// What git keeps of it.
     own: PathBuf,
     short: String,
-    attempt: u32,
     base: String,
+    /// It was made for this.
     has_branch: bool,
     is_done: bool,
 }
 
 impl Making {
     /// Takes the first number that nobody has: whoever makes the folder has it.
-    fn begin(wanted: &Wanted<'_>, repository: PathBuf) -> Result<Self, Error> {
+    fn begin(wanted: &Wanted<'_>, repository: PathBuf) -> Result<(Self, u32), Error> {
         fs::create_dir_all(wanted.beside).map_err(Error::io("make", wanted.beside))?;
         let beside = wanted.beside.canonicalize().map_err(Error::io("find", wanted.beside))?;
         let top = git::main_checkout(wanted.workspace).unwrap_or_else(|| wanted.workspace.to_owned());
@@ -138,13 +145,26 @@ impl Making {
                 made => made.map_err(Error::io("make", &path))?,
             }
             let base = wanted.base.to_owned();
-            let making =
-                Self { repository, path, own, short, attempt, base, has_branch: false, is_done: false };
+            let making = Self { repository, path, own, short, base, has_branch: false, is_done: false };
             // Whoever has the folder has the number; only a clean-up by hand could stand here.
             fs::create_dir(&making.own).map_err(Error::io("make", &making.own))?;
-            return Ok(making);
+            return Ok((making, attempt));
         }
         Err(Error::TooMany(wanted.slug.to_owned()))
+    }
+
+    /// At this very path. What git keeps of it is called like its folder, with a number where that is taken.
+    fn at(path: &Path, repository: PathBuf, branch: &str, commit: &str) -> Result<Self, Error> {
+        let owned = repository.join("worktrees");
+        for folder in path.parent().into_iter().chain([owned.as_path()]) {
+            fs::create_dir_all(folder).map_err(Error::io("make", folder))?;
+        }
+        fs::create_dir(path).map_err(Error::io("make", path))?;
+        let path = path.canonicalize().map_err(Error::io("find", path))?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let own = free_folder(&owned, &name).inspect_err(|_| folder::remove(&path))?;
+        let (short, base) = (branch.to_owned(), commit.to_owned());
+        Ok(Self { repository, path, own, short, base, has_branch: false, is_done: false })
     }
 
     fn branch(&self) -> String {
@@ -152,26 +172,27 @@ impl Making {
     }
 
     /// Git's own files of a worktree. The lock keeps git from cleaning up while it is made.
-    fn note(&self, wanted: &Wanted<'_>) -> Result<(), Error> {
+    fn link(&self) -> Result<(), Error> {
         let link = self.path.join(".git");
         self.write("locked", "provost is making it\n")?;
         self.write("HEAD", &format!("ref: {}\n", self.branch()))?;
         self.write("commondir", "../..\n")?;
         self.write("gitdir", &format!("{}\n", link.display()))?;
-        self.write(git::SPAWN_NOTE, &self.as_note(wanted, false).text())?;
         fs::write(&link, format!("gitdir: {}\n", self.own.display())).map_err(Error::io("write", &link))
     }
 
-    fn as_note(&self, wanted: &Wanted<'_>, finished: bool) -> Note {
-        Note {
+    /// Who made it, and what for.
+    fn note(&self, wanted: &Wanted<'_>, attempt: u32, finished: bool) -> Result<(), Error> {
+        let note = Note {
             plan: wanted.plan.to_owned(),
-            attempt: self.attempt,
+            attempt,
             branch: self.short.clone(),
             base: self.base.clone(),
             at: wanted.now,
             pid: std::process::id(),
             finished,
-        }
+        };
+        self.write(git::SPAWN_NOTE, &note.text())
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), Error> {
@@ -194,8 +215,7 @@ impl Making {
         Ok(())
     }
 
-    fn finish(&mut self, wanted: &Wanted<'_>) -> Result<(), Error> {
-        self.write(git::SPAWN_NOTE, &self.as_note(wanted, true).text())?;
+    fn finish(&mut self) -> Result<(), Error> {
         let lock = self.own.join("locked");
         fs::remove_file(&lock).map_err(Error::io("remove", &lock))?;
         self.is_done = true;
@@ -214,6 +234,17 @@ impl Drop for Making {
             let _ = refs::delete(&self.repository, &self.branch(), &self.base);
         }
     }
+}
+
+fn free_folder(within: &Path, name: &str) -> Result<PathBuf, Error> {
+    for number in 0..MOST {
+        let folder = within.join(if number == 0 { name.to_owned() } else { format!("{name}{number}") });
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| folder.clone()).map_err(Error::io("make", &folder)),
+        }
+    }
+    Err(Error::TooMany(name.to_owned()))
 }
 
 /// Git looks at this list as well; it is not part of the tree.

@@ -43,6 +43,44 @@ pub enum Error {
     NewerSchema { path: PathBuf, found: i64, known: i64 },
     #[error("the log {} is locked by a program that does not let go of it", .path.display())]
     Busy { path: PathBuf, source: rusqlite::Error },
+    #[error("plan {plan} has other events there from event {seq} on or before: nothing was moved")]
+    OtherEvents { plan: PlanId, seq: u64 },
+    #[error(
+        "event {seq} of plan {plan} is not what it was sealed as: somebody changed it; nothing was written"
+    )]
+    BadSeal { plan: PlanId, seq: u64 },
+    #[error("this is not an address of a log: {why}")]
+    BadAddress { why: String },
+    #[error(
+        "the address of the log has a password in it: take it out, and give it in PGPASSWORD or in the file that \
+         PGPASSFILE names"
+    )]
+    PasswordInAddress,
+    #[error("no Postgres answers at {at}: is it running there, and does the network let us through?")]
+    Unreachable { at: String, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error(
+        "{at} did not let us in ({said}): the password is taken from PGPASSWORD or from the file that PGPASSFILE \
+         names"
+    )]
+    NotLetIn { at: String, said: String },
+    #[error(
+        "{at} cannot be spoken to safely: name the certificate to trust with ?sslrootcert=FILE, or choose less with \
+         ?sslmode="
+    )]
+    Untrusted { at: String, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("{at} is Postgres {found}; the log needs {needed} or newer")]
+    OldServer { at: String, found: String, needed: i32 },
+    #[error(
+        "{at} is read-only: a copy, or a server that was told to be; use the address of the one that is written to"
+    )]
+    ServerReadOnly { at: String },
+    #[error("could not {attempted} at {at}: {said}; see docs/postgres.md for the roles and what each may do")]
+    NotAllowed { at: String, attempted: &'static str, said: String },
+    #[error(
+        "the log {at} was made by an older provost (schema {found}, this one needs {known}): `provost migrate --to` \
+         brings it up to date"
+    )]
+    OlderSchema { at: String, found: usize, known: usize },
     #[error("could not {attempted} ({})", .path.display())]
     Unavailable { path: PathBuf, attempted: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
 }

@@ -1,7 +1,8 @@
 //! Remembers: the append-only, hash-chained event log of every plan, and who is at work on what.
 //!
 //! [`Log`] is the whole of it. [`Sqlite`] keeps it in a state folder on this machine, [`Memory`] in
-//! memory for tests and simulation; one suite (`suite.rs`) holds both to the same behaviour.
+//! memory for tests and simulation, `Postgres` (a feature) in a database for many machines; one suite
+//! (`suite.rs`) holds them to the same behaviour.
 //!
 //! **Invariant:** nothing here knows the rules. An event is sealed where it is written, inside the
 //! transaction that writes it, and is never changed or removed.
@@ -17,14 +18,20 @@ use serde::{Deserialize, Serialize};
 
 mod error;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod sqlite;
 #[cfg(any(test, feature = "suite"))]
 #[doc(hidden)]
 pub mod suite;
+pub mod transfer;
 
 pub use error::Error;
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
 pub use sqlite::Sqlite;
+pub use transfer::{Keep, Moved, transfer};
 
 /// The log of all plans of one state folder.
 pub trait Log: Send + Sync {
@@ -94,6 +101,13 @@ pub struct Entry<'a> {
 pub enum Effect {
     /// Somebody should look at this plan again.
     Wake(PlanId),
+    /// The same, not before `at`. Like those below it is for an engine that has queues: a log without one
+    /// leaves it out, and whoever drives the plan looks at the time itself.
+    WakeAt { plan: PlanId, at: Timestamp, key: String },
+    /// There is work for whoever serves `pool`; once, whatever is replayed, by `key`.
+    Enqueue { pool: String, plan: PlanId, key: String, body: String, priority: i32 },
+    /// What was enqueued by this key is not wanted any more.
+    Cancel { key: String },
 }
 
 /// Which events; the default is all of them, oldest first. Every part narrows.

@@ -102,8 +102,9 @@ impl Log for Memory {
             state.events.extend(written.iter().cloned());
         }
         for effect in append.effects {
-            let Effect::Wake(plan) = effect;
-            state.wakes.insert(plan.clone());
+            if let Effect::Wake(plan) = effect {
+                state.wakes.insert(plan.clone());
+            }
         }
         self.shared.appended.notify_all();
         Ok(written)

@@ -22,6 +22,7 @@ use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
 
 mod claim;
 mod follow;
+mod keep;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -448,6 +449,8 @@ fn commit_effect(connection: &Connection, effect: &Effect) -> rusqlite::Result<(
         Effect::Wake(plan) => {
             connection.prepare_cached("INSERT OR IGNORE INTO wake (plan) VALUES (?1)")?.execute([&plan.0])?;
         }
+        // For queues, and here are none.
+        Effect::WakeAt { .. } | Effect::Enqueue { .. } | Effect::Cancel { .. } => {}
     }
     Ok(())
 }

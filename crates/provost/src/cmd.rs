@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::described::Described;
 use crate::outcome::Answer;
 use crate::place::Global;
 
@@ -14,6 +15,7 @@ mod audit;
 mod bench;
 mod builtin_agent;
 mod classify;
+mod cluster;
 mod commit;
 mod compare;
 mod demo;
@@ -31,6 +33,7 @@ mod list;
 mod log;
 mod mcp;
 mod merge_order;
+mod migrate;
 mod new;
 mod queue;
 mod ready;
@@ -44,7 +47,9 @@ mod show;
 mod spawn;
 mod status;
 mod verify;
+mod watch;
 mod which;
+mod worker;
 mod worktree;
 
 /// Agents claim. Provost checks.
@@ -73,53 +78,57 @@ Exit codes: 0 done · 1 the plan failed · 2 usage or unresolvable plan · 3 dia
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    Demo(demo::Args),
-    Init(init::Args),
-    New(new::Args),
-    Verify(verify::Args),
-    Show(show::Args),
-    Diff(diff::Args),
-    Approve(approve::Args),
-    Amend(amend::Args),
-    Ask(ask::Args),
-    Reject(reject::Args),
-    Run(run::Args),
-    Inbox(inbox::Args),
-    Answer(answer::Args),
-    Status(status::Args),
-    Which(which::Args),
-    List(list::Args),
-    Ready(ready::Args),
-    MergeOrder(merge_order::Args),
-    Queue(queue::Args),
-    Spawn(spawn::Args),
-    Worktree(worktree::Args),
-    Log(log::Args),
-    Audit(audit::Args),
-    Recheck(recheck::Args),
-    Commit(commit::Args),
-    Integrate(integrate::Args),
-    Fork(fork::Args),
-    Compare(compare::Args),
-    Doctor(doctor::Args),
-    Serve(serve::Args),
-    Hook(hook::Args),
-    Mcp(mcp::Args),
-    Classify(classify::Args),
-    Redact(redact::Args),
-    Bench(bench::Args),
+    Demo(Described<demo::Args>),
+    Init(Described<init::Args>),
+    New(Described<new::Args>),
+    Verify(Described<verify::Args>),
+    Show(Described<show::Args>),
+    Diff(Described<diff::Args>),
+    Approve(Described<approve::Args>),
+    Amend(Described<amend::Args>),
+    Ask(Described<ask::Args>),
+    Reject(Described<reject::Args>),
+    Run(Described<run::Args>),
+    Inbox(Described<inbox::Args>),
+    Answer(Described<answer::Args>),
+    Status(Described<status::Args>),
+    Which(Described<which::Args>),
+    List(Described<list::Args>),
+    Ready(Described<ready::Args>),
+    MergeOrder(Described<merge_order::Args>),
+    Queue(Described<queue::Args>),
+    Spawn(Described<spawn::Args>),
+    Worktree(Described<worktree::Args>),
+    Log(Described<log::Args>),
+    Audit(Described<audit::Args>),
+    Recheck(Described<recheck::Args>),
+    Commit(Described<commit::Args>),
+    Integrate(Described<integrate::Args>),
+    Fork(Described<fork::Args>),
+    Compare(Described<compare::Args>),
+    Doctor(Described<doctor::Args>),
+    Migrate(Described<migrate::Args>),
+    Serve(Described<serve::Args>),
+    Watch(Described<watch::Args>),
+    Worker(Described<worker::Args>),
+    Cluster(Described<cluster::Args>),
+    Hook(Described<hook::Args>),
+    Mcp(Described<mcp::Args>),
+    Classify(Described<classify::Args>),
+    Redact(Described<redact::Args>),
+    Bench(Described<bench::Args>),
     #[command(hide = true)]
-    AgentPortal(agent_portal::Args),
+    AgentPortal(Described<agent_portal::Args>),
     #[command(hide = true)]
-    BuiltinAgent(builtin_agent::Args),
+    BuiltinAgent(Described<builtin_agent::Args>),
     #[command(hide = true)]
-    Fence(fence::Args),
+    Fence(Described<fence::Args>),
     #[command(hide = true)]
-    HookLook(hook_look::Args),
+    HookLook(Described<hook_look::Args>),
     #[command(hide = true)]
-    ItemMcp(item_mcp::Args),
+    ItemMcp(Described<item_mcp::Args>),
     #[command(hide = true)]
-    ScriptedAgent(scripted_agent::Args),
+    ScriptedAgent(Described<scripted_agent::Args>),
 }
 
 impl Cli {
@@ -144,8 +153,9 @@ impl Cli {
             | Command::Demo(_)
             | Command::HookLook(_)
             | Command::Mcp(_)
-            | Command::Serve(_) => true,
-            Command::New(args) => args.starts_agents(),
+            | Command::Serve(_)
+            | Command::Worker(_) => true,
+            Command::New(Described(args)) => args.starts_agents(),
             _ => false,
         }
     }
@@ -154,46 +164,50 @@ impl Cli {
 pub fn obey(cli: Cli) -> Answer {
     let global = &cli.global;
     match cli.command {
-        Command::Commit(args) => commit::obey(global, args),
-        Command::Integrate(args) => integrate::obey(global, args),
-        Command::List(args) => list::obey(global, args),
-        Command::Ready(args) => ready::obey(global, args),
-        Command::MergeOrder(args) => merge_order::obey(global, args),
-        Command::Queue(args) => queue::obey(global, args),
-        Command::Spawn(args) => spawn::obey(global, args),
-        Command::Worktree(args) => worktree::obey(global, args),
-        Command::Fork(args) => fork::obey(global, args),
-        Command::Compare(args) => compare::obey(global, args),
-        Command::Demo(args) => demo::obey(global, args),
-        Command::Init(args) => init::obey(global, args),
-        Command::Verify(args) => verify::obey(global, args),
-        Command::Show(args) => show::obey(global, args),
-        Command::Diff(args) => diff::obey(global, args),
-        Command::New(args) => new::obey(global, args),
-        Command::Approve(args) => approve::obey(global, args),
-        Command::Amend(args) => amend::obey(global, args),
-        Command::Ask(args) => ask::obey(global, args),
-        Command::Reject(args) => reject::obey(global, args),
-        Command::Run(args) => run::obey(global, args),
-        Command::Inbox(args) => inbox::obey(global, args),
-        Command::Answer(args) => answer::obey(global, args),
-        Command::Status(args) => status::obey(global, args),
-        Command::Which(args) => which::obey(global, args),
-        Command::Log(args) => log::obey(global, args),
-        Command::Audit(args) => audit::obey(global, args),
-        Command::Recheck(args) => recheck::obey(global, args),
-        Command::Doctor(args) => doctor::obey(global, args),
-        Command::Hook(args) => hook::obey(global, args),
-        Command::HookLook(args) => hook_look::obey(global, args),
-        Command::Mcp(args) => mcp::obey(global, args),
-        Command::Serve(args) => serve::obey(global, args),
-        Command::Classify(args) => classify::obey(global, args),
-        Command::Bench(args) => bench::obey(global, args),
-        Command::Redact(args) => redact::obey(global, args),
-        Command::AgentPortal(args) => agent_portal::obey(args),
-        Command::BuiltinAgent(args) => builtin_agent::obey(args),
-        Command::Fence(args) => fence::obey(args),
-        Command::ItemMcp(args) => item_mcp::obey(args),
-        Command::ScriptedAgent(args) => scripted_agent::obey(args),
+        Command::Commit(Described(args)) => commit::obey(global, args),
+        Command::Integrate(Described(args)) => integrate::obey(global, args),
+        Command::List(Described(args)) => list::obey(global, args),
+        Command::Ready(Described(args)) => ready::obey(global, args),
+        Command::MergeOrder(Described(args)) => merge_order::obey(global, args),
+        Command::Queue(Described(args)) => queue::obey(global, args),
+        Command::Spawn(Described(args)) => spawn::obey(global, args),
+        Command::Worktree(Described(args)) => worktree::obey(global, args),
+        Command::Fork(Described(args)) => fork::obey(global, args),
+        Command::Compare(Described(args)) => compare::obey(global, args),
+        Command::Demo(Described(args)) => demo::obey(global, args),
+        Command::Init(Described(args)) => init::obey(global, args),
+        Command::Verify(Described(args)) => verify::obey(global, args),
+        Command::Show(Described(args)) => show::obey(global, args),
+        Command::Diff(Described(args)) => diff::obey(global, args),
+        Command::New(Described(args)) => new::obey(global, args),
+        Command::Approve(Described(args)) => approve::obey(global, args),
+        Command::Amend(Described(args)) => amend::obey(global, args),
+        Command::Ask(Described(args)) => ask::obey(global, args),
+        Command::Reject(Described(args)) => reject::obey(global, args),
+        Command::Run(Described(args)) => run::obey(global, args),
+        Command::Inbox(Described(args)) => inbox::obey(global, args),
+        Command::Answer(Described(args)) => answer::obey(global, args),
+        Command::Status(Described(args)) => status::obey(global, args),
+        Command::Which(Described(args)) => which::obey(global, args),
+        Command::Log(Described(args)) => log::obey(global, args),
+        Command::Audit(Described(args)) => audit::obey(global, args),
+        Command::Recheck(Described(args)) => recheck::obey(global, args),
+        Command::Doctor(Described(args)) => doctor::obey(global, args),
+        Command::Migrate(Described(args)) => migrate::obey(global, args),
+        Command::Hook(Described(args)) => hook::obey(global, args),
+        Command::HookLook(Described(args)) => hook_look::obey(global, args),
+        Command::Mcp(Described(args)) => mcp::obey(global, args),
+        Command::Serve(Described(args)) => serve::obey(global, args),
+        Command::Watch(Described(args)) => watch::obey(global, args),
+        Command::Worker(Described(args)) => worker::obey(global, args),
+        Command::Cluster(Described(args)) => cluster::obey(global, args),
+        Command::Classify(Described(args)) => classify::obey(global, args),
+        Command::Bench(Described(args)) => bench::obey(global, args),
+        Command::Redact(Described(args)) => redact::obey(global, args),
+        Command::AgentPortal(Described(args)) => agent_portal::obey(args),
+        Command::BuiltinAgent(Described(args)) => builtin_agent::obey(args),
+        Command::Fence(Described(args)) => fence::obey(args),
+        Command::ItemMcp(Described(args)) => item_mcp::obey(args),
+        Command::ScriptedAgent(Described(args)) => scripted_agent::obey(args),
     }
 }

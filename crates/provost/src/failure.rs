@@ -46,3 +46,40 @@ impl From<provost_server::http::Error> for Failure {
         }
     }
 }
+
+/// For commands that need a cluster, in a program without it.
+#[cfg(not(feature = "cluster"))]
+pub fn no_cluster() -> Failure {
+    Failure::usage(
+        "this provost was built without the cluster",
+        "Build it with `--features cluster`; docs/cluster.md says how.",
+    )
+}
+
+#[cfg(feature = "cluster")]
+impl From<provost_dbos::Error> for Failure {
+    fn from(error: provost_dbos::Error) -> Self {
+        use provost_dbos::Error as Spread;
+        let hint = match &error {
+            Spread::Engine(_) | Spread::Database { .. } | Spread::Queues { .. } | Spread::Runtime(_) => "",
+            Spread::NotShared => "Move it to a database that all machines reach: `provost migrate --to URL`.",
+            Spread::OtherWire { .. } => "Use the version of provost that the other workers have.",
+            Spread::NoCluster { .. } => "Start one with `provost worker`.",
+            Spread::NoQueue { .. } => {
+                "`provost cluster status` lists the queues; one is made when a worker with the role joins."
+            }
+        };
+        match error {
+            Spread::Engine(error) => Failure::Engine(error),
+            Spread::Database { attempted, source } => Failure::Io {
+                what: format!("have the database {attempted}"),
+                source: std::io::Error::other(source),
+            },
+            Spread::Queues { .. } => {
+                Failure::Io { what: "use the queues".to_owned(), source: std::io::Error::other(error) }
+            }
+            Spread::Runtime(source) => Failure::Io { what: "start a runtime".to_owned(), source },
+            other => Failure::usage(other.to_string(), hint),
+        }
+    }
+}

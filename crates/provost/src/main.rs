@@ -3,6 +3,7 @@
 mod clients;
 mod cmd;
 mod demo;
+mod described;
 mod diagnose;
 mod failure;
 mod input;
@@ -12,10 +13,14 @@ mod private;
 mod report;
 mod table;
 mod terminal;
+mod watch;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
+
+/// As the reader of the command line says it, too.
+const VERSION: &str = concat!("provost ", env!("CARGO_PKG_VERSION"), "\n");
 
 fn main() -> ExitCode {
     // Started for each check: it has no time for the command line of all the others.
@@ -24,6 +29,9 @@ fn main() -> ExitCode {
     }
     if let Some(code) = cmd::hook::alone() {
         return code;
+    }
+    if std::env::args_os().skip(1).eq(["--version"]) {
+        return outcome::conclude(terminal::print(VERSION).map(|()| outcome::Outcome::Done));
     }
     let cli = match cmd::Cli::try_parse() {
         Ok(cli) => cli,

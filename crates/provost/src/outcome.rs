@@ -75,6 +75,8 @@ fn code(failure: &Failure) -> u8 {
             | Error::SshKey { .. }
             | Error::StateInWorkspace(_)
             | Error::NotThere { .. }
+            | Error::OtherLog { .. }
+            | Error::NoPostgres { .. }
             | Error::NoStateFolder => USAGE,
             Error::PlanFile(PlanFileError::Changed { .. } | PlanFileError::Exists { .. }) => REFUSED,
             Error::PlanFile(PlanFileError::TooLarge { .. }) => DIAGNOSTICS,
@@ -89,6 +91,8 @@ fn code(failure: &Failure) -> u8 {
             Error::Store(
                 StoreError::Conflict { .. } | StoreError::Fenced { .. } | StoreError::LeaseHeld { .. },
             ) => REFUSED,
+            Error::Store(StoreError::BadAddress { .. } | StoreError::PasswordInAddress) => USAGE,
+            Error::Store(StoreError::OtherEvents { .. }) => REFUSED,
             Error::Collector(
                 CollectorError::Address { .. } | CollectorError::NoAddress | CollectorError::Headers { .. },
             ) => USAGE,
@@ -106,7 +110,7 @@ fn code(failure: &Failure) -> u8 {
 }
 
 /// A sentence that names the next command.
-fn hint(failure: &Failure) -> Option<String> {
+pub fn hint(failure: &Failure) -> Option<String> {
     use provost_core::command::Refusal;
     use provost_engine::{CollectorError, GroundError, PlanFileError, PlanLeaseError, TreeError};
     let text = match failure {
@@ -168,6 +172,10 @@ fn hint(failure: &Failure) -> Option<String> {
             }
             Error::StateInWorkspace(_) => "Set PROVOST_STATE to a folder outside of the workspace.",
             Error::NotThere { .. } => "Put the plan file back, or name the plan: `provost answer PLAN:2 …`.",
+            Error::OtherLog { .. } => {
+                "Only a person says which log is believed: `provost migrate --to URL` takes this one there, `--from URL` takes one back; docs/postgres.md."
+            }
+            Error::NoPostgres { .. } => "Build it with `--features postgres`; docs/postgres.md.",
             Error::NoStateFolder => "Set PROVOST_STATE to a folder for the log.",
             Error::Broken { .. } | Error::Disproved { .. } => {
                 "`provost audit` shows where; nothing is run on a log that does not verify."

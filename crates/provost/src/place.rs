@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use provost_engine::harness::{self, Access, Harness, Settings};
+use provost_engine::logbook;
 
 use crate::failure::Failure;
 use crate::private;
@@ -34,11 +35,17 @@ impl Global {
     }
 
     pub fn settings(&self, plan: Option<&str>) -> Result<Settings, Failure> {
-        let environment = private::environment();
+        Ok(Settings { stop: stop_flag(), ..self.settings_without_signals(plan)? })
+    }
+
+    /// For whoever hears signals otherwise.
+    pub fn settings_without_signals(&self, plan: Option<&str>) -> Result<Settings, Failure> {
+        let mut environment = private::environment();
         let state = match &self.state {
             Some(folder) => folder.clone(),
             None => harness::state_folder(&environment)?,
         };
+        logbook::keep_the_keys(&state, &mut environment);
         let program = std::env::current_exe()
             .map_err(|source| Failure::Io { what: "find this program's own file".to_owned(), source })?;
         Ok(Settings {
@@ -46,7 +53,7 @@ impl Global {
             state,
             plan: plan.map(str::to_owned),
             launcher: vec![program.into(), "scripted-agent".into()],
-            stop: stop_flag(),
+            stop: Arc::default(),
             environment,
         })
     }

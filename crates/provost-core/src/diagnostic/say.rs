@@ -356,6 +356,11 @@ pub fn hidden_in_sight(span: Span, why: &str) -> D {
     )
 }
 
+pub fn touches_outside(span: Span, glob: &str) -> D {
+    new(Code::TouchesOutside, span, format!("`{glob}` is outside of what the plan may change"))
+        .hint("Add it to `touches` in the frontmatter, or take it out here: only what both allow is judged.")
+}
+
 // Contracts as shell.
 
 pub fn shell_syntax(span: Span, why: &str) -> D {

@@ -8,8 +8,11 @@
 use self::name::{Name, name, spaced_name};
 use super::Sink;
 use super::blocks::{Block, Blocks, Kind, Line, Part, Strong};
+use super::check;
+use super::field::Field;
+use super::free::Free;
 use super::heading::{self, Heading};
-use super::step::{self, Draft, Field, Free, Open};
+use super::step::{Draft, Open};
 use crate::diagnostic::say;
 use crate::plan::{Check, Contract, Plan, Span};
 
@@ -85,7 +88,7 @@ impl<'t> Reader<'_, 't> {
         if !block.hidden.is_empty() && (in_step || self.part == Place::Postconditions) {
             let shown = block.fence.as_ref().map_or(Span::at(0), |fence| fence.unseen_info);
             if let Some(first) = block.hidden.iter().find(|cut| is_html(self.text, **cut) && **cut != shown) {
-                self.sink.push(say::hidden_html(step::first_line(self.text, *first)));
+                self.sink.push(say::hidden_html(check::first_line(self.text, *first)));
             }
         }
         match block.kind {
@@ -104,7 +107,7 @@ impl<'t> Reader<'_, 't> {
         let check = block.kind == Kind::Fence
             && (self.part == Place::Steps && waiting || self.part == Place::Postconditions);
         if let Some(fence) = block.fence.as_ref().filter(|fence| !fence.closed && !check) {
-            self.sink.push(say::fence_open(step::first_line(self.text, fence.span)));
+            self.sink.push(say::fence_open(check::first_line(self.text, fence.span)));
         }
         if self.part == Place::Postconditions {
             return;
@@ -114,7 +117,7 @@ impl<'t> Reader<'_, 't> {
                 if let Part::Fence(fence) = part
                     && !fence.closed
                 {
-                    self.sink.push(say::fence_open(step::first_line(self.text, fence.span)));
+                    self.sink.push(say::fence_open(check::first_line(self.text, fence.span)));
                 }
             }
         }
@@ -153,7 +156,7 @@ impl<'t> Reader<'_, 't> {
     fn section(&mut self, section: Section, span: Span, level: u8) {
         self.close_step(span.start);
         self.close_context();
-        let line = step::first_line(self.text, span);
+        let line = check::first_line(self.text, span);
         match section {
             Section::Steps if self.steps_at.is_some() => {
                 self.sink.push(say::section_doubled(line, "Steps"));
@@ -185,7 +188,7 @@ impl<'t> Reader<'_, 't> {
     }
 
     fn heading_in_steps(&mut self, block: &Block<'t>, level: u8) {
-        let line = step::first_line(self.text, block.span);
+        let line = check::first_line(self.text, block.span);
         let read = heading::read(self.text, &block.pieces, line.end);
         let is_step = matches!(read, Heading::Step(_));
         match self.step_level {
@@ -357,7 +360,7 @@ impl<'t> Reader<'_, 't> {
             Place::Postconditions => match self.plan.postconditions.last_mut() {
                 Some(last) if last.contract.is_none() => {
                     let span = Span::new(last.span.start, fence.span.end);
-                    last.contract = step::shell(self.text, fence, self.sink)
+                    last.contract = check::shell(self.text, fence, self.sink)
                         .map(|shell| Contract { check: Check::Shell(shell), span });
                     last.span = span;
                 }
@@ -398,7 +401,7 @@ impl<'t> Reader<'_, 't> {
                 }
                 Open::Task(_) | Open::Rubric { .. } | Open::Refused => {}
                 Open::Check { .. } | Open::Nothing => {
-                    draft.unread(step::first_line(self.text, item.span), self.sink)
+                    draft.unread(check::first_line(self.text, item.span), self.sink)
                 }
             }
             let end = trailing.first().map_or(item.span.end, |line| line.span.start);
@@ -463,7 +466,7 @@ impl<'t> Reader<'_, 't> {
                     block.span.of(self.text).trim_matches([' ', '-', '*', '_', '\n', '\r', '\t']).is_empty();
                 match &draft.open {
                     Open::Check { .. } | Open::Nothing | Open::List(_) if !is_rule => {
-                        draft.unread(step::first_line(self.text, block.span), self.sink);
+                        draft.unread(check::first_line(self.text, block.span), self.sink);
                     }
                     Open::Check { .. } | Open::Nothing | Open::List(_) => {}
                     Open::Task(_) | Open::Rubric { .. } | Open::Refused => {}
@@ -488,7 +491,7 @@ impl<'t> Reader<'_, 't> {
         for at in 0..self.plan.postconditions.len() {
             let postcondition = &self.plan.postconditions[at];
             if postcondition.contract.is_none() {
-                self.sink.push(say::postcondition_check(step::first_line(self.text, postcondition.span)));
+                self.sink.push(say::postcondition_check(check::first_line(self.text, postcondition.span)));
             }
         }
         if let Some(at) = self.postconditions_at.filter(|_| self.plan.postconditions.is_empty()) {

@@ -1,109 +1,21 @@
 //! One step while it is being read: its fields, in whatever order they come.
 //!
 //! A field is opened by its name at the start of a line and fed with what follows, until the next field
-//! opens. Which names exist and how each value is read stands here.
+//! opens. How each value is read stands here.
 //!
 //! **Invariant:** a field that was read once is never overwritten by a second one of the same name.
 
 use std::borrow::Cow;
 
 use super::blocks::{Fence, Item, Part};
+use super::check::{expect, shell};
+use super::field::Field;
+use super::free::Free;
 use super::heading::{self, StepHeading};
-use super::values::{self, Misread};
-use super::{Sink, characters, visible_text};
+use super::{Sink, characters, values, visible_text};
 use crate::diagnostic::say;
-use crate::plan::{Check, Contract, Needs, Shell, Span, Spanned, Step, StepNumber, Subscription, Writes};
+use crate::plan::{Check, Contract, Needs, Span, Spanned, Step, StepNumber, Subscription, Writes};
 use crate::terms::{AgentNetwork, GitPolicy};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
-    Target,
-    Needs,
-    Subscriptions,
-    Task,
-    Precondition,
-    Contract,
-    Timeout,
-    ContractTimeout,
-    Protect,
-    Network,
-    AgentNetwork,
-    Git,
-    Hidden,
-    Writes,
-    VerifyRuns,
-    Lasting,
-    Publishes,
-    Plan,
-    OnFail,
-    Budget,
-    Touches,
-}
-
-impl Field {
-    pub const ALL: [Field; 21] = [
-        Field::Target,
-        Field::Needs,
-        Field::Subscriptions,
-        Field::Task,
-        Field::Precondition,
-        Field::Contract,
-        Field::Timeout,
-        Field::ContractTimeout,
-        Field::Protect,
-        Field::Network,
-        Field::AgentNetwork,
-        Field::Git,
-        Field::Hidden,
-        Field::Writes,
-        Field::VerifyRuns,
-        Field::Lasting,
-        Field::Publishes,
-        Field::Plan,
-        Field::OnFail,
-        Field::Budget,
-        Field::Touches,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Field::Target => "target",
-            Field::Needs => "needs",
-            Field::Subscriptions => "subscriptions",
-            Field::Task => "task",
-            Field::Precondition => "precondition",
-            Field::Contract => "contract",
-            Field::Timeout => "timeout",
-            Field::ContractTimeout => "contract_timeout",
-            Field::Protect => "protect",
-            Field::Network => "network",
-            Field::AgentNetwork => "agent_network",
-            Field::Git => "git",
-            Field::Hidden => "hidden",
-            Field::Writes => "writes",
-            Field::VerifyRuns => "verify_runs",
-            Field::Lasting => "lasting",
-            Field::Publishes => "publishes",
-            Field::Plan => "plan",
-            Field::OnFail => "on_fail",
-            Field::Budget => "budget",
-            Field::Touches => "touches",
-        }
-    }
-
-    pub fn named(name: &str) -> Option<Field> {
-        let same = |field: &&Field| {
-            // Nearly every field differs in length or in its first letter.
-            name.len() == field.name().len()
-                && name.as_bytes().first().is_some_and(|a| a | 0x20 == field.name().as_bytes()[0])
-                && name.bytes().zip(field.name().bytes()).all(|(a, b)| match a {
-                    b' ' | b'-' => b == b'_',
-                    a => a.to_ascii_lowercase() == b,
-                })
-        };
-        Field::ALL.iter().find(same).copied()
-    }
-}
 
 /// What takes the text that comes next.
 pub enum Open {
@@ -124,14 +36,6 @@ pub enum Open {
     List(Field),
     /// The field was refused; what belongs to it goes nowhere, in silence.
     Refused,
-}
-
-/// Free text, gathered as spans and built once.
-#[derive(Default)]
-pub struct Free {
-    pub start: Option<usize>,
-    pub visible: Vec<Span>,
-    pub hidden: Vec<Span>,
 }
 
 pub struct Draft {
@@ -351,7 +255,7 @@ impl Draft {
             | Field::Publishes => Some(()),
         };
         if read.is_none() {
-            sink.push(say::field_value(at, field.name(), value, form(field)));
+            sink.push(say::field_value(at, field.name(), value, field.form()));
         }
     }
 
@@ -539,51 +443,6 @@ impl Draft {
     }
 }
 
-impl Free {
-    fn span(&self) -> Span {
-        let start = self.start.or(self.visible.first().map(|span| span.start)).unwrap_or(0);
-        Span::new(start, self.visible.last().map_or(start, |span| span.end).max(start))
-    }
-
-    /// The lines that show, as they are written, without the bytes that do not.
-    pub fn build(&self, text: &str) -> String {
-        let (Some(first), Some(last)) = (self.visible.first(), self.visible.last()) else {
-            return String::new();
-        };
-        let mut built = String::with_capacity(last.end - first.start);
-        let mut visible = self.visible.iter().peekable();
-        let mut hidden = self.hidden.iter().peekable();
-        let mut at = first.start;
-        let end = text[last.end..].find('\n').map_or(text.len(), |to| last.end + to);
-        let region = &text[at..end.min(last.end.max(at))];
-        for line in region.split_inclusive('\n') {
-            let span = Span::new(at, at + line.len());
-            at = span.end;
-            while visible.next_if(|shown| shown.end <= span.start && !shown.is_empty()).is_some() {}
-            let shows = visible.peek().is_some_and(|shown| shown.start < span.end);
-            if !shows && !line.trim().is_empty() {
-                continue;
-            }
-            let mut from = span.start;
-            while let Some(cut) = hidden.peek().filter(|cut| cut.start < span.end) {
-                built.push_str(text.get(from..cut.start.max(from)).unwrap_or(""));
-                from = from.max(cut.end.min(span.end));
-                if cut.end > span.end {
-                    break;
-                }
-                hidden.next();
-            }
-            built.push_str(text.get(from..span.end).unwrap_or(""));
-            if from > span.start && !built.ends_with('\n') && line.ends_with('\n') {
-                built.push('\n');
-            }
-        }
-        let mut built = if built.contains('\r') { built.replace("\r\n", "\n") } else { built };
-        built.truncate(built.trim_end().len());
-        if built.starts_with(char::is_whitespace) { built.trim_start().to_string() } else { built }
-    }
-}
-
 /// A one-line value as it shows, without its comment, and where it stands.
 fn single<'t>(text: &'t str, value: Span, hidden: &[Span]) -> (Cow<'t, str>, Span) {
     match visible_text(text, value, hidden) {
@@ -640,80 +499,4 @@ fn needs(value: &str, base: usize) -> Option<Vec<Spanned<StepNumber>>> {
         return Some(Vec::new());
     }
     heading::numbers(value, base).filter(|needs| !needs.is_empty())
-}
-
-fn form(field: Field) -> &'static str {
-    match field {
-        Field::Target => "Write one role, such as `coder`.",
-        Field::Plan => "Write the slug of one plan.",
-        Field::Needs => "Write step numbers such as `1, 2`, or `none`.",
-        Field::Timeout | Field::ContractTimeout => "Write a time such as `10 minutes`, `90s` or `1h 30m`.",
-        Field::Network => "Write `on` or `off`.",
-        Field::Hidden | Field::Lasting => "Write `yes` or `no`.",
-        Field::Writes => "Write `tests`, or leave it out.",
-        Field::AgentNetwork => "Write `model`, `on` or `off`.",
-        Field::Git => "Write `clone`, `none` or `shared`.",
-        Field::VerifyRuns => "Write how often the check is run, from 1 to 100.",
-        Field::Budget => "Write it as `max 50k tokens, $0.40, 5 minutes`; each part may be left out.",
-        Field::OnFail => "Write `retry(2), then escalate`; the words are retry(N), escalate, abort and skip.",
-        Field::Subscriptions
-        | Field::Task
-        | Field::Precondition
-        | Field::Contract
-        | Field::Protect
-        | Field::Touches
-        | Field::Publishes => "Give it a value.",
-    }
-}
-
-/// A fenced block as a check, unless it is none.
-pub fn shell(text: &str, fence: Fence, sink: &mut Sink) -> Option<Shell> {
-    let opening = first_line(text, fence.span);
-    if !fence.closed {
-        sink.push(say::fence_open(opening));
-        return None;
-    }
-    let language = fence.info.of(text);
-    if !language.is_empty()
-        && !["shell", "bash", "sh"].iter().any(|known| known.eq_ignore_ascii_case(language))
-    {
-        sink.push(say::contract_language(opening, language));
-        return None;
-    }
-    let comments_only = fence.command.lines().all(|line| {
-        let line = line.trim();
-        line.is_empty() || line.starts_with('#')
-    });
-    if comments_only {
-        sink.push(say::contract_empty(fence.span));
-        return None;
-    }
-    characters::ascii(text, fence.body, "a contract", sink);
-    Some(Shell { command: fence.command, body: fence.body, expectations: Vec::new() })
-}
-
-pub fn first_line(text: &str, span: Span) -> Span {
-    let line = span.of(text).lines().next().unwrap_or("");
-    Span::new(span.start, span.start + line.trim_end().len())
-}
-
-/// Adds an expectation to a check; `false` when the line is something else.
-pub fn expect(contract: &mut Contract, line: &str, span: Span, sink: &mut Sink) -> bool {
-    let Check::Shell(shell) = &mut contract.check else { return false };
-    match values::expectation(line) {
-        Ok(expectation) => {
-            shell.expectations.push(Spanned::new(expectation, span));
-            contract.span.end = contract.span.end.max(span.end);
-            true
-        }
-        Err(Misread::Form) => {
-            sink.push(say::expectation(span, line.trim()));
-            true
-        }
-        Err(Misread::Pattern(why)) => {
-            sink.push(say::regex_invalid(span, &why));
-            true
-        }
-        Err(Misread::Other) => false,
-    }
 }

@@ -6,7 +6,7 @@ use crate::diagnostic::say;
 use crate::facts::Facts;
 use crate::parse::Sink;
 use crate::plan::{Plan, Span, Spanned};
-use crate::scope;
+use crate::scope::{self, overlap::Reach};
 
 pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     match &plan.touches {
@@ -23,6 +23,13 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
             }
         }
     }
+    let reach = plan.touches.as_ref().map(|globs| Reach::new(&values(globs)));
+    for glob in plan.steps.iter().flat_map(|step| step.touches.iter().flatten()) {
+        let own = || Reach::new(&[&glob.value]);
+        if refusal(glob).is_none() && reach.as_ref().is_some_and(|reach| reach.meets(&own()).is_none()) {
+            sink.push(say::touches_outside(glob.span, &glob.value));
+        }
+    }
     let mut known: HashSet<&str> = HashSet::new();
     let of_steps =
         plan.steps.iter().flat_map(|step| step.protect.iter().chain(step.touches.iter().flatten()));
@@ -33,6 +40,10 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
             sink.push(say::glob_invalid(glob.span, &glob.value, &why));
         }
     }
+}
+
+fn values(globs: &[Spanned<String>]) -> Vec<&str> {
+    globs.iter().map(|glob| glob.value.as_str()).collect()
 }
 
 fn refusal(glob: &Spanned<String>) -> Option<String> {

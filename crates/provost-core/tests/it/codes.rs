@@ -131,6 +131,7 @@ fn provocations() -> Vec<(Code, String)> {
         (Code::TouchesOpen, change("src/**", "**")),
         (Code::GlobInvalid, change("src/**", "src/[")),
         (Code::GlobInvalid, change("**needs:** 1, 2", "**protect:** /etc/**")),
+        (Code::TouchesOutside, change("**needs:** 1, 2", "**needs:** 1, 2\n**touches:** docs/**")),
         (Code::NoBudget, change("**Budget:** max 200k tokens, $1.50, 20 minutes\n", "")),
         (Code::BudgetZero, change("200k tokens", "0 tokens")),
         (Code::BudgetTight, change("200k tokens", "200 tokens")),

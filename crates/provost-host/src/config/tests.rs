@@ -204,7 +204,7 @@ fn values_that_make_no_sense_are_refused() {
     refused(
         "[store]\nurl = \"postgres://u:hunter2@h/d\"\n",
         expect![[r#"
-            provost.toml:2:7: postgres is not in this version; use "sqlite"
+            provost.toml:2:7: a password is in this address: give it in PGPASSWORD or in the file PGPASSFILE names
               url = "postgres://u:[redacted:url-password]@h/d"
                     ^^^^^^^^^^^^^^^^^^^^^^^^^^
         "#]],

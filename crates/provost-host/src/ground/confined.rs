@@ -249,7 +249,7 @@ impl Ground {
         let left = process::end_user(user);
         let back = handover.end();
         Ok(attempt.map(|attempt| {
-            let mut attempt = super::posted(outbox, Attempt { session: None, ..attempt });
+            let mut attempt = super::attempt::posted(outbox, Attempt { session: None, ..attempt });
             attempt.survivors.extend(left);
             if let Err(error) = back {
                 attempt.notes.push(format!("not all of the workspace could be given back: {error}"));

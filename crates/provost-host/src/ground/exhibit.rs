@@ -10,7 +10,8 @@ use std::path::Path;
 use provost_core::judgement::{Change, Changes};
 use provost_core::verdict::{Outcome, Verdict};
 
-use super::{Case, Ground, seen, told};
+use super::check::seen;
+use super::{Case, Ground, told};
 use crate::Interrupted;
 use crate::tree::{Base, Layer, Why};
 

@@ -84,19 +84,12 @@ impl Trees {
             walk.from(&top, start)?;
         }
         let Walk { checkout, found, .. } = walk;
-        let draft = checkout.finish()?;
+        let id = checkout.finish()?.id();
         Ok(Layer {
-            changed: found.taken.iter().map(|(path, _)| lossy(path)).collect(),
-            deleted: found.removed.iter().map(|path| lossy(path)).collect(),
             refused: found.refused,
             protected_changed: found.protected,
             outside: found.outside,
-            id: draft.id(),
-            taken: found.taken,
-            removed: found.removed,
-            base: base.id.clone(),
-            path,
-            folder,
+            ..Layer::laid(base, id, (folder, path), found.taken, found.removed)
         })
     }
 }

@@ -216,20 +216,8 @@ impl Trees {
             // Two paths may hold the same.
             blobs.insert(id.clone(), bytes);
         }
-        let draft = checkout.finish()?;
-        Ok(Layer {
-            changed: taken.iter().map(|(path, _)| lossy(path)).collect(),
-            deleted: removed.iter().map(|path| lossy(path)).collect(),
-            refused: Vec::new(),
-            protected_changed: Vec::new(),
-            outside: Vec::new(),
-            id: draft.id(),
-            taken,
-            removed,
-            base: base.id.clone(),
-            path,
-            folder,
-        })
+        let id = checkout.finish()?.id();
+        Ok(Layer::laid(base, id, (folder, path), taken, removed))
     }
 
     /// The content of objects that the mirror has.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use provost_core::chain::Hash;
 
-use super::checkout::{Checkout, lossy};
+use super::checkout::Checkout;
 use super::index::{Draft, Kind, Leaf};
 use super::{Base, Error, Layer, TREE, Trees};
 
@@ -57,19 +57,7 @@ impl Trees {
             checkout.write(path, kind, content)?;
             taken.push((path.to_vec(), Leaf { kind, digest: Hash::of(content), size: content.len() as u64 }));
         }
-        let draft = checkout.finish()?;
-        Ok(Layer {
-            changed: taken.iter().map(|(path, _)| lossy(path)).collect(),
-            deleted: removed.iter().map(|path| lossy(path)).collect(),
-            refused: Vec::new(),
-            protected_changed: Vec::new(),
-            outside: Vec::new(),
-            id: draft.id(),
-            taken,
-            removed,
-            base: base.id.clone(),
-            path,
-            folder,
-        })
+        let id = checkout.finish()?.id();
+        Ok(Layer::laid(base, id, (folder, path), taken, removed))
     }
 }

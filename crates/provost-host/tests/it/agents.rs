@@ -33,6 +33,7 @@ pub fn work<'a>(workspace: &'a Path, tag: &'a str) -> Work<'a> {
         fence: None,
         environment: environment(),
         bounds: None,
+        heard: None,
     }
 }
 

@@ -13,7 +13,7 @@ use provost_host::ground::{self, Approval, Case, Estate, Ground, Wanted};
 use provost_host::teeth::Doubts;
 
 use crate::Asked;
-use crate::measure::{folder, interleaved, median, time};
+use crate::measure::{interleaved, is_whole, kept, median, time};
 use crate::table::{Kind, Row, Table};
 
 const ROUNDS: usize = 40;
@@ -40,16 +40,12 @@ struct Bench {
 
 impl Bench {
     fn make(files: usize) -> Option<Self> {
-        let top = folder("judge");
+        let (top, is_there) = kept(&format!("judge-{files}"));
         let (workspace, state) = (top.join("work"), top.join("state"));
-        for number in 0..files {
-            let path = workspace.join(format!("src/{}/{number}.txt", number % 100));
-            fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
-            fs::write(path, format!("file {number}\n").repeat(20)).expect("a file");
-        }
-        fs::create_dir_all(&state).expect("a folder");
-        for words in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "start"]] {
-            git(&workspace, words);
+        if !is_there {
+            repository(&workspace, files);
+            fs::create_dir_all(&state).expect("a folder");
+            is_whole(&top);
         }
         let head = git(&workspace, &["rev-parse", "HEAD"]);
         let launcher = [env!("CARGO_BIN_EXE_provost"), "fence"].map(OsString::from);
@@ -121,7 +117,9 @@ impl Bench {
 
     /// One changed file, taken over, judged on its own tree, kept.
     fn check(&self, number: usize) {
-        fs::write(self.workspace.join("src/0/0.txt"), format!("change {number}\n")).expect("a change");
+        // No run before this one has kept the same.
+        let change = format!("change {number} of {}\n", std::process::id());
+        fs::write(self.workspace.join("src/0/0.txt"), change).expect("a change");
         let shell = Shell { command: "true".to_owned(), body: Span::default(), expectations: Vec::new() };
         let case = Case {
             shell: &shell,
@@ -152,6 +150,17 @@ impl Bench {
             .output()
             .expect("bubblewrap");
         assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    }
+}
+
+fn repository(at: &Path, files: usize) {
+    for number in 0..files {
+        let path = at.join(format!("src/{}/{number}.txt", number % 100));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+        fs::write(path, format!("file {number}\n").repeat(20)).expect("a file");
+    }
+    for words in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "start"]] {
+        git(at, words);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -84,11 +84,29 @@ pub fn folder(name: &str) -> PathBuf {
     path
 }
 
+/// A folder that stays for the next run, and whether it was there: to delete ten thousands of files would be
+/// measured with whatever comes after it. What makes it has to say when it is [whole](is_whole).
+pub fn kept(name: &str) -> (PathBuf, bool) {
+    let path = std::env::temp_dir().join("provost-speed-kept").join(name);
+    let is_there = path.join(WHOLE).exists();
+    if !is_there {
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a folder for the bench");
+    }
+    (path, is_there)
+}
+
+pub fn is_whole(kept: &Path) {
+    fs::write(kept.join(WHOLE), "").expect("a mark");
+}
+
+const WHOLE: &str = "whole";
+
 fn house() -> PathBuf {
     std::env::temp_dir().join(format!("provost-speed-{}", std::process::id()))
 }
 
-/// Nothing is left behind.
+/// Nothing is left behind but what is kept.
 pub fn leave() {
     let _ = fs::remove_dir_all(house());
 }

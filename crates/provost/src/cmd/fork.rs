@@ -52,7 +52,6 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         Some(folder) => global.cwd()?.join(folder),
         None => beside(),
     };
-    let settings = global.settings(None)?;
     let wanted = Wanted {
         from: StepNumber(args.from),
         target: args.target,
@@ -60,7 +59,6 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         folder,
         by: terminal::user(),
         home: std::env::var_os("HOME").map(Into::into),
-        environment: settings.environment,
     };
     let forked = fork::make(&harness, &wanted)?;
     if global.json {

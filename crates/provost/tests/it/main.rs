@@ -16,6 +16,8 @@ mod checklist;
 mod ci;
 mod commit;
 mod counsel;
+#[cfg(feature = "cluster")]
+mod dbos;
 mod demo;
 mod doctor;
 mod doors;
@@ -34,6 +36,8 @@ mod log;
 mod mcp;
 mod otel;
 mod parallel;
+#[cfg(feature = "postgres")]
+mod pg;
 mod meter;
 mod named;
 mod new;
@@ -54,4 +58,5 @@ mod tidy;
 mod tools;
 mod train;
 mod versions;
+mod watch;
 mod worktrees;

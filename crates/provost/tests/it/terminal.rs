@@ -70,3 +70,25 @@ fn every_command_explains_itself() {
     assert!(env.provost(&["verify", "--explain", "P001"]).exits(0).out.contains("P001"));
     env.provost(&["verify", "--explain", "P999"]).exits(2);
 }
+
+/// Only the command that is named is described: what is said of it must not depend on how it is asked for.
+#[test]
+fn help_is_the_same_whichever_way_it_is_asked_for() {
+    let env = Env::new(&plan(&["true"], "abort"));
+    let all = env.provost(&["--help"]).exits(0).out;
+    let listed =
+        all.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names: Vec<&str> = listed
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.contains(&"status") && names.contains(&"serve"), "{names:?}");
+    for name in names.into_iter().filter(|name| *name != "help") {
+        let asked = env.provost(&[name, "--help"]).exits(0).out;
+        assert!(asked.lines().next().is_some_and(|line| !line.is_empty()), "{name}");
+        assert_eq!(env.provost(&["help", name]).exits(0).out, asked);
+        assert_eq!(env.provost(&["-C", ".", name, "--help"]).exits(0).out, asked);
+    }
+    assert_eq!(env.provost(&["--version"]).exits(0).out, env.provost(&["-V"]).exits(0).out);
+    assert!(env.provost(&["statsu"]).exits(2).err.contains("'status'"));
+}

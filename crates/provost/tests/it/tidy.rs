@@ -56,7 +56,8 @@ fn the_edges_between_the_crates_are_as_drawn() {
         ("provost-engine", &["provost-core", "provost-host", "provost-store"]),
         ("provost-server", &["provost-core", "provost-engine"]),
         ("provost-agent", &["provost-core"]),
-        ("provost", &["provost-agent", "provost-core", "provost-engine", "provost-server"]),
+        ("provost", &["provost-agent", "provost-core", "provost-dbos", "provost-engine", "provost-server"]),
+        ("provost-dbos", &["provost-core", "provost-engine", "provost-store"]),
         // Test support; nobody's but the tests'.
         ("provost-rehearsal", &[]),
     ]);
@@ -172,6 +173,7 @@ fn files_named_in_the_documents_exist() {
                 "crates/provost-rehearsal/src/",
                 "crates/provost-server/src/",
                 "crates/provost-server/src/mcp/",
+                "crates/provost-dbos/src/",
                 "crates/provost/src/",
                 "crates/provost-core/",
             ];

@@ -98,8 +98,16 @@ fn a_fork_runs_the_rest_from_the_tree_of_its_step_and_is_compared() {
     env.approve();
     env.provost(&["run"]).exits(0);
     let head = std::fs::read(env.work().join(".git/HEAD")).unwrap();
+    // What an agent could have left in the repository has no part in it.
+    let trap = env.folder().join("sprung");
+    env.git(&["config", "filter.evil.smudge", &format!("touch {}; cat", trap.display())]);
+    env.write(".git/info/attributes", "* filter=evil\n");
     let forked =
         env.provost(&["fork", "--from", "2", "--target", "other", "--name", "again", "--json"]).exits(0);
+    assert!(!trap.exists(), "a filter of the repository was run");
+    env.git(&["config", "--unset", "filter.evil.smudge"]);
+    let at = |folder: &str| format!("--git-dir={folder}/.git");
+    env.git(&[&at("../work-again"), "--work-tree=../work-again", "diff", "--exit-code", "provost/again"]);
     let forked = forked.json();
     assert_eq!(forked["branch"], "provost/again");
     let folder = env.folder().join("work-again");

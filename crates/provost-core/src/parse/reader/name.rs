@@ -2,7 +2,7 @@
 //! does not read.
 
 use super::super::blocks::Strong;
-use super::super::step::Field;
+use super::super::field::Field;
 use crate::near;
 use crate::plan::Span;
 

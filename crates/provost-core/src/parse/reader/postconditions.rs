@@ -1,7 +1,7 @@
 //! What has to hold of the plan as a whole: numbered sentences, each with its check.
 
 use super::super::blocks::Part;
-use super::super::{step, visible_text};
+use super::super::{check, visible_text};
 use super::Reader;
 use crate::diagnostic::say;
 use crate::plan::{Check, Contract, Postcondition, Span};
@@ -22,7 +22,7 @@ impl Reader<'_, '_> {
                         let shown = shown.trim();
                         let used = contract
                             .as_mut()
-                            .is_some_and(|contract| step::expect(contract, shown, line.span, self.sink));
+                            .is_some_and(|contract| check::expect(contract, shown, line.span, self.sink));
                         if !used && !tried {
                             if !description.is_empty() && !shown.is_empty() {
                                 description.push(' ');
@@ -34,7 +34,7 @@ impl Reader<'_, '_> {
                 Part::Fence(fence) if tried => self.sink.push(say::contract_doubled(fence.span)),
                 Part::Fence(fence) => {
                     tried = true;
-                    contract = step::shell(self.text, fence, self.sink)
+                    contract = check::shell(self.text, fence, self.sink)
                         .map(|shell| Contract { check: Check::Shell(shell), span });
                 }
             }
@@ -56,7 +56,7 @@ impl Reader<'_, '_> {
         let Some(last) = self.plan.postconditions.last_mut() else { return };
         if let Some(contract) = &mut last.contract {
             let shown = visible_text(self.text, line, hidden);
-            step::expect(contract, shown.trim(), line, self.sink);
+            check::expect(contract, shown.trim(), line, self.sink);
         }
     }
 }

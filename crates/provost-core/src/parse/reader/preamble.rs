@@ -1,7 +1,8 @@
 //! What stands before the steps: context, budget and priority.
 
 use super::super::blocks::Block;
-use super::super::step::{Field, Free};
+use super::super::field::Field;
+use super::super::free::Free;
 use super::super::{values, visible_text};
 use super::Reader;
 use super::name::{Bold, bold_name};

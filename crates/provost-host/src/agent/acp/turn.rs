@@ -7,7 +7,7 @@ use provost_core::usage::Usage;
 use serde_json::{Value, json};
 
 use super::{Acp, Desk, Permissions, desk};
-use crate::agent::{Resume, Work, believable, is_session, micro};
+use crate::agent::{Ear, Resume, Work, believable, is_session, micro};
 
 const VERSION: u64 = 1;
 const LOGIN_WANTED: i64 = -32000;
@@ -40,6 +40,7 @@ pub struct Turn<'a> {
     workspace: String,
     prompt: &'a str,
     resume: Option<Resume<'a>>,
+    heard: Option<Ear<'a>>,
     servers: Vec<Value>,
     mode: Option<String>,
     permissions: Permissions,
@@ -87,6 +88,7 @@ impl<'a> Turn<'a> {
             workspace: work.workspace.to_string_lossy().into_owned(),
             prompt: work.prompt,
             resume: work.resume,
+            heard: work.heard,
             servers: acp
                 .servers
                 .iter()
@@ -314,12 +316,17 @@ impl<'a> Turn<'a> {
                     self.message = update["messageId"].clone();
                 }
                 let text = update["content"]["text"].as_str().unwrap_or_default();
+                self.heard.inspect(|heard| heard(text.as_bytes()));
                 if self.words.len() + text.len() <= WORDS_MAX {
                     self.words.push_str(text);
                 }
             }
             // What was said before a tool was used is not the last word.
-            "tool_call" => self.words.clear(),
+            "tool_call" => {
+                self.words.clear();
+                let title = update["title"].as_str().unwrap_or_default();
+                self.heard.inspect(|heard| heard(format!("\n{title}\n").as_bytes()));
+            }
             "plan" => {
                 let entries = update["entries"].as_array().map_or(&[][..], Vec::as_slice);
                 let done = entries.iter().filter(|entry| entry["status"] == "completed").count();

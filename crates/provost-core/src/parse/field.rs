@@ -1,0 +1,120 @@
+//! Which fields a step may have, and what they are called.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    Target,
+    Needs,
+    Subscriptions,
+    Task,
+    Precondition,
+    Contract,
+    Timeout,
+    ContractTimeout,
+    Protect,
+    Network,
+    AgentNetwork,
+    Git,
+    Hidden,
+    Writes,
+    VerifyRuns,
+    Lasting,
+    Publishes,
+    Plan,
+    OnFail,
+    Budget,
+    Touches,
+}
+
+impl Field {
+    pub const ALL: [Field; 21] = [
+        Field::Target,
+        Field::Needs,
+        Field::Subscriptions,
+        Field::Task,
+        Field::Precondition,
+        Field::Contract,
+        Field::Timeout,
+        Field::ContractTimeout,
+        Field::Protect,
+        Field::Network,
+        Field::AgentNetwork,
+        Field::Git,
+        Field::Hidden,
+        Field::Writes,
+        Field::VerifyRuns,
+        Field::Lasting,
+        Field::Publishes,
+        Field::Plan,
+        Field::OnFail,
+        Field::Budget,
+        Field::Touches,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Field::Target => "target",
+            Field::Needs => "needs",
+            Field::Subscriptions => "subscriptions",
+            Field::Task => "task",
+            Field::Precondition => "precondition",
+            Field::Contract => "contract",
+            Field::Timeout => "timeout",
+            Field::ContractTimeout => "contract_timeout",
+            Field::Protect => "protect",
+            Field::Network => "network",
+            Field::AgentNetwork => "agent_network",
+            Field::Git => "git",
+            Field::Hidden => "hidden",
+            Field::Writes => "writes",
+            Field::VerifyRuns => "verify_runs",
+            Field::Lasting => "lasting",
+            Field::Publishes => "publishes",
+            Field::Plan => "plan",
+            Field::OnFail => "on_fail",
+            Field::Budget => "budget",
+            Field::Touches => "touches",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Field> {
+        let same = |field: &&Field| {
+            // Nearly every field differs in length or in its first letter.
+            name.len() == field.name().len()
+                && name.as_bytes().first().is_some_and(|a| a | 0x20 == field.name().as_bytes()[0])
+                && name.bytes().zip(field.name().bytes()).all(|(a, b)| match a {
+                    b' ' | b'-' => b == b'_',
+                    a => a.to_ascii_lowercase() == b,
+                })
+        };
+        Field::ALL.iter().find(same).copied()
+    }
+
+    /// How a value is to be written, for somebody who wrote another.
+    pub fn form(self) -> &'static str {
+        match self {
+            Field::Target => "Write one role, such as `coder`.",
+            Field::Plan => "Write the slug of one plan.",
+            Field::Needs => "Write step numbers such as `1, 2`, or `none`.",
+            Field::Timeout | Field::ContractTimeout => {
+                "Write a time such as `10 minutes`, `90s` or `1h 30m`."
+            }
+            Field::Network => "Write `on` or `off`.",
+            Field::Hidden | Field::Lasting => "Write `yes` or `no`.",
+            Field::Writes => "Write `tests`, or leave it out.",
+            Field::AgentNetwork => "Write `model`, `on` or `off`.",
+            Field::Git => "Write `clone`, `none` or `shared`.",
+            Field::VerifyRuns => "Write how often the check is run, from 1 to 100.",
+            Field::Budget => "Write it as `max 50k tokens, $0.40, 5 minutes`; each part may be left out.",
+            Field::OnFail => {
+                "Write `retry(2), then escalate`; the words are retry(N), escalate, abort and skip."
+            }
+            Field::Subscriptions
+            | Field::Task
+            | Field::Precondition
+            | Field::Contract
+            | Field::Protect
+            | Field::Touches
+            | Field::Publishes => "Give it a value.",
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! One thing that was offered, done by whoever got it from a queue.
+//!
+//! **Invariant:** an item is taken once, under a lease that is held, before anything is begun; what was taken
+//! and not finished is never begun again, but judged.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::chain::PlanId;
+use provost_core::item::Item;
+use provost_core::labels::{self, Label};
+use provost_engine::share::Carried;
+use provost_store::{Effect, Error as StoreError, Fence};
+use sqlx::Row as _;
+
+use crate::Error;
+use crate::dispatch;
+use crate::error::Attempted as _;
+use crate::place::{Busy, Crew};
+use crate::tick::said;
+use crate::wire::Piece;
+
+/// How long it is waited here for a hand that is free.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// When it is offered again that does not fit here, or that somebody holds up.
+const SOON: Duration = Duration::from_millis(500);
+const LATER: Duration = Duration::from_secs(5);
+
+pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str, Error> {
+    let Ok(item) = piece.item.parse::<Item>() else {
+        crew.trouble(&piece.plan, &format!("`{}` is nothing this program knows how to do", piece.item))
+            .await?;
+        give_back(&crew, &piece.id, LATER).await?;
+        return Ok("not understood");
+    };
+    let Some(asked) = asked(&crew, &piece.id).await? else { return Ok("not wanted any more") };
+    if let Some(lacking) = labels::lacking(&crew.labels, &asked) {
+        crew.trouble(&piece.plan, &format!("{item} waits for a worker with the label {lacking}")).await?;
+        give_back(&crew, &piece.id, SOON).await?;
+        return Ok("does not fit");
+    }
+    let Ok(Ok(_permit)) = tokio::time::timeout(PATIENCE, crew.permits.acquire()).await else {
+        give_back(&crew, &piece.id, SOON).await?;
+        return Ok("no hand is free");
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    crew.busy().insert(piece.id.clone(), Busy { stop: stop.clone(), taken: false, missed: false });
+    let (plan, id) = (PlanId(piece.plan.clone()), piece.id.clone());
+    let done = crew.apart(move |crew, runtime| {
+        let finished = [dispatch::finish(&plan, item), Effect::Wake(plan.clone())];
+        let claim = |fence: &Fence| runtime.block_on(take(crew, &id, fence));
+        crew.harness(&plan, stop)?.carry_out_item(item, &claim, &finished)
+    });
+    let done = done.await;
+    let taken = crew.busy().remove(&piece.id).is_some_and(|busy| busy.taken);
+    match done {
+        Some(Ok(Carried::Done)) => Ok("done"),
+        Some(Ok(Carried::PassedOver | Carried::Taken)) => Ok("not wanted any more"),
+        Some(Err(provost_engine::Error::Store(error @ StoreError::Fenced { .. }))) => {
+            refused(&crew, &piece, &error.to_string()).await?;
+            Ok("refused")
+        }
+        // What was taken is found by whoever looks after leases.
+        Some(Err(error)) if taken => {
+            crew.trouble(&piece.plan, &format!("{item}: {}", said(&error))).await?;
+            Ok("lost")
+        }
+        Some(Err(error)) => {
+            let held = matches!(error, provost_engine::Error::Store(StoreError::LeaseHeld { .. }));
+            if !held {
+                crew.trouble(&piece.plan, &format!("{item}: {}", said(&error))).await?;
+            }
+            give_back(&crew, &piece.id, if held { SOON } else { LATER }).await?;
+            Ok("given back")
+        }
+        None => {
+            crew.trouble(&piece.plan, &format!("{item}: its thread ended before it was done")).await?;
+            give_back(&crew, &piece.id, LATER).await?;
+            Ok("lost")
+        }
+    }
+}
+
+/// What is asked of whoever does it; nothing, if it was taken or is over.
+async fn asked(crew: &Crew, id: &str) -> Result<Option<Vec<Label>>, Error> {
+    let row = sqlx::query("SELECT labels FROM provost_cluster.item WHERE id = $1 AND worker IS NULL")
+        .bind(id)
+        .fetch_optional(&crew.pool)
+        .await
+        .attempted("find what was offered")?;
+    let Some(row) = row else { return Ok(None) };
+    let labels: Vec<String> = row.try_get(0).attempted("say what an item asks for")?;
+    Ok(Some(labels.iter().filter_map(|label| label.parse().ok()).collect()))
+}
+
+async fn take(crew: &Crew, id: &str, fence: &Fence) -> bool {
+    let taken = sqlx::query_scalar::<_, bool>("SELECT provost_cluster.take($1, $2, $3, $4)")
+        .bind(id)
+        .bind(&crew.id)
+        // As the log writes the names of leases.
+        .bind(serde_json::Value::from(fence.name.as_str()).to_string())
+        .bind(fence.epoch.cast_signed())
+        .fetch_one(&crew.pool)
+        .await
+        .unwrap_or(false);
+    if taken && let Some(busy) = crew.busy().get_mut(id) {
+        busy.taken = true;
+    }
+    taken
+}
+
+async fn give_back(crew: &Crew, id: &str, delay: Duration) -> Result<(), Error> {
+    sqlx::query("SELECT provost_cluster.give_back($1, $2)")
+        .bind(id)
+        .bind(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX))
+        .execute(&crew.pool)
+        .await
+        .attempted("give an item back")?;
+    Ok(())
+}
+
+/// Whoever was taken over from has come back, and is not heard.
+async fn refused(crew: &Crew, piece: &Piece, what: &str) -> Result<(), Error> {
+    (crew.told)(&format!("{}: the report about {} came too late: {what}", piece.plan, piece.item));
+    sqlx::query("INSERT INTO provost_cluster.refused (plan, item, worker, what) VALUES ($1, $2, $3, $4)")
+        .bind(&piece.plan)
+        .bind(&piece.item)
+        .bind(&crew.id)
+        .bind(what)
+        .execute(&crew.pool)
+        .await
+        .attempted("note a late report")?;
+    Ok(())
+}

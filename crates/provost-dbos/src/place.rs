@@ -1,0 +1,122 @@
+//! A worker, as ticks and items know it: its name, its log, and how it comes to the plans it is given.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use provost_core::chain::PlanId;
+use provost_core::labels::Label;
+use provost_engine::harness::{Harness, Settings};
+use provost_engine::places;
+use provost_store::Postgres;
+use sqlx::PgPool;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::Error;
+use crate::error::Attempted as _;
+
+pub(crate) struct Crew {
+    pub id: String,
+    pub settings: Settings,
+    pub log: Arc<Postgres>,
+    pub pool: PgPool,
+    pub labels: Vec<Label>,
+    pub permits: Semaphore,
+    /// Items that are being done here, by their numbers.
+    pub busy: Mutex<BTreeMap<String, Busy>>,
+    /// Threads that are at work for a tick or an item.
+    pub threads: Arc<()>,
+    pub told: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+pub(crate) struct Busy {
+    /// Ends the agent.
+    pub stop: Arc<AtomicBool>,
+    /// It is ours, by our lease.
+    pub taken: bool,
+    /// It was not ours any more at the last look: it may just be over.
+    pub missed: bool,
+}
+
+impl Crew {
+    /// The plan's harness, on the shared log.
+    pub fn harness(&self, plan: &PlanId, stop: Arc<AtomicBool>) -> Result<Harness, provost_engine::Error> {
+        let not_there = || provost_engine::Error::NotThere { plan: plan.clone() };
+        let find = || places::find(&self.settings.state, plan).filter(places::Place::is_there);
+        let look_around = || {
+            // Somebody on another machine may have made it known; here it lies at the same path.
+            let _ = places::keep_all(&self.settings.state, &self.settings.cwd);
+            find()
+        };
+        let place = find().or_else(look_around).ok_or_else(not_there)?;
+        let settings = Settings {
+            cwd: place.workspace.clone(),
+            plan: Some(place.path.display().to_string()),
+            stop,
+            ..self.settings.clone()
+        };
+        let harness = Harness::open_on(settings, self.log.clone())?;
+        if harness.id() == plan { Ok(harness) } else { Err(not_there()) }
+    }
+
+    pub fn busy(&self) -> MutexGuard<'_, BTreeMap<String, Busy>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the agents of items that are not ours any more.
+    pub fn keep_only(&self, ours: &[String]) {
+        let mut busy = self.busy();
+        let lost = busy.iter_mut().filter(|(id, busy)| busy.taken && !ours.contains(id));
+        for (id, busy) in lost {
+            if std::mem::replace(&mut busy.missed, true) && !busy.stop.swap(true, Ordering::Relaxed) {
+                (self.told)(&format!("{id} was taken over by another; what runs of it is ended"));
+            }
+        }
+    }
+
+    /// Why a plan does not get on, for people to see.
+    pub async fn trouble(&self, plan: &str, what: &str) -> Result<(), Error> {
+        (self.told)(&format!("{plan}: {what}"));
+        sqlx::query(
+            "INSERT INTO provost_cluster.trouble (plan, worker, what) VALUES ($1, $2, $3) ON CONFLICT (plan) \
+             DO UPDATE SET at = clock_timestamp(), worker = excluded.worker, what = excluded.what",
+        )
+        .bind(plan)
+        .bind(&self.id)
+        .bind(what)
+        .execute(&self.pool)
+        .await
+        .attempted("note why a plan does not get on")?;
+        Ok(())
+    }
+
+    /// Looks at the plan again, in this time.
+    pub async fn wake_in(&self, plan: &str, time: Duration) -> Result<(), Error> {
+        sqlx::query(
+            "SELECT provost_cluster.wake($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2)",
+        )
+        .bind(plan)
+        .bind(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
+        .execute(&self.pool)
+        .await
+        .attempted("look at a plan again")?;
+        Ok(())
+    }
+
+    /// Does what may take long on a thread of its own. Nothing, if it panicked.
+    pub async fn apart<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Crew, &Handle) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (done, wait) = oneshot::channel();
+        let (crew, runtime, held) = (self.clone(), Handle::current(), self.threads.clone());
+        let started = std::thread::Builder::new().name("provost-item".to_owned()).spawn(move || {
+            let _ = done.send(work(&crew, &runtime));
+            drop(held);
+        });
+        started.ok()?;
+        wait.await.ok()
+    }
+}

@@ -1,0 +1,190 @@
+-- What the cluster knows beside the log: who works, what was offered, what went wrong. All of it can be lost;
+-- a look at every plan that is under way makes it again.
+CREATE SCHEMA provost_cluster;
+
+CREATE TABLE provost_cluster.wire (version text NOT NULL);
+
+CREATE TABLE provost_cluster.worker (
+    id text PRIMARY KEY,
+    host text NOT NULL,
+    pid bigint NOT NULL,
+    -- Nothing: any.
+    roles text[],
+    jobs int NOT NULL,
+    labels text[] NOT NULL,
+    program text NOT NULL,
+    ttl_ms bigint NOT NULL,
+    joined timestamptz NOT NULL DEFAULT clock_timestamp(),
+    seen timestamptz NOT NULL DEFAULT clock_timestamp(),
+    drains boolean NOT NULL DEFAULT false
+);
+
+-- What was offered and is not done. Whoever takes it writes down by which lease; the row ends with what came of it.
+CREATE TABLE provost_cluster.item (
+    plan text NOT NULL,
+    name text NOT NULL,
+    id text NOT NULL UNIQUE,
+    pool text NOT NULL,
+    labels text[] NOT NULL,
+    offered timestamptz NOT NULL DEFAULT clock_timestamp(),
+    worker text,
+    lease text,
+    epoch bigint,
+    taken timestamptz,
+    PRIMARY KEY (plan, name)
+);
+
+-- Reports of those who had been taken over from.
+CREATE TABLE provost_cluster.refused (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    plan text NOT NULL,
+    item text NOT NULL,
+    worker text NOT NULL,
+    what text NOT NULL
+);
+
+-- Why a plan does not get on, as it was last seen.
+CREATE TABLE provost_cluster.trouble (
+    plan text PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    worker text NOT NULL,
+    what text NOT NULL
+);
+
+CREATE SEQUENCE provost_cluster.number;
+
+-- Somebody is to look at the plan: now, or at this time.
+CREATE FUNCTION provost_cluster.wake(p_plan text, p_at_ms bigint) RETURNS void LANGUAGE sql AS $$
+    SELECT dbos.enqueue_workflow('tick', 'ticks',
+        positional_args => ARRAY[json_build_object('plan', p_plan)],
+        workflow_id => 'tick ' || nextval('provost_cluster.number') || ' ' || p_plan,
+        app_version => (SELECT version FROM provost_cluster.wire),
+        queue_partition_key => p_plan,
+        delay_until_epoch_ms => p_at_ms,
+        application_name => 'provost');
+$$;
+
+-- Puts an item on its queue, under a number of its own: what is left of an earlier try is another's.
+CREATE FUNCTION provost_cluster.enqueue(p_plan text, p_name text, p_pool text, p_id text, p_delay_ms bigint)
+RETURNS void LANGUAGE sql AS $$
+    SELECT dbos.enqueue_workflow('item', 'items ' || p_pool,
+        positional_args => ARRAY[json_build_object('plan', p_plan, 'item', p_name, 'id', p_id)],
+        workflow_id => p_id,
+        app_version => (SELECT version FROM provost_cluster.wire),
+        delay_until_epoch_ms => CASE WHEN p_delay_ms > 0
+            THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint + p_delay_ms END,
+        application_name => 'provost');
+$$;
+
+CREATE FUNCTION provost_cluster.offer(p_plan text, p_name text, p_pool text, p_labels text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    number text := 'item ' || nextval('provost_cluster.number') || ' ' || p_plan;
+BEGIN
+    INSERT INTO provost_cluster.item (plan, name, id, pool, labels)
+    VALUES (p_plan, p_name, number, p_pool, string_to_array(p_labels, ','))
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    -- A role that nobody has worked for yet has the limits of those who judge.
+    INSERT INTO dbos.queues (name, worker_concurrency, polling_interval_sec, application_name)
+    SELECT 'items ' || p_pool, worker_concurrency, polling_interval_sec, application_name
+    FROM dbos.queues WHERE name = 'items judge'
+    ON CONFLICT DO NOTHING;
+    PERFORM provost_cluster.enqueue(p_plan, p_name, p_pool, number, 0);
+END $$;
+
+-- Taken by nobody so far, and now by this worker under this holding of the lease.
+CREATE FUNCTION provost_cluster.take(p_id text, p_worker text, p_lease text, p_epoch bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE provost_cluster.item
+    SET worker = p_worker, lease = p_lease, epoch = p_epoch, taken = clock_timestamp()
+    WHERE id = p_id AND worker IS NULL;
+    RETURN FOUND;
+END $$;
+
+CREATE FUNCTION provost_cluster.finish(p_plan text, p_name text) RETURNS void LANGUAGE sql AS $$
+    DELETE FROM provost_cluster.item WHERE plan = p_plan AND name = p_name;
+    DELETE FROM provost_cluster.trouble WHERE plan = p_plan;
+$$;
+
+-- For somebody else, or for later: it was not taken.
+CREATE FUNCTION provost_cluster.give_back(p_id text, p_delay_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    number text;
+    found_item provost_cluster.item;
+BEGIN
+    SELECT * INTO found_item FROM provost_cluster.item WHERE id = p_id AND worker IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    number := 'item ' || nextval('provost_cluster.number') || ' ' || found_item.plan;
+    UPDATE provost_cluster.item SET id = number WHERE id = p_id;
+    PERFORM provost_cluster.enqueue(found_item.plan, found_item.name, found_item.pool, number, p_delay_ms);
+END $$;
+
+-- A wake-up that was written with events, by whoever wrote them, becomes a look at the plan.
+CREATE FUNCTION provost_cluster.woken() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM provost_cluster.wake(NEW.plan::json #>> '{}', NULL);
+    DELETE FROM provost.wake WHERE plan = NEW.plan;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER somebody_looks AFTER INSERT ON provost.wake
+    FOR EACH ROW EXECUTE FUNCTION provost_cluster.woken();
+
+-- Ends what the dead left: items whose lease has run out, items that no queue knows any more, looks that were
+-- begun. Every plan it is about is looked at again. Rows of the dead hold no place in a queue.
+CREATE FUNCTION provost_cluster.sweep(OUT lost bigint, OUT gone bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    woken text[];
+    dead text[];
+    more text[];
+BEGIN
+    lost := 0;
+    gone := 0;
+    IF NOT pg_try_advisory_xact_lock(hashtext('provost_cluster.sweep')) THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(id) INTO dead FROM provost_cluster.worker
+    WHERE seen < clock_timestamp() - ttl_ms * interval '1 millisecond';
+    gone := coalesce(cardinality(dead), 0);
+    WITH over AS (
+        DELETE FROM provost_cluster.item i
+        WHERE i.worker IS NOT NULL AND NOT EXISTS (
+            SELECT FROM provost.lease l
+            WHERE l.name = i.lease AND l.epoch = i.epoch AND l.holder IS NOT NULL AND l.expires > clock_timestamp())
+        RETURNING i.plan, i.id)
+    SELECT array_agg(plan), count(*) INTO woken, lost FROM over;
+    -- Claimed from the queue by somebody who died before taking it.
+    WITH over AS (
+        DELETE FROM provost_cluster.item i
+        WHERE i.worker IS NULL AND NOT EXISTS (
+            SELECT FROM dbos.workflow_status w
+            WHERE w.workflow_uuid = i.id AND (w.status IN ('ENQUEUED', 'DELAYED')
+                OR w.status = 'PENDING' AND w.executor_id <> ALL (coalesce(dead, '{}'))
+                    AND EXISTS (SELECT FROM provost_cluster.worker k WHERE k.id = w.executor_id)))
+        RETURNING i.plan)
+    SELECT array_agg(plan) INTO more FROM over;
+    woken := woken || more;
+    WITH over AS (
+        UPDATE dbos.workflow_status w SET status = 'CANCELLED'
+        WHERE w.application_name = 'provost' AND w.status = 'PENDING'
+            AND (w.executor_id = ANY (dead)
+                OR NOT EXISTS (SELECT FROM provost_cluster.worker k WHERE k.id = w.executor_id))
+        RETURNING w.queue_name, w.queue_partition_key)
+    SELECT array_agg(queue_partition_key) FILTER (WHERE queue_name = 'ticks') INTO more FROM over;
+    woken := woken || more;
+    DELETE FROM provost_cluster.worker WHERE id = ANY (dead);
+    PERFORM provost_cluster.wake(plan, NULL) FROM (SELECT DISTINCT unnest(woken) AS plan) AS plans
+    WHERE plan IS NOT NULL;
+    DELETE FROM dbos.workflow_status WHERE workflow_uuid IN (
+        SELECT workflow_uuid FROM dbos.workflow_status
+        WHERE application_name = 'provost' AND status IN ('SUCCESS', 'ERROR', 'CANCELLED')
+            AND updated_at < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 600000
+        LIMIT 1000);
+END $$;

@@ -1,0 +1,222 @@
+//! The cluster as it stands, for people and programs: who works, what waits and for how long, what went wrong.
+//! And what a person may set: the limits of a queue, and another look at a plan.
+
+use std::time::Duration;
+
+use provost_engine::harness::Settings;
+use provost_engine::logbook;
+use provost_store::postgres::Address;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+
+use crate::Error;
+use crate::error::Attempted as _;
+use crate::{schema, wire};
+
+#[derive(Debug, Serialize)]
+pub struct Status {
+    /// What is queued is written in this form.
+    pub wire: String,
+    pub workers: Vec<Worker>,
+    pub queues: Vec<Queue>,
+    /// What was offered and is not done, oldest first.
+    pub items: Vec<Offered>,
+    /// Plans that do not get on, and why.
+    pub troubles: Vec<Trouble>,
+    /// Reports that came too late, the newest first; no more than a few.
+    pub refused: Vec<Refused>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Worker {
+    pub id: String,
+    pub host: String,
+    pub pid: i64,
+    /// Nothing: any.
+    pub roles: Option<Vec<String>>,
+    pub jobs: i32,
+    pub busy: i64,
+    pub labels: Vec<String>,
+    pub version: String,
+    pub joined_ms: i64,
+    /// How long ago it last said that it is there.
+    pub seen_ms: i64,
+    pub drains: bool,
+    /// It has not been heard of for longer than it said it would be.
+    pub missing: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Queue {
+    pub name: String,
+    /// What waits for somebody to take it.
+    pub waiting: i64,
+    /// What waits for its time.
+    pub delayed: i64,
+    pub running: i64,
+    /// For how long the first of those that wait has.
+    pub lag_ms: i64,
+    pub concurrency: Option<i32>,
+    pub per_worker: Option<i32>,
+    pub rate: Option<i32>,
+    pub rate_period_ms: Option<i64>,
+    /// What waits for a program that speaks otherwise.
+    pub foreign: i64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Offered {
+    pub plan: String,
+    pub item: String,
+    pub pool: String,
+    pub labels: Vec<String>,
+    pub worker: Option<String>,
+    pub epoch: Option<i64>,
+    pub age_ms: i64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Trouble {
+    pub plan: String,
+    pub what: String,
+    pub worker: String,
+    pub age_ms: i64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Refused {
+    pub plan: String,
+    pub item: String,
+    pub worker: String,
+    pub what: String,
+    pub age_ms: i64,
+}
+
+const WORKERS: &str = "
+SELECT id, host, pid, roles, jobs, labels, program AS version, drains,
+    (SELECT count(*) FROM provost_cluster.item i WHERE i.worker = w.id) AS busy,
+    (extract(epoch FROM clock_timestamp() - joined) * 1000)::bigint AS joined_ms,
+    (extract(epoch FROM clock_timestamp() - seen) * 1000)::bigint AS seen_ms,
+    seen < clock_timestamp() - ttl_ms * interval '1 millisecond' AS missing
+FROM provost_cluster.worker w ORDER BY joined, id";
+
+const QUEUES: &str = "
+SELECT q.name, q.concurrency, q.worker_concurrency AS per_worker, q.rate_limit_max AS rate,
+    (q.rate_limit_period_sec * 1000)::bigint AS rate_period_ms,
+    count(*) FILTER (WHERE s.status = 'ENQUEUED') AS waiting,
+    count(*) FILTER (WHERE s.status = 'DELAYED') AS delayed,
+    count(*) FILTER (WHERE s.status = 'PENDING') AS running,
+    count(*) FILTER (WHERE s.status = 'ENQUEUED' AND s.application_version <>
+        (SELECT version FROM provost_cluster.wire)) AS foreign,
+    coalesce(greatest(max((extract(epoch FROM clock_timestamp()) * 1000)::bigint - s.created_at)
+        FILTER (WHERE s.status = 'ENQUEUED'), 0), 0) AS lag_ms
+FROM dbos.queues q LEFT JOIN dbos.workflow_status s
+    ON s.queue_name = q.name AND s.status IN ('ENQUEUED', 'DELAYED', 'PENDING')
+WHERE q.application_name = 'provost'
+GROUP BY q.queue_id ORDER BY q.name";
+
+const ITEMS: &str = "
+SELECT plan, name AS item, pool, labels, worker, epoch,
+    (extract(epoch FROM clock_timestamp() - coalesce(taken, offered)) * 1000)::bigint AS age_ms
+FROM provost_cluster.item ORDER BY offered, plan, name";
+
+const TROUBLES: &str = "
+SELECT plan, what, worker, (extract(epoch FROM clock_timestamp() - at) * 1000)::bigint AS age_ms
+FROM provost_cluster.trouble ORDER BY at";
+
+const REFUSED: &str = "
+SELECT plan, item, worker, what, (extract(epoch FROM clock_timestamp() - at) * 1000)::bigint AS age_ms
+FROM provost_cluster.refused ORDER BY id DESC LIMIT 20";
+
+/// The rows of one of the questions above.
+async fn rows<T: DeserializeOwned>(database: &mut PgConnection, question: &str) -> Result<Vec<T>, Error> {
+    let all = format!("SELECT coalesce(json_agg(t), '[]')::text FROM ({question}) t");
+    let text: String = sqlx::query_scalar(AssertSqlSafe(all))
+        .fetch_one(database)
+        .await
+        .attempted("say how the cluster stands")?;
+    serde_json::from_str(&text).map_err(|error| sqlx::Error::Decode(error.into())).attempted("be understood")
+}
+
+/// A look from outside.
+pub struct Desk {
+    address: Address,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Desk {
+    pub fn open(settings: &Settings) -> Result<Self, Error> {
+        let address = logbook::database(&settings.state)?.ok_or(Error::NotShared)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        Ok(Self { address, runtime: runtime.map_err(Error::Runtime)? })
+    }
+
+    pub fn status(&self) -> Result<Status, Error> {
+        self.runtime.block_on(async {
+            let mut database = self.connect().await?;
+            let wire: String = sqlx::query_scalar("SELECT version FROM provost_cluster.wire")
+                .fetch_one(&mut database)
+                .await
+                .attempted("say what the cluster speaks")?;
+            Ok(Status {
+                workers: rows(&mut database, WORKERS).await?,
+                queues: rows(&mut database, QUEUES).await?,
+                items: rows(&mut database, ITEMS).await?,
+                troubles: rows(&mut database, TROUBLES).await?,
+                refused: rows(&mut database, REFUSED).await?,
+                wire,
+            })
+        })
+    }
+
+    /// How many items of a role may be under way at once everywhere, and how many may begin in a time. Nothing
+    /// lifts a limit.
+    pub fn limit(
+        &self,
+        role: &str,
+        concurrency: Option<i32>,
+        rate: Option<(i32, Duration)>,
+    ) -> Result<(), Error> {
+        self.runtime.block_on(async {
+            let mut database = self.connect().await?;
+            let changed = sqlx::query(
+                "UPDATE dbos.queues SET concurrency = $2, rate_limit_max = $3, rate_limit_period_sec = $4, \
+                 worker_concurrency = least(worker_concurrency, $2) WHERE name = $1",
+            )
+            .bind(wire::queue(role))
+            .bind(concurrency)
+            .bind(rate.map(|(most, _)| most))
+            .bind(rate.map(|(_, period)| period.as_secs_f64()))
+            .execute(&mut database)
+            .await
+            .attempted("set the limits of a queue")?;
+            match changed.rows_affected() {
+                0 => Err(Error::NoQueue { role: role.to_owned() }),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Has somebody look at the plan.
+    pub fn wake(&self, plan: &str) -> Result<(), Error> {
+        self.runtime.block_on(async {
+            let mut database = self.connect().await?;
+            sqlx::query("SELECT provost_cluster.wake($1, NULL)")
+                .bind(plan)
+                .execute(&mut database)
+                .await
+                .attempted("have a plan looked at")?;
+            Ok(())
+        })
+    }
+
+    async fn connect(&self) -> Result<PgConnection, Error> {
+        let mut database =
+            PgConnection::connect_with(self.address.options()).await.attempted("be reached")?;
+        match schema::is_there(&mut database).await? {
+            true => Ok(database),
+            false => Err(Error::NoCluster { at: self.address.to_string() }),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! One look at a plan: what is to be done next is decided and offered, in one transaction.
+//!
+//! **Invariant:** what was offered is read before the log is: whatever happens in between is seen as a log
+//! that has moved, and never as work that was lost.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::chain::{PlanId, Timestamp};
+use provost_core::item::Item;
+use provost_core::labels;
+use provost_core::run::Run;
+use provost_engine::share::Turn;
+use provost_store::Effect;
+
+use crate::Error;
+use crate::error::Attempted as _;
+use crate::place::Crew;
+use crate::wire::JUDGE;
+
+/// How often somebody may be faster, or have it in hand, before the plan is left to the next look.
+const RACES: usize = 30;
+const MOMENT: Duration = Duration::from_millis(50);
+/// When a plan is looked at again that somebody has in hand, or that is not to be reached from here.
+const SOON: Duration = Duration::from_secs(1);
+/// When a plan is looked at again that something is wrong with.
+const LATER: Duration = Duration::from_secs(15);
+
+pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, Error> {
+    for _ in 0..RACES {
+        let turn = match once(crew, plan).await? {
+            Ok(turn) => turn,
+            Err(error @ provost_engine::Error::NotThere { .. }) => {
+                crew.trouble(plan, &format!("{error} on the machine of {}", crew.id)).await?;
+                crew.wake_in(plan, SOON).await?;
+                return Ok("somebody else is to look");
+            }
+            // A plan whose log is not to be believed rests until a person has looked at it.
+            Err(error @ (provost_engine::Error::Forged { .. } | provost_engine::Error::Broken { .. })) => {
+                crew.trouble(plan, &error.to_string()).await?;
+                return Ok("not to be believed");
+            }
+            Err(error) => {
+                crew.trouble(plan, &said(&error)).await?;
+                crew.wake_in(plan, LATER).await?;
+                return Ok("in trouble");
+            }
+        };
+        match turn {
+            Turn::Moved => {}
+            // Whoever has brought what this look is about may be about to let go.
+            Turn::Busy => tokio::time::sleep(MOMENT).await,
+            Turn::Offered => return Ok("offered"),
+            Turn::Idle => return Ok("idle"),
+            Turn::LawChanged => {
+                crew.trouble(plan, "the plan file is not what was approved").await?;
+                return Ok("law changed");
+            }
+        }
+    }
+    crew.wake_in(plan, SOON).await?;
+    Ok("busy")
+}
+
+async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<Turn, provost_engine::Error>, Error> {
+    let names: Vec<String> = sqlx::query_scalar("SELECT name FROM provost_cluster.item WHERE plan = $1")
+        .bind(plan)
+        .fetch_all(&crew.pool)
+        .await
+        .attempted("say what of a plan is in hand")?;
+    let in_hand: Vec<Item> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    let plan = PlanId(plan.to_owned());
+    let looked = crew.apart(move |crew, _| {
+        let harness = crew.harness(&plan, Arc::new(AtomicBool::new(false)))?;
+        let asked = |role: &str| Some(labels::joined(&harness.config().agents.get(role)?.labels));
+        harness.turn(&in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
+    });
+    // A look that panicked is told as one that was not done.
+    Ok(looked.await.unwrap_or(Ok(Turn::Busy)))
+}
+
+fn offers(
+    plan: &PlanId,
+    run: &Run,
+    items: &[Item],
+    wake: Option<Timestamp>,
+    asked: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Effect> {
+    let offer = |item: &Item| {
+        let role = item.role(run);
+        Effect::Enqueue {
+            pool: role.unwrap_or(JUDGE).to_owned(),
+            plan: plan.clone(),
+            key: item.to_string(),
+            body: role.and_then(asked).unwrap_or_default(),
+            priority: 0,
+        }
+    };
+    let wake = wake.map(|at| Effect::WakeAt { plan: plan.clone(), at, key: at.0.to_string() });
+    items.iter().map(offer).chain(wake).collect()
+}
+
+/// With what is behind it.
+pub(crate) fn said(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,109 @@
+//! Which log belongs to a state folder: the one in it, or the one in Postgres that it was moved to.
+//!
+//! The address stands in a file of the state folder, where a person's `provost migrate` put it, and not in the
+//! configuration: that lies in a workspace, and whoever can write there could name a log of their own making.
+//! The configuration can only demand that it is a certain one.
+//!
+//! **Invariant:** no password is in a file of ours, and none that opens the log is handed on to an agent.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use provost_host::config::Store;
+use provost_store::{Log, Memory, Sqlite};
+
+use crate::Error;
+use crate::harness::Access;
+
+#[cfg(feature = "postgres")]
+mod remote;
+#[cfg(feature = "postgres")]
+pub use remote::{database, migrate};
+
+/// Of the environment, what opens a log in Postgres and nothing else.
+const KEYS: [&str; 2] = ["PGPASSWORD", "PGPASSFILE"];
+
+/// Which way a log is moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the state folder to the database, which is the log from then on.
+    To(String),
+    /// From the database to the state folder, which is the log from then on.
+    From(String),
+}
+
+/// Opens the log that belongs to the state folder.
+pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
+    if let Some(url) = address(state)? {
+        return remote_log(&url, access);
+    }
+    Ok(match access {
+        Access::Write => Box::new(Sqlite::open(state)?),
+        Access::Read => match Sqlite::open_existing(state)? {
+            Some(log) => Box::new(log),
+            None => Box::new(Memory::default()),
+        },
+    })
+}
+
+/// The log that the configuration asks for must be the one of the state folder.
+pub fn check(state: &Path, wanted: &Store) -> Result<(), Error> {
+    let Store::Postgres { url } = wanted else { return Ok(()) };
+    match address(state)? {
+        Some(here) if same(&here, url) => Ok(()),
+        here => {
+            Err(Error::OtherLog { wanted: url.clone(), here: here.unwrap_or_else(|| "sqlite".to_owned()) })
+        }
+    }
+}
+
+/// Takes out of an environment that agents will get what opens the log, and keeps it for this process.
+pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) {
+    if file(state).exists() {
+        let is_key = |name: &OsString| KEYS.iter().any(|key| name == key);
+        let keys = environment.iter().filter(|(name, _)| is_key(name)).cloned().collect();
+        environment.retain(|(name, _)| !is_key(name));
+        know(keys);
+    }
+}
+
+/// Where the log of the state folder is, if it is not in the folder.
+pub fn address(state: &Path) -> Result<Option<String>, Error> {
+    let path = file(state);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Io { what: "read where the log is from", path, source }),
+    }
+}
+
+pub(crate) fn file(state: &Path) -> PathBuf {
+    state.join("log.url")
+}
+
+#[cfg(feature = "postgres")]
+use remote::{know, remote_log, same};
+
+#[cfg(not(feature = "postgres"))]
+fn know(_keys: Vec<(OsString, OsString)>) {}
+
+#[cfg(not(feature = "postgres"))]
+fn same(here: &str, wanted: &str) -> bool {
+    here == wanted
+}
+
+#[cfg(not(feature = "postgres"))]
+pub fn migrate(
+    _settings: &crate::harness::Settings,
+    way: &Way,
+    _told: &mut dyn FnMut(u64),
+) -> Result<provost_store::Moved, Error> {
+    let (Way::To(url) | Way::From(url)) = way;
+    Err(Error::NoPostgres { url: url.clone() })
+}
+
+#[cfg(not(feature = "postgres"))]
+fn remote_log(url: &str, _access: Access) -> Result<Box<dyn Log>, Error> {
+    Err(Error::NoPostgres { url: url.to_owned() })
+}

@@ -1,0 +1,255 @@
+//! A plan that many processes work on. One of them decides what is next and offers it ([`Harness::turn`]);
+//! whoever takes it does it and says what came of it ([`Harness::carry_out_item`]).
+//!
+//! Rules, hands and log are those of a run on one machine; only who calls whom is different. Every turn and
+//! every item has the plan's lease while it lasts, and writes with its fence: whoever was taken for dead and
+//! comes back writes nothing.
+//!
+//! **Invariant:** what is offered and what the log says of it are one transaction, and so are the end of an
+//! item and the next look at the plan.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use provost_core::chain::{Head, Sealed, Timestamp};
+use provost_core::command::HarnessCommand;
+use provost_core::decide;
+use provost_core::event::Event;
+use provost_core::item::Item;
+use provost_core::plan::StepNumber;
+use provost_core::recover::recipe::Recipes;
+use provost_core::run::{Run, Stage};
+use provost_core::schedule::{Action, InHand};
+use provost_host::config::Demand;
+use provost_host::ground::{self, Estate};
+use provost_host::sandbox::{self, Attestation};
+use provost_store::{Effect, Error as StoreError, Fence, Holder};
+
+use crate::Error;
+use crate::drive::{self, Drive, Rest};
+use crate::errand::Carrier;
+use crate::harness::Harness;
+use crate::site;
+use crate::worker::Worker;
+use crate::world::{Said, World};
+
+/// For how long a self-test is good.
+const GOOD_FOR: Duration = Duration::from_secs(300);
+/// So many items of a plan are in hand at a time: its workspace is one.
+const JOBS: usize = 1;
+
+/// What is to be written with what was decided: the items that are offered, and when to look again.
+pub type Offer<'a> = dyn FnMut(&Run, &[Item], Option<Timestamp>) -> Vec<Effect> + 'a;
+
+/// What came of a look at a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// What there is to do was offered.
+    Offered,
+    /// Nothing is to be done, or somebody does it who will say so.
+    Idle,
+    /// Somebody has the plan in hand who does not work for the cluster, or is not done yet.
+    Busy,
+    /// Somebody else wrote meanwhile, and the plan is to be looked at again.
+    Moved,
+    /// The plan file is not what was approved.
+    LawChanged,
+}
+
+/// What became of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    Done,
+    /// It was not wanted any more.
+    PassedOver,
+    /// Somebody else had taken it.
+    Taken,
+}
+
+/// An item as it is done: who asks whether it may be, and what follows from it.
+pub(crate) struct Share<'a> {
+    item: Item,
+    /// Takes the item for the holder of this lease. It is asked once the lease is held, and before anything
+    /// is begun.
+    claim: &'a dyn Fn(&Fence) -> bool,
+    effects: &'a [Effect],
+    carried: Cell<Carried>,
+}
+
+impl Share<'_> {
+    /// What is wanted of it is done, on the state as it is now.
+    pub(crate) fn done_by<W: World>(
+        &self,
+        drive: Drive<'_, W>,
+        run: Run,
+        head: Head,
+    ) -> Result<(Run, Rest), Error> {
+        match self.item.due(&run, drive.world.now()) {
+            Some(action) => drive.once(run, head, action, self.effects),
+            None => drive.pass(run, head, self.effects),
+        }
+    }
+
+    /// An attempt is not begun on another level than its beginning was written for.
+    pub(crate) fn given_back(&self, run: &Run) -> Result<Vec<Event>, Error> {
+        match self.item {
+            Item::Attempt { step, attempt } | Item::TakeUp { step, attempt } => {
+                Ok(decide::harness(run, HarnessCommand::AttemptInterrupted { step, attempt })?)
+            }
+            Item::Attest | Item::Judge { .. } | Item::JudgeLost { .. } | Item::End => Ok(Vec::new()),
+        }
+    }
+}
+
+impl Harness {
+    /// Looks at the plan and offers what is to be done next. `in_hand` is what was offered and is not done.
+    pub fn turn(&self, in_hand: &[Item], offer: &mut Offer<'_>) -> Result<Turn, Error> {
+        let run = self.genuine()?;
+        if in_hand.len() >= JOBS || !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+            return Ok(Turn::Idle);
+        }
+        self.ready_to_drive(&run)?;
+        let name = format!("plan {}", self.id());
+        let lease = match self.log().lease(&name, &Holder::here(name.clone(), site::now())) {
+            Err(StoreError::LeaseHeld { .. }) => return Ok(Turn::Busy),
+            taken => taken?,
+        };
+        let (mut run, mut head) = drive::retell(self.log(), self.id(), &mut |_, _, _| {})?;
+        while let Some(step) = self.plan_goes_on(&run) {
+            let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;
+            let sealed = self.append_with(&mut run, &events, Some(lease.fence()), &[])?;
+            head = sealed.last().map_or(head, |last| Head { seq: last.seq, hash: last.hash });
+        }
+        let mut offered = false;
+        let mut effects = |run: &Run, begun: &[Action], wake: Option<Timestamp>| {
+            let mut items: Vec<Item> = begun.iter().filter_map(|action| Item::of(run, *action)).collect();
+            if run.isolation.is_none() && items.is_empty() {
+                items.push(Item::Attest);
+            }
+            offered |= !items.is_empty();
+            offer(run, &items, wake)
+        };
+        if run.isolation.is_none() {
+            let effects = effects(&run, &[], None);
+            self.append_with(&mut run, &[], Some(lease.fence()), &effects)?;
+            return Ok(Turn::Offered);
+        }
+        let mut known = InHand::default();
+        in_hand.iter().filter_map(|item| item.action()).for_each(|action| known.take(action));
+        let drive = Drive {
+            log: self.log(),
+            plan: self.id(),
+            fence: Some(lease.fence().clone()),
+            world: &Overseer { harness: self },
+            jobs: JOBS,
+            watch: &mut |_: &Run, _: &Sealed, _: &Event| {},
+        };
+        Ok(match drive.announce(run, head, known, &mut effects)? {
+            None => Turn::Moved,
+            Some((_, Rest::LawChanged(_))) => Turn::LawChanged,
+            Some(_) if offered => Turn::Offered,
+            Some(_) => Turn::Idle,
+        })
+    }
+
+    /// Does one item, and makes what came of it durable together with `effects`. `claim` is asked first.
+    pub fn carry_out_item(
+        &self,
+        item: Item,
+        claim: &dyn Fn(&Fence) -> bool,
+        effects: &[Effect],
+    ) -> Result<Carried, Error> {
+        let share = Share { item, claim, effects, carried: Cell::new(Carried::Done) };
+        self.drive_for(&Worker::Share(&share), &mut |_, _, _| {})?;
+        Ok(share.carried.into_inner())
+    }
+
+    /// The run, where there is nothing to do about the item: it is somebody else's, or nobody wants it now.
+    pub(crate) fn take_share(&self, share: &Share<'_>, fence: &Fence) -> Result<Option<Run>, Error> {
+        let mut run = self.genuine()?;
+        if !(share.claim)(fence) {
+            share.carried.set(Carried::Taken);
+            return Ok(Some(run));
+        }
+        if share.item == Item::Attest || share.item.due(&run, site::now()).is_some() {
+            return Ok(None);
+        }
+        share.carried.set(Carried::PassedOver);
+        self.append_with(&mut run, &[], Some(fence), share.effects)?;
+        Ok(Some(run))
+    }
+
+    /// Whoever looks after plans is to look at this one, where somebody does.
+    pub(crate) fn wakes(&self) -> Vec<Effect> {
+        if self.is_shared() { vec![Effect::Wake(self.id().clone())] } else { Vec::new() }
+    }
+}
+
+type Attested = (Option<sandbox::Offer>, Attestation);
+
+/// What this machine holds, by the self-test or by the last one: a process that does many items of a plan tests
+/// itself as often as one that carries it out from its beginning to its end.
+pub(crate) fn attest(demand: Demand, estate: &Estate<'_>, plan: &Path) -> Result<Attested, Error> {
+    static SEEN: Mutex<BTreeMap<PathBuf, (Instant, Demand, Attested)>> = Mutex::new(BTreeMap::new());
+    let seen = || SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((at, wanted, attested)) = seen().get(plan)
+        && at.elapsed() < GOOD_FOR
+        && *wanted == demand
+    {
+        return Ok(attested.clone());
+    }
+    let attested = ground::attest(demand, estate)?;
+    let mut seen = seen();
+    seen.retain(|_, (at, ..)| at.elapsed() < GOOD_FOR);
+    seen.insert(plan.to_owned(), (Instant::now(), demand, attested.clone()));
+    Ok(attested)
+}
+
+/// Called once, when this process does no more items: what checks were run in is taken away.
+pub fn leave() {
+    provost_host::judge::leave();
+}
+
+/// Sees what is to be done, and does nothing of it.
+struct Overseer<'a> {
+    harness: &'a Harness,
+}
+
+impl World for Overseer<'_> {
+    type Order = ();
+
+    fn now(&self) -> Timestamp {
+        site::now()
+    }
+
+    fn wait(&self, _until: Timestamp) {}
+
+    fn recipes(&self) -> &Recipes {
+        &self.harness.config().recipes
+    }
+
+    fn law_changes(&self, run: &Run) -> Option<Vec<String>> {
+        self.harness.site().law_changes(run)
+    }
+
+    fn held_up(&self, run: &Run, step: StepNumber) -> Option<String> {
+        Carrier::held_up(self.harness, run.carried_by(step)?)
+    }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+
+    fn ends(&self) -> bool {
+        false
+    }
+
+    fn order(&self, _run: &Run, _action: Action) {}
+
+    fn perform(&self, _order: ()) -> Vec<Said> {
+        Vec::new()
+    }
+}

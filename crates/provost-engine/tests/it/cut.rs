@@ -1,0 +1,178 @@
+//! The same simulation with the loop cut in two: what is next is announced by one, and done by another who
+//! knows nothing but its name and the log.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use provost_core::chain::{Head, PlanId, Sealed, Timestamp};
+use provost_core::command::HarnessCommand;
+use provost_core::item::Item;
+use provost_core::plan::StepNumber;
+use provost_core::recover::recipe::Recipes;
+use provost_core::run::Run;
+use provost_core::schedule::{Action, InHand};
+use provost_engine::drive::{self, Drive, Rest};
+use provost_engine::world::{Said, World};
+use provost_store::{Append, Cursor, Effect, Error, Holder, Lease, Log, Memory, Query};
+
+use super::{Dice, Mortal, SimWorld, approved, harness};
+
+/// One life of a cluster, until it rests or all of it dies.
+pub fn live(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld) -> (Run, Rest) {
+    loop {
+        let (mut offered, mut wake) = (Vec::new(), None);
+        let overseer = Overseer(world);
+        let drive = Drive { log, plan, fence: None, world: &overseer, jobs: 1, watch: &mut |_, _, _| {} };
+        let (run, head) = drive::retell(log, plan, &mut |_, _, _| {}).unwrap();
+        let announced = drive.announce(run, head, InHand::default(), &mut |run, begun, at| {
+            offered = begun.iter().filter_map(|action| Item::of(run, *action)).collect();
+            wake = at;
+            Vec::new()
+        });
+        let (run, rest) = announced.unwrap().expect("nobody else writes");
+        if rest != Rest::Nothing || offered.is_empty() && wake.is_none() {
+            return (run, rest);
+        }
+        if let (Some(until), true) = (wake, offered.is_empty()) {
+            world.wait(until);
+        }
+        for item in offered {
+            carry_out(log, plan, world, &item.to_string());
+        }
+    }
+}
+
+/// Whoever gets it has its name, and the log.
+fn carry_out(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld, name: &str) {
+    let item: Item = name.parse().unwrap();
+    let (run, head) = drive::retell(log, plan, &mut |_, _, _| {}).unwrap();
+    let drive = Drive { log, plan, fence: None, world, jobs: 1, watch: &mut |_, _, _| {} };
+    // Clocks jump: what was due may not be, and is offered again.
+    if let Some(action) = item.due(&run, world.now()) {
+        drive.once(run, head, action, &[]).unwrap();
+    }
+}
+
+struct Overseer<'a>(&'a SimWorld);
+
+impl World for Overseer<'_> {
+    type Order = ();
+
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn wait(&self, until: Timestamp) {
+        self.0.wait(until);
+    }
+
+    fn recipes(&self) -> &Recipes {
+        self.0.recipes()
+    }
+
+    fn law_changes(&self, run: &Run) -> Option<Vec<String>> {
+        self.0.law_changes(run)
+    }
+
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
+    }
+
+    fn ends(&self) -> bool {
+        false
+    }
+
+    fn order(&self, _run: &Run, _action: Action) {}
+
+    fn perform(&self, _order: ()) -> Vec<Said> {
+        unreachable!("it only announces")
+    }
+}
+
+/// Asks for the end of the chain before it asks for the fence, as a log behind a network does.
+struct Hasty(Memory);
+
+impl Log for Hasty {
+    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+        let found = self.0.head(append.plan)?.seq;
+        if found != append.expected_seq {
+            let plan = append.plan.clone();
+            return Err(Error::Conflict { plan, expected: append.expected_seq, found });
+        }
+        self.0.append(append)
+    }
+
+    fn head(&self, plan: &PlanId) -> Result<Head, Error> {
+        self.0.head(plan)
+    }
+
+    fn read_placed(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.0.read_placed(query, each)
+    }
+
+    fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+        self.0.wait(after, timeout)
+    }
+
+    fn cursor(&self) -> Result<Cursor, Error> {
+        self.0.cursor()
+    }
+
+    fn plans(&self) -> Result<Vec<PlanId>, Error> {
+        self.0.plans()
+    }
+
+    fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
+        self.0.take_wakes()
+    }
+
+    fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error> {
+        self.0.lease(name, holder)
+    }
+
+    fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
+        self.0.holder(name)
+    }
+}
+
+#[test]
+fn whoever_was_taken_over_from_does_not_take_the_others_for_forgers() {
+    let (log, plan, step) = (Memory::default(), PlanId("zombie-1".to_owned()), StepNumber(1));
+    let text = "---\ntype: plan\nstatus: draft\nowner: sim\n---\n# Simulated\n\n## Steps\n\n### 1. One\n\
+                **target:** agent\n**task:**\nDo 1.\n**contract:**\n```shell\ntest -f 1\n```\n";
+    approved(&log, &plan, text, None);
+    harness(&log, &plan, |_| HarnessCommand::Start { step });
+    let world = SimWorld {
+        deadly: false,
+        truth: Mutex::default(),
+        dice: Mutex::new(Dice(1)),
+        law_edit: Mutex::new(false),
+        steady: true,
+        recipes: Recipes::default(),
+    };
+    let (run, head) = drive::retell(&log, &plan, &mut |_, _, _| {}).unwrap();
+    let holder = Holder::here("plan", Timestamp(0));
+    let stale = log.lease("plan", &holder).unwrap().fence().clone();
+    // It is stopped here. Another takes over, and goes on.
+    let _current = log.lease("plan", &holder).unwrap();
+    harness(&log, &plan, |_| HarnessCommand::AttemptInterrupted { step, attempt: 1 });
+    let before = log.head(&plan).unwrap();
+    let hasty = Hasty(log.clone());
+    let drive = Drive {
+        log: &hasty,
+        plan: &plan,
+        fence: Some(stale),
+        world: &world,
+        jobs: 1,
+        watch: &mut |_, _, _| {},
+    };
+    let late = drive.once(run, head, Action::Dispatch { step }, &[Effect::Wake(plan.clone())]);
+    assert!(matches!(late, Err(provost_engine::Error::Store(Error::Fenced { .. }))), "{late:?}");
+    assert_eq!(log.head(&plan).unwrap(), before, "it wrote to the log");
+    assert!(log.take_wakes().unwrap().is_empty(), "what follows from a refused write does not happen");
+}

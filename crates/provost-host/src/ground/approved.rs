@@ -1,0 +1,108 @@
+//! The tree that was approved, and what an agent has put on it: what a check gets to see.
+
+use std::path::{Path, PathBuf};
+
+use provost_core::chain::Hash;
+
+use super::above::Above;
+use super::outfit::Outfit;
+use super::{Approval, Case, Error, Estate};
+use crate::tree::{self, Base, Layer, Limits, Touches, Trees, Variation};
+
+/// The harness's trees, and the one that was approved.
+pub struct Approved {
+    pub trees: Trees,
+    pub base: Base,
+    pub touches: Touches,
+    pub caches: Vec<String>,
+    pub commit: Option<String>,
+    pub outfit: Outfit,
+    /// Without a fence: what was above the trees of checks before any agent ran.
+    pub above: Option<Above>,
+}
+
+impl Approved {
+    pub fn make(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<Self, Error> {
+        let trees = trees_of(estate.workspace, estate.state)?;
+        let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
+        let touches = Touches::new(approval.touches)?;
+        let outfit = Outfit::new(estate, &approval.wanted, &base);
+        let commit = approval.commit.map(str::to_owned);
+        Ok(Self { trees, base, touches, caches: approval.caches.to_vec(), commit, outfit, above: None })
+    }
+
+    /// The base of this check, and what the agent has put on it.
+    pub fn look(&self, case: &Case<'_>) -> Result<(Base, Layer), tree::Error> {
+        let base = match case.tree {
+            None => self.base.clone(),
+            Some(id) => self.kept(id)?,
+        };
+        let nothing: &[&str] = &[];
+        let protect = Touches::new(case.protect)?;
+        let limits = Limits::default();
+        if !case.with_work {
+            let layer = self.trees.take_over(&base, &Touches::new(nothing)?, &protect, &limits)?;
+            return Ok((base, layer));
+        }
+        let layer = match case.apart {
+            None => self.of_the_step(case, &base, None, &protect)?,
+            Some(apart) => {
+                let from = self.kept(&apart.base)?;
+                let layer = self.of_the_step(case, &from, Some(&apart.folder), &protect)?;
+                self.trees.carried(layer, &from, &base)?
+            }
+        };
+        Ok((base, layer))
+    }
+
+    pub fn kept(&self, id: &str) -> Result<Base, tree::Error> {
+        let kept = self.trees.kept(id, &self.caches)?;
+        kept.ok_or_else(|| tree::Error::Damaged { id: id.to_owned() })
+    }
+
+    /// What is inside the plan's `touches` and the step's.
+    fn of_the_step(
+        &self,
+        case: &Case<'_>,
+        base: &Base,
+        folder: Option<&Path>,
+        protect: &Touches,
+    ) -> Result<Layer, tree::Error> {
+        let limits = Limits::default();
+        let take = |touches: &Touches| match folder {
+            None => self.trees.take_over(base, touches, protect, &limits),
+            Some(folder) => self.trees.take_over_from(folder, base, touches, protect, &limits),
+        };
+        let Some(globs) = case.touches else { return take(&self.touches) };
+        let layer = take(&Touches::new(globs)?)?;
+        let is_ours = |path: &Path| self.touches.covers(path.as_os_str().as_encoded_bytes());
+        if layer.changed_paths().chain(layer.deleted_paths()).all(is_ours) {
+            return Ok(layer);
+        }
+        let mut within = self.trees.varied(base, &layer, &Variation::Only(&is_ours))?;
+        within.refused = layer.refused;
+        within.protected_changed = layer.protected_changed;
+        Ok(within)
+    }
+}
+
+/// The harness's trees of a workspace.
+pub fn trees_of(workspace: &Path, state: &Path) -> Result<Trees, Error> {
+    Ok(Trees::open(&trees_folder(workspace, state), workspace)?)
+}
+
+/// Whether a tree is kept for a workspace, as far as one look tells.
+pub fn keeps(workspace: &Path, state: &Path, tree: &str) -> bool {
+    trees_folder(workspace, state).join("bases").join(tree).is_dir()
+}
+
+fn trees_folder(workspace: &Path, state: &Path) -> PathBuf {
+    let key = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string();
+    state.join("trees").join(&key[..16])
+}
+
+/// The harness's trees of a workspace, and the one that was approved, without any agent or check.
+pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Base), Error> {
+    let approved = Approved::make(estate, approval)?;
+    Ok((approved.trees, approved.base))
+}

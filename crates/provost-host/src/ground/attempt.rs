@@ -1,0 +1,190 @@
+//! An attempt of an agent, behind the fence that belongs to the level.
+
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use provost_core::terms::GitPolicy;
+use provost_core::verdict::Isolation;
+use tempfile::TempDir;
+
+use super::Ground;
+use crate::Interrupted;
+use crate::agent::{self, Agent, Attempt, Behind, Outbox, Work, item, outbox};
+use crate::reach::{self, Grant, Place, Ready};
+use crate::sandbox::{AgentFence, HomePolicy, Offer};
+use crate::tree::{self, Apart};
+
+/// A file that agents see with another text, where there is a fence to show it.
+#[derive(Clone, Copy, Debug)]
+pub struct Veil<'a> {
+    pub path: &'a Path,
+    pub text: &'a str,
+}
+
+impl Veil<'_> {
+    fn written(&self, scratch: &Path) -> Result<tempfile::NamedTempFile, tree::Error> {
+        let failed = |source| tree::Error::Io { attempt: "write in", path: scratch.to_owned(), source };
+        let mut file = tempfile::Builder::new().prefix("fence-").tempfile_in(scratch).map_err(failed)?;
+        std::io::Write::write_all(&mut file, self.text.as_bytes()).map_err(failed)?;
+        Ok(file)
+    }
+}
+
+impl Ground {
+    /// Gives the work to an agent, behind the fence that belongs to the level. Behind one, a veiled file
+    /// shows another text.
+    pub fn attempt(
+        &self,
+        agent: &dyn Agent,
+        work: &Work<'_>,
+        veil: Option<Veil<'_>>,
+        grant: &Grant<'_>,
+        apart: Option<&Apart>,
+    ) -> Result<Attempt, Interrupted> {
+        let outbox = work.outbox.filter(|_| self.level != Isolation::Uid);
+        if let Some(Err(error)) = outbox.map(item::lay_out) {
+            return Ok(Attempt::not_started(&error));
+        }
+        let attempt = self.attempt_at_level(agent, work, veil, grant, apart)?;
+        // At `uid` its place is gone by now, and was emptied.
+        Ok(posted(outbox, attempt))
+    }
+
+    fn attempt_at_level(
+        &self,
+        agent: &dyn Agent,
+        work: &Work<'_>,
+        veil: Option<Veil<'_>>,
+        grant: &Grant<'_>,
+        apart: Option<&Apart>,
+    ) -> Result<Attempt, Interrupted> {
+        // Behind bubblewrap it is seen in the place of the workspace; elsewhere it is where it is.
+        let here = Work { workspace: apart.map_or(work.workspace, |apart| &apart.folder), ..*work };
+        if let Some(offer) = self.confining() {
+            return self.confined_attempt(offer, agent, &here, grant);
+        }
+        let Some(offer) = self.offer.as_ref().filter(|_| self.level == Isolation::Clean) else {
+            return agent.attempt(&here);
+        };
+        // Two agents do not share an index.
+        let own_clone = match apart.map(|_| self.new_clone()).transpose() {
+            Ok(clone) => clone.flatten(),
+            Err(error) => return Ok(Attempt::not_started(&error)),
+        };
+        let ready = match self.ready(offer, work, grant, own_clone.as_ref().map(TempDir::path)) {
+            Ok(ready) => ready,
+            Err(error) => return Ok(Attempt::not_started(&error)),
+        };
+        let attempt = self.fenced_attempt(agent, work, offer, &ready, veil, apart);
+        let notes = ready.close();
+        attempt.map(|mut attempt| {
+            attempt.notes.extend(notes);
+            attempt
+        })
+    }
+
+    pub(super) fn ready<'g>(
+        &self,
+        offer: &Offer,
+        work: &Work<'_>,
+        grant: &Grant<'g>,
+        own_clone: Option<&Path>,
+    ) -> Result<Ready<'g>, reach::Error> {
+        let clone = match grant.reach.git {
+            GitPolicy::Clone if own_clone.is_some() => own_clone.map(Path::to_owned),
+            GitPolicy::Clone => self.clone().map_err(|source| reach::Error::Clone { source })?,
+            GitPolicy::None | GitPolicy::Shared => None,
+        };
+        let place = Place {
+            workspace: &self.workspace,
+            state: &self.state,
+            scratch: &self.scratch,
+            repository: &self.repository,
+            clone: clone.as_deref(),
+        };
+        Ready::make(offer, grant, &place, &agent::environment(work))
+    }
+
+    /// The repository of this run's agents, made when the first one asks.
+    fn clone(&self) -> Result<Option<PathBuf>, tree::Error> {
+        let mut clone = self.clone.lock().unwrap_or_else(PoisonError::into_inner);
+        if clone.is_none() {
+            *clone = self.new_clone()?;
+        }
+        Ok(clone.as_ref().map(|made| made.path().to_owned()))
+    }
+
+    fn new_clone(&self) -> Result<Option<TempDir>, tree::Error> {
+        let Some(approved) = &self.trees else { return Ok(None) };
+        let Some(commit) = &approved.commit else { return Ok(None) };
+        let folder = tempfile::Builder::new().prefix("clone-").tempdir_in(&self.scratch);
+        let folder = folder.map_err(|source| tree::Error::Io {
+            attempt: "make a folder in",
+            path: self.scratch.clone(),
+            source,
+        })?;
+        approved.trees.clone_of(commit, folder.path())?;
+        Ok(Some(folder))
+    }
+
+    fn fenced_attempt(
+        &self,
+        agent: &dyn Agent,
+        work: &Work<'_>,
+        offer: &Offer,
+        ready: &Ready<'_>,
+        veil: Option<Veil<'_>>,
+        apart: Option<&Apart>,
+    ) -> Result<Attempt, Interrupted> {
+        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
+        let home = home.unwrap_or_else(|| self.scratch.clone());
+        // What checks are run with is not the agent's to write, wherever it lives.
+        let tools =
+            self.tools.iter().filter(|tool| tool.starts_with(&home) || tool.starts_with(&self.workspace));
+        let sight = &ready.sight;
+        // In a tree of its own it has copies of these, and nobody reads them.
+        let is_there = |path: &&PathBuf| apart.is_none() || !path.starts_with(&self.workspace);
+        let read_only = self.read_only.iter().chain(tools).filter(is_there);
+        let read_only = read_only.chain(&sight.read_only).map(PathBuf::as_path);
+        let read_only: Vec<&Path> = read_only.filter(|path| path.exists()).collect();
+        let hidden = [&self.state].into_iter().chain(&self.secret).chain(&sight.hidden);
+        let hidden: Vec<&Path> = hidden.map(PathBuf::as_path).collect();
+        let own = apart.map(|apart| (self.workspace.as_path(), apart.folder.as_path()));
+        let others = sight.instead.iter().map(|(place, source)| (place.as_path(), source.as_path()));
+        let instead: Vec<_> = own.into_iter().chain(others).collect();
+        let veil = veil.filter(|veil| self.shows(apart, veil.path));
+        // Outside of every fence, and gone with this attempt.
+        let veil = match veil.map(|veil| veil.written(&self.scratch).map(|shown| (veil.path, shown))) {
+            None => None,
+            Some(Ok(veil)) => Some(veil),
+            Some(Err(error)) => return Ok(Attempt::not_started(&error)),
+        };
+        let veiled: Vec<(&Path, &Path)> = veil.iter().map(|(path, shown)| (*path, shown.path())).collect();
+        let writable = sight.writable.iter().map(PathBuf::as_path).chain(work.home);
+        let writable = writable.chain(work.outbox.map(|outbox| outbox.folder));
+        let fence = AgentFence {
+            workspace: &self.workspace,
+            writable: &writable.collect::<Vec<_>>(),
+            read_only: &read_only,
+            veiled: &veiled,
+            hidden: &hidden,
+            instead: &instead,
+            network: ready.outlet(),
+            home: match &ready.layer {
+                Some(layer) => HomePolicy::Layered { home: &home, kept: &layer.folder },
+                None => HomePolicy::Users(&home),
+            },
+            scratch: &self.scratch,
+        };
+        agent.attempt(&Work { fence: Some(Behind::Bubblewrap(offer, fence)), ..*work })
+    }
+}
+
+/// With what was written to topics.
+pub(super) fn posted(outbox: Option<Outbox<'_>>, mut attempt: Attempt) -> Attempt {
+    if let Some(outbox) = outbox {
+        outbox::collect(outbox, &mut attempt);
+        attempt.said = item::said(outbox);
+    }
+    attempt
+}

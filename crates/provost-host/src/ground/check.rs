@@ -1,0 +1,239 @@
+//! A check, on the ground that belongs to the level: what is looked at, how often, and what is kept of it.
+//!
+//! **Invariant:** a tree is kept only after the check held on it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::plan::Shell;
+use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
+
+use super::outfit::Fitted;
+use super::{Approved, Ground, gone, told, view};
+use crate::Interrupted;
+use crate::judge::{self, Court};
+use crate::process::Bounds;
+use crate::provision::Missing;
+use crate::sandbox::{CheckFence, CheckTree, Network, Offer, USUAL_SIZE};
+use crate::teeth::{self, Bench, Doubts};
+use crate::tree::{self, Apart, Base, Layer, Why};
+
+/// So many names of files go into a verdict; the tree's id covers all.
+const NAMES: usize = 40;
+
+/// One check.
+pub struct Case<'a> {
+    pub shell: &'a Shell,
+    pub timeout: Duration,
+    pub tag: &'a str,
+    pub stop: Option<&'a AtomicBool>,
+    /// The tree the steps before left; the approved one, if none has passed.
+    pub tree: Option<&'a str>,
+    /// What the agent has changed takes part; without it the base alone is looked at.
+    pub with_work: bool,
+    /// Where the agent worked, if not in the workspace.
+    pub apart: Option<&'a Apart>,
+    /// What the step may change of what the plan may; all of it, where it says nothing.
+    pub touches: Option<&'a [String]>,
+    pub protect: &'a [String],
+    pub network: bool,
+    /// How much of the machine it may take.
+    pub bounds: Option<Bounds>,
+    /// How far the check itself is doubted.
+    pub doubts: Doubts,
+}
+
+impl Ground {
+    /// Runs a check on the ground that belongs to the level.
+    pub fn judge(&self, case: &Case<'_>) -> Result<Verdict, Interrupted> {
+        let Some(approved) = &self.trees else {
+            return Ok(teeth::counted(&case.doubts, self.in_court(case, judge::Ground::Workspace)?));
+        };
+        let (base, layer) = match approved.look(case) {
+            Ok(found) => found,
+            Err(error) => return Ok(self.unseen(error)),
+        };
+        let tree = Some(Box::new(seen(&base, &layer)));
+        if let Some(first) = layer.protected_changed.first() {
+            let what = format!("{first} is protected and was changed");
+            return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });
+        }
+        if let Some(cut) =
+            layer.refused.iter().find(|refused| matches!(refused.why, Why::TooMany | Why::OverTotal))
+        {
+            let reason = format!("not everything inside `touches` could be taken over: {cut}");
+            return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
+        }
+        let verdict = self.on(approved, case, &base, &layer)?;
+        if !verdict.held() {
+            return Ok(Verdict { tree, ..verdict });
+        }
+        let bench = Bench {
+            level: self.level,
+            shell: case.shell,
+            doubts: case.doubts,
+            trees: &approved.trees,
+            base: &base,
+            layer: &layer,
+            run: &|layer| self.on(approved, case, &base, layer),
+        };
+        let verdict = bench.doubt(verdict)?;
+        // What held is kept, whatever is doubted about it: it is the next step's base.
+        if let Err(error) = approved.trees.advance(&base, layer) {
+            return Ok(Verdict::not_run(self.level, told(&error)));
+        }
+        Ok(Verdict { tree, ..verdict })
+    }
+
+    /// There is no tree to look at.
+    pub(super) fn unseen(&self, error: tree::Error) -> Verdict {
+        match error {
+            tree::Error::Conflict { files } => Verdict::bare(self.level, Outcome::Conflict { files }),
+            error => Verdict::not_run(self.level, told(&error)),
+        }
+    }
+
+    /// Runs the check once on base and layer.
+    fn on(
+        &self,
+        approved: &Approved,
+        case: &Case<'_>,
+        base: &Base,
+        layer: &Layer,
+    ) -> Result<Verdict, Interrupted> {
+        let verdict = match &self.offer {
+            Some(offer) if self.level == Isolation::Clean => self.fenced(offer, case, base, layer)?,
+            _ => self.unfenced(case, approved, base, layer)?,
+        };
+        Ok(teeth::counted(&case.doubts, verdict))
+    }
+
+    fn fenced(
+        &self,
+        offer: &Offer,
+        case: &Case<'_>,
+        base: &Base,
+        layer: &Layer,
+    ) -> Result<Verdict, Interrupted> {
+        let Some(approved) = &self.trees else {
+            return Ok(Verdict::not_run(self.level, "there is no tree of the harness's own"));
+        };
+        let deleted = gone(base, layer);
+        let view = view(base, layer, &deleted);
+        let fitted = self.with_means(approved, base, layer, case.stop, |means| {
+            approved.outfit.fenced(offer, &self.scratch, (base, layer), &view, means, case.network)
+        });
+        let fitted = match fitted {
+            Ok(fitted) => fitted,
+            Err(Missing::Interrupted) => return Err(Interrupted),
+            Err(missing) => return Ok(Verdict::not_run(self.level, missing.to_string())),
+        };
+        let keep = fitted.kept();
+        let fence = CheckFence {
+            tree: CheckTree::Overlay {
+                lower: &base.path,
+                over: base.over.as_deref(),
+                layer: &layer.path,
+                deleted: &deleted,
+            },
+            at: &self.workspace,
+            size: USUAL_SIZE,
+            network: if case.network { Network::On } else { Network::Off },
+            toolchains: &[],
+            keep: &keep,
+            hidden: &[&self.state],
+            scratch: &self.scratch,
+        };
+        let verdict = self.in_court_with(case, judge::Ground::Fenced { offer, fence }, &fitted.env)?;
+        drop(keep);
+        Ok(approved.outfit.after(fitted, layer, verdict))
+    }
+
+    fn unfenced(
+        &self,
+        case: &Case<'_>,
+        approved: &Approved,
+        base: &Base,
+        layer: &Layer,
+    ) -> Result<Verdict, Interrupted> {
+        let deleted = gone(base, layer);
+        let view = view(base, layer, &deleted);
+        // Before the tree is taken: a command may need it.
+        let given = self.with_means(approved, base, layer, case.stop, |means| {
+            approved.outfit.given(&view, base, layer, means)
+        });
+        let tampered = |what: String| Ok(Verdict::bare(self.level, Outcome::Tampered { what }));
+        let assembled = match approved.trees.assemble(base, layer) {
+            Ok(assembled) => assembled,
+            Err(error @ tree::Error::Altered { .. }) => return tampered(error.to_string()),
+            Err(error) => return Ok(Verdict::not_run(self.level, told(&error))),
+        };
+        let above = approved.above.as_ref();
+        if let Some(path) = above.and_then(|above| above.changed(&approved.trees.assembles_in())) {
+            let path = path.display();
+            return tampered(format!("configuration above the tree of the check came or changed: {path}"));
+        }
+        let fitted = given.and_then(|given| approved.outfit.in_folder(&assembled.path, given, case.network));
+        match fitted {
+            Ok(fitted) => {
+                let verdict = self.in_folder(case, &assembled.path, &fitted)?;
+                Ok(approved.outfit.after(fitted, layer, verdict))
+            }
+            Err(Missing::Interrupted) => Err(Interrupted),
+            Err(missing) => Ok(Verdict::not_run(self.level, missing.to_string())),
+        }
+    }
+
+    /// Behind the fence of the level, where it has one.
+    fn in_folder(&self, case: &Case<'_>, folder: &Path, fitted: &Fitted) -> Result<Verdict, Interrupted> {
+        let Some(offer) = self.confining() else {
+            return self.in_court_with(case, judge::Ground::Folder(folder), &fitted.env);
+        };
+        match self.confined_check(offer, folder, fitted, case.network) {
+            Ok(check) => {
+                let confines = &check.confines;
+                let ground = judge::Ground::Confined { folder, confines };
+                let verdict = self.in_court_with(case, ground, &check.env);
+                check.over(self.level, verdict)
+            }
+            Err(error) => Ok(Verdict::not_run(self.level, told(&error))),
+        }
+    }
+
+    fn in_court(&self, case: &Case<'_>, ground: judge::Ground<'_>) -> Result<Verdict, Interrupted> {
+        self.in_court_with(case, ground, &[])
+    }
+
+    fn in_court_with(
+        &self,
+        case: &Case<'_>,
+        ground: judge::Ground<'_>,
+        env: &[(OsString, OsString)],
+    ) -> Result<Verdict, Interrupted> {
+        judge::contract(
+            case.shell,
+            &Court {
+                workspace: &self.workspace,
+                ground,
+                timeout: case.timeout,
+                tag: case.tag,
+                stop: case.stop,
+                env,
+                isolation: self.level,
+                bounds: case.bounds,
+            },
+        )
+    }
+}
+
+pub(super) fn seen(base: &Base, layer: &Layer) -> Tree {
+    let deleted = layer.deleted.iter().map(|path| format!("{path} (deleted)"));
+    Tree {
+        base: base.id.clone(),
+        id: layer.id.clone(),
+        files: layer.changed.iter().cloned().chain(deleted).take(NAMES).collect(),
+        refused: layer.refused.iter().map(ToString::to_string).take(NAMES).collect(),
+    }
+}

@@ -1,0 +1,63 @@
+//! What the driver says, in words for the one who reads them.
+//!
+//! **Invariant:** nothing here prints the options of a connection: they hold the password.
+
+use std::path::PathBuf;
+
+use crate::Error;
+
+/// What a function of ours refused, by its SQLSTATE.
+pub enum Refusal {
+    Conflict(u64),
+    Fenced(u64),
+}
+
+pub fn refusal(error: &sqlx::Error) -> Option<Refusal> {
+    let said = error.as_database_error()?.try_downcast_ref::<sqlx::postgres::PgDatabaseError>()?;
+    let detail = || said.detail().and_then(|detail| detail.parse().ok()).unwrap_or(0);
+    match said.code() {
+        "PV001" => Some(Refusal::Conflict(detail())),
+        "PV002" => Some(Refusal::Fenced(detail())),
+        _ => None,
+    }
+}
+
+/// The connection is gone or cannot be made, and a moment later may be different.
+pub fn is_a_lost_server(error: &sqlx::Error) -> bool {
+    match error {
+        error if is_untrusted(error) => false,
+        sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
+        // 25P03: idle in a transaction; 57P01–03: shut down, crashed, starting; 08: the connection; 40001, 40P01: again, please.
+        sqlx::Error::Database(said) => said.code().is_some_and(|code| {
+            matches!(&*code, "25P03" | "57P01" | "57P02" | "57P03" | "40001" | "40P01")
+                || code.starts_with("08")
+        }),
+        _ => false,
+    }
+}
+
+/// The two could not agree on TLS, or the certificate is not one we were told to trust; a moment later is no
+/// different.
+fn is_untrusted(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Tls(_) => true,
+        sqlx::Error::Io(error) => error.kind() == std::io::ErrorKind::InvalidData,
+        _ => false,
+    }
+}
+
+pub fn of(at: &str, attempted: &'static str, source: sqlx::Error) -> Error {
+    let at = at.to_owned();
+    let code = source.as_database_error().and_then(|said| said.code()).map(|code| code.into_owned());
+    let said = source.as_database_error().map(|said| said.message().to_owned());
+    match (code.as_deref(), said) {
+        (Some("28P01" | "28000"), Some(said)) => Error::NotLetIn { at, said },
+        (Some("3D000"), Some(said)) => Error::NotLetIn { at, said },
+        (Some("25006"), _) => Error::ServerReadOnly { at },
+        (Some("42501"), Some(said)) => Error::NotAllowed { at, attempted, said },
+        (Some("53100"), _) => Error::Full { path: PathBuf::from(at) },
+        _ if is_untrusted(&source) => Error::Untrusted { at, source: source.into() },
+        _ if is_a_lost_server(&source) => Error::Unreachable { at, source: source.into() },
+        _ => Error::Unavailable { path: PathBuf::from(at), attempted, source: source.into() },
+    }
+}

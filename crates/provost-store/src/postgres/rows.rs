@@ -1,0 +1,155 @@
+//! Events as rows, and back.
+//!
+//! **Invariant:** what is bound to `details` is what was hashed.
+
+use provost_core::chain::{Hash, Head, PlanId, Sealed, Timestamp};
+use provost_core::plan::StepNumber;
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
+
+use super::{Effects, Param, Statement};
+use crate::{Append, Cursor};
+
+/// As it is kept: a JSON string.
+pub fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+pub fn unquoted(kept: &str) -> sqlx::Result<String> {
+    serde_json::from_str(kept).map_err(|error| sqlx::Error::Decode(error.into()))
+}
+
+pub fn plan(kept: &str) -> sqlx::Result<PlanId> {
+    unquoted(kept).map(PlanId)
+}
+
+/// The row of the plan and the end of its chain.
+pub async fn head(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<Option<(i64, Head)>> {
+    let found = sqlx::query("SELECT id, seq, hash FROM provost.plan WHERE name = $1")
+        .bind(quoted(&plan.0))
+        .fetch_optional(connection)
+        .await?;
+    let read = |row: PgRow| {
+        let head = Head { seq: row.try_get::<i64, _>(1)?.cast_unsigned(), hash: hash(&row, 2)? };
+        Ok((row.try_get(0)?, head))
+    };
+    found.map(read).transpose()
+}
+
+/// The answer to a write was lost; the events may not be.
+pub async fn are_there(connection: &mut PgConnection, written: &[Sealed]) -> sqlx::Result<bool> {
+    let Some(last) = written.last() else { return Ok(false) };
+    let found = sqlx::query(
+        "SELECT e.hash FROM provost.plan p JOIN provost.event e ON e.plan = p.id WHERE p.name = $1 AND e.seq = $2",
+    )
+    .bind(quoted(&last.plan.0))
+    .bind(last.seq.cast_signed())
+    .fetch_optional(connection)
+    .await?;
+    Ok(match found {
+        Some(row) => hash(&row, 0)? == last.hash,
+        None => false,
+    })
+}
+
+/// Alone where there is nothing to go with it: then nobody can be stopped between the turn and the commit.
+pub async fn write(
+    connection: &mut PgConnection,
+    append: &Append<'_>,
+    events: &[Sealed],
+    effects: &Effects,
+) -> sqlx::Result<()> {
+    let call = Call {
+        plan: &append.plan.0,
+        expected: append.expected_seq,
+        fence: append.fence.map(|fence| (fence.name.as_str(), fence.epoch)),
+        wakes: &effects.wakes,
+    };
+    if effects.statements.is_empty() {
+        return call.write(connection, events).await;
+    }
+    sqlx::raw_sql("BEGIN").execute(&mut *connection).await?;
+    for statement in &effects.statements {
+        execute(connection, statement).await?;
+    }
+    call.write(connection, events).await?;
+    sqlx::raw_sql("COMMIT").execute(&mut *connection).await?;
+    Ok(())
+}
+
+async fn execute(connection: &mut PgConnection, statement: &Statement) -> sqlx::Result<()> {
+    let mut arguments = PgArguments::default();
+    for param in &statement.params {
+        let added = match param {
+            Param::Text(text) => arguments.add(text.as_deref()),
+            Param::Number(number) => arguments.add(*number),
+        };
+        added.map_err(sqlx::Error::Encode)?;
+    }
+    let query = sqlx::query_with(AssertSqlSafe(statement.sql.clone()), arguments);
+    query.execute(connection).await.map(drop)
+}
+
+/// One call of `provost.append`.
+pub struct Call<'a> {
+    pub plan: &'a str,
+    pub expected: u64,
+    pub fence: Option<(&'a str, u64)>,
+    pub wakes: &'a [String],
+}
+
+impl Call<'_> {
+    pub async fn write(&self, connection: &mut PgConnection, events: &[Sealed]) -> sqlx::Result<()> {
+        let (fence, epoch) = self.fence.unzip();
+        let times: Vec<i64> = events.iter().map(|event| event.at.0.cast_signed()).collect();
+        let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
+        let steps: Vec<Option<i64>> =
+            events.iter().map(|event| event.step.map(|step| i64::from(step.0))).collect();
+        let tasks: Vec<Option<String>> =
+            events.iter().map(|event| event.task_name.as_deref().map(quoted)).collect();
+        let details: Vec<&str> = events.iter().map(|event| event.details.as_str()).collect();
+        let hashes: Vec<&[u8]> = events.iter().map(|event| event.hash.0.as_slice()).collect();
+        sqlx::query("SELECT provost.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+            .bind(quoted(self.plan))
+            .bind(self.expected.cast_signed())
+            .bind(fence.map(quoted))
+            .bind(epoch.map(u64::cast_signed))
+            .bind(times)
+            .bind(names)
+            .bind(steps)
+            .bind(tasks)
+            .bind(details)
+            .bind(hashes)
+            .bind(self.wakes)
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+}
+
+/// The columns of [`sealed`], of `event` as `e`.
+pub const COLUMNS: &str = "(SELECT p.name FROM provost.plan p WHERE p.id = e.plan), e.seq, e.at_ms, e.name, \
+                           e.step, e.task_name, e.details, e.prev, e.hash, e.id";
+
+pub fn sealed(row: &PgRow) -> sqlx::Result<(Cursor, Sealed)> {
+    let step: Option<i64> = row.try_get(4)?;
+    let step = step.map(u32::try_from).transpose().map_err(|error| sqlx::Error::Decode(error.into()))?;
+    let task_name: Option<&str> = row.try_get(5)?;
+    let sealed = Sealed {
+        plan: plan(row.try_get(0)?)?,
+        seq: row.try_get::<i64, _>(1)?.cast_unsigned(),
+        at: Timestamp(row.try_get::<i64, _>(2)?.cast_unsigned()),
+        name: row.try_get(3)?,
+        step: step.map(StepNumber),
+        task_name: task_name.map(unquoted).transpose()?,
+        details: row.try_get(6)?,
+        prev: hash(row, 7)?,
+        hash: hash(row, 8)?,
+    };
+    Ok((Cursor(row.try_get::<i64, _>(9)?.cast_unsigned()), sealed))
+}
+
+fn hash(row: &PgRow, column: usize) -> sqlx::Result<Hash> {
+    let bytes: &[u8] = row.try_get(column)?;
+    bytes.try_into().map(Hash).map_err(|_| sqlx::Error::Decode("a hash of another length".into()))
+}

@@ -1,0 +1,31 @@
+//! Where the driver's futures run: one runtime for the whole process, with one thread for what nobody waits
+//! for. Whoever waits drives its own future.
+//!
+//! **Invariant:** callers are threads that may block. On a worker thread of somebody else's runtime the others
+//! are moved away first.
+
+use std::sync::OnceLock;
+
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
+
+pub fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let built = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("provost-postgres")
+            .enable_all()
+            .build();
+        match built {
+            Ok(runtime) => runtime,
+            Err(error) => panic!("no thread for the connections to Postgres: {error}"),
+        }
+    })
+}
+
+pub fn run<F: Future>(future: F) -> F::Output {
+    match Handle::try_current().map(|there| there.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| runtime().block_on(future)),
+        Ok(_) | Err(_) => runtime().block_on(future),
+    }
+}

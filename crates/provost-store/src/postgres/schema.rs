@@ -1,0 +1,124 @@
+//! Makes the schema and brings it up to date, once, however many begin at the same time.
+//!
+//! **Invariant:** a migration that was released is never changed; a new one is added.
+
+use std::path::PathBuf;
+
+use sqlx::Row as _;
+use sqlx::postgres::PgConnection;
+
+use super::failure;
+use crate::Error;
+
+/// In order; the place of each, counted from one, is its version.
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_log.sql")];
+const ROLES: &str = include_str!("roles.sql");
+/// What the functions of the schema need.
+const OLDEST_SERVER: i32 = 140_000;
+/// "prvs": whose lock it is.
+const LOCK: i64 = 0x7072_7673;
+
+pub async fn migrate(connection: &mut PgConnection, at: &str) -> Result<(), Error> {
+    check_server(connection, at).await?;
+    if version(connection, at).await? == Some(MIGRATIONS.len()) {
+        return Ok(());
+    }
+    let made = bring_up_to_date(connection, at).await;
+    if made.is_err() {
+        let _ = sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await;
+    }
+    made
+}
+
+pub async fn is_there(connection: &mut PgConnection, at: &str) -> Result<bool, Error> {
+    check_server(connection, at).await?;
+    match version(connection, at).await? {
+        None => Ok(false),
+        Some(found) if found == MIGRATIONS.len() => Ok(true),
+        Some(found) => Err(Error::OlderSchema { at: at.to_owned(), found, known: MIGRATIONS.len() }),
+    }
+}
+
+async fn check_server(connection: &mut PgConnection, at: &str) -> Result<(), Error> {
+    let row =
+        sqlx::query("SELECT current_setting('server_version_num')::int, current_setting('server_version')")
+            .fetch_one(connection)
+            .await
+            .map_err(|source| failure::of(at, "ask for the version of the server", source))?;
+    let number: i32 = row.try_get(0).unwrap_or(0);
+    if number < OLDEST_SERVER {
+        let found = row.try_get(1).unwrap_or_default();
+        return Err(Error::OldServer { at: at.to_owned(), found, needed: OLDEST_SERVER / 10_000 });
+    }
+    Ok(())
+}
+
+/// `None` where there is no log.
+async fn version(connection: &mut PgConnection, at: &str) -> Result<Option<usize>, Error> {
+    let read = async {
+        // Not by `to_regclass`, which within a transaction does not hear of what others have made.
+        let exists = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables
+                      WHERE schemaname = 'provost' AND tablename = 'migration')";
+        let there: bool = sqlx::query(exists).fetch_one(&mut *connection).await?.try_get(0)?;
+        if !there {
+            return Ok(None);
+        }
+        let row = sqlx::query("SELECT coalesce(max(version), 0) FROM provost.migration")
+            .fetch_one(&mut *connection)
+            .await?;
+        Ok(Some(row.try_get::<i32, _>(0)?))
+    };
+    let found = read.await.map_err(|source| failure::of(at, "read the version of the log", source))?;
+    let known = MIGRATIONS.len();
+    match found.map(|found| usize::try_from(found).unwrap_or(0)) {
+        Some(found) if found > known => {
+            Err(Error::NewerSchema { path: PathBuf::from(at), found: found as i64, known: known as i64 })
+        }
+        found => Ok(found),
+    }
+}
+
+async fn bring_up_to_date(connection: &mut PgConnection, at: &str) -> Result<(), Error> {
+    let failed = |source| failure::of(at, "make the log", source);
+    sqlx::raw_sql("BEGIN").execute(&mut *connection).await.map_err(failed)?;
+    sqlx::query("SELECT pg_advisory_xact_lock($1)")
+        .bind(LOCK)
+        .execute(&mut *connection)
+        .await
+        .map_err(failed)?;
+    // Another may have been here before our turn.
+    let done = version(connection, at).await?;
+    if done.is_none() {
+        let first = "CREATE SCHEMA IF NOT EXISTS provost;
+             CREATE TABLE provost.migration (version int PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())";
+        sqlx::raw_sql(first).execute(&mut *connection).await.map_err(failed)?;
+    }
+    for (place, migration) in MIGRATIONS.iter().enumerate().skip(done.unwrap_or(0)) {
+        sqlx::raw_sql(*migration).execute(&mut *connection).await.map_err(failed)?;
+        sqlx::query("INSERT INTO provost.migration (version) VALUES ($1)")
+            .bind(place as i32 + 1)
+            .execute(&mut *connection)
+            .await
+            .map_err(failed)?;
+    }
+    make_roles(connection).await.map_err(failed)?;
+    sqlx::raw_sql("COMMIT").execute(&mut *connection).await.map_err(failed)?;
+    Ok(())
+}
+
+/// Roles belong to the whole server, and not every owner of a database may make them. Without them the owner
+/// alone writes.
+async fn make_roles(connection: &mut PgConnection) -> sqlx::Result<()> {
+    for _ in 0..5 {
+        sqlx::raw_sql("SAVEPOINT roles").execute(&mut *connection).await?;
+        let Err(error) = sqlx::raw_sql(ROLES).execute(&mut *connection).await else { return Ok(()) };
+        sqlx::raw_sql("ROLLBACK TO SAVEPOINT roles").execute(&mut *connection).await?;
+        match error.as_database_error().and_then(|said| said.code()).as_deref() {
+            Some("42501") => return Ok(()),
+            // Made for another database of the server at the same instant.
+            Some("23505" | "42710" | "XX000") => {}
+            _ => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Turns a [`Query`] into SQL that touches little more than what it returns.
+//!
+//! One plan is walked through its own index, the whole log by `id`, names that are not in every step through
+//! an index of theirs, each name a walk of its own. A range of time is first narrowed to a range of ids.
+//!
+//! **Invariant:** one page is in memory at a time, and no connection is held while `each` runs.
+//! **Invariant:** what is written while it reads is not read: the end is looked up first.
+
+use std::ops::ControlFlow;
+
+use provost_core::chain::Sealed;
+use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
+
+use super::{Postgres, rows};
+use crate::{Cursor, Error, Log as _, Query};
+
+const PAGE: u64 = 512;
+
+/// As in the schema, word for word: a partial index is used only where the query repeats its condition.
+const USUAL: &str = "('TASK_STARTED', 'STEP_CLAIMED', 'ATTEMPT_ENDED', 'CONTRACT_JUDGED', 'TASK_COMPLETED')";
+
+pub fn each(
+    log: &Postgres,
+    query: &Query,
+    each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+) -> Result<(), Error> {
+    let Some(mut walk) = walk(log, query)? else { return Ok(()) };
+    let mut left = query.limit.unwrap_or(u64::MAX);
+    while left > 0 {
+        let limit = left.min(PAGE);
+        let page = log.with("read the log", async |connection| walk.page(connection, query, limit).await)?;
+        let read = page.len() as u64;
+        let last = page.last().map(|(place, sealed)| walk.key(*place, sealed));
+        for (place, sealed) in page {
+            if each(place, sealed).is_break() {
+                return Ok(());
+            }
+        }
+        match last {
+            Some(last) if read == limit => walk.go_on_from(last, query.newest_first),
+            _ => break,
+        }
+        left -= read;
+    }
+    Ok(())
+}
+
+/// Along which key, and from where to where, both inclusive.
+struct Walk {
+    plan: Option<i64>,
+    first: i64,
+    last: i64,
+}
+
+/// `None` where nothing can match.
+fn walk(log: &Postgres, query: &Query) -> Result<Option<Walk>, Error> {
+    if let Some(plan) = &query.plan {
+        let found = log.with("find a plan", async |connection| rows::head(connection, plan).await)?;
+        let first = query.after_seq.map_or(1, |seq| number(seq).saturating_add(1));
+        return Ok(found.map(|(row, head)| Walk { plan: Some(row), first, last: head.seq.cast_signed() }));
+    }
+    let end = log.cursor()?;
+    let mut walk = Walk {
+        plan: None,
+        first: query.after.map_or(1, |after| number(after.0).saturating_add(1)),
+        last: number(query.through.unwrap_or(end).min(end).0),
+    };
+    if query.since.is_some() || query.until.is_some() {
+        let range = log.with("read the log", async |connection| time_as_ids(connection, query).await)?;
+        let Some((first, last)) = range else { return Ok(None) };
+        walk.first = walk.first.max(first);
+        walk.last = walk.last.min(last);
+    }
+    Ok(Some(walk))
+}
+
+impl Walk {
+    fn key(&self, place: Cursor, sealed: &Sealed) -> i64 {
+        if self.plan.is_some() { sealed.seq.cast_signed() } else { place.0.cast_signed() }
+    }
+
+    fn go_on_from(&mut self, last: i64, newest_first: bool) {
+        if newest_first {
+            self.last = last - 1;
+        } else {
+            self.first = last + 1;
+        }
+    }
+
+    async fn page(
+        &self,
+        connection: &mut PgConnection,
+        query: &Query,
+        limit: u64,
+    ) -> sqlx::Result<Vec<(Cursor, Sealed)>> {
+        if self.first > self.last {
+            return Ok(Vec::new());
+        }
+        let (sql, arguments) = self.statement(query, limit).map_err(sqlx::Error::Encode)?;
+        let rows = sqlx::query_with(AssertSqlSafe(sql), arguments).fetch_all(connection).await?;
+        rows.iter().map(rows::sealed).collect()
+    }
+
+    fn statement(
+        &self,
+        query: &Query,
+        limit: u64,
+    ) -> Result<(String, PgArguments), sqlx::error::BoxDynError> {
+        let mut arguments = PgArguments::default();
+        let mut parts = Vec::new();
+        let mut add = |part: &str, value: i64| {
+            arguments.add(value).map(|()| parts.push(format!("{part} ${}", arguments.len())))
+        };
+        let key = if self.plan.is_some() { "e.seq" } else { "e.id" };
+        if let Some(plan) = self.plan {
+            add("e.plan =", plan)?;
+        }
+        add(&format!("{key} >="), self.first)?;
+        add(&format!("{key} <="), self.last)?;
+        if let Some(step) = query.step {
+            add("e.step =", i64::from(step.0))?;
+        }
+        if let Some(since) = query.since {
+            add("e.at_ms >=", number(since.0))?;
+        }
+        if let Some(until) = query.until {
+            add("e.at_ms <", number(until.0))?;
+        }
+        if let (Some(_), Some(after)) = (self.plan, query.after) {
+            add("e.id >", number(after.0))?;
+        }
+        if let (Some(_), Some(through)) = (self.plan, query.through) {
+            add("e.id <=", number(through.0))?;
+        }
+        if let (None, Some(seq)) = (self.plan, query.after_seq) {
+            add("e.seq >", number(seq))?;
+        }
+        let direction = if query.newest_first { "DESC" } else { "ASC" };
+        let end = format!("ORDER BY {key} {direction} LIMIT {limit}");
+        let base = parts.join(" AND ");
+        let columns = rows::COLUMNS;
+        if query.names.is_empty() {
+            return Ok((format!("SELECT {columns} FROM provost.event e WHERE {base} {end}"), arguments));
+        }
+        // No event has a NUL in its name, and Postgres has none in a text.
+        let names: Vec<&str> =
+            query.names.iter().map(String::as_str).filter(|name| !name.contains('\0')).collect();
+        let is_usual = |name: &&str| USUAL.contains(&format!("'{name}'"));
+        if self.plan.is_some() || names.is_empty() || names.iter().any(is_usual) {
+            arguments.add(names.iter().map(|&name| name.to_owned()).collect::<Vec<String>>())?;
+            let names = format!("e.name = ANY(${})", arguments.len());
+            let sql = format!("SELECT {columns} FROM provost.event e WHERE {base} AND {names} {end}");
+            return Ok((sql, arguments));
+        }
+        let mut walks = Vec::new();
+        for name in names {
+            arguments.add(name.to_owned())?;
+            walks.push(format!(
+                "(SELECT e.id FROM provost.event e WHERE {base} AND e.name = ${} AND e.name NOT IN {USUAL} {end})",
+                arguments.len()
+            ));
+        }
+        let hits = walks.join(" UNION ");
+        let sql =
+            format!("SELECT {columns} FROM provost.event e WHERE e.id IN (SELECT id FROM ({hits}) h) {end}");
+        Ok((sql, arguments))
+    }
+}
+
+/// How the server would go about the first page.
+#[cfg(test)]
+pub fn explained(log: &Postgres, query: &Query) -> String {
+    let walk = walk(log, query).unwrap().unwrap();
+    let lines = log.with("explain a query", async |connection| {
+        let (sql, arguments) =
+            walk.statement(query, query.limit.unwrap_or(PAGE)).map_err(sqlx::Error::Encode)?;
+        let sql = AssertSqlSafe(format!("EXPLAIN {sql}"));
+        let rows = sqlx::query_with(sql, arguments).fetch_all(connection).await?;
+        rows.iter().map(|row| row.try_get::<String, _>(0)).collect::<Result<Vec<_>, _>>()
+    });
+    lines.unwrap().join("\n")
+}
+
+/// Clocks jump, so the ids of a time range may have strangers between them; the range still holds
+/// them all, and it is found in the index alone.
+async fn time_as_ids(connection: &mut PgConnection, query: &Query) -> sqlx::Result<Option<(i64, i64)>> {
+    // Plus nothing, so that it is the times that are walked and not the ids.
+    let row =
+        sqlx::query("SELECT min(id + 0), max(id + 0) FROM provost.event WHERE at_ms >= $1 AND at_ms < $2")
+            .bind(query.since.map_or(i64::MIN, |since| number(since.0)))
+            .bind(query.until.map_or(i64::MAX, |until| number(until.0)))
+            .fetch_one(connection)
+            .await?;
+    let (first, last): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(first.zip(last))
+}
+
+/// No sequence, cursor or instant beyond 2^63 exists, so the end of the range will do for one.
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

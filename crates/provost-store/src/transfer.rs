@@ -1,0 +1,179 @@
+//! Moves a log from one place to another, event by event, as it is: same chains, same hashes.
+//!
+//! What is there already is not written again, so a move that was cut short is taken up by the same call.
+//!
+//! **Invariant:** nothing is added to a plan whose events differ from those at hand, and nothing at all where
+//! there is such a plan.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use provost_core::chain::{Hash, Head, PlanId, Sealed};
+
+use crate::{Cursor, Error, Log, Query};
+
+/// A log that takes over events that were sealed elsewhere.
+pub trait Keep: Log {
+    /// One transaction: all of them, or none. Each must be the next of its plan, and its seal must fit.
+    fn keep(&self, events: &[Sealed]) -> Result<(), Error>;
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    pub plans: u64,
+    /// Written now.
+    pub events: u64,
+    /// Were there before.
+    pub present: u64,
+}
+
+const AT_ONCE: usize = 512;
+
+/// Copies all events in the order in which they were written. `told` hears how many were looked at.
+pub fn transfer(from: &dyn Log, to: &dyn Keep, told: &mut dyn FnMut(u64)) -> Result<Moved, Error> {
+    let mut ends = common_ends(from, to)?;
+    let mut moved = Moved { plans: ends.len() as u64, ..Moved::default() };
+    let mut through = Cursor(0);
+    loop {
+        // Somebody may write to it meanwhile.
+        let end = from.cursor()?;
+        if end == through {
+            break;
+        }
+        let query = Query { after: Some(through), through: Some(end), ..Query::default() };
+        let mut batch = Vec::with_capacity(AT_ONCE);
+        let mut kept = Ok(());
+        from.read(&query, &mut |sealed| {
+            let seq = ends.entry(sealed.plan.clone()).or_insert(0);
+            if sealed.seq <= *seq {
+                moved.present += 1;
+            } else {
+                *seq = sealed.seq;
+                batch.push(sealed);
+                moved.events += 1;
+            }
+            if batch.len() == AT_ONCE {
+                kept = to.keep(&batch);
+                batch.clear();
+                told(moved.present + moved.events);
+            }
+            if kept.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        kept?;
+        to.keep(&batch)?;
+        told(moved.present + moved.events);
+        through = end;
+    }
+    check(from, to)?;
+    Ok(moved)
+}
+
+/// Up to which event both have the same, for each plan. A plan that differs stops everything.
+fn common_ends(from: &dyn Log, to: &dyn Log) -> Result<BTreeMap<PlanId, u64>, Error> {
+    let mut ends = BTreeMap::new();
+    for plan in from.plans()? {
+        let (here, there) = (from.head(&plan)?, to.head(&plan)?);
+        let (shorter, longer) = if there.seq <= here.seq { (there, from) } else { (here, to as &dyn Log) };
+        if hash_at(longer, &plan, shorter)? != shorter.hash {
+            return Err(Error::OtherEvents { plan, seq: shorter.seq });
+        }
+        ends.insert(plan, there.seq);
+    }
+    Ok(ends)
+}
+
+/// The hash of the event at which `head` ends, in another log.
+fn hash_at(log: &dyn Log, plan: &PlanId, head: Head) -> Result<Hash, Error> {
+    let Some(before) = head.seq.checked_sub(1) else { return Ok(Hash::NONE) };
+    let query = Query { after_seq: Some(before), limit: Some(1), ..Query::plan(plan) };
+    let mut found = Hash::NONE;
+    log.read(&query, &mut |sealed| {
+        found = sealed.hash;
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
+}
+
+fn check(from: &dyn Log, to: &dyn Log) -> Result<(), Error> {
+    for plan in from.plans()? {
+        let (here, there) = (from.head(&plan)?, to.head(&plan)?);
+        if there.seq < here.seq || hash_at(to, &plan, here)? != here.hash {
+            return Err(Error::OtherEvents { plan, seq: here.seq });
+        }
+    }
+    Ok(())
+}
+
+/// `head` is where the plan's chain ends. Whether the event is what comes next, and is what it was sealed as.
+pub(crate) fn fits(head: Head, sealed: &Sealed) -> Result<Head, Error> {
+    if sealed.seq != head.seq + 1 {
+        let (expected, found) = (sealed.seq.saturating_sub(1), head.seq);
+        return Err(Error::Conflict { plan: sealed.plan.clone(), expected, found });
+    }
+    if sealed.prev != head.hash || sealed.computed_hash() != sealed.hash {
+        return Err(Error::BadSeal { plan: sealed.plan.clone(), seq: sealed.seq });
+    }
+    Ok(Head { seq: sealed.seq, hash: sealed.hash })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Sqlite, suite};
+
+    fn sqlite() -> (tempfile::TempDir, Sqlite) {
+        let folder = tempfile::tempdir().unwrap();
+        let log = Sqlite::open(folder.path()).unwrap();
+        (folder, log)
+    }
+
+    fn everything(log: &dyn Log) -> Vec<Sealed> {
+        suite::all(log, Query::default())
+    }
+
+    #[test]
+    fn a_log_arrives_as_it_was_and_a_second_time_changes_nothing() {
+        let ((_a, from), (_b, to)) = (sqlite(), sqlite());
+        for round in 0..300 {
+            suite::append_steps(&from, &format!("plan {}", round % 7), 1 + round % 3);
+        }
+        let moved = transfer(&from, &to, &mut |_| {}).unwrap();
+        assert_eq!(moved, Moved { plans: 7, events: from.cursor().unwrap().0, present: 0 });
+        assert_eq!(everything(&from), everything(&to));
+        let again = transfer(&from, &to, &mut |_| {}).unwrap();
+        assert_eq!((again.events, again.present), (0, moved.events));
+    }
+
+    #[test]
+    fn a_move_that_was_cut_short_is_taken_up() {
+        let ((_a, from), (_b, to)) = (sqlite(), sqlite());
+        suite::append_steps(&from, "a", 5);
+        suite::append_steps(&from, "b", 5);
+        to.keep(&everything(&from)[..7]).unwrap();
+        suite::append_steps(&from, "a", 1);
+        let moved = transfer(&from, &to, &mut |_| {}).unwrap();
+        assert_eq!((moved.events, moved.present), (4, 7));
+        assert_eq!(everything(&from), everything(&to));
+    }
+
+    #[test]
+    fn a_plan_with_other_events_stops_the_move_before_it_begins() {
+        let ((_a, from), (_b, to)) = (sqlite(), sqlite());
+        suite::append_steps(&from, "a", 2);
+        suite::append_steps(&from, "b", 2);
+        suite::write(&to, "b", 0, 77, &[suite::started(9)]).unwrap();
+        let refused = transfer(&from, &to, &mut |_| {}).unwrap_err();
+        assert!(matches!(&refused, Error::OtherEvents { plan, seq: 1 } if plan.0 == "b"), "{refused}");
+        assert_eq!(to.plans().unwrap(), [suite::plan("b")]);
+    }
+
+    #[test]
+    fn an_event_that_was_changed_on_the_way_is_not_kept() {
+        let ((_a, from), (_b, to)) = (sqlite(), sqlite());
+        suite::append_steps(&from, "a", 2);
+        let mut events = everything(&from);
+        events[1].details = events[1].details.replace("coder", "crook");
+        assert!(matches!(to.keep(&events), Err(Error::BadSeal { seq: 2, .. })));
+        assert_eq!(to.cursor().unwrap(), Cursor(0));
+    }
+}

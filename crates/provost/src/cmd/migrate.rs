@@ -1,0 +1,53 @@
+use provost_engine::logbook::{self, Way};
+use serde_json::json;
+
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Move the log to a Postgres database, or back
+///
+/// Every event arrives as it was, with its hash. What is there already is not written again, so the same
+/// command takes up a move that was cut short. Afterwards the log of this state folder is the one it was
+/// moved to. The password is taken from PGPASSWORD or from the file PGPASSFILE names, never from the URL.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost migrate --to postgres://ada@db.example.org/provost     share the log with other machines
+  provost migrate --from postgres://ada@db.example.org/provost   take it back into the state folder")]
+#[group(required = true, multiple = false)]
+pub struct Args {
+    /// From the state folder to this database
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+    /// From this database to the state folder
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let way = match (args.to, args.from) {
+        (Some(url), _) => Way::To(url),
+        (None, from) => Way::From(from.unwrap_or_default()),
+    };
+    let settings = global.settings(None)?;
+    let mut next = 100_000;
+    let moved = logbook::migrate(&settings, &way, &mut |events| {
+        if events >= next {
+            terminal::talk(&format!("{events} events"));
+            next += 100_000;
+        }
+    })?;
+    if global.json {
+        let found = json!({ "plans": moved.plans, "events": moved.events, "present": moved.present });
+        terminal::print(&format!("{found}\n"))?;
+    } else {
+        let (Way::To(url) | Way::From(url)) = &way;
+        let place = if matches!(way, Way::To(_)) { url.as_str() } else { "the state folder" };
+        terminal::print(&format!(
+            "moved {} events of {} plans ({} were there); the log is now {place}\n",
+            moved.events, moved.plans, moved.present
+        ))?;
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,101 @@
+use std::time::Duration;
+
+use provost_core::labels::Label;
+use provost_engine::overview::Overview;
+use provost_engine::people::Who;
+
+use crate::outcome::Answer;
+use crate::place::Global;
+
+/// Take part in the work of a cluster: look at plans, run agents and checks, until told to leave
+///
+/// Every machine whose log is in the same Postgres (`provost migrate --to URL`) may run any number of these. Plans
+/// that are approved are carried out by whoever has a hand free; what a worker had that dies is taken over. The
+/// first SIGTERM or Ctrl-C lets it finish what it has in hand, the second ends it.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost worker                                 do whatever there is, one item at a time
+  provost worker --jobs 4 --label gpu            four at a time, on a machine with a GPU
+  provost worker --roles coder,reviewer          work for these roles, and run checks
+  provost worker --ticks-only                    look at plans and offer what is next, do nothing of it
+  provost cluster status                         who works, what waits")]
+pub struct Args {
+    /// Work for these roles only [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "ROLE")]
+    roles: Option<Vec<String>>,
+    /// How many items it does at a time
+    #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+    /// What this machine has, such as `gpu` or `os=linux`; may be given more than once
+    #[arg(long = "label", value_name = "LABEL")]
+    labels: Vec<Label>,
+    /// Look at plans and offer what is next, and do nothing of it
+    #[arg(long)]
+    ticks_only: bool,
+    /// Leave it to others to look at plans
+    #[arg(long, conflicts_with = "ticks_only")]
+    no_ticks: bool,
+    /// After how long without a sign others take over what it had
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lifetime)]
+    lease: Duration,
+    /// How often queues are asked for work
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = humantime::parse_duration)]
+    poll: Duration,
+}
+
+/// Shorter ones would be over before they are renewed, on a machine that is busy.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    match time.as_millis() {
+        2_000..=3_600_000 => Ok(time),
+        _ => Err("between 2s and 1h".to_owned()),
+    }
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let settings = global.settings(None)?;
+    Overview::open(settings.clone())?.only_people(&Who::Here)?;
+    work(global, settings, args)
+}
+
+#[cfg(not(feature = "cluster"))]
+fn work(_global: &Global, _settings: provost_engine::harness::Settings, args: Args) -> Answer {
+    let Args { .. } = args;
+    Err(crate::failure::no_cluster())
+}
+
+#[cfg(feature = "cluster")]
+fn work(global: &Global, settings: provost_engine::harness::Settings, args: Args) -> Answer {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use provost_dbos::worker::{self, Options};
+    use serde_json::json;
+
+    use crate::outcome::Outcome;
+    use crate::terminal;
+
+    let options = Options {
+        roles: args.roles,
+        jobs: usize::from(args.jobs),
+        labels: args.labels,
+        looks_only: args.ticks_only,
+        looks_never: args.no_ticks,
+        ttl: args.lease,
+        poll: args.poll,
+        // The first signal lets agents go on; it is only heard here.
+        drain: settings.stop.clone(),
+        settings: provost_engine::harness::Settings { stop: Arc::new(AtomicBool::new(false)), ..settings },
+    };
+    let json = global.json;
+    let joined = |id: &str| {
+        if json {
+            let _ = terminal::print(&format!("{}\n", json!({ "worker": id })));
+        } else {
+            terminal::talk(&format!("joined as {id}; Ctrl-C lets it finish what it has in hand"));
+        }
+    };
+    worker::run(options, joined, terminal::talk)?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,312 @@
+//! The view in a terminal: the agenda, a plan, the log, the inbox, live.
+//!
+//! Whatever happens comes by one channel: keys, the log's own wake-up, signals. Each is heard, what has to be
+//! read is read, and the screen is drawn anew. `read.rs` asks the engine, `view.rs` is where the person is,
+//! `draw.rs` makes a picture of both, `decide.rs` goes to the door for people.
+//!
+//! **Invariant:** nothing here wakes without cause; where nobody works, the clock is looked at twice a minute.
+
+mod decide;
+mod draw;
+mod guard;
+mod keys;
+mod known;
+mod read;
+mod text;
+mod view;
+
+use std::io::BufWriter;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use crossterm::event::{self, Event};
+use provost_core::chain::PlanId;
+use provost_engine::harness::Settings;
+use provost_engine::overview::Overview;
+use provost_engine::places::Here;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use rustix::event::{PollFd, PollFlags};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::iterator::Signals;
+
+use crate::failure::Failure;
+use crate::outcome::{self, Answer, Outcome};
+use crate::terminal;
+use decide::Decision;
+use draw::Ink;
+use guard::Guard;
+use keys::Intent;
+use known::{Known, Tone};
+use read::Reader;
+use view::{View, Wish};
+
+/// However much happens, it is read no more often than this.
+const BREATH: Duration = Duration::from_millis(40);
+/// How long the log is waited for at a time; it wakes by itself.
+const NIGHT: Duration = Duration::from_secs(3600);
+/// Ages are shown in minutes where nobody works, and in seconds where somebody does.
+const SLOW: Duration = Duration::from_secs(30);
+const QUICK: Duration = Duration::from_secs(1);
+
+pub struct Options {
+    /// The plan that is opened first.
+    pub plan: Option<PlanId>,
+    /// Only plans of the repository the command is given in.
+    pub here: bool,
+    pub colour: bool,
+    pub mouse: bool,
+    pub by: String,
+}
+
+/// What came.
+enum Came {
+    Input(Event),
+    /// Something is new in the log.
+    News,
+    Resized,
+    Stop,
+    Continued,
+    Failed(Failure),
+}
+
+type Screen = Terminal<CrosstermBackend<BufWriter<std::io::Stdout>>>;
+
+pub fn look(settings: Settings, options: Options) -> Answer {
+    let here = options.here.then(|| Here::of(&settings.cwd));
+    let overview = Arc::new(Overview::open(settings)?);
+    let (tell, told) = mpsc::channel();
+    heed_signals(tell.clone())?;
+    let guard = Guard::take(options.mouse)?;
+    listen(tell.clone());
+    follow(overview.clone(), tell);
+    let out = BufWriter::with_capacity(1 << 16, std::io::stdout());
+    let screen = Terminal::new(CrosstermBackend::new(out)).map_err(unwritten)?;
+    let known = Known { by: options.by, ..Known::default() };
+    let watch = Watch {
+        reader: Reader::new(overview.clone(), here),
+        overview,
+        view: View::new(options.plan),
+        known,
+        ink: Ink { colour: options.colour },
+        screen,
+        guard,
+    };
+    watch.run(&told)
+}
+
+fn unwritten(source: std::io::Error) -> Failure {
+    Failure::Io { what: "draw on the terminal".to_owned(), source }
+}
+
+struct Watch {
+    overview: Arc<Overview>,
+    reader: Reader,
+    view: View,
+    known: Known,
+    ink: Ink,
+    /// Before the guard, so that nothing is written once the terminal is given back.
+    screen: Screen,
+    guard: Guard,
+}
+
+impl Watch {
+    fn run(mut self, told: &Receiver<Came>) -> Answer {
+        self.read();
+        self.draw()?;
+        let mut read_at: Option<Instant> = None;
+        let mut last = Instant::now();
+        loop {
+            let tick = if self.known.is_busy() { QUICK } else { SLOW };
+            let patience = read_at.map_or(tick, |due| due.saturating_duration_since(Instant::now()));
+            let mut came = match told.recv_timeout(patience) {
+                Ok(first) => vec![first],
+                Err(RecvTimeoutError::Timeout) => Vec::new(),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Outcome::Interrupted),
+            };
+            came.extend(told.try_iter().take(256));
+            for came in came {
+                match came {
+                    Came::News => read_at = read_at.or(Some(last + BREATH)),
+                    Came::Input(event) => {
+                        let Some(intent) = keys::intent(&event, self.view.mode()) else { continue };
+                        if self.obey(intent)? {
+                            return Ok(Outcome::Done);
+                        }
+                    }
+                    Came::Resized => {}
+                    Came::Stop => self.suspend()?,
+                    Came::Continued => self.come_back()?,
+                    Came::Failed(failure) => return Err(failure),
+                }
+            }
+            if read_at.is_some_and(|due| due <= Instant::now()) {
+                self.read();
+                (read_at, last) = (None, Instant::now());
+            }
+            // What is printed now is in no event.
+            if self.reader.is_more_printed(&self.known) {
+                self.read();
+            }
+            self.known.now = terminal::now();
+            self.draw()?;
+        }
+    }
+
+    /// True if the person has seen enough.
+    fn obey(&mut self, intent: Intent) -> Result<bool, Failure> {
+        match self.view.hear(intent, &self.known) {
+            Wish::Nothing => {}
+            Wish::Read => {
+                // What takes a while says so.
+                if self.view.open_gate().is_some() {
+                    self.known.gate = None;
+                    self.draw()?;
+                }
+                self.read();
+            }
+            Wish::Decide(decision) => self.decide(decision)?,
+            Wish::Mouse => {
+                let wanted = !self.guard.has_mouse();
+                self.guard.mouse(wanted);
+                let words = if wanted { "the mouse is on" } else { "the mouse is off: mark text with it" };
+                self.view.note = Some((Tone::Quiet, words.to_owned()));
+            }
+            Wish::Redraw => self.screen.clear().map_err(unwritten)?,
+            Wish::Suspend => self.suspend()?,
+            Wish::Quit => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    fn read(&mut self) {
+        self.reader.read(&self.view, &mut self.known);
+        self.view.settle(&self.known);
+    }
+
+    fn draw(&mut self) -> Result<(), Failure> {
+        let _pen = guard::pen();
+        let (known, view, ink) = (&self.known, &self.view, self.ink);
+        let mut areas = view::Areas::default();
+        let drawn = self.screen.draw(|frame| areas = draw::screen(frame.buffer_mut(), known, view, ink));
+        drawn.map(drop).map_err(unwritten)?;
+        self.view.areas = areas;
+        Ok(())
+    }
+
+    fn decide(&mut self, decision: Decision) -> Result<(), Failure> {
+        self.view.note = Some((Tone::Busy, "deciding …".to_owned()));
+        self.draw()?;
+        let note = match decide::carry_out(&self.overview, decision, &self.known.by) {
+            Ok(words) => (Tone::Good, words),
+            Err(failure) => {
+                let hint = outcome::hint(&failure).map(|hint| format!(" {hint}")).unwrap_or_default();
+                (Tone::Bad, format!("{}.{hint}", read::words(&failure)))
+            }
+        };
+        self.view.decided((note.0, text::line(&note.1)));
+        self.reader.forget_gate();
+        self.read();
+        Ok(())
+    }
+
+    /// The shell has its terminal until it says to go on.
+    fn suspend(&mut self) -> Result<(), Failure> {
+        let own = rustix::process::getpid();
+        if rustix::process::getsid(None) == Ok(own) {
+            self.view.note = Some((Tone::Wait, "there is no shell to go back to".to_owned()));
+            return Ok(());
+        }
+        {
+            let _pen = guard::pen();
+            guard::leave();
+        }
+        let stopped = signal_hook::low_level::emulate_default_handler(SIGTSTP);
+        stopped.map_err(|source| Failure::Io { what: "stop this process".to_owned(), source })?;
+        self.come_back()
+    }
+
+    /// Whoever had the terminal meanwhile may have left it in any state.
+    fn come_back(&mut self) -> Result<(), Failure> {
+        let _pen = guard::pen();
+        self.guard.enter()?;
+        self.screen.clear().map_err(unwritten)
+    }
+}
+
+/// Signals that end the program do so from here, at once: whoever draws or reads may be stuck.
+fn heed_signals(tell: Sender<Came>) -> Result<(), Failure> {
+    let all = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH];
+    let mut signals =
+        Signals::new(all).map_err(|source| Failure::Io { what: "listen to signals".to_owned(), source })?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            let came = match signal {
+                SIGTSTP => Came::Stop,
+                SIGCONT => Came::Continued,
+                SIGWINCH => Came::Resized,
+                _ => guard::end(outcome::INTERRUPTED),
+            };
+            if tell.send(came).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Keys and the mouse. A terminal that is gone ends the program, whether or not somebody tells us.
+fn listen(tell: Sender<Came>) {
+    std::thread::spawn(move || {
+        let stdin = std::io::stdin();
+        loop {
+            let mut waited = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+            match rustix::event::poll(&mut waited, None) {
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => guard::end(outcome::INTERRUPTED),
+                Ok(_) => {}
+            }
+            if waited[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+                guard::end(outcome::INTERRUPTED);
+            }
+            loop {
+                // Without any patience it would not look at all.
+                let is_there = event::poll(Duration::from_millis(1));
+                let event = match is_there.and_then(|is_there| is_there.then(event::read).transpose()) {
+                    Ok(Some(event)) => event,
+                    Ok(None) => break,
+                    Err(_) => guard::end(outcome::INTERRUPTED),
+                };
+                if tell.send(Came::Input(event)).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+}
+
+/// Tells of what is new in the log.
+fn follow(overview: Arc<Overview>, tell: Sender<Came>) {
+    std::thread::spawn(move || {
+        let mut seen = match overview.cursor() {
+            Ok(cursor) => cursor,
+            Err(error) => return drop(tell.send(Came::Failed(error.into()))),
+        };
+        // What came between the first reading and the first waiting.
+        let mut came = Some(Came::News);
+        loop {
+            if let Some(came) = came.take()
+                && tell.send(came).is_err()
+            {
+                return;
+            }
+            match overview.wait(seen, NIGHT) {
+                Ok(now) if now == seen => {}
+                Ok(now) => (seen, came) = (now, Some(Came::News)),
+                Err(error) => return drop(tell.send(Came::Failed(error.into()))),
+            }
+        }
+    });
+}

@@ -1,0 +1,119 @@
+//! Decisions of the person at the screen, by the same door as on the command line.
+//!
+//! **Invariant:** an approval names the revision that was on the screen; if the plan is another by now, the
+//! door refuses it.
+
+use provost_core::chain::PlanId;
+use provost_core::command::{HumanCommand, Refusal};
+use provost_core::event::{Choice, Revision};
+use provost_core::inbox::{self, ItemId};
+use provost_core::parse;
+use provost_core::run::{Run, Stage};
+use provost_core::usage::Amount;
+use provost_engine::Error;
+use provost_engine::harness::{Access, Harness};
+use provost_engine::overview::Overview;
+use provost_engine::people::Who;
+
+use crate::failure::Failure;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Approve {
+        plan: PlanId,
+        revision: Revision,
+    },
+    Reject {
+        plan: PlanId,
+        reason: String,
+    },
+    Ask {
+        plan: PlanId,
+        question: String,
+    },
+    /// `limits` as in a plan, or nothing.
+    Answer {
+        item: ItemId,
+        choice: Choice,
+        note: String,
+        limits: String,
+    },
+}
+
+impl Decision {
+    fn plan(&self) -> &PlanId {
+        match self {
+            Decision::Approve { plan, .. } | Decision::Reject { plan, .. } | Decision::Ask { plan, .. } => {
+                plan
+            }
+            Decision::Answer { item, .. } => &item.plan,
+        }
+    }
+}
+
+/// Says what came of it.
+pub fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Result<String, Failure> {
+    let plan = decision.plan();
+    let seen = overview.plan(plan)?.ok_or_else(|| Error::NotThere { plan: plan.clone() })?;
+    let harness = overview.harness(&seen, Access::Write, Who::Here)?;
+    harness.only_people()?;
+    let (name, by) = (seen.name(), by.to_owned());
+    let clean = |text: &str| harness.redactor().text(text).into_owned();
+    Ok(match decision {
+        Decision::Approve { revision, .. } => {
+            let (run, _) = harness.bring_up()?;
+            let run = harness.approve(&run, revision, by)?;
+            format!("{name} is approved at revision {}; `provost run` carries it out", run.revision.short())
+        }
+        Decision::Reject { reason, .. } => {
+            harness.human(HumanCommand::Reject { reason: clean(&reason), by })?;
+            format!("{name} is a draft again")
+        }
+        Decision::Ask { question, .. } => {
+            harness.bring_up()?;
+            harness.human(HumanCommand::Ask { question: clean(&question), by })?;
+            format!("{name} waits at the gate, with your question")
+        }
+        Decision::Answer { item, choice, note, limits } => {
+            let command = answer(&harness, &item, choice, clean(&note), &limits, by)?;
+            let run = harness.human(command)?;
+            format!("{name} is {}; {}", run.stage.word(), next(&run))
+        }
+    })
+}
+
+fn answer(
+    harness: &Harness,
+    item: &ItemId,
+    choice: Choice,
+    note: String,
+    limits: &str,
+    by: String,
+) -> Result<HumanCommand, Failure> {
+    // Still the same question, now that nobody is between.
+    let items = harness.items(&harness.run()?)?;
+    let found = inbox::named(&items, &format!("e{}", item.seq));
+    let Some(found) = found.first() else {
+        return Err(Error::from(Refusal::NoSuchItem { id: item.to_string() }).into());
+    };
+    match (found.step, limits) {
+        (step, "") => Ok(HumanCommand::Answer { step, choice, note, by }),
+        (Some(step), limits) => {
+            let unreadable = |part| {
+                let form = "Write them as `max 200k tokens, $1.50, 20 minutes`.";
+                Failure::usage(format!("`{part}` is no limit"), form)
+            };
+            let budget = parse::budget(limits).map(Amount::from).map_err(unreadable)?;
+            Ok(HumanCommand::Raise { step, budget, note, by })
+        }
+        (None, _) => Err(Failure::usage("limits go with a step", "Leave them empty.")),
+    }
+}
+
+fn next(run: &Run) -> &'static str {
+    match run.stage {
+        Stage::Failed | Stage::Done => "nothing more is done",
+        Stage::Draft => "change it, then `provost run` brings it to the gate again",
+        Stage::Verified | Stage::Approved | Stage::InProgress => "`provost run` goes on",
+    }
+}

@@ -1,0 +1,105 @@
+//! All plans: how far each is, what it cost, what waits.
+
+use ratatui::layout::Rect;
+
+use super::{Sheet, ago};
+use crate::watch::known::{Known, PlanRow, Said, Tone};
+use crate::watch::text::{cut, fit, width};
+use crate::watch::view::{Areas, View};
+
+pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas: &mut Areas) {
+    if known.plans.is_empty() {
+        let none = [
+            Said::plain("No plan is in the log yet."),
+            Said::quiet("`provost new NAME` makes one, `provost verify` brings it here."),
+        ];
+        sheet.page(area, &none, 0);
+        return;
+    }
+    let columns = Columns::of(known, area.width);
+    sheet.line(area, 0, &[(Tone::Quiet, columns.head())]);
+    let rows = Rect { y: area.y + 1, height: area.height - 1, ..area };
+    let row = |at: usize| columns.row(&known.plans[at], known);
+    areas.list = Some(sheet.list(rows, known.plans.len(), view.agenda.at, row));
+}
+
+/// How wide each column is; none that there is no room for.
+struct Columns {
+    name: usize,
+    cost: usize,
+    moved: usize,
+    has_bar: bool,
+    title: usize,
+}
+
+const STAGE: usize = 12;
+const STEPS: usize = 8;
+const WAITS: usize = 9;
+const BAR: usize = 10;
+
+impl Columns {
+    fn of(known: &Known, all: u16) -> Self {
+        let all = usize::from(all);
+        let widest = |part: fn(&PlanRow) -> &str, least: usize, most: usize| {
+            known.plans.iter().map(|plan| width(part(plan)) + 2).max().unwrap_or(0).clamp(least, most)
+        };
+        let name = widest(|plan| &plan.name, 8, if all < 80 { 16 } else { 26 });
+        let cost = if all < 90 { 0 } else { widest(|plan| &plan.cost, 6, 30) };
+        let moved = if all < 72 { 0 } else { 9 };
+        let has_bar = all >= 110;
+        let bar = if has_bar { BAR + 2 } else { 0 };
+        let title = all.saturating_sub(1 + name + STAGE + STEPS + bar + WAITS + cost + moved);
+        Self { name, cost, moved, has_bar, title }
+    }
+
+    fn head(&self) -> String {
+        let bar = if self.has_bar { fit("", BAR + 2) } else { String::new() };
+        format!(
+            " {}{}{}{bar}{}{}{}{}",
+            fit("PLAN", self.name),
+            fit("STAGE", STAGE),
+            fit("STEPS", STEPS),
+            fit("WAITS", WAITS),
+            fit("COST", self.cost),
+            fit("MOVED", self.moved),
+            cut("TITLE", self.title)
+        )
+    }
+
+    fn row(&self, plan: &PlanRow, known: &Known) -> Vec<(Tone, String)> {
+        let steps = format!("{}/{}", plan.done, plan.total);
+        let waits = match (plan.waiting, plan.at_work.first()) {
+            (0, Some(step)) => format!("step {step}"),
+            (0, None) => String::new(),
+            (count, _) => format!("⚑ {count}"),
+        };
+        let waits_tone = if plan.waiting > 0 { Tone::Wait } else { Tone::Busy };
+        let title = match &plan.trouble {
+            Some(trouble) => (Tone::Bad, trouble),
+            None => (Tone::Plain, &plan.title),
+        };
+        let mut parts = vec![
+            (Tone::Strong, fit(&cut(&plan.name, self.name - 1), self.name)),
+            (plan.tone(), fit(plan.stage.word(), STAGE)),
+            (Tone::Plain, fit(&steps, STEPS)),
+        ];
+        if self.has_bar {
+            parts.push((plan.tone(), fit(&bar(plan.done, plan.total), BAR + 2)));
+        }
+        parts.extend([
+            (waits_tone, fit(&waits, WAITS)),
+            (Tone::Plain, fit(&cut(&plan.cost, self.cost.saturating_sub(1)), self.cost)),
+            (
+                Tone::Quiet,
+                if self.moved > 0 { fit(&ago(known.now, plan.moved), self.moved) } else { String::new() },
+            ),
+            (title.0, cut(title.1, self.title)),
+        ]);
+        parts
+    }
+}
+
+fn bar(done: u32, total: u32) -> String {
+    let full = if total == 0 { 0 } else { BAR * done as usize / total as usize };
+    "█".repeat(full) + &"░".repeat(BAR - full)
+}

@@ -1,0 +1,222 @@
+//! What was read, as far as it is shown: plain data, and the only thing that is drawn.
+//!
+//! **Invariant:** no text gets in here but by [`text::visible`] or [`text::line`].
+
+use std::collections::VecDeque;
+
+use provost_core::chain::{PlanId, Timestamp};
+use provost_core::event::Choice;
+use provost_core::inbox::{ItemId, Kind};
+use provost_core::plan::StepNumber;
+use provost_core::run::Stage;
+
+use super::text;
+
+/// Everything the screen can show at the moment.
+#[derive(Default)]
+pub struct Known {
+    pub now: Timestamp,
+    /// Under whose name decisions are kept.
+    pub by: String,
+    pub plans: Vec<PlanRow>,
+    pub waiting: Vec<Waits>,
+    /// The plan that is open, if one is.
+    pub sheet: Option<Sheet>,
+    /// What stands at the gate, if that is looked at.
+    pub gate: Option<Gate>,
+    /// Oldest first.
+    pub log: VecDeque<LogLine>,
+    /// Why nothing newer is shown.
+    pub trouble: Option<String>,
+}
+
+impl Known {
+    /// The clock is worth a look: somebody works.
+    pub fn is_busy(&self) -> bool {
+        self.plans.iter().any(|plan| !plan.at_work.is_empty())
+    }
+}
+
+/// What a text means, for whoever has colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Plain,
+    Quiet,
+    Strong,
+    Good,
+    Bad,
+    Wait,
+    Busy,
+}
+
+/// A paragraph of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    pub tone: Tone,
+    pub text: String,
+}
+
+impl Said {
+    pub fn new(tone: Tone, text: impl AsRef<str>) -> Self {
+        Self { tone, text: text::visible(text.as_ref()) }
+    }
+
+    pub fn plain(text: impl AsRef<str>) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+
+    pub fn quiet(text: impl AsRef<str>) -> Self {
+        Self::new(Tone::Quiet, text)
+    }
+
+    pub fn strong(text: impl AsRef<str>) -> Self {
+        Self::new(Tone::Strong, text)
+    }
+
+    pub fn gap() -> Self {
+        Self { tone: Tone::Plain, text: "\n".to_owned() }
+    }
+
+    /// Each line a little to the right.
+    pub fn indented(tone: Tone, text: impl AsRef<str>) -> Self {
+        let lines = text::visible(text.as_ref().trim_end());
+        Self { tone, text: lines.lines().map(|line| format!("  {line}\n")).collect() }
+    }
+}
+
+/// A plan in the agenda.
+#[derive(Clone)]
+pub struct PlanRow {
+    pub id: PlanId,
+    pub name: String,
+    pub title: String,
+    pub stage: Stage,
+    pub done: u32,
+    pub total: u32,
+    pub waiting: usize,
+    pub cost: String,
+    /// The steps that are worked on.
+    pub at_work: Vec<StepNumber>,
+    pub moved: Timestamp,
+    pub trouble: Option<String>,
+}
+
+impl PlanRow {
+    pub fn tone(&self) -> Tone {
+        match self.stage {
+            _ if self.trouble.is_some() => Tone::Bad,
+            _ if self.waiting > 0 => Tone::Wait,
+            _ if !self.at_work.is_empty() => Tone::Busy,
+            Stage::Done => Tone::Good,
+            Stage::Failed => Tone::Bad,
+            Stage::Draft | Stage::Verified | Stage::Approved | Stage::InProgress => Tone::Plain,
+        }
+    }
+}
+
+/// One plan, opened.
+#[derive(Clone)]
+pub struct Sheet {
+    pub row: PlanRow,
+    pub revision: String,
+    pub approved_by: Option<String>,
+    /// The steps, then the postconditions.
+    pub parts: Vec<Part>,
+}
+
+/// A step or a postcondition.
+#[derive(Clone)]
+pub struct Part {
+    /// `2`, or `post 1`.
+    pub number: String,
+    pub mark: &'static str,
+    pub title: String,
+    pub state: &'static str,
+    pub tone: Tone,
+    pub attempts: u32,
+    /// When the attempt that is under way began.
+    pub since: Option<Timestamp>,
+    pub page: Vec<Said>,
+}
+
+/// Something that waits for a person.
+#[derive(Clone)]
+pub struct Waits {
+    pub id: ItemId,
+    pub plan: PlanId,
+    pub kind: Kind,
+    pub name: String,
+    pub step: Option<StepNumber>,
+    pub since: Timestamp,
+    pub reason: String,
+    pub answers: Vec<Answer>,
+    /// Limits that would be enough, where a budget ran out.
+    pub limits: Option<String>,
+    pub page: Vec<Said>,
+}
+
+impl Waits {
+    /// It is decided at the gate.
+    pub fn is_at_gate(&self) -> bool {
+        matches!(self.kind, Kind::Approval | Kind::Question)
+    }
+}
+
+/// One of the answers that can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub choice: Choice,
+    pub does: &'static str,
+}
+
+impl Answer {
+    /// The key that gives it.
+    pub fn key(self) -> char {
+        match self.choice {
+            Choice::Retry => 'r',
+            Choice::Skip => 's',
+            Choice::Abort => 'x',
+            Choice::Revise => 'v',
+            Choice::Confirm => 'c',
+        }
+    }
+}
+
+/// What an approval would cover.
+#[derive(Clone)]
+pub struct Gate {
+    pub plan: PlanId,
+    pub name: String,
+    /// In full: what an approval is bound to.
+    pub revision: String,
+    pub short: String,
+    /// It can be approved as it stands.
+    pub open: bool,
+    pub page: Vec<Said>,
+}
+
+/// One event.
+#[derive(Clone)]
+pub struct LogLine {
+    pub plan: PlanId,
+    pub plan_name: String,
+    pub seq: u64,
+    pub at: Timestamp,
+    /// Its name on the wire.
+    pub event: String,
+    pub words: String,
+    pub tone: Tone,
+    /// All of it, for whoever opens it.
+    pub whole: String,
+}
+
+impl LogLine {
+    /// One of these words is in it, in whatever case.
+    pub fn matches(&self, filter: &str) -> bool {
+        let filter = filter.to_lowercase();
+        [&self.plan_name, &self.event, &self.words].iter().any(|text| text.to_lowercase().contains(&filter))
+    }
+}
+
+#[cfg(test)]
+pub mod sample;

@@ -1,0 +1,66 @@
+//! What an approval would cover, and what speaks against it.
+
+use provost_core::render;
+use provost_core::run::Stage;
+use provost_engine::harness::Access;
+use provost_engine::overview::{Overview, Seen};
+use provost_engine::people::Who;
+
+use crate::diagnose;
+use crate::failure::Failure;
+use crate::watch::known::{Gate, Said, Tone};
+use crate::watch::text;
+
+pub fn of(overview: &Overview, seen: &Seen) -> Result<Gate, Failure> {
+    let harness = overview.harness(seen, Access::Read, Who::Here)?;
+    let (run, changed) = harness.preview()?;
+    let reading = harness.check()?;
+    let since = overview.changes_since_approval(&seen.id, &run)?;
+    let rejected = run.rejection.as_ref().filter(|(revision, _)| *revision == run.revision);
+    let waits = matches!(run.stage, Stage::Draft | Stage::Verified);
+    let open = waits && !reading.errors() && rejected.is_none() && run.forged_from.is_none();
+    let mut page = vec![Said::strong(format!("{}: {}", seen.name(), run.plan.title))];
+    page.push(Said::plain(format!("An approval is bound to revision {}", run.revision)));
+    page.push(match (&run.approved_by, open) {
+        (_, true) => Said::new(Tone::Wait, "It waits for your decision: a approves, r rejects, b asks back."),
+        (Some(by), false) if !waits => Said::new(Tone::Good, format!("It was approved by {by}.")),
+        _ => Said::new(Tone::Wait, "It cannot be approved as it stands."),
+    });
+    if changed {
+        page.push(Said::new(Tone::Wait, "The plan file has changed since the log last saw it."));
+    }
+    if let Some(question) = &run.question {
+        page.push(Said::new(Tone::Wait, format!("A question is open: {question}")));
+    }
+    if let Some((_, reason)) = rejected {
+        page.push(Said::new(Tone::Bad, format!("This revision was rejected: {reason}")));
+    }
+    page.push(Said::gap());
+    match &since {
+        None => page.push(Said::quiet("It was never approved before: all of it is new.")),
+        Some(since) if since.lines.is_empty() => {
+            page.push(Said::quiet(format!("Nothing changed since {} approved it.", since.by)));
+        }
+        Some(since) => {
+            let from = since.from.short();
+            page.push(Said::strong(format!("Changed since revision {from}, which {} approved", since.by)));
+            page.extend(since.lines.iter().map(|line| Said::indented(Tone::Wait, line)));
+        }
+    }
+    if !reading.diagnostics.is_empty() {
+        page.push(Said::new(Tone::Wait, format!("{} diagnostics, at the end", reading.diagnostics.len())));
+    }
+    page.extend([Said::gap(), Said::strong("What will be run"), Said::plain(render::plan(&run))]);
+    if !reading.diagnostics.is_empty() {
+        let found = diagnose::terminal(&reading.text, seen.name(), &reading.diagnostics, false);
+        page.extend([Said::gap(), Said::strong("Diagnostics"), Said::plain(found)]);
+    }
+    Ok(Gate {
+        plan: seen.id.clone(),
+        name: text::line(seen.name()),
+        short: text::line(run.revision.short()),
+        revision: run.revision.0,
+        open,
+        page,
+    })
+}

@@ -1,0 +1,73 @@
+//! Something that waits for a person, with all that helps to decide it.
+
+use provost_core::event::Choice;
+use provost_core::inbox::{Item, Tried};
+use provost_core::run::Run;
+
+use crate::watch::known::{Answer, Said, Tone, Waits};
+use crate::watch::text;
+
+const CHOICES: [Choice; 5] = [Choice::Retry, Choice::Skip, Choice::Abort, Choice::Revise, Choice::Confirm];
+
+pub fn waits(item: &Item, run: &Run) -> Waits {
+    let answer = |offer: &provost_core::inbox::Offer| {
+        let choice = CHOICES.into_iter().find(|choice| choice.word() == offer.choice)?;
+        Some(Answer { choice, does: offer.does })
+    };
+    let breach = item.step.and_then(|step| run.step(step)?.over_budget.as_ref()?.enough());
+    let mut waits = Waits {
+        id: item.id.clone(),
+        plan: item.plan.clone(),
+        kind: item.kind,
+        name: text::line(&item.name),
+        step: item.step,
+        since: item.since,
+        reason: text::line(&item.reason),
+        answers: item.choices.iter().filter_map(answer).collect(),
+        limits: breach.map(|enough| enough.to_string()),
+        page: Vec::new(),
+    };
+    waits.page = page(item, &waits);
+    waits
+}
+
+fn page(item: &Item, waits: &Waits) -> Vec<Said> {
+    let mut page = vec![Said::strong(format!("{} · {}", item.kind.word(), item.title))];
+    if let (Some(step), Some(title)) = (item.step, &item.step_title) {
+        page.push(Said::plain(format!("step {step}. {title}")));
+    }
+    page.push(Said::new(Tone::Wait, &item.reason));
+    page.push(Said::gap());
+    if waits.is_at_gate() {
+        page.push(Said::plain("Enter opens the gate: what an approval covers, and the keys to decide."));
+    }
+    for answer in &waits.answers {
+        let words = format!("{}  {:<8} {}", answer.key(), answer.choice.word(), answer.does);
+        page.push(Said::indented(Tone::Plain, words));
+    }
+    let context = &item.context;
+    if !context.configure.is_empty() {
+        let names: Vec<&str> = context.configure.iter().map(String::as_str).collect();
+        page.extend([Said::gap(), Said::strong("To configure, outside of the run")]);
+        page.push(Said::indented(Tone::Plain, names.join(", ")));
+    }
+    if let Some(output) = &context.output {
+        page.extend([Said::gap(), Said::strong("Last output"), Said::indented(Tone::Plain, output)]);
+    }
+    if let Some(claim) = &context.claim {
+        page.extend([Said::gap(), Said::strong("The agent claims"), Said::indented(Tone::Quiet, claim)]);
+    }
+    if !context.tried.is_empty() {
+        page.extend([Said::gap(), Said::strong("Tried")]);
+        page.extend(context.tried.iter().map(|tried| Said::indented(Tone::Plain, attempt(tried))));
+    }
+    page
+}
+
+fn attempt(tried: &Tried) -> String {
+    let by = tried.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+    let mut parts: Vec<String> = tried.ended.iter().chain(&tried.failure).cloned().collect();
+    parts.extend(tried.class.map(|class| class.word().to_owned()));
+    parts.extend(tried.followed.clone());
+    format!("attempt {}{by}: {}", tried.attempt, parts.join(" · "))
+}

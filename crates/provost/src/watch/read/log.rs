@@ -1,0 +1,99 @@
+//! The end of the log, kept while somebody looks at it.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+
+use provost_core::chain::{PlanId, Sealed};
+use provost_core::render::{self, Line, Symbol};
+use provost_core::run::Run;
+use provost_engine::overview::{Overview, Seen};
+use provost_engine::{Cursor, Query};
+
+use crate::failure::Failure;
+use crate::watch::known::{LogLine, Tone};
+use crate::watch::text;
+
+/// So many of the newest events can be looked through.
+const KEPT: usize = 2000;
+
+/// How far it was read.
+#[derive(Default)]
+pub struct Tail {
+    of: Option<PlanId>,
+    through: Cursor,
+}
+
+impl Tail {
+    /// Adds what is new, of one plan or of all of them; of `all` only, if `only_these`.
+    pub fn read(
+        &mut self,
+        overview: &Overview,
+        of: Option<&PlanId>,
+        all: &[Seen],
+        only_these: bool,
+        lines: &mut VecDeque<LogLine>,
+    ) -> Result<(), Failure> {
+        if self.of.as_ref() != of {
+            *self = Self { of: of.cloned(), ..Self::default() };
+            lines.clear();
+        }
+        let now = overview.cursor()?;
+        if now == self.through {
+            return Ok(());
+        }
+        let query = Query {
+            plan: of.cloned(),
+            after: Some(self.through),
+            through: Some(now),
+            newest_first: true,
+            limit: Some(KEPT as u64),
+            ..Query::default()
+        };
+        let mut fresh = Vec::new();
+        overview.each(&query, &mut |_, sealed| {
+            fresh.push(sealed);
+            ControlFlow::Continue(())
+        })?;
+        let ids: BTreeSet<&PlanId> = all.iter().map(|seen| &seen.id).collect();
+        fresh.retain(|sealed| !only_these || ids.contains(&sealed.plan));
+        lines.extend(fresh.iter().rev().map(|sealed| line(sealed, all)));
+        let surplus = lines.len().saturating_sub(KEPT);
+        lines.drain(..surplus);
+        self.through = now;
+        Ok(())
+    }
+}
+
+fn line(sealed: &Sealed, all: &[Seen]) -> LogLine {
+    let seen = all.iter().find(|seen| seen.id == sealed.plan);
+    let none = Run::default();
+    let run = seen.map_or(&none, |seen| &*seen.run);
+    let (tone, words) = match sealed.event() {
+        Ok(event) => {
+            let Line { symbol, words, .. } = render::event(run, &event);
+            let step = sealed.step.map(|step| format!("step {step}: ")).unwrap_or_default();
+            (tone(symbol), format!("{} {step}{words}", symbol.text()))
+        }
+        Err(error) => (Tone::Bad, error.to_string()),
+    };
+    LogLine {
+        plan: sealed.plan.clone(),
+        plan_name: text::line(seen.map_or(&sealed.plan.0, |seen| seen.name())),
+        seq: sealed.seq,
+        at: sealed.at,
+        event: text::line(&sealed.name),
+        words: text::line(&words),
+        tone,
+        whole: sealed.line(),
+    }
+}
+
+fn tone(symbol: Symbol) -> Tone {
+    match symbol {
+        Symbol::Passed | Symbol::Good => Tone::Good,
+        Symbol::Failed | Symbol::Bad => Tone::Bad,
+        Symbol::Blocked | Symbol::Waived | Symbol::Waiting => Tone::Wait,
+        Symbol::Begun => Tone::Busy,
+        Symbol::Claim | Symbol::Note => Tone::Plain,
+    }
+}

@@ -1,0 +1,205 @@
+//! A plan's steps and postconditions, each with what was tried and seen.
+
+use provost_core::event::Subject;
+use provost_core::plan::{Check, Contract, Needs, Step, StepNumber};
+use provost_core::render;
+use provost_core::run::{PostState, Run, StepRun, StepState};
+use provost_core::verdict::Verdict;
+use provost_engine::overview::{Attempt, Judged};
+
+use crate::watch::known::{Part, PlanRow, Said, Sheet, Tone};
+use crate::watch::text;
+
+/// So many of the last lines of what is printed now are shown.
+const OUTPUT: usize = 12;
+
+/// What the attempt of a step has printed by now.
+type Output<'o> = &'o dyn Fn(StepNumber) -> Option<String>;
+
+pub fn sheet(row: PlanRow, run: &Run, attempts: &[Attempt], output: Output<'_>) -> Sheet {
+    let steps = run.steps().map(|(step, state)| {
+        let own: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.step == step.number).collect();
+        of_step(run, step, state, &own, output)
+    });
+    let posts = run.postconditions().map(|(post, state)| of_post(post, state));
+    Sheet {
+        row,
+        revision: text::line(run.revision.short()),
+        approved_by: run.approved_by.as_ref().map(|by| text::line(&by.to_string())),
+        parts: steps.chain(posts).collect(),
+    }
+}
+
+fn of_step(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], output: Output<'_>) -> Part {
+    let is_running = matches!(state.state, StepState::Running { .. });
+    let output = output(step.number).filter(|_| is_running);
+    Part {
+        number: step.number.to_string(),
+        mark: run.mark(step.number).map_or("·", |mark| mark.symbol()),
+        title: text::line(&step.title),
+        state: run.state_word(step.number),
+        tone: match state.state {
+            StepState::Pending => Tone::Plain,
+            StepState::Running { .. } | StepState::Ended { .. } => Tone::Busy,
+            StepState::Passed => Tone::Good,
+            StepState::Failed => Tone::Bad,
+            StepState::Blocked { .. } => Tone::Wait,
+            StepState::Waived { .. } => Tone::Quiet,
+        },
+        attempts: state.attempts,
+        since: attempts.last().filter(|_| is_running).map(|attempt| attempt.begun),
+        page: page(run, step, state, attempts, output.as_deref()),
+    }
+}
+
+fn page(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], output: Option<&str>) -> Vec<Said> {
+    let mut page = vec![Said::strong(format!("{}. {}", step.number, step.title))];
+    let who = match step.carried_by() {
+        Some(plan) => format!("the plan {plan}"),
+        None => format!("by {}", run.role(step.number)),
+    };
+    let needs = match &step.needs {
+        Needs::Steps(steps) if !steps.is_empty() => {
+            let numbers: Vec<String> = steps.iter().map(|step| step.value.to_string()).collect();
+            format!(" · needs {}", numbers.join(", "))
+        }
+        _ => String::new(),
+    };
+    let state_word = run.state_word(step.number);
+    page.push(Said::quiet(format!("{state_word} · {who}{needs} · on_fail {}", run.on_fail(step.number))));
+    match &state.state {
+        StepState::Blocked { reason } => {
+            page.push(Said::new(Tone::Wait, format!("waits for a person: {reason} (i opens the inbox)")));
+        }
+        StepState::Waived { by } => page.push(Said::new(Tone::Wait, format!("waived by {by}"))),
+        StepState::Ended { .. } if run.confirmed_by_person(step.number) => {
+            page.push(Said::new(Tone::Wait, "a person confirms it (i opens the inbox)"));
+        }
+        StepState::Ended { .. } => page.push(Said::new(Tone::Busy, "the harness checks")),
+        _ => {}
+    }
+    if let Some(wait) = &state.wait {
+        page.push(Said::quiet(format!("not tried again before {}", wait.until)));
+    }
+    if let Some(output) = output {
+        // The newest line is what one looks for.
+        let end: Vec<&str> = output.lines().rev().take(OUTPUT).collect();
+        let end: Vec<&str> = end.into_iter().rev().collect();
+        page.extend([
+            Said::gap(),
+            Said::new(Tone::Busy, "It prints"),
+            Said::indented(Tone::Plain, end.join("\n")),
+        ]);
+    }
+    for attempt in attempts.iter().rev() {
+        of_attempt(&mut page, attempt);
+    }
+    if let Some(task) = &step.task {
+        page.extend([Said::gap(), Said::strong("Task"), Said::indented(Tone::Plain, task.value.trim())]);
+    }
+    contract(&mut page, "Precondition", step.precondition.as_ref());
+    contract(&mut page, "Contract", step.contract.as_ref());
+    page
+}
+
+fn of_attempt(page: &mut Vec<Said>, attempt: &Attempt) {
+    let taken = attempt.ended.map(|ended| ended.0.saturating_sub(attempt.begun.0));
+    let how = match (&attempt.end, attempt.lost, taken) {
+        (Some(end), _, taken) => format!("{}{}", took(taken), render::ending(end)),
+        (None, true, _) => "lost with the harness".to_owned(),
+        (None, false, _) => "under way".to_owned(),
+    };
+    page.push(Said::gap());
+    page.push(Said::strong(format!("Attempt {} by {}: {how}", attempt.number, attempt.target)));
+    for judged in attempt.verdicts.iter().rev() {
+        verdict(page, judged);
+    }
+    if let Some(failure) = &attempt.failure {
+        let class = attempt.class.map(|class| format!(" ({})", class.word())).unwrap_or_default();
+        page.push(Said::indented(Tone::Bad, format!("{failure}{class}")));
+    }
+    page.extend(attempt.followed.iter().map(|line| Said::indented(Tone::Wait, line)));
+    page.extend(
+        attempt.claims.iter().map(|claim| Said::indented(Tone::Quiet, format!("it claims: {claim}"))),
+    );
+    if !attempt.report.trim().is_empty() {
+        page.push(Said::indented(Tone::Quiet, attempt.report.trim()));
+    }
+    page.extend(attempt.notes.iter().map(|note| Said::indented(Tone::Quiet, note)));
+}
+
+fn took(ms: Option<u64>) -> String {
+    ms.map(|ms| format!("{:.1} s, ", ms as f64 / 1000.0)).unwrap_or_default()
+}
+
+fn verdict(page: &mut Vec<Said>, judged: &Judged) {
+    let what = match judged.subject {
+        Subject::Precondition(_) => "precondition",
+        Subject::Control(_) => "before the work, contract",
+        Subject::Contract(_) => "contract",
+        Subject::Final(_) => "at the end, contract",
+        Subject::Postcondition(_) => "postcondition",
+    };
+    let is_control = matches!(judged.subject, Subject::Control(_));
+    let tone = match (is_control, judged.verdict.held()) {
+        (true, _) => Tone::Quiet,
+        (false, true) => Tone::Good,
+        (false, false) => Tone::Bad,
+    };
+    seen(page, what, &judged.verdict, tone);
+}
+
+fn seen(page: &mut Vec<Said>, what: &str, verdict: &Verdict, tone: Tone) {
+    let by = verdict.judged.iter().map(|judgement| format!(", {}", judgement.by())).collect::<String>();
+    let took = took(Some(verdict.duration_ms));
+    page.push(Said::indented(tone, format!("{what} {} ({took}{}{by})", verdict.outcome, verdict.isolation)));
+    for unmet in &verdict.unmet {
+        page.push(Said::indented(tone, format!("not met: {unmet}")));
+    }
+    for (stream, output) in [("stdout", &verdict.stdout), ("stderr", &verdict.stderr)] {
+        if !output.is_empty() && tone != Tone::Quiet {
+            page.push(Said::indented(Tone::Quiet, format!("{stream}:")));
+            let lines: String = output.to_string().lines().map(|line| format!("  {line}\n")).collect();
+            page.push(Said::indented(Tone::Plain, lines));
+        }
+    }
+}
+
+fn contract(page: &mut Vec<Said>, name: &str, contract: Option<&Contract>) {
+    let Some(contract) = contract else { return };
+    let (kind, text) = match &contract.check {
+        Check::Shell(shell) => {
+            let expected: Vec<String> =
+                shell.expectations.iter().map(|each| each.value.to_string()).collect();
+            (String::new(), format!("{}\n{}", shell.command.trim_end(), expected.join("\n")))
+        }
+        Check::Human => (" (a person confirms)".to_owned(), String::new()),
+        Check::Judge { rubric } => (" (a model judges)".to_owned(), rubric.clone()),
+    };
+    page.extend([Said::gap(), Said::strong(format!("{name}{kind}")), Said::indented(Tone::Plain, text)]);
+}
+
+fn of_post(post: &provost_core::plan::Postcondition, state: &PostState) -> Part {
+    let (mark, word, tone) = match state {
+        PostState::Open => ("·", "open", Tone::Plain),
+        PostState::Held => ("✅", "held", Tone::Good),
+        PostState::Broke(_) => ("❌", "broke", Tone::Bad),
+    };
+    let mut page =
+        vec![Said::strong(format!("Postcondition {}", post.number)), Said::plain(&post.description)];
+    page.push(Said::quiet(word));
+    if let PostState::Broke(verdict) = state {
+        seen(&mut page, "it", verdict, Tone::Bad);
+    }
+    contract(&mut page, "Contract", post.contract.as_ref());
+    Part {
+        number: format!("post {}", post.number),
+        mark,
+        title: text::line(&post.description),
+        state: word,
+        tone,
+        attempts: 0,
+        since: None,
+        page,
+    }
+}

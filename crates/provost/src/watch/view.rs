@@ -1,0 +1,495 @@
+//! Where a person is: which screen, which line, what they are being asked. Nothing here reads or writes.
+//!
+//! [`View::hear`] takes what the person means and answers what is to be done about it.
+//!
+//! **Invariant:** a [`Wish::Decide`] only ever follows a yes to a question that named what is decided.
+
+mod dialog;
+
+use provost_core::chain::PlanId;
+use ratatui::layout::{Position, Rect};
+
+use super::decide::Decision;
+use super::keys::{Intent, Mode};
+use super::known::{Gate, Known, LogLine, PlanRow, Said, Tone, Waits};
+
+pub use dialog::Dialog;
+
+/// The screens that are one key away from anywhere.
+pub const TABS: [&str; 3] = ["Agenda", "Inbox", "Log"];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Screen {
+    Agenda,
+    Inbox,
+    Log,
+    Plan(PlanId),
+    Gate(PlanId),
+    /// One event, whole.
+    Event(Vec<Said>),
+    Help,
+}
+
+/// A line of a list, which stays the same line when others come and go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pick {
+    pub at: usize,
+    key: String,
+}
+
+impl Pick {
+    fn put(&mut self, at: usize, keys: &[String]) {
+        self.at = at.min(keys.len().saturating_sub(1));
+        self.key = keys.get(self.at).cloned().unwrap_or_default();
+    }
+
+    fn settle(&mut self, keys: &[String]) {
+        let found = keys.iter().position(|key| *key == self.key);
+        self.put(found.unwrap_or(self.at), keys);
+    }
+}
+
+/// Where things were drawn, for the mouse and for scrolling.
+#[derive(Clone, Debug, Default)]
+pub struct Areas {
+    pub tabs: Vec<Rect>,
+    /// The rows of a list, and the first that is in sight.
+    pub list: Option<(Rect, usize)>,
+    /// A page, and how many lines it has.
+    pub page: Option<(Rect, usize)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Nothing,
+    /// Something else is looked at: it has to be read.
+    Read,
+    Decide(Decision),
+    Mouse,
+    Redraw,
+    Suspend,
+    Quit,
+}
+
+pub struct View {
+    screens: Vec<Screen>,
+    pub agenda: Pick,
+    pub inbox: Pick,
+    pub parts: Pick,
+    pub log: Pick,
+    /// Lines of the page that are above the screen.
+    pub scroll: usize,
+    /// Only events with these words.
+    pub filter: String,
+    /// Only events of this plan.
+    pub log_of: Option<PlanId>,
+    /// The newest event stays in sight.
+    pub follow: bool,
+    pub dialog: Option<Dialog>,
+    /// What came of the last thing that was done.
+    pub note: Option<(Tone, String)>,
+    pub areas: Areas,
+}
+
+impl View {
+    pub fn new(first: Option<PlanId>) -> Self {
+        let mut screens = vec![Screen::Agenda];
+        screens.extend(first.map(Screen::Plan));
+        Self {
+            screens,
+            agenda: Pick::default(),
+            inbox: Pick::default(),
+            parts: Pick::default(),
+            log: Pick::default(),
+            scroll: 0,
+            filter: String::new(),
+            log_of: None,
+            follow: true,
+            dialog: None,
+            note: None,
+            areas: Areas::default(),
+        }
+    }
+
+    pub fn screen(&self) -> &Screen {
+        self.screens.last().unwrap_or(&Screen::Agenda)
+    }
+
+    /// The tab that everything else was opened from.
+    pub fn tab(&self) -> usize {
+        match self.screens.first() {
+            Some(Screen::Inbox) => 1,
+            Some(Screen::Log) => 2,
+            _ => 0,
+        }
+    }
+
+    /// The plan that has to be read for what is shown.
+    pub fn open_plan(&self) -> Option<&PlanId> {
+        match self.screen() {
+            Screen::Plan(plan) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// The same for the gate.
+    pub fn open_gate(&self) -> Option<&PlanId> {
+        match self.screen() {
+            Screen::Gate(plan) => Some(plan),
+            _ => None,
+        }
+    }
+
+    pub fn mode(&self) -> Mode {
+        match &self.dialog {
+            None => Mode::Looking,
+            Some(Dialog::Words { .. }) => Mode::Typing,
+            Some(Dialog::Sure { .. }) => Mode::Confirming,
+        }
+    }
+
+    pub fn events<'k>(&self, known: &'k Known) -> Vec<&'k LogLine> {
+        let of_plan = |line: &&LogLine| self.log_of.as_ref().is_none_or(|plan| *plan == line.plan);
+        known.log.iter().filter(of_plan).filter(|line| line.matches(&self.filter)).collect()
+    }
+
+    pub fn chosen_plan<'k>(&self, known: &'k Known) -> Option<&'k PlanRow> {
+        known.plans.get(self.agenda.at)
+    }
+
+    pub fn chosen_item<'k>(&self, known: &'k Known) -> Option<&'k Waits> {
+        known.waiting.get(self.inbox.at)
+    }
+
+    /// After something was read: the same lines stay chosen.
+    pub fn settle(&mut self, known: &Known) {
+        self.agenda.settle(&plan_keys(known));
+        self.inbox.settle(&item_keys(known));
+        if self.parts.key.is_empty() {
+            self.parts.at = busiest(known);
+        }
+        self.parts.settle(&part_keys(known));
+        let events = event_keys(&self.events(known));
+        if self.follow {
+            self.log.put(usize::MAX, &events);
+        } else {
+            self.log.settle(&events);
+        }
+    }
+
+    pub fn hear(&mut self, intent: Intent, known: &Known) -> Wish {
+        match intent {
+            Intent::Quit => return Wish::Quit,
+            Intent::Suspend => return Wish::Suspend,
+            Intent::Redraw => return Wish::Redraw,
+            _ => {}
+        }
+        if self.dialog.is_some() {
+            return self.answer(intent, known);
+        }
+        self.note = None;
+        match intent {
+            Intent::Move(by) => self.go(by, known),
+            Intent::First => self.jump(0, known),
+            Intent::Last => self.jump(usize::MAX, known),
+            Intent::Scroll(by) => self.scroll_by(by),
+            Intent::Page(by) => self.page(by, known),
+            Intent::Open => return self.open(known),
+            Intent::Back => return self.back(),
+            Intent::Tab(at) => return self.show_tab(at),
+            Intent::NextTab => return self.show_tab((self.tab() + 1) % TABS.len()),
+            Intent::Help => self.push(Screen::Help),
+            Intent::Press(key) => return self.press(key, known),
+            Intent::Click { x, y } => return self.click(x, y, known),
+            Intent::Wheel { x, y, by } => self.wheel(x, y, by, known),
+            Intent::Mouse => return Wish::Mouse,
+            Intent::Type(_) | Intent::Erase | Intent::EraseAll => {}
+            Intent::Submit | Intent::Cancel | Intent::Yes => {}
+            Intent::Quit | Intent::Suspend | Intent::Redraw => {}
+        }
+        Wish::Nothing
+    }
+
+    fn push(&mut self, screen: Screen) {
+        if *self.screen() != screen {
+            self.screens.push(screen);
+            self.scroll = 0;
+        }
+    }
+
+    fn back(&mut self) -> Wish {
+        if self.screens.len() > 1 {
+            self.screens.pop();
+            self.scroll = 0;
+        }
+        Wish::Read
+    }
+
+    fn show_tab(&mut self, at: usize) -> Wish {
+        self.screens = vec![[Screen::Agenda, Screen::Inbox, Screen::Log][at.min(2)].clone()];
+        self.scroll = 0;
+        if at == 2 {
+            self.log_of = None;
+        }
+        Wish::Read
+    }
+
+    /// The list of this screen, if it has one, and its keys.
+    fn list(&mut self, known: &Known) -> Option<(&mut Pick, Vec<String>)> {
+        match self.screen() {
+            Screen::Agenda => Some((&mut self.agenda, plan_keys(known))),
+            Screen::Inbox => Some((&mut self.inbox, item_keys(known))),
+            Screen::Plan(_) => Some((&mut self.parts, part_keys(known))),
+            Screen::Log => {
+                let keys = event_keys(&self.events(known));
+                Some((&mut self.log, keys))
+            }
+            Screen::Gate(_) | Screen::Event(_) | Screen::Help => None,
+        }
+    }
+
+    fn go(&mut self, by: i32, known: &Known) {
+        match self.list(known) {
+            None => self.scroll_by(by),
+            Some((pick, _)) => {
+                let at = pick.at.saturating_add_signed(by as isize);
+                self.jump(at, known);
+            }
+        }
+    }
+
+    fn jump(&mut self, at: usize, known: &Known) {
+        let Some((pick, keys)) = self.list(known) else {
+            let by = if at == 0 { i32::MIN } else { i32::MAX };
+            return self.scroll_by(by);
+        };
+        let before = pick.clone();
+        pick.put(at, &keys);
+        let (moved, is_last) = (*pick != before, pick.at + 1 >= keys.len());
+        if moved {
+            self.scroll = 0;
+        }
+        if *self.screen() == Screen::Log {
+            self.follow = is_last;
+        }
+    }
+
+    fn scroll_by(&mut self, by: i32) {
+        let Some((area, lines)) = self.areas.page else { return };
+        let most = lines.saturating_sub(usize::from(area.height));
+        self.scroll = self.scroll.saturating_add_signed(by as isize).min(most);
+    }
+
+    fn page(&mut self, by: i32, known: &Known) {
+        match (self.areas.page, self.areas.list) {
+            (Some((area, _)), _) => self.scroll_by(by * i32::from(area.height.saturating_sub(1).max(1))),
+            (None, Some((area, _))) => self.go(by * i32::from(area.height.saturating_sub(1).max(1)), known),
+            (None, None) => {}
+        }
+    }
+
+    fn wheel(&mut self, x: u16, y: u16, by: i32, known: &Known) {
+        let at = Position { x, y };
+        match self.areas.page {
+            Some((area, _)) if area.contains(at) => self.scroll_by(by),
+            _ => self.go(by.signum(), known),
+        }
+    }
+
+    fn click(&mut self, x: u16, y: u16, known: &Known) -> Wish {
+        let at = Position { x, y };
+        if let Some(tab) = self.areas.tabs.iter().position(|tab| tab.contains(at)) {
+            return self.show_tab(tab);
+        }
+        let Some((area, first)) = self.areas.list.filter(|(area, _)| area.contains(at)) else {
+            return Wish::Nothing;
+        };
+        let row = first + usize::from(y - area.y);
+        let Some((pick, keys)) = self.list(known) else { return Wish::Nothing };
+        if row >= keys.len() {
+            return Wish::Nothing;
+        }
+        // A second click on the same line opens it.
+        if pick.at == row {
+            return self.open(known);
+        }
+        self.jump(row, known);
+        Wish::Nothing
+    }
+
+    fn open(&mut self, known: &Known) -> Wish {
+        match self.screen() {
+            Screen::Agenda => match self.chosen_plan(known).map(|plan| plan.id.clone()) {
+                Some(plan) => self.open_the_plan(plan),
+                None => Wish::Nothing,
+            },
+            Screen::Inbox => match self.chosen_item(known) {
+                Some(item) if item.is_at_gate() => self.open_the_gate(item.plan.clone()),
+                Some(item) => self.open_the_plan(item.plan.clone()),
+                None => Wish::Nothing,
+            },
+            Screen::Log => {
+                let whole = self.events(known).get(self.log.at).map(|line| line.whole.clone());
+                if let Some(whole) = whole {
+                    self.push(Screen::Event(laid_out(&whole)));
+                }
+                Wish::Nothing
+            }
+            Screen::Plan(_) | Screen::Gate(_) | Screen::Event(_) | Screen::Help => Wish::Nothing,
+        }
+    }
+
+    fn open_the_plan(&mut self, plan: PlanId) -> Wish {
+        self.parts = Pick::default();
+        self.push(Screen::Plan(plan));
+        Wish::Read
+    }
+
+    fn open_the_gate(&mut self, plan: PlanId) -> Wish {
+        self.push(Screen::Gate(plan));
+        Wish::Read
+    }
+
+    fn press(&mut self, key: char, known: &Known) -> Wish {
+        let chosen = match self.screen() {
+            Screen::Agenda => self.chosen_plan(known).map(|plan| plan.id.clone()),
+            Screen::Plan(plan) | Screen::Gate(plan) => Some(plan.clone()),
+            Screen::Inbox => self.chosen_item(known).map(|item| item.plan.clone()),
+            Screen::Log | Screen::Event(_) | Screen::Help => None,
+        };
+        match (self.screen().clone(), key, chosen) {
+            (Screen::Agenda | Screen::Plan(_) | Screen::Inbox, 'g', Some(plan)) => self.open_the_gate(plan),
+            (_, 'l', Some(plan)) => {
+                self.log_of = Some(plan);
+                self.follow = true;
+                self.push(Screen::Log);
+                Wish::Read
+            }
+            (Screen::Plan(_), 'i', Some(plan)) => {
+                let wish = self.show_tab(1);
+                let at = known.waiting.iter().position(|item| item.plan == plan);
+                self.inbox.put(at.unwrap_or(self.inbox.at), &item_keys(known));
+                wish
+            }
+            (Screen::Gate(_), key, _) => self.at_gate(key, known.gate.as_ref(), &known.by),
+            (Screen::Inbox, key, _) => self.to_item(key, known),
+            (Screen::Log, '/', _) => {
+                self.dialog = Some(Dialog::filter(&self.filter));
+                Wish::Nothing
+            }
+            (Screen::Log, 'f', _) => {
+                self.follow = !self.follow;
+                self.settle(known);
+                Wish::Nothing
+            }
+            (Screen::Log, 'a', _) => {
+                (self.log_of, self.filter) = (None, String::new());
+                self.settle(known);
+                Wish::Nothing
+            }
+            _ => Wish::Nothing,
+        }
+    }
+
+    fn at_gate(&mut self, key: char, gate: Option<&Gate>, by: &str) -> Wish {
+        let Some(gate) = gate else { return Wish::Nothing };
+        match key {
+            'a' if gate.open => self.dialog = Some(Dialog::approve(gate, by)),
+            'a' => self.note = Some((Tone::Wait, "it cannot be approved as it stands".to_owned())),
+            'r' => self.dialog = Some(Dialog::reject(gate)),
+            'b' => self.dialog = Some(Dialog::ask(gate)),
+            _ => {}
+        }
+        Wish::Nothing
+    }
+
+    fn to_item(&mut self, key: char, known: &Known) -> Wish {
+        let Some(item) = self.chosen_item(known) else { return Wish::Nothing };
+        if let Some(answer) = item.answers.iter().find(|answer| answer.key() == key) {
+            self.dialog = Some(Dialog::answer(item, *answer));
+        }
+        Wish::Nothing
+    }
+
+    /// What a person says to a dialog.
+    fn answer(&mut self, intent: Intent, known: &Known) -> Wish {
+        match (self.dialog.take(), intent) {
+            (Some(Dialog::Words { asks, text, then }), intent) => {
+                let text = match intent {
+                    Intent::Type(more) => text + &more,
+                    Intent::Erase => {
+                        let mut text = text;
+                        text.pop();
+                        text
+                    }
+                    Intent::EraseAll => String::new(),
+                    Intent::Cancel => return Wish::Nothing,
+                    Intent::Submit => return self.said(then, text.trim(), known),
+                    _ => text,
+                };
+                self.dialog = Some(Dialog::Words { asks, text, then });
+                Wish::Nothing
+            }
+            (Some(Dialog::Sure { decision, .. }), Intent::Yes) => Wish::Decide(decision),
+            (Some(Dialog::Sure { .. }), _) => {
+                self.note = Some((Tone::Quiet, "nothing was decided".to_owned()));
+                Wish::Nothing
+            }
+            (None, _) => Wish::Nothing,
+        }
+    }
+
+    fn said(&mut self, then: dialog::Then, words: &str, known: &Known) -> Wish {
+        match then.follow(words, &known.by) {
+            dialog::Followed::Filter(words) => {
+                self.filter = words;
+                self.settle(known);
+            }
+            dialog::Followed::Dialog(next) => self.dialog = Some(next),
+            dialog::Followed::Not(why) => self.note = Some((Tone::Wait, why.to_owned())),
+        }
+        Wish::Nothing
+    }
+
+    /// After a decision there is nothing left to read at the gate.
+    pub fn decided(&mut self, note: (Tone, String)) {
+        if note.0 == Tone::Good && matches!(self.screen(), Screen::Gate(_)) {
+            let _ = self.back();
+        }
+        self.note = Some(note);
+    }
+}
+
+/// Whoever opens a plan wants to see the step that is worked on, or waits.
+fn busiest(known: &Known) -> usize {
+    let parts = known.sheet.iter().flat_map(|sheet| &sheet.parts);
+    let is_open = |tone: Tone| matches!(tone, Tone::Busy | Tone::Wait | Tone::Bad);
+    parts.map(|part| part.tone).position(is_open).unwrap_or(0)
+}
+
+/// An event as JSON on many lines.
+fn laid_out(whole: &str) -> Vec<Said> {
+    let value: Result<serde_json::Value, _> = serde_json::from_str(whole);
+    let text =
+        value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| whole.to_owned());
+    text.lines().map(Said::plain).collect()
+}
+
+fn plan_keys(known: &Known) -> Vec<String> {
+    known.plans.iter().map(|plan| plan.id.0.clone()).collect()
+}
+
+fn item_keys(known: &Known) -> Vec<String> {
+    known.waiting.iter().map(|item| item.id.to_string()).collect()
+}
+
+fn part_keys(known: &Known) -> Vec<String> {
+    known.sheet.iter().flat_map(|sheet| &sheet.parts).map(|part| part.number.clone()).collect()
+}
+
+fn event_keys(events: &[&LogLine]) -> Vec<String> {
+    events.iter().map(|line| format!("{} {}", line.plan, line.seq)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! What a person is asked before something is decided: for words, and then whether they are sure.
+
+use provost_core::chain::PlanId;
+use provost_core::event::{Choice, Revision};
+
+use crate::watch::decide::Decision;
+use crate::watch::known::{Answer, Gate, Waits};
+use crate::watch::text;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dialog {
+    /// A line of text is wanted.
+    Words { asks: String, text: String, then: Then },
+    /// The last question before it happens.
+    Sure { question: String, decision: Decision },
+}
+
+/// What the words are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Then {
+    Filter,
+    Reject {
+        plan: PlanId,
+        name: String,
+    },
+    Ask {
+        plan: PlanId,
+        name: String,
+    },
+    /// Limits of a budget come before the note.
+    Limits(Answering),
+    Note(Answering),
+}
+
+/// An answer that is being given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answering {
+    item: provost_core::inbox::ItemId,
+    /// What it is about, and what the choice does.
+    about: String,
+    does: &'static str,
+    choice: Choice,
+    limits: String,
+}
+
+pub enum Followed {
+    Filter(String),
+    Dialog(Dialog),
+    /// Why nothing follows.
+    Not(&'static str),
+}
+
+impl Dialog {
+    pub fn filter(now: &str) -> Self {
+        let asks = "Only events with these words (empty for all)".to_owned();
+        Self::Words { asks, text: now.to_owned(), then: Then::Filter }
+    }
+
+    /// Bound to the revision that is on the screen.
+    pub fn approve(gate: &Gate, by: &str) -> Self {
+        let question = format!(
+            "Approve {} at revision {} as {}? It may run from then on.",
+            gate.name,
+            gate.short,
+            text::line(by)
+        );
+        let revision = Revision(gate.revision.clone());
+        Self::Sure { question, decision: Decision::Approve { plan: gate.plan.clone(), revision } }
+    }
+
+    pub fn reject(gate: &Gate) -> Self {
+        let then = Then::Reject { plan: gate.plan.clone(), name: gate.name.clone() };
+        Self::Words { asks: format!("Why is {} rejected?", gate.name), text: String::new(), then }
+    }
+
+    pub fn ask(gate: &Gate) -> Self {
+        let then = Then::Ask { plan: gate.plan.clone(), name: gate.name.clone() };
+        Self::Words {
+            asks: format!("What do you want to know about {}?", gate.name),
+            text: String::new(),
+            then,
+        }
+    }
+
+    pub fn answer(item: &Waits, answer: Answer) -> Self {
+        let step = item.step.map(|step| format!(", step {step}")).unwrap_or_default();
+        let answering = Answering {
+            item: item.id.clone(),
+            about: format!("{}{step}", item.name),
+            does: answer.does,
+            choice: answer.choice,
+            limits: String::new(),
+        };
+        match &item.limits {
+            Some(limits) if answer.choice == Choice::Retry => Self::Words {
+                asks: "Limits from now on (empty: go on with what is left)".to_owned(),
+                text: limits.clone(),
+                then: Then::Limits(answering),
+            },
+            _ => Self::note(answering),
+        }
+    }
+
+    fn note(answering: Answering) -> Self {
+        let asks = format!("Why {}? (may be left empty)", answering.choice.word());
+        Self::Words { asks, text: String::new(), then: Then::Note(answering) }
+    }
+}
+
+impl Then {
+    pub fn follow(self, words: &str, by: &str) -> Followed {
+        let by = text::line(by);
+        match self {
+            Then::Filter => Followed::Filter(words.to_owned()),
+            Then::Reject { .. } | Then::Ask { .. } if words.is_empty() => {
+                Followed::Not("nothing was said, and nothing was decided")
+            }
+            Then::Reject { plan, name } => Followed::Dialog(Dialog::Sure {
+                question: format!("Send {name} back to draft, as {by}, because “{}”?", text::line(words)),
+                decision: Decision::Reject { plan, reason: words.to_owned() },
+            }),
+            Then::Ask { plan, name } => Followed::Dialog(Dialog::Sure {
+                question: format!("Keep {name} at the gate, as {by}, with “{}”?", text::line(words)),
+                decision: Decision::Ask { plan, question: words.to_owned() },
+            }),
+            Then::Limits(answering) => {
+                Followed::Dialog(Dialog::note(Answering { limits: words.to_owned(), ..answering }))
+            }
+            Then::Note(answering) => {
+                let Answering { item, about, does, choice, limits } = answering;
+                let under =
+                    if limits.is_empty() { String::new() } else { format!(" ({})", text::line(&limits)) };
+                Followed::Dialog(Dialog::Sure {
+                    question: format!("Answer {} to {about}, as {by}: {does}{under}?", choice.word()),
+                    decision: Decision::Answer { item, choice, note: words.to_owned(), limits },
+                })
+            }
+        }
+    }
+}

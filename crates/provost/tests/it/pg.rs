@@ -1,0 +1,102 @@
+//! Plans whose log is in Postgres: moved there, run there, taken back.
+
+use provost_store::postgres::cluster::{Cluster, PASSWORD};
+
+use crate::env::{Answer, Env, HONEST, answer, plan};
+
+fn with_password(env: &Env, arguments: &[&str], password: &str) -> Answer {
+    answer(env.command(arguments).env("PGPASSWORD", password).output().expect("provost"))
+}
+
+/// A database and its address on the port that asks for a password.
+fn database(cluster: &Cluster) -> String {
+    let url = cluster.database();
+    cluster.tcp_url(url.split(['/', '?']).nth(3).expect("a name"))
+}
+
+#[test]
+fn a_plan_goes_on_in_postgres_and_comes_back_with_the_same_hashes() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = database(cluster);
+    let agent = format!("{HONEST}\nenv > out/environment\n");
+    let env =
+        Env::new(&plan(&["test -f out/1", "test -f out/2"], "escalate")).agent(&agent).isolation("in-place");
+    env.provost(&["run"]).exits(4);
+    let before = env.provost(&["log", "--json"]).exits(0).out;
+    let go = |arguments: &[&str]| with_password(&env, arguments, PASSWORD);
+
+    let moved = go(&["migrate", "--to", &url, "--json"]).exits(0).json();
+    assert_eq!(moved["events"], before.lines().count());
+    assert_eq!(go(&["log", "--json"]).exits(0).out, before);
+    let again = go(&["migrate", "--to", &url, "--json"]).exits(0).json();
+    assert_eq!((&again["events"], &again["present"]), (&0.into(), &moved["events"]));
+
+    let revision = go(&["show", "--json"]).exits(0).json()["revision"].as_str().expect("one").to_owned();
+    go(&["approve", "--revision", &revision]).exits(0);
+    go(&["run"]).exits(0);
+    go(&["audit"]).exits(0);
+    let after = go(&["log", "--json"]).exits(0).out;
+    assert!(after.starts_with(&before) && after.contains("EXECUTION_COMPLETE"), "{after}");
+    // What opens the log is the harness's, and in no file and no environment of an agent.
+    assert!(!env.read("out/environment").contains(PASSWORD) && !env.read("out/environment").is_empty());
+    for file in ["log.url", "log.db"] {
+        let kept = std::fs::read(env.state().join(file)).expect("a file");
+        assert!(!kept.windows(PASSWORD.len()).any(|bytes| bytes == PASSWORD.as_bytes()), "{file}");
+    }
+
+    go(&["migrate", "--from", &url]).exits(0);
+    assert_eq!(env.provost(&["log", "--json"]).exits(0).out, after);
+    env.provost(&["audit"]).exits(0);
+}
+
+#[test]
+fn the_configuration_can_ask_for_a_log_and_never_choose_one() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = database(cluster);
+    let env = Env::new(&plan(&["true"], "escalate")).agent(HONEST).isolation("in-place");
+    env.write("provost.toml", format!("{}[store]\nurl = \"{url}\"\n", env.read("provost.toml")));
+    let refused = env.provost(&["run"]).exits(2);
+    assert!(refused.err.contains("provost migrate --to"), "{}", refused.err);
+    with_password(&env, &["migrate", "--to", &url], PASSWORD).exits(0);
+    with_password(&env, &["run"], PASSWORD).exits(4);
+
+    let other = database(cluster);
+    env.write("provost.toml", env.read("provost.toml").replace(&url, &other));
+    let refused = with_password(&env, &["run"], PASSWORD).exits(2);
+    assert!(refused.err.contains(&other) && refused.err.contains(&url), "{}", refused.err);
+}
+
+#[test]
+fn trouble_with_the_server_is_said_without_the_password() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let env = Env::new(&plan(&["true"], "escalate"));
+    let url = database(cluster);
+    let wrong = with_password(&env, &["migrate", "--to", &url], "hunter2").exits(70);
+    assert!(wrong.err.contains("PGPASSWORD") && !wrong.err.contains("hunter2"), "{}", wrong.err);
+    let inside = url.replacen('@', ":hunter2@", 1);
+    let refused = env.provost(&["migrate", "--to", &inside]).exits(2);
+    assert!(refused.err.contains("PGPASSFILE") && !refused.err.contains("hunter2"), "{}", refused.err);
+    let nobody = env.provost(&["migrate", "--to", "postgres://ada@127.0.0.1:1/log"]).exits(70);
+    assert!(nobody.err.contains("no Postgres answers at"), "{}", nobody.err);
+    env.provost(&["migrate"]).exits(2);
+    // None of it made another log the one that is believed.
+    env.provost(&["log"]).exits(0);
+}
+
+#[test]
+fn an_agent_that_names_another_log_is_found_out_and_nothing_is_believed_of_it() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (url, other) = (database(cluster), database(cluster));
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).isolation("in-place");
+    let file = env.state().join("log.url");
+    let env = env.agent(&format!("{HONEST}\necho '{other}' > '{}'\n", file.display()));
+    let go = |arguments: &[&str]| with_password(&env, arguments, PASSWORD);
+    go(&["migrate", "--to", &url]).exits(0);
+    go(&["run"]).exits(4);
+    let revision = go(&["show", "--json"]).exits(0).json()["revision"].as_str().expect("one").to_owned();
+    go(&["approve", "--revision", &revision]).exits(0);
+    go(&["run"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("an address").trim(), url);
+    let log = go(&["log", "--json"]).exits(0).out;
+    assert!(log.contains("TAMPER_DETECTED") && log.contains("the address of the log"), "{log}");
+}

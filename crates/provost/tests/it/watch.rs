@@ -1,0 +1,283 @@
+//! The view in a terminal, by a person at a real one: tmux.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::env::{Env, HONEST, plan};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A terminal with a shell in it.
+struct Tmux {
+    socket: String,
+}
+
+impl Tmux {
+    /// Nothing, where there is no tmux.
+    fn open(env: &Env) -> Option<Self> {
+        let socket = env.folder().join("tmux").display().to_string();
+        let mut command = Command::new("tmux");
+        command.args(["-S", &socket, "-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30"]);
+        command.args(["bash", "--norc", "--noprofile"]);
+        command.env_clear().current_dir(env.work()).env("TERM", "xterm-256color").env("PS1", "$ ");
+        command.env("LC_ALL", "C.UTF-8");
+        for (name, value) in env.command(&[]).get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        match command.status() {
+            Ok(status) if status.success() => Some(Self { socket }),
+            other => {
+                eprintln!("no tmux here ({other:?}); skipped");
+                None
+            }
+        }
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let output = Command::new("tmux").args(["-S", &self.socket]).args(arguments).output().expect("tmux");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Each a key by its name, or text.
+    fn keys(&self, keys: &[&str]) -> &Self {
+        self.tmux(&[&["send-keys"], keys].concat());
+        self
+    }
+
+    fn types(&self, line: &str) -> &Self {
+        self.tmux(&["send-keys", "-l", line]);
+        self.keys(&["Enter"])
+    }
+
+    fn provost(&self, arguments: &str) -> &Self {
+        self.types(&format!("{} {arguments}", env!("CARGO_BIN_EXE_provost")))
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    #[track_caller]
+    fn sees(&self, words: &str) -> String {
+        self.until(words, |screen| screen.contains(words))
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let screen = self.screen();
+            if holds(&screen) {
+                return screen;
+            }
+            assert!(begun.elapsed() < PATIENCE, "no “{what}” in:\n{screen}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the terminal itself says about its state.
+    fn state(&self) -> String {
+        self.tmux(&[
+            "display-message",
+            "-p",
+            "alternate #{alternate_on} mouse #{mouse_any_flag} cursor #{cursor_flag} width #{pane_width}",
+        ])
+    }
+
+    /// The process that draws.
+    fn watcher(&self) -> i32 {
+        let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let children = format!("/proc/{0}/task/{0}/children", shell.trim());
+        let children = std::fs::read_to_string(children).expect("a shell");
+        children.split_whitespace().next().expect("a child").parse().expect("a number")
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.watcher().to_string()]).status();
+        assert!(sent.expect("kill").success());
+    }
+
+    /// The shell has its terminal as it was.
+    #[track_caller]
+    fn is_given_back(&self) {
+        // Not whole in any line that was typed.
+        self.types("echo here=$((20+22)); stty -a");
+        // The last line that `stty` prints.
+        let screen =
+            self.until("the modes", |screen| screen.contains("here=42") && screen.contains("extproc"));
+        let modes: Vec<&str> = screen.split_whitespace().collect();
+        for mode in ["icanon", "echo", "isig", "opost", "icrnl"] {
+            assert!(modes.contains(&mode), "{mode} is off:\n{screen}");
+        }
+        assert!(self.state().starts_with("alternate 0 mouse 0 cursor 1"), "{}", self.state());
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[test]
+fn a_plan_is_read_and_approved_with_the_keyboard() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place");
+    let Some(tmux) = Tmux::open(&env) else { return };
+    env.provost(&["run"]).exits(4);
+    tmux.provost("watch").sees("[1 Agenda]");
+    assert!(tmux.sees("verified").contains("A plan"));
+    assert!(tmux.state().starts_with("alternate 1 mouse 1 cursor 0"), "{}", tmux.state());
+    tmux.keys(&["Enter"]).sees("Task");
+    tmux.sees("Do part 1 of the work.");
+    tmux.keys(&["g"]).sees(&format!("bound to revision {}", env.revision()));
+    tmux.sees("test -f out/1");
+    // Asked once more, and a no is a no.
+    tmux.keys(&["a"]).sees("y: yes");
+    tmux.keys(&["n"]).sees("nothing was decided");
+    assert_eq!(env.stage(), "verified");
+    tmux.keys(&["a"]).sees("y: yes");
+    tmux.keys(&["y"]).sees("is approved at revision");
+    assert_eq!(env.stage(), "approved");
+    let approved = env.provost(&["log", "--json", "--event", "GATE_APPROVED"]).exits(0).lines().remove(0);
+    assert_eq!(approved["details"]["by"]["person"], "ada", "{approved}");
+    tmux.keys(&["q"]).sees("$");
+    tmux.is_given_back();
+}
+
+#[test]
+fn a_plan_that_changed_meanwhile_is_not_approved() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place");
+    let Some(tmux) = Tmux::open(&env) else { return };
+    env.provost(&["verify"]).exits(0);
+    tmux.provost("watch PLAN.md").sees("Do part 1");
+    tmux.keys(&["g"]).sees("bound to revision");
+    env.write("PLAN.md", plan(&["test -f out/other"], "escalate"));
+    tmux.keys(&["a"]).sees("y: yes");
+    tmux.keys(&["y"]).sees("provost show");
+    // What is shown now is what is there.
+    tmux.sees("test -f out/other");
+    assert!(!env.events().contains(&"GATE_APPROVED".to_owned()));
+}
+
+#[test]
+fn an_escalation_is_answered_and_a_run_shows_by_itself() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent("exit 0\n").isolation("in-place");
+    let Some(tmux) = Tmux::open(&env) else { return };
+    tmux.provost("watch").sees("No plan is in the log yet");
+    env.approve();
+    tmux.sees("approved");
+    env.provost(&["run"]).exits(4);
+    tmux.sees("(1)");
+    tmux.keys(&["3"]).sees("waits for a person");
+    tmux.keys(&["2"]).sees("let the step go");
+    tmux.keys(&["s"]).sees("Why skip?");
+    tmux.types("done by hand").sees("Answer skip to");
+    tmux.keys(&["y"]).sees("goes on");
+    tmux.sees("Nothing waits for a person");
+    assert_eq!(env.states(), "1 waived");
+    let answer = env.provost(&["log", "--json", "--event", "HUMAN_ANSWERED"]).exits(0).lines().remove(0);
+    assert_eq!(answer["details"]["note"], "done by hand", "{answer}");
+}
+
+#[test]
+fn what_an_agent_prints_shows_while_it_works_and_no_secret_does() {
+    let agent = "echo halfway there; echo key $API_KEY; for i in {1..400}; do [ -e ../go ] && exit; sleep 0.05; done\n";
+    let env = Env::new(&plan(&["true"], "escalate")).agent(agent).isolation("in-place");
+    let Some(tmux) = Tmux::open(&env) else { return };
+    env.approve();
+    let mut run = env.command(&["run"]);
+    run.env("API_KEY", "zq81-vbh7-trustno1-x").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = run.spawn().expect("a run");
+    tmux.provost("watch PLAN.md").sees("halfway there");
+    let screen = tmux.sees("key [redacted");
+    assert!(screen.contains("It prints") && !screen.contains("trustno1"), "{screen}");
+    let live = env.state().join("live");
+    let files = || std::fs::read_dir(&live).expect("a folder").flatten().count();
+    assert_eq!(files(), 1);
+    std::fs::write(env.folder().join("go"), "").expect("a file");
+    assert!(run.wait().expect("an end").success());
+    tmux.until("the end", |screen| !screen.contains("It prints"));
+    assert_eq!(files(), 0);
+}
+
+#[test]
+fn it_fits_any_size_and_every_signal_gives_the_terminal_back() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place");
+    let Some(tmux) = Tmux::open(&env) else { return };
+    env.provost(&["verify"]).exits(0);
+    for signal in ["-TERM", "-INT", "-HUP", "-QUIT"] {
+        tmux.types("clear").provost("watch").sees("[1 Agenda]");
+        tmux.sees("verified");
+        tmux.signal(signal);
+        tmux.until("the shell", |screen| !screen.contains("[1 Agenda]"));
+        tmux.types("echo code=$?").sees("code=130");
+        tmux.is_given_back();
+    }
+    tmux.types("clear").provost("watch").sees("[1 Agenda]");
+    // A key that comes together with a change of size is heard.
+    for (width, key, tab) in [("70", "2", "[2 Inbox"), ("80", "3", "[3 Log"), ("90", "1", "[1 Agenda")] {
+        tmux.tmux(&["resize-window", "-x", width, "-y", "20"]);
+        tmux.keys(&[key]).sees(tab);
+    }
+    tmux.tmux(&["resize-window", "-x", "60", "-y", "20"]);
+    tmux.keys(&["Enter"]).sees("───");
+    let narrow = tmux.sees("Do part 1");
+    assert!(
+        narrow.lines().count() <= 20 && narrow.lines().all(|line| line.chars().count() <= 60),
+        "{narrow}"
+    );
+    tmux.tmux(&["resize-window", "-x", "130", "-y", "40"]);
+    tmux.until("two halves", |screen| screen.contains("│"));
+    tmux.signal("-TERM");
+    tmux.until("the shell", |screen| !screen.contains("│"));
+    tmux.is_given_back();
+}
+
+#[test]
+fn stopped_it_lends_the_terminal_to_the_shell() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place");
+    let Some(tmux) = Tmux::open(&env) else { return };
+    env.provost(&["verify"]).exits(0);
+    tmux.provost("watch").sees("[1 Agenda]");
+    tmux.keys(&["C-z"]).sees("Stopped");
+    tmux.is_given_back();
+    tmux.types("clear").types("fg").sees("[1 Agenda]");
+    tmux.signal("-TSTP");
+    tmux.sees("Stopped");
+    tmux.is_given_back();
+    tmux.types("clear").types("fg").sees("[1 Agenda]");
+    assert!(tmux.state().starts_with("alternate 1 mouse 1 cursor 0"), "{}", tmux.state());
+    tmux.keys(&["q"]).until("the shell", |screen| !screen.contains("[1 Agenda]"));
+    tmux.is_given_back();
+}
+
+#[test]
+fn without_a_terminal_it_says_where_to_look_instead() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate"));
+    let answer = env.provost(&["watch"]).exits(2);
+    assert!(answer.err.contains("provost status") && answer.err.contains("log --follow"), "{}", answer.err);
+    assert_eq!(answer.out, "");
+    env.provost(&["watch", "--json"]).exits(2);
+}
+
+#[test]
+fn idle_it_takes_no_time_of_the_processor() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place");
+    let Some(tmux) = Tmux::open(&env) else { return };
+    env.provost(&["verify"]).exits(0);
+    tmux.provost("watch").sees("verified");
+    let before = ticks(tmux.watcher());
+    // Others look at the same log meanwhile, and change nothing.
+    for _ in 0..20 {
+        env.provost(&["status"]).exits(0);
+    }
+    let used = ticks(tmux.watcher()) - before;
+    assert!(used <= 2, "{used} ticks of the processor");
+}
+
+/// User and system time of a process, in clock ticks.
+fn ticks(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
+    let after_name = stat.rsplit(") ").next().expect("numbers");
+    after_name.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+}
