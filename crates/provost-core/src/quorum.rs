@@ -17,7 +17,10 @@ pub fn is_same(one: &str, other: &str) -> bool {
 }
 
 fn plain(name: &str) -> String {
-    let seen = |c: &char| !c.is_control() && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}');
+    let seen = |c: &char| {
+        (c.is_whitespace() || !c.is_control())
+            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
+    };
     let words: String = name.chars().filter(seen).flat_map(char::to_lowercase).collect();
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -8,6 +8,7 @@ use provost_core::command::{HumanCommand, Refusal};
 use provost_core::event::{Choice, Revision};
 use provost_core::inbox::{self, ItemId};
 use provost_core::parse;
+use provost_core::quorum::Tally;
 use provost_core::run::{Run, Stage};
 use provost_core::usage::Amount;
 use provost_engine::Error;
@@ -61,8 +62,11 @@ pub fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Result<St
     let clean = |text: &str| harness.redactor().text(text).into_owned();
     Ok(match decision {
         Decision::Approve { revision, .. } => {
-            let (run, _) = harness.bring_up()?;
+            let (run, _) = harness.bring_up_to_approve()?;
             let run = harness.approve(&run, revision, by)?;
+            if run.approved_by.is_none() {
+                return Ok(format!("your yes to {name} is noted: {}", Tally::of(&run)));
+            }
             format!("{name} is approved at revision {}; `provost run` carries it out", run.revision.short())
         }
         Decision::Reject { reason, .. } => {
