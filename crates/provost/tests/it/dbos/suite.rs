@@ -137,6 +137,47 @@ fn e7b_the_dead_hold_no_place_in_a_queue() {
 }
 
 #[test]
+fn e11_a_limit_holds_for_all_machines_together() {
+    let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo begin >> ../ledger\n\
+                 sleep 0.4; echo end >> ../ledger; touch out/$part; echo done\n";
+    let Some(fleet) = Fleet::new(3, &["test -e out/1"], agent) else { return };
+    let roles = ["--jobs", "2", "--roles", "coder"];
+    let _workers = [fleet.worker(&roles), fleet.worker(&roles)];
+    fleet.provost(0, &["cluster", "limit", "coder", "--concurrency", "1"]).exits(0);
+    fleet.approve_all();
+    fleet.until_done(PATIENCE);
+    let ledger = fleet.ledger();
+    assert_eq!(ledger, ["begin", "end"].repeat(3), "two were at work at once");
+    let refused = fleet.provost(0, &["cluster", "limit", "nobody", "--rate", "3/2s"]).exits(2);
+    assert!(refused.err.contains("cluster status"), "{}", refused.err);
+}
+
+#[test]
+fn a_person_decides_on_one_machine_and_another_does_the_work() {
+    let Some(fleet) = Fleet::new(1, &TWO, HONEST) else { return };
+    let other = fleet.env.folder().join("other-state");
+    let joins = fleet.command(0, &["migrate", "--to", &fleet.url]).env("PROVOST_STATE", &other).output();
+    crate::env::answer(joins.expect("provost")).exits(0);
+    fleet.approve(0);
+    let _worker = fleet.worker_of(&other, &[]);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 2);
+}
+
+#[test]
+fn two_who_join_at_once_make_the_tables_once() {
+    let Some(fleet) = Fleet::new(1, &TWO, HONEST) else { return };
+    fleet.approve(0);
+    let workers: Vec<Worker> = std::thread::scope(|scope| {
+        let joining: Vec<_> = (0..3).map(|_| scope.spawn(|| fleet.worker(&[]))).collect();
+        joining.into_iter().map(|worker| worker.join().expect("joined")).collect()
+    });
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 2);
+    assert_eq!(fleet.workers(), workers.len());
+}
+
+#[test]
 fn e12_a_time_that_was_set_is_kept_by_whoever_is_there_then() {
     // Fails once in a way that is worth another look after four seconds.
     let config =
