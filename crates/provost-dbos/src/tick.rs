@@ -17,7 +17,7 @@ use provost_store::Effect;
 use crate::Error;
 use crate::error::Attempted as _;
 use crate::place::Crew;
-use crate::wire::JUDGE;
+use crate::wire::{END, JUDGE};
 
 /// How often somebody may be faster, or have it in hand, before the plan is left to the next look.
 const RACES: usize = 30;
@@ -89,8 +89,9 @@ fn offers(
 ) -> Vec<Effect> {
     let offer = |item: &Item| {
         let role = item.role(run);
+        let others = if *item == Item::End { END } else { JUDGE };
         Effect::Enqueue {
-            pool: role.unwrap_or(JUDGE).to_owned(),
+            pool: role.unwrap_or(others).to_owned(),
             plan: plan.clone(),
             key: item.to_string(),
             body: role.and_then(asked).unwrap_or_default(),

@@ -15,6 +15,7 @@ const STALLS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -
 const WAITS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out\n\
                      echo \"$PROVOST_ATTEMPT\" >> ../ledger; touch ../begun\n\
                      while [ ! -e ../go ]; do sleep 0.05; done; touch out/$part; echo \"did $part\"\n";
+const WORKS: [&str; 3] = ["--no-ticks", "--roles", "coder"];
 const TWO: [&str; 2] = ["test -e out/1", "test -e out/2"];
 /// As the tests' workers say.
 const TTL: Duration = Duration::from_secs(5);
@@ -62,7 +63,7 @@ fn holder_first(fleet: &Fleet, one: Worker, other: Worker) -> (Worker, Worker) {
 fn t0_one_offers_and_two_work() {
     let Some(fleet) = Fleet::new(3, &TWO, HONEST) else { return };
     let _offers = fleet.worker(&["--ticks-only"]);
-    let _workers = [fleet.worker(&["--no-ticks"]), fleet.worker(&["--no-ticks", "--roles", "coder"])];
+    let _workers = [fleet.worker(&WORKS), fleet.worker(&WORKS)];
     fleet.approve_all();
     fleet.until_done(PATIENCE);
     (0..3).for_each(|place| fleet.is_sound(place, 2));
@@ -162,6 +163,26 @@ fn a_person_decides_on_one_machine_and_another_does_the_work() {
     let _worker = fleet.worker_of(&other, &[]);
     fleet.until_done(PATIENCE);
     fleet.is_sound(0, 2);
+}
+
+#[test]
+fn a_workers_role_in_the_database_is_enough_to_work() {
+    let Some(fleet) = Fleet::new(1, &TWO, HONEST) else { return };
+    let _looks = fleet.worker(&["--ticks-only"]);
+    fleet.cluster.sql(&fleet.url, "CREATE ROLE hand LOGIN; GRANT provost_worker TO hand");
+    let (other, url) = (
+        fleet.env.folder().join("other-state"),
+        fleet.url.replacen("postgres://olga@", "postgres://hand@", 1),
+    );
+    assert_ne!(url, fleet.url);
+    let joins = fleet.command(0, &["migrate", "--to", &url]).env("PROVOST_STATE", &other).output();
+    crate::env::answer(joins.expect("provost")).exits(0);
+    let _hand = fleet.worker_of(&other, &WORKS);
+    fleet.approve(0);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 2);
+    let held = fleet.cluster.try_sql(&url, "DELETE FROM provost.event");
+    assert!(held.is_err(), "a worker took an event away");
 }
 
 #[test]
