@@ -186,6 +186,48 @@ fn a_workers_role_in_the_database_is_enough_to_work() {
 }
 
 #[test]
+fn a_plan_that_is_not_here_is_told_and_one_that_is_over_is_left_alone() {
+    let Some(fleet) = Fleet::new(2, &["test -e out/1"], HONEST) else { return };
+    let worker = fleet.worker(&[]);
+    fleet.approve(0);
+    fleet.until("done", PATIENCE, || fleet.stage(0) == "done");
+    drop(worker);
+    fleet.approve(1);
+    let gone = fleet.places.iter().map(|place| place.join("PLAN.md"));
+    gone.clone().for_each(|plan| std::fs::rename(&plan, plan.with_extension("away")).expect("moved"));
+    fleet.cluster.sql(
+        &fleet.url,
+        "SELECT provost_cluster.wake(name::json #>> '{}', NULL) FROM provost.plan ORDER BY id",
+    );
+    let _next = fleet.worker_of(&fleet.env.state(), &[]);
+    let troubles = || {
+        let status = fleet.env.provost(&["cluster", "status", "--json"]).exits(0).json();
+        status["troubles"].as_array().cloned().unwrap_or_default()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while troubles().is_empty() {
+        assert!(Instant::now() < deadline, "it is not told");
+    }
+    assert_eq!(troubles().len(), 1, "{:?}", troubles());
+    gone.for_each(|plan| std::fs::rename(plan.with_extension("away"), &plan).expect("back"));
+    fleet.until_done(PATIENCE);
+}
+
+#[test]
+fn queues_can_be_lost_and_the_log_is_enough() {
+    let Some(fleet) = Fleet::new(1, &TWO, STALLS) else { return };
+    let mut first = fleet.worker(&[]);
+    fleet.approve(0);
+    fleet.until("begun", PATIENCE, || fleet.has("begun"));
+    first.kill();
+    fleet.cluster.sql(&fleet.url, "DROP SCHEMA dbos CASCADE; DROP SCHEMA provost_cluster CASCADE");
+    let _next = fleet.worker(&[]);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 2);
+    fleet.gave_nothing_twice();
+}
+
+#[test]
 fn two_who_join_at_once_make_the_tables_once() {
     let Some(fleet) = Fleet::new(1, &TWO, HONEST) else { return };
     fleet.approve(0);
