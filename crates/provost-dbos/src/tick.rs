@@ -10,20 +10,23 @@ use std::time::Duration;
 use provost_core::chain::{PlanId, Timestamp};
 use provost_core::item::Item;
 use provost_core::labels;
-use provost_core::run::Run;
+use provost_core::run::{Run, Stage};
+use provost_engine::drive;
 use provost_engine::share::Turn;
 use provost_store::Effect;
 
 use crate::Error;
 use crate::error::Attempted as _;
 use crate::place::Crew;
-use crate::wire::JUDGE;
+use crate::wire::{END, JUDGE};
 
 /// How often somebody may be faster, or have it in hand, before the plan is left to the next look.
 const RACES: usize = 30;
 const MOMENT: Duration = Duration::from_millis(50);
-/// When a plan is looked at again that somebody has in hand, or that is not to be reached from here.
+/// When a plan is looked at again that somebody has in hand.
 const SOON: Duration = Duration::from_secs(1);
+/// When a plan is looked at again that is not to be reached from here: by another, with some luck.
+const ELSEWHERE: Duration = Duration::from_secs(3);
 /// When a plan is looked at again that something is wrong with.
 const LATER: Duration = Duration::from_secs(15);
 
@@ -33,7 +36,7 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
             Ok(turn) => turn,
             Err(error @ provost_engine::Error::NotThere { .. }) => {
                 crew.trouble(plan, &format!("{error} on the machine of {}", crew.id)).await?;
-                crew.wake_in(plan, SOON).await?;
+                crew.wake_in(plan, ELSEWHERE).await?;
                 return Ok("somebody else is to look");
             }
             // A plan whose log is not to be believed rests until a person has looked at it.
@@ -72,12 +75,21 @@ async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<Turn, provost_engin
     let in_hand: Vec<Item> = names.iter().filter_map(|name| name.parse().ok()).collect();
     let plan = PlanId(plan.to_owned());
     let looked = crew.apart(move |crew, _| {
-        let harness = crew.harness(&plan, Arc::new(AtomicBool::new(false)))?;
+        let harness = match crew.harness(&plan, Arc::new(AtomicBool::new(false))) {
+            Err(provost_engine::Error::NotThere { .. }) if is_at_rest(crew, &plan)? => return Ok(Turn::Idle),
+            found => found?,
+        };
         let asked = |role: &str| Some(labels::joined(&harness.config().agents.get(role)?.labels));
         harness.turn(&in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
     });
     // A look that panicked is told as one that was not done.
     Ok(looked.await.unwrap_or(Ok(Turn::Busy)))
+}
+
+/// Nobody needs the file of a plan that is over, or was never approved.
+fn is_at_rest(crew: &Crew, plan: &PlanId) -> Result<bool, provost_engine::Error> {
+    let run = drive::read(&*crew.log, plan)?;
+    Ok(!matches!(run.stage, Stage::Approved | Stage::InProgress))
 }
 
 fn offers(
@@ -89,8 +101,9 @@ fn offers(
 ) -> Vec<Effect> {
     let offer = |item: &Item| {
         let role = item.role(run);
+        let others = if *item == Item::End { END } else { JUDGE };
         Effect::Enqueue {
-            pool: role.unwrap_or(JUDGE).to_owned(),
+            pool: role.unwrap_or(others).to_owned(),
             plan: plan.clone(),
             key: item.to_string(),
             body: role.and_then(asked).unwrap_or_default(),

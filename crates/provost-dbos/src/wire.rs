@@ -15,7 +15,10 @@ pub(crate) const TICKS: &str = "ticks";
 /// For whoever does what no role does: checks, and what is around them.
 pub const JUDGE: &str = "judge";
 
-/// The queue of those who work for a pool: a role, or [`JUDGE`].
+/// For whoever looks at plans: the end of one is not a worker's to say.
+pub(crate) const END: &str = "end";
+
+/// The queue of those who work for a pool: a role, or one of those above.
 pub fn queue(pool: &str) -> String {
     format!("items {pool}")
 }

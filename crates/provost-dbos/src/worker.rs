@@ -22,7 +22,7 @@ use crate::dispatch::Queues;
 use crate::error::Attempted as _;
 use crate::place::Crew;
 use crate::sweep::{self, Badge};
-use crate::wire::{self, APPLICATION, Args, JUDGE, Look, Piece, TICKS};
+use crate::wire::{self, APPLICATION, Args, END, JUDGE, Look, Piece, TICKS};
 use crate::{item, schema, tick};
 
 /// So many plans are looked at at a time by one process.
@@ -41,7 +41,7 @@ pub struct Options {
     pub labels: Vec<Label>,
     /// It looks at plans, and does nothing else.
     pub looks_only: bool,
-    /// It looks at no plans.
+    /// It looks at no plans; only for one that says whose work it does.
     pub looks_never: bool,
     /// After how long without a sign others take over what it had.
     pub ttl: Duration,
@@ -122,7 +122,7 @@ async fn work(
 
 /// The tables of the SDK.
 async fn migrate(database: &PgConnectOptions, id: &str) -> Result<(), Error> {
-    let config = Config { listen_queues: Some(Vec::new()), ..config(database, id) };
+    let config = Config { listen_queues: Some(Vec::new()), migrate: true, ..config(database, id) };
     let dbos = DBOS::new(config);
     dbos.launch().await.attempted("made ready")?;
     dbos.shutdown().await;
@@ -134,6 +134,8 @@ fn config(database: &PgConnectOptions, id: &str) -> Config {
         executor_id: Some(id.to_owned()),
         app_version: Some(wire::VERSION.to_owned()),
         use_listen_notify: false,
+        // Whoever makes the tables may do more than whoever works.
+        migrate: false,
         max_connections: 6,
         ..Config::new(APPLICATION, database.to_url_lossy().as_str())
     }
@@ -197,13 +199,14 @@ async fn look_stubbornly(crew: &Arc<Crew>, look: &Look) -> &'static str {
 
 /// Whose queues it listens to; nothing: all there are.
 fn pools(options: &Options) -> Option<Vec<String>> {
-    if options.looks_only {
-        return Some(Vec::new());
+    let mut pools = if options.looks_only { Vec::new() } else { options.roles.clone()? };
+    if !options.looks_only {
+        pools.push(JUDGE.to_owned());
     }
-    let mut roles = options.roles.clone()?;
-    roles.push(JUDGE.to_owned());
-    roles.dedup();
-    Some(roles)
+    if !options.looks_never {
+        pools.push(END.to_owned());
+    }
+    Some(pools)
 }
 
 /// Limits that somebody set stay; only nobody is kept from using the hands it has.

@@ -33,8 +33,8 @@ pub struct Args {
     /// Look at plans and offer what is next, and do nothing of it
     #[arg(long)]
     ticks_only: bool,
-    /// Leave it to others to look at plans
-    #[arg(long, conflicts_with = "ticks_only")]
+    /// Leave it to others to look at plans, and to end them
+    #[arg(long, conflicts_with = "ticks_only", requires = "roles")]
     no_ticks: bool,
     /// After how long without a sign others take over what it had
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lifetime)]

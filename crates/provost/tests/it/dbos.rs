@@ -116,12 +116,18 @@ impl Fleet {
 
     /// Starts a worker and waits until it has joined.
     fn worker(&self, arguments: &[&str]) -> Worker {
+        self.worker_of(&self.env.state(), arguments)
+    }
+
+    /// The same on a machine with a state folder of its own.
+    fn worker_of(&self, state: &std::path::Path, arguments: &[&str]) -> Worker {
         let mut all = vec!["worker", "--json", "--lease", "5s", "--poll", "50ms"];
         all.extend(arguments);
         let said = self.env.folder().join("said");
         let said = std::fs::OpenOptions::new().create(true).append(true).open(said).expect("a file");
-        let mut child =
-            self.command(0, &all).stdout(Stdio::piped()).stderr(Stdio::from(said)).spawn().expect("a worker");
+        let mut command = self.command(0, &all);
+        command.env("PROVOST_STATE", state).stdout(Stdio::piped()).stderr(Stdio::from(said));
+        let mut child = command.spawn().expect("a worker");
         let mut out = std::io::BufReader::new(child.stdout.take().expect("its output"));
         let mut line = String::new();
         std::io::BufRead::read_line(&mut out, &mut line).expect("its name");

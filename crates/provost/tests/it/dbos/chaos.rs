@@ -37,7 +37,7 @@ fn whatever_dies_every_plan_ends_and_every_step_passes_once() {
     let mut dice = Dice(u64::from(seed) | 1);
     let start = |place: usize| match place {
         0 | 1 => fleet.worker(&["--ticks-only"]),
-        _ => fleet.worker(&["--no-ticks", "--jobs", "2"]),
+        _ => fleet.worker(&["--no-ticks", "--roles", "coder", "--jobs", "2"]),
     };
     let mut workers: Vec<Worker> = (0..5).map(start).collect();
     let begun = Instant::now();

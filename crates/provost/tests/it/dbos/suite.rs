@@ -15,6 +15,7 @@ const STALLS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -
 const WAITS: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out\n\
                      echo \"$PROVOST_ATTEMPT\" >> ../ledger; touch ../begun\n\
                      while [ ! -e ../go ]; do sleep 0.05; done; touch out/$part; echo \"did $part\"\n";
+const WORKS: [&str; 3] = ["--no-ticks", "--roles", "coder"];
 const TWO: [&str; 2] = ["test -e out/1", "test -e out/2"];
 /// As the tests' workers say.
 const TTL: Duration = Duration::from_secs(5);
@@ -62,7 +63,7 @@ fn holder_first(fleet: &Fleet, one: Worker, other: Worker) -> (Worker, Worker) {
 fn t0_one_offers_and_two_work() {
     let Some(fleet) = Fleet::new(3, &TWO, HONEST) else { return };
     let _offers = fleet.worker(&["--ticks-only"]);
-    let _workers = [fleet.worker(&["--no-ticks"]), fleet.worker(&["--no-ticks", "--roles", "coder"])];
+    let _workers = [fleet.worker(&WORKS), fleet.worker(&WORKS)];
     fleet.approve_all();
     fleet.until_done(PATIENCE);
     (0..3).for_each(|place| fleet.is_sound(place, 2));
@@ -134,6 +135,109 @@ fn e7b_the_dead_hold_no_place_in_a_queue() {
     let _second = fleet.worker(&["--roles", "coder"]);
     fleet.until_done(PATIENCE);
     fleet.gave_nothing_twice();
+}
+
+#[test]
+fn e11_a_limit_holds_for_all_machines_together() {
+    let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out; echo begin >> ../ledger\n\
+                 sleep 0.4; echo end >> ../ledger; touch out/$part; echo done\n";
+    let Some(fleet) = Fleet::new(3, &["test -e out/1"], agent) else { return };
+    let roles = ["--jobs", "2", "--roles", "coder"];
+    let _workers = [fleet.worker(&roles), fleet.worker(&roles)];
+    fleet.provost(0, &["cluster", "limit", "coder", "--concurrency", "1"]).exits(0);
+    fleet.approve_all();
+    fleet.until_done(PATIENCE);
+    let ledger = fleet.ledger();
+    assert_eq!(ledger, ["begin", "end"].repeat(3), "two were at work at once");
+    let refused = fleet.provost(0, &["cluster", "limit", "nobody", "--rate", "3/2s"]).exits(2);
+    assert!(refused.err.contains("cluster status"), "{}", refused.err);
+}
+
+#[test]
+fn a_person_decides_on_one_machine_and_another_does_the_work() {
+    let Some(fleet) = Fleet::new(1, &TWO, HONEST) else { return };
+    let other = fleet.env.folder().join("other-state");
+    let joins = fleet.command(0, &["migrate", "--to", &fleet.url]).env("PROVOST_STATE", &other).output();
+    crate::env::answer(joins.expect("provost")).exits(0);
+    fleet.approve(0);
+    let _worker = fleet.worker_of(&other, &[]);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 2);
+}
+
+#[test]
+fn a_workers_role_in_the_database_is_enough_to_work() {
+    let Some(fleet) = Fleet::new(1, &TWO, HONEST) else { return };
+    let _looks = fleet.worker(&["--ticks-only"]);
+    fleet.cluster.sql(&fleet.url, "CREATE ROLE hand LOGIN; GRANT provost_worker TO hand");
+    let (other, url) = (
+        fleet.env.folder().join("other-state"),
+        fleet.url.replacen("postgres://olga@", "postgres://hand@", 1),
+    );
+    assert_ne!(url, fleet.url);
+    let joins = fleet.command(0, &["migrate", "--to", &url]).env("PROVOST_STATE", &other).output();
+    crate::env::answer(joins.expect("provost")).exits(0);
+    let _hand = fleet.worker_of(&other, &WORKS);
+    fleet.approve(0);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 2);
+    let held = fleet.cluster.try_sql(&url, "DELETE FROM provost.event");
+    assert!(held.is_err(), "a worker took an event away");
+}
+
+#[test]
+fn a_plan_that_is_not_here_is_told_and_one_that_is_over_is_left_alone() {
+    let Some(fleet) = Fleet::new(2, &["test -e out/1"], HONEST) else { return };
+    let worker = fleet.worker(&[]);
+    fleet.approve(0);
+    fleet.until("done", PATIENCE, || fleet.stage(0) == "done");
+    drop(worker);
+    fleet.approve(1);
+    let gone = fleet.places.iter().map(|place| place.join("PLAN.md"));
+    gone.clone().for_each(|plan| std::fs::rename(&plan, plan.with_extension("away")).expect("moved"));
+    fleet.cluster.sql(
+        &fleet.url,
+        "SELECT provost_cluster.wake(name::json #>> '{}', NULL) FROM provost.plan ORDER BY id",
+    );
+    let _next = fleet.worker_of(&fleet.env.state(), &[]);
+    let troubles = || {
+        let status = fleet.env.provost(&["cluster", "status", "--json"]).exits(0).json();
+        status["troubles"].as_array().cloned().unwrap_or_default()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while troubles().is_empty() {
+        assert!(Instant::now() < deadline, "it is not told");
+    }
+    assert_eq!(troubles().len(), 1, "{:?}", troubles());
+    gone.for_each(|plan| std::fs::rename(plan.with_extension("away"), &plan).expect("back"));
+    fleet.until_done(PATIENCE);
+}
+
+#[test]
+fn queues_can_be_lost_and_the_log_is_enough() {
+    let Some(fleet) = Fleet::new(1, &TWO, STALLS) else { return };
+    let mut first = fleet.worker(&[]);
+    fleet.approve(0);
+    fleet.until("begun", PATIENCE, || fleet.has("begun"));
+    first.kill();
+    fleet.cluster.sql(&fleet.url, "DROP SCHEMA dbos CASCADE; DROP SCHEMA provost_cluster CASCADE");
+    let _next = fleet.worker(&[]);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 2);
+    fleet.gave_nothing_twice();
+}
+
+#[test]
+fn two_who_join_at_once_make_the_tables_once() {
+    let Some(fleet) = Fleet::new(1, &TWO, HONEST) else { return };
+    fleet.approve(0);
+    let workers: Vec<Worker> = std::thread::scope(|scope| {
+        let joining: Vec<_> = (0..3).map(|_| scope.spawn(|| fleet.worker(&[]))).collect();
+        joining.into_iter().map(|worker| worker.join().expect("joined")).collect()
+    });
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 2);
+    assert_eq!(fleet.workers(), workers.len());
 }
 
 #[test]
