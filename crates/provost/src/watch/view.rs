@@ -5,6 +5,7 @@
 //! **Invariant:** a [`Wish::Decide`] only ever follows a yes to a question that named what is decided.
 
 mod dialog;
+mod pick;
 
 use provost_core::chain::PlanId;
 use ratatui::layout::{Position, Rect};
@@ -14,6 +15,8 @@ use super::keys::{Intent, Mode};
 use super::known::{Gate, Known, LogLine, PlanRow, Said, Tone, Waits};
 
 pub use dialog::Dialog;
+pub use pick::Pick;
+use pick::{busiest, event_keys, item_keys, part_keys, plan_keys};
 
 /// The screens that are one key away from anywhere.
 pub const TABS: [&str; 3] = ["Agenda", "Inbox", "Log"];
@@ -28,25 +31,6 @@ pub enum Screen {
     /// One event, whole.
     Event(Vec<Said>),
     Help,
-}
-
-/// A line of a list, which stays the same line when others come and go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pick {
-    pub at: usize,
-    key: String,
-}
-
-impl Pick {
-    fn put(&mut self, at: usize, keys: &[String]) {
-        self.at = at.min(keys.len().saturating_sub(1));
-        self.key = keys.get(self.at).cloned().unwrap_or_default();
-    }
-
-    fn settle(&mut self, keys: &[String]) {
-        let found = keys.iter().position(|key| *key == self.key);
-        self.put(found.unwrap_or(self.at), keys);
-    }
 }
 
 /// Where things were drawn, for the mouse and for scrolling.
@@ -460,35 +444,12 @@ impl View {
     }
 }
 
-/// Whoever opens a plan wants to see the step that is worked on, or waits.
-fn busiest(known: &Known) -> usize {
-    let parts = known.sheet.iter().flat_map(|sheet| &sheet.parts);
-    let is_open = |tone: Tone| matches!(tone, Tone::Busy | Tone::Wait | Tone::Bad);
-    parts.map(|part| part.tone).position(is_open).unwrap_or(0)
-}
-
 /// An event as JSON on many lines.
 fn laid_out(whole: &str) -> Vec<Said> {
     let value: Result<serde_json::Value, _> = serde_json::from_str(whole);
     let text =
         value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| whole.to_owned());
     text.lines().map(Said::plain).collect()
-}
-
-fn plan_keys(known: &Known) -> Vec<String> {
-    known.plans.iter().map(|plan| plan.id.0.clone()).collect()
-}
-
-fn item_keys(known: &Known) -> Vec<String> {
-    known.waiting.iter().map(|item| item.id.to_string()).collect()
-}
-
-fn part_keys(known: &Known) -> Vec<String> {
-    known.sheet.iter().flat_map(|sheet| &sheet.parts).map(|part| part.number.clone()).collect()
-}
-
-fn event_keys(events: &[&LogLine]) -> Vec<String> {
-    events.iter().map(|line| format!("{} {}", line.plan, line.seq)).collect()
 }
 
 #[cfg(test)]
