@@ -34,7 +34,6 @@ pub fn work<'a>(workspace: &'a Path, tag: &'a str) -> Work<'a> {
         fence: None,
         environment: environment(),
         bounds: None,
-        heard: None,
     }
 }
 

@@ -84,7 +84,6 @@ fn a_layer_that_cannot_be_kept_is_said() {
         fence: Some(provost_host::agent::Behind::Bubblewrap(offer, fence)),
         environment: &std::env::vars_os().collect::<Vec<_>>(),
         bounds: None,
-        heard: None,
     };
     let attempt = Command::new(["bash", "-c", &script]).unwrap().attempt(&work).unwrap();
     assert_eq!((attempt.end, attempt.report.as_str()), (AttemptEnd::Exited { exit_code: 0 }, "secretx\n"));
