@@ -33,8 +33,14 @@
       moved.forEach((part, at) => { if (part) { here[at].replaceWith(part); } });
       now.dataset.version = next.dataset.version;
     } else {
-      there.filter((part) => part.dataset.same).forEach((part) => part.replaceWith(meant(part)));
-      now.replaceWith(document.adoptNode(next));
+      // What is the same goes along as it is; a second of its kind is made after it.
+      const page = document.adoptNode(next), gone = new Set();
+      for (const part of there.filter((part) => part.dataset.same)) {
+        const old = known.get(part.dataset.same);
+        part.replaceWith(gone.has(old) ? old.cloneNode(true) : old);
+        gone.add(old);
+      }
+      now.replaceWith(page);
     }
     return true;
   };
