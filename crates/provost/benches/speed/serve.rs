@@ -28,6 +28,8 @@ const EVENTS: usize = 20;
 const PLANS: usize = 1_000;
 const LOG: usize = 1_000_000;
 const ASKED: usize = 60;
+/// Whoever was not told by then never is.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server of either kind.
 struct Served {
@@ -96,6 +98,21 @@ struct Told {
     kb_each: f64,
 }
 
+/// Asks until it is let in: whoever comes ten thousand times with one token has to wait for some of them.
+async fn subscribed(address: &str, request: &str) -> tokio::net::TcpStream {
+    loop {
+        let mut stream = tokio::net::TcpStream::connect(address).await.expect("connected");
+        stream.write_all(request.as_bytes()).await.expect("asked");
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.expect("an answer");
+        match &status {
+            b"HTTP/1.1 200" => return stream,
+            b"HTTP/1.1 429" => tokio::time::sleep(Duration::from_millis(100)).await,
+            other => panic!("{}", String::from_utf8_lossy(other)),
+        }
+    }
+}
+
 fn watch(served: &Served, path: &str, mut publish: impl FnMut()) -> Told {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let before = served.resident_kb();
@@ -106,8 +123,7 @@ fn watch(served: &Served, path: &str, mut publish: impl FnMut()) -> Told {
     let request = served.request("GET", path);
     runtime.block_on(async {
         for _ in 0..SUBSCRIBERS {
-            let mut stream = tokio::net::TcpStream::connect(&served.address).await.expect("connected");
-            stream.write_all(request.as_bytes()).await.expect("asked");
+            let mut stream = subscribed(&served.address, &request).await;
             let (arrived, open, begun, times) = (arrived.clone(), open.clone(), begun.clone(), times.clone());
             tokio::spawn(async move {
                 let mut bytes = [0; 2048];
@@ -125,7 +141,9 @@ fn watch(served: &Served, path: &str, mut publish: impl FnMut()) -> Told {
                 }
             });
         }
+        let since = Instant::now();
         while open.load(Ordering::Relaxed) < SUBSCRIBERS {
+            assert!(since.elapsed() < PATIENCE, "{open:?} of {SUBSCRIBERS} subscribers are heard");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -134,7 +152,9 @@ fn watch(served: &Served, path: &str, mut publish: impl FnMut()) -> Told {
         for event in 1..=EVENTS {
             *begun.lock().expect("a lock") = Instant::now();
             publish();
+            let since = Instant::now();
             while arrived.load(Ordering::Relaxed) < SUBSCRIBERS * event {
+                assert!(since.elapsed() < PATIENCE, "{arrived:?} of {} were told", SUBSCRIBERS * event);
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             last_ms.push(begun.lock().expect("a lock").elapsed().as_secs_f64() * 1e3);
