@@ -36,8 +36,8 @@ fn counts_as(one: &Approver, other: &Approver) -> bool {
 }
 
 impl Run {
-    /// What this revision needs. One that asks for less than what was approved before it is held to that
-    /// once more: nobody makes it easier alone.
+    /// What this revision needs. One that asks for less than what somebody said yes to before it is held to
+    /// that once more: nobody makes it easier alone.
     pub fn quorum(&self) -> Quorum {
         let asked = self.binding.terms.quorum;
         self.held_to.map_or(asked, |before| asked.and(before))

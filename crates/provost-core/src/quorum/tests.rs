@@ -171,6 +171,24 @@ fn nobody_makes_it_easier_alone() {
     );
 }
 
+/// Also before it was ever approved: the first yes counted on a second.
+#[test]
+fn after_the_first_yes_its_rule_holds() {
+    check(
+        TWO,
+        "law A ada; eve approves; quorum 1; law A eve; eve approves; bob approves; law B eve; eve approves",
+        expect![[r#"
+            law A ada -> verified: 0 of 2 approvals; still needed: 2 people
+            eve approves -> verified: 1 of 2 approvals (eve); still needed: 1 more person
+            law A eve -> verified: 0 of 2 approvals; still needed: 2 people
+            eve approves -> verified: 1 of 2 approvals (eve); still needed: 1 more person
+            bob approves -> approved: 2 of 2 approvals (eve, bob)
+            law B eve -> verified: 0 of 1 approval; still needed: 1 person
+            eve approves -> approved: 1 of 1 approval (eve)
+        "#]],
+    );
+}
+
 #[test]
 fn a_text_on_another_commit_keeps_its_author() {
     let mut run = Run::default();

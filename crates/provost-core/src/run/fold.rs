@@ -60,7 +60,11 @@ impl Run {
             }
             Event::PlanVerified { .. } => self.stage = Stage::Verified,
             Event::ApprovalRequested { revision, .. } => self.requested = Some(revision.clone()),
-            Event::Approved { by, missing: 1.., .. } => self.approvals.push(by.clone()),
+            Event::Approved { by, missing: 1.., .. } => {
+                self.approvals.push(by.clone());
+                // Whoever said yes relied on somebody else looking, too.
+                self.held_to = Some(self.quorum());
+            }
             Event::Approved { by, .. } => {
                 self.approvals.push(by.clone());
                 self.held_to = Some(self.binding.terms.quorum);
