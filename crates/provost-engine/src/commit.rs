@@ -52,6 +52,13 @@ pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<Kept, Error> {
     let (Some(tree), Some(base)) = (run.tree.clone(), run.binding.base.clone()) else {
         return Err(Refusal::NoTree.into());
     };
+    let (trees, approved) = trees(harness, run, &base)?;
+    let judged = kept_tree(harness, &trees, &tree)?;
+    Ok(Kept { trees, approved, judged, base })
+}
+
+/// The harness's trees of a plan, and the one that was approved, of this commit.
+pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees, Base), Error> {
     let estate = Estate {
         workspace: &harness.place().workspace,
         state: harness.state(),
@@ -59,18 +66,22 @@ pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<Kept, Error> {
         secret: None,
         launcher: &[],
     };
+    let verify = &harness.config().verify;
     let approval = Approval {
         revision: &run.revision.0,
-        commit: Some(&base),
+        commit: Some(commit),
         files: &run.binding.files,
         touches: &[],
-        caches: &harness.config().verify.caches,
-        wanted: Means { provision: &harness.config().verify.provision, build_caches: false, stop: None },
+        caches: &verify.caches,
+        wanted: Means { provision: &verify.provision, build_caches: false, stop: None },
     };
-    let (trees, approved) = ground::trees(&estate, &approval)?;
-    let kept = trees.kept(&tree, approval.caches).map_err(ground::Error::from)?;
-    let judged = kept.ok_or_else(|| ground::Error::from(TreeError::Damaged { id: tree.clone() }))?;
-    Ok(Kept { trees, approved, judged, base })
+    Ok(ground::trees(&estate, &approval)?)
+}
+
+/// A tree that a contract held on.
+pub(crate) fn kept_tree(harness: &Harness, trees: &Trees, id: &str) -> Result<Base, Error> {
+    let kept = trees.kept(id, &harness.config().verify.caches).map_err(ground::Error::from)?;
+    Ok(kept.ok_or_else(|| ground::Error::from(TreeError::Damaged { id: id.to_owned() }))?)
 }
 
 /// Commits the tree that all contracts held on, on top of the base that was approved.

@@ -10,11 +10,12 @@ use provost_core::command::Refusal;
 use provost_core::event::Event;
 use provost_core::patch;
 use provost_core::plan::StepNumber;
-use provost_host::ground::{self, Approval, Estate, Wanted as Means};
+use provost_host::ground;
 use provost_host::tree::{Authored, Error as TreeError, Trees};
 use provost_host::{git, plan_file, worktree};
 
 use crate::Error;
+use crate::commit;
 use crate::drive;
 use crate::harness::Harness;
 
@@ -107,32 +108,16 @@ fn branch_of(
     tree: Option<&str>,
     branch: &str,
 ) -> Result<(Trees, String), Error> {
-    let estate = Estate {
-        workspace: &harness.place().workspace,
-        state: harness.state(),
-        read_only: &[],
-        secret: None,
-        launcher: &[],
-    };
-    let approval = Approval {
-        revision: &run.revision.0,
-        commit: Some(parent),
-        files: &run.binding.files,
-        touches: &[],
-        caches: &harness.config().verify.caches,
-        wanted: Means { provision: &harness.config().verify.provision, build_caches: false, stop: None },
-    };
     let failed = ground::Error::from;
     let name = format!("refs/heads/{branch}");
     if let Some(now) = git::find(&harness.place().workspace, &name) {
         return Err(failed(TreeError::Moved { name, now: Some(now) }).into());
     }
-    let (trees, approved) = ground::trees(&estate, &approval)?;
+    let (trees, approved) = commit::trees(harness, run, parent)?;
     let commit = match tree {
         None => parent.to_owned(),
         Some(id) => {
-            let kept = trees.kept(id, approval.caches).map_err(failed)?;
-            let kept = kept.ok_or_else(|| failed(TreeError::Damaged { id: id.to_owned() }))?;
+            let kept = commit::kept_tree(harness, &trees, id)?;
             let (user, email) = wanted.home.as_deref().map(git::identity).unwrap_or_default();
             let message = format!(
                 "{}, before step {}\n\nProvost-Plan: {}\nProvost-Tree: {id}\n",
