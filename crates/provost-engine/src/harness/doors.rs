@@ -1,0 +1,167 @@
+//! The three doors, and who may come in by which.
+//!
+//! **Invariant:** a person's door does not open from inside an attempt.
+
+use provost_core::chain::PlanId;
+use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand};
+use provost_core::decide;
+use provost_core::doors;
+use provost_core::event::{Approver, Revision};
+use provost_core::quorum::Tally;
+use provost_core::run::Run;
+use provost_host::config;
+use provost_store::Holder;
+
+use crate::Error;
+use crate::gate::{self, Hearing};
+use crate::people::{self, Who};
+use crate::sessions::Sessions;
+use crate::site;
+
+use super::Harness;
+
+impl Harness {
+    pub fn request_approval(&self) -> Result<Run, Error> {
+        let plan_id = self.id().to_string();
+        self.harness(|_| HarnessCommand::RequestApproval { plan_id: plan_id.clone() })
+    }
+
+    /// Lets the policies of the configuration speak.
+    pub fn ask_policies(&self, run: &Run) -> Result<(Run, Hearing), Error> {
+        let key = self.prover().secret_if_any()?.map(|secret| secret.key().public());
+        let hearing = gate::hear(&self.state, key.as_ref(), &self.policies(), &run.plan)?;
+        let Some(by) = hearing.approver.clone() else { return Ok((run.clone(), hearing)) };
+        let revision = run.revision.clone();
+        let command = HarnessCommand::ApproveByPolicy { revision: revision.clone(), by: by.clone() };
+        let approved = self.say(|run| match self.is_under_way() {
+            true => doors::policy(run, revision.clone(), by.clone()),
+            false => decide::harness(run, command.clone()),
+        });
+        match approved {
+            Ok(run) if run.approved_by.is_none() => {
+                let silent = vec![format!("{by} has approved it: {}", Tally::of(&run))];
+                Ok((run, Hearing { approver: None, silent }))
+            }
+            Ok(run) => Ok((run, hearing)),
+            Err(Error::Refused(refusal)) => {
+                let silent = vec![format!("policy did not speak: {refusal}")];
+                Ok((run.clone(), Hearing { approver: None, silent }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The rule for plans that an agent made in a session lets this one through.
+    pub(crate) fn approve_by_rule(&self, run: &Run, by: Approver) -> Result<Run, Error> {
+        let revision = run.revision.clone();
+        self.say(|run| match self.is_under_way() {
+            true => doors::policy(run, revision.clone(), by.clone()),
+            false => {
+                let (revision, by) = (revision.clone(), by.clone());
+                decide::harness(run, HarnessCommand::ApproveByPolicy { revision, by })
+            }
+        })
+    }
+
+    fn policies(&self) -> Vec<(provost_core::policy::Policy, String)> {
+        let policies = self.config().gate.policies.values();
+        policies.map(|policy| (policy.clone(), config::digest(policy).to_string())).collect()
+    }
+
+    /// A person has read a policy's text and lets it speak.
+    pub fn trust_policy(&self, name: &str) -> Result<(), Error> {
+        self.only_people()?;
+        self.only_at_a_terminal()?;
+        let policies = self.policies();
+        let (_, digest) = policies
+            .iter()
+            .find(|(policy, _)| policy.name == name)
+            .ok_or_else(|| Error::NoSuchPolicy { name: name.to_owned() })?;
+        gate::trust(&self.state, &self.prover().secret()?.key(), digest)
+    }
+
+    /// A person approves the revision they read; what was changed on the way is kept with it.
+    pub fn approve(&self, run: &Run, revision: Revision, by: String) -> Result<Run, Error> {
+        let modifications = self.last_changes(run)?;
+        self.human(HumanCommand::Approve { revision, by, modifications })
+    }
+
+    /// The door for people.
+    pub fn human(&self, command: HumanCommand) -> Result<Run, Error> {
+        self.only_people()?;
+        let command = self.in_their_name(command)?;
+        if doors::lets_through(&command) {
+            self.only_at_a_terminal()?;
+        }
+        let run = self.say(|run| match self.is_under_way() {
+            true => doors::human(run, command.clone()),
+            false => decide::human(run, command.clone()),
+        })?;
+        self.project(&run);
+        Ok(run)
+    }
+
+    /// Where it matters who approves, they do so under the name that is theirs.
+    fn in_their_name(&self, command: HumanCommand) -> Result<HumanCommand, Error> {
+        Ok(match command {
+            HumanCommand::Approve { revision, modifications, .. } if !self.run()?.quorum().is_usual() => {
+                HumanCommand::Approve { revision, by: self.person(), modifications }
+            }
+            other => other,
+        })
+    }
+
+    /// Refuses and records whoever comes from inside an attempt, or may.
+    pub fn only_people(&self) -> Result<(), Error> {
+        let sessions = Sessions::new(&self.state);
+        let Some(why) = people::intruder(&*self.log, &self.workspace_lease(), &sessions, &self.who)? else {
+            return Ok(());
+        };
+        let what = format!("a person's command was tried {why}");
+        self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
+        Err(Error::NotAPerson { why })
+    }
+
+    /// Where agents have run without a fence, some decisions take a terminal none of them can have.
+    pub(crate) fn only_at_a_terminal(&self) -> Result<(), Error> {
+        let why = |plan: &PlanId| match &self.who {
+            Who::Here => people::no_terminal(&*self.log, plan, self.begun),
+            Who::Caller(caller) => people::no_old_program(&*self.log, plan, caller),
+        };
+        // Whoever works for a plan above is as near to this one as its own agents.
+        let mut found = why(self.id())?;
+        for plan in self.plans_above()? {
+            found = found.or(why(&plan)?);
+        }
+        let Some(why) = found else { return Ok(()) };
+        let what = format!("a person's decision was tried, and {why}");
+        self.harness(|_| HarnessCommand::Tampered { step: None, what: what.clone() })?;
+        Err(Error::NoTerminal { why })
+    }
+
+    /// Somebody has the lease; in doubt, too.
+    pub(crate) fn is_under_way(&self) -> bool {
+        !matches!(self.log.holder(&self.workspace_lease()), Ok(None))
+    }
+
+    pub(crate) fn workspace_lease(&self) -> String {
+        format!("workspace {}", self.place().workspace.display())
+    }
+
+    /// The door for agents: words only.
+    pub fn agent(&self, command: AgentCommand) -> Result<Run, Error> {
+        self.say(|run| decide::agent(run, command.clone()))
+    }
+
+    pub(crate) fn harness(&self, command: impl Fn(&Run) -> HarnessCommand) -> Result<Run, Error> {
+        self.say(|run| decide::harness(run, command(run)))
+    }
+
+    /// The same while nobody else is at work on the plan.
+    pub(crate) fn harness_alone(&self, command: HarnessCommand) -> Result<Run, Error> {
+        let holder = Holder::here(format!("plan {}", self.id()), site::now());
+        let patience = self.config().run.lease_timeout;
+        let _plan = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
+        self.harness(|_| command.clone())
+    }
+}

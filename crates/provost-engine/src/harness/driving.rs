@@ -1,0 +1,359 @@
+//! A plan carried out until it rests: leases taken, the ground attested, the loop run, what is left put in order.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use provost_core::chain::{Head, Sealed};
+use provost_core::command::{HarnessCommand, Refusal};
+use provost_core::decide;
+use provost_core::event::{Event, Probe};
+use provost_core::plan::{Step, StepNumber};
+use provost_core::run::{Run, Stage, StepState};
+use provost_core::verdict::{Isolation, Verdict};
+use provost_host::agent::home;
+use provost_host::config::Demand;
+use provost_host::ground::{self, Approval, Estate, Ground, Wanted};
+use provost_host::plan_file;
+use provost_host::sandbox::{self, Attestation, Offer};
+use provost_host::{judge, process};
+use provost_store::{Error as StoreError, Fence, Holder, Lease};
+
+use crate::Error;
+use crate::confined;
+use crate::drive::{self, Drive, Rest};
+use crate::hands::Hands;
+use crate::project::{self, Projector};
+use crate::share;
+use crate::sharing::Sharing;
+use crate::site;
+use crate::watch_over::Watch;
+use crate::worker::Worker;
+
+use super::{Harness, LOOKING};
+
+/// How often a lease that somebody has is asked for again.
+const LEASE_LOOK: Duration = Duration::from_millis(100);
+/// Of a process that was killed while it started another, that one has the lease until it has begun.
+const LAST_BREATH: Duration = Duration::from_secs(10);
+
+/// A verdict and the same check again.
+pub struct Recheck {
+    pub recorded: Verdict,
+    /// Nothing, where the check was interrupted.
+    pub now: Option<Verdict>,
+}
+
+impl Harness {
+    /// Every role of the plan has an agent.
+    pub fn ready_to_drive(&self, run: &Run) -> Result<(), Error> {
+        let target = |step: &Step| step.target.as_ref().map(|target| target.value.clone());
+        let mut roles: Vec<String> = run.plan.steps.iter().filter_map(target).collect();
+        roles.sort();
+        roles.dedup();
+        roles.retain(|role| !self.config().agents.contains_key(role));
+        if roles.is_empty() { Ok(()) } else { Err(Error::NoAgent { roles }) }
+    }
+
+    /// Carries the plan out until it rests. One run per workspace, and one per plan.
+    pub fn drive(
+        &self,
+        jobs: usize,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<(Run, Rest), Error> {
+        self.drive_for(&Worker::Agents { jobs: jobs.max(1) }, watch)
+    }
+
+    /// Looks at what a session of `client` has left: every check that is due, once each, until one does
+    /// not hold.
+    pub fn look(&self, client: &str) -> Result<(Run, Rest), Error> {
+        self.drive_for(&Worker::Look { client }, &mut |_, _, _| {})
+    }
+
+    /// A session was sent back often enough: a person decides. Nothing, where a run is under way, which
+    /// then has the word.
+    pub fn let_session_go(&self, reason: &str) -> Result<Run, Error> {
+        let holder = Holder::here(format!("plan {}", self.id()), site::now());
+        let patience = self.config().run.lease_timeout;
+        let _workspace = self.lease(&self.workspace_lease(), &holder, patience)?;
+        let _plan = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
+        let run = self.harness(|_| HarnessCommand::LetGo { reason: reason.to_owned() })?;
+        let _ = project::marks(&self.site, &run);
+        Ok(run)
+    }
+
+    pub(crate) fn drive_for(
+        &self,
+        worker: &Worker<'_>,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<(Run, Rest), Error> {
+        // Orphans of an attempt come back to this process and can be ended.
+        process::become_subreaper().map_err(|source| Error::Io {
+            what: "take in orphans in",
+            path: "/proc/self".into(),
+            source,
+        })?;
+        let what = match worker {
+            Worker::Agents { .. } | Worker::Share(_) => format!("plan {}", self.id()),
+            Worker::Look { client } => format!("{LOOKING}{client}, at plan {}", self.id()),
+            Worker::Session { .. } => format!("{LOOKING}an MCP client, at plan {}", self.id()),
+        };
+        let holder = Holder::here(what, site::now());
+        let patience = worker.patience(self.config().run.lease_timeout);
+        // The plan above has the workspace in hand already.
+        let alone = self.within.is_none();
+        let workspace = || self.lease(&self.workspace_lease(), &holder, patience);
+        let _workspace = alone.then(workspace).transpose()?;
+        let lease = self.lease(&format!("plan {}", self.id()), &holder, patience)?;
+        let sharing = self.share(&holder.what, patience)?;
+        if let Worker::Share(share) = worker
+            && let Some(over) = self.take_share(share, lease.fence())?
+        {
+            return Ok((over, Rest::Nothing));
+        }
+        self.still_proved()?;
+        let secret = self.prover().secret()?;
+        let mut proving = self.prover().begin(&secret)?;
+        let watched = Watch::new(&self.site, &self.state, self.prover().file(), secret);
+        let mut projector = Projector::new(&self.site, &watched, self.log.head(self.id())?.seq);
+        // Lines that a crash kept from the progress file are told again.
+        let (mut run, head) = drive::retell(&*self.log, self.id(), &mut |run, sealed, event| {
+            projector.event(run, sealed, event);
+            proving.hear(run, sealed, event);
+        })?;
+        if let Some(from_seq) = run.forged_from {
+            return Err(self.forged(from_seq));
+        }
+        let head = Cell::new(head);
+        let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
+            head.set(Head { seq: sealed.seq, hash: sealed.hash });
+            projector.event(run, sealed, event);
+            projector.catch_up(run);
+            proving.hear(run, sealed, event);
+            watch(run, sealed, event);
+        };
+        let took_over = sharing.as_ref().and_then(|sharing| sharing.took_over.clone());
+        let ground = self.ground(worker, took_over, &mut run, Some(lease.fence()), &mut both)?;
+        if let Worker::Agents { .. } = worker {
+            while let Some(step) = self.plan_goes_on(&run) {
+                let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;
+                self.tell(&mut run, &events, &mut both)?;
+            }
+        }
+        let hands = Hands::new(&self.site, ground).watched(&watched).for_worker(worker);
+        let hands = hands.delegating(self).within(self.within.as_ref());
+        let mut go_on = |run: Run, both: &mut dyn FnMut(&Run, &Sealed, &Event)| {
+            let drive = Drive {
+                log: &*self.log,
+                plan: self.id(),
+                fence: Some(lease.fence().clone()),
+                world: &hands,
+                jobs: worker.jobs(),
+                watch: both,
+            };
+            match worker {
+                Worker::Share(share) => share.done_by(drive, run, head.get()),
+                _ => drive.go_on(run, head.get()),
+            }
+        };
+        let driven = match worker {
+            Worker::Agents { .. } | Worker::Look { .. } | Worker::Share(_) => go_on(run, &mut both),
+            Worker::Session { words } => self.hear_session(words, run, &mut both, &mut go_on),
+        };
+        let planted = watched.at_the_end();
+        // Whoever lost the plan to somebody else writes no more of it.
+        let kept = sharing.map_or(Ok(()), Sharing::end);
+        let (mut run, rest) = match driven.and_then(|driven| kept.map(|()| driven)) {
+            Ok(driven) => driven,
+            // Whoever took it over has the proofs in hand.
+            Err(error @ Error::Store(StoreError::Fenced { .. })) => return Err(error),
+            Err(error) => {
+                // Whoever wrote to the log does not write what we knew of it.
+                let _ = proving.stop();
+                return Err(error);
+            }
+        };
+        for what in planted {
+            let events = decide::harness(&run, HarnessCommand::Tampered { step: None, what })?;
+            self.tell(&mut run, &events, &mut both)?;
+        }
+        let left = hands.leave(&run);
+        projector.write(&run);
+        proving.finish(&run)?;
+        left.map_err(ground::Error::Trees)?;
+        if matches!(run.stage, Stage::Done | Stage::Failed) {
+            home::forget(&self.state, &self.id().to_string());
+        }
+        if run.stage == Stage::Done {
+            ground::forget_apart(&self.state, &self.id().to_string());
+        }
+        // Others may be judged in the rooms of a process that does many items at a time.
+        if alone && !matches!(worker, Worker::Share(_)) {
+            judge::leave();
+        }
+        Ok((run, rest))
+    }
+
+    /// Takes a lease, and waits so long for whoever has it.
+    pub(crate) fn lease(&self, name: &str, holder: &Holder, usual: Duration) -> Result<Lease, Error> {
+        let begun = Instant::now();
+        loop {
+            let held = match self.log.lease(name, holder) {
+                Err(StoreError::LeaseHeld { name, holder }) => (name, holder),
+                taken => return Ok(taken?),
+            };
+            let is_gone = held.1.as_ref().is_some_and(Holder::is_gone);
+            let patience = if is_gone { usual.max(LAST_BREATH) } else { usual };
+            if begun.elapsed() >= patience || self.site.stop.load(Ordering::Relaxed) {
+                return Err(StoreError::LeaseHeld { name: held.0, holder: held.1 }.into());
+            }
+            std::thread::sleep(LEASE_LOOK);
+        }
+    }
+
+    /// Makes the events durable and tells them.
+    pub(crate) fn tell(
+        &self,
+        run: &mut Run,
+        events: &[Event],
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<(), Error> {
+        self.tell_with(run, events, None, watch)
+    }
+
+    /// The same while this lease is held.
+    fn tell_with(
+        &self,
+        run: &mut Run,
+        events: &[Event],
+        fence: Option<&Fence>,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<(), Error> {
+        let sealed = self.append_with(run, events, fence, &[])?;
+        for (sealed, event) in sealed.iter().zip(events) {
+            watch(run, sealed, event);
+        }
+        Ok(())
+    }
+
+    /// Attests what this machine holds, records it, and makes the ground ready before any agent runs.
+    fn ground(
+        &self,
+        worker: &Worker<'_>,
+        took_over: Option<String>,
+        run: &mut Run,
+        fence: Option<&Fence>,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<Ground, Error> {
+        let place = self.place();
+        let marker = plan_file::marker(&place.workspace);
+        let read_only: Vec<PathBuf> = [place.path.clone(), place.progress.clone(), marker]
+            .into_iter()
+            .chain(self.config().path.clone())
+            .chain(self.within.iter().flat_map(|within| within.files.clone()))
+            .collect();
+        let secret = self.config().proof.ssh_key.as_deref();
+        let launcher = confined::launcher(&self.site.launcher);
+        let workspace = &self.place().workspace;
+        let estate =
+            Estate { workspace, state: &self.state, read_only: &read_only, secret, launcher: &launcher };
+        let verify = &self.config().verify;
+        let (offer, seen) = match worker {
+            Worker::Share(_) => share::attest(verify.isolation, &estate, &place.path)?,
+            _ => ground::attest(verify.isolation, &estate)?,
+        };
+        let level = seen.level;
+        self.attested(worker, took_over, run, seen, fence, watch)?;
+        self.on_the_base(run, offer, level, &estate)
+    }
+
+    pub(crate) fn on_the_base(
+        &self,
+        run: &Run,
+        offer: Option<Offer>,
+        level: Isolation,
+        estate: &Estate<'_>,
+    ) -> Result<Ground, Error> {
+        let verify = &self.config().verify;
+        let all = [String::from("**")];
+        let touches: Vec<String> = match &run.plan.touches {
+            Some(touches) => touches.iter().map(|glob| glob.value.clone()).collect(),
+            None => all.to_vec(),
+        };
+        let approval = Approval {
+            revision: &run.revision.0,
+            commit: run.binding.base.as_deref(),
+            files: &run.binding.files,
+            touches: &touches,
+            caches: &verify.caches,
+            wanted: Wanted {
+                provision: &verify.provision,
+                build_caches: verify.build_caches,
+                stop: Some(&self.site.stop),
+            },
+        };
+        Ok(Ground::prepare(offer, level, estate, &approval)?)
+    }
+
+    /// Runs the contract of a passed step once more, on the tree it passed on, and records nothing.
+    pub fn recheck(&self, number: StepNumber) -> Result<Recheck, Error> {
+        let run = self.run()?;
+        let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
+        let recorded = step.verdict.clone().filter(|_| step.state == StepState::Passed);
+        let recorded = recorded.ok_or(Refusal::NotPassed { step: number })?;
+        let _ = process::become_subreaper();
+        let launcher = confined::launcher(&self.site.launcher);
+        let workspace = &self.place().workspace;
+        let estate =
+            Estate { workspace, state: &self.state, read_only: &[], secret: None, launcher: &launcher };
+        let (offer, seen) = ground::attest(Demand::Exactly(recorded.isolation), &estate)?;
+        let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
+        let hands = Hands::new(&self.site, self.on_the_base(&run, offer, seen.level, &estate)?);
+        let now = hands.recheck(&run, number, tree);
+        judge::leave();
+        Ok(Recheck { recorded, now })
+    }
+
+    fn attested(
+        &self,
+        worker: &Worker<'_>,
+        took_over: Option<String>,
+        run: &mut Run,
+        seen: Attestation,
+        fence: Option<&Fence>,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+    ) -> Result<(), Error> {
+        let require_red = self.config().verify.require_red;
+        let known = (run.isolation, run.require_red, run.agent_outside);
+        if let Worker::Share(share) = worker {
+            // Many do the work of one run: it is said again only where it is something else.
+            if known == (Some(seen.level), require_red, false) {
+                return Ok(());
+            }
+            let events = share.given_back(run)?;
+            self.tell_with(run, &events, fence, watch)?;
+        }
+        let probe =
+            |probe: sandbox::Probe| Probe { name: probe.name, held: probe.held, detail: probe.detail };
+        let command = HarnessCommand::Attested {
+            level: seen.level,
+            require_red,
+            probes: seen.probes.into_iter().map(probe).collect(),
+            kernel: seen.kernel,
+            bubblewrap: seen.bubblewrap,
+            agent_outside: !worker.starts_agents(),
+            took_over,
+        };
+        let events = decide::harness(run, command)?;
+        self.tell_with(run, &events, fence, watch)
+    }
+
+    /// A log that was rebuilt verifies, but does not fit the proofs that were given.
+    fn still_proved(&self) -> Result<(), Error> {
+        match self.prover().check(&*self.log, self.id())?.into_iter().next() {
+            Some(finding) => Err(Error::Disproved { plan: self.id().clone(), finding }),
+            None => Ok(()),
+        }
+    }
+}

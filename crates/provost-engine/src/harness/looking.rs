@@ -1,0 +1,89 @@
+//! What can be seen of a plan, by whoever asks; nothing is written.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use provost_core::chain::Sealed;
+use provost_core::command::HarnessCommand;
+use provost_core::decide;
+use provost_core::event::Event;
+use provost_core::law::{self, Law};
+use provost_core::run::Run;
+use provost_store::{Cursor, Query};
+
+use crate::Error;
+use crate::audit::{self, Audit};
+use crate::reading::Reading;
+
+use super::Harness;
+
+impl Harness {
+    pub fn each(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
+        Ok(self.log.read(query, each)?)
+    }
+
+    pub fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+        Ok(self.log.wait(after, timeout)?)
+    }
+
+    /// The plan as it would be if the file were recorded now, and whether that changes anything.
+    pub fn preview(&self) -> Result<(Run, bool), Error> {
+        let mut run = self.run()?;
+        if run.forged_from.is_some() || run.exists() && self.stands(&run)? {
+            return Ok((run, false));
+        }
+        let reading = self.read()?;
+        if run.exists() && self.unchanged(&run, &reading) {
+            return Ok((run, false));
+        }
+        // Whoever only looks has written nothing.
+        let (text, binding, author) = (reading.text, reading.binding, None);
+        let record = HarnessCommand::Record { text, binding, author };
+        let events = decide::harness(&run, record)?;
+        for event in &events {
+            run.apply(event);
+        }
+        Ok((run, !events.is_empty()))
+    }
+
+    /// What the rewrite that led to this revision changed, for the person at the gate.
+    pub fn last_changes(&self, run: &Run) -> Result<Vec<String>, Error> {
+        let mut changes = Vec::new();
+        let query = Query {
+            names: vec!["PLAN_REWRITTEN".to_owned()],
+            newest_first: true,
+            limit: Some(1),
+            ..Query::plan(self.id())
+        };
+        self.each(&query, &mut |sealed| {
+            if let Ok(Event::PlanRewritten { changes: found, revision, .. }) = sealed.event()
+                && revision == run.revision
+            {
+                changes = found;
+            }
+            ControlFlow::Break(())
+        })?;
+        Ok(changes)
+    }
+
+    /// What changed in the plan file since the revision in the log.
+    pub fn changes(&self, run: &Run, reading: &Reading) -> Vec<String> {
+        let old = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
+        law::diff(old, reading.law())
+    }
+
+    /// Checks the chain from its start, the verdict behind every passed step, and the proofs.
+    pub fn audit(&self) -> Result<Audit, Error> {
+        audit::plan(&*self.log, self.id(), &self.prover())
+    }
+
+    /// The envelopes of the plan's proofs, one a line, oldest first.
+    pub fn proofs(&self) -> Result<Vec<String>, Error> {
+        let path = self.prover().file().to_owned();
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(source) => Err(Error::Io { what: "read the proofs", path, source }),
+        }
+    }
+}
