@@ -160,6 +160,31 @@ fn what_a_later_step_undid_is_done_again() {
     env.provost(&["audit"]).exits(0);
 }
 
+/// Three times on the same files: one that holds once and not again has not held.
+#[test]
+fn a_contract_that_must_hold_several_times_holds_each_time() {
+    for (moody, outcome) in [(2, "flaky"), (9, "held")] {
+        let contract = |count: &str| {
+            format!("test -f out/1 && echo x >> {count} && test \"$(wc -l < {count})\" -ne {moody}")
+        };
+        let runs = "**verify_runs:** 3\n**on_fail:**";
+        let text = |count: &str| plan(&[&contract(count)], "abort").replacen("**on_fail:**", runs, 1);
+        let env = Env::new(&text("count")).agent(HONEST).isolation("in-place");
+        // Outside of the workspace: the files that are judged stay the same.
+        let count = env.folder().join("count");
+        env.write("PLAN.md", text(count.to_str().unwrap()));
+        env.approve();
+        env.provost(&["run"]);
+        let judged = env.provost(&["log", "--event", "CONTRACT_JUDGED", "--json"]).exits(0).lines();
+        let of_attempt = judged.iter().find(|event| event["details"]["subject"]["contract"].is_u64());
+        let verdict = &of_attempt.expect("a verdict")["details"]["verdict"];
+        assert_eq!(verdict["outcome"]["kind"], outcome, "{judged:#?}");
+        if outcome == "flaky" {
+            assert!(verdict.to_string().contains("run 2 of 3 disagreed"), "{verdict}");
+        }
+    }
+}
+
 #[test]
 fn a_contract_that_does_not_last_is_not_looked_at_again() {
     let text = plan(&["! test -f out/2", "test -f out/2"], "escalate").replacen(
