@@ -3,30 +3,31 @@
 //! Every event is born here, behind one of three doors: [`agent`], [`human`], [`harness`]. None of
 //! them waits, reads a clock or touches the disk, so a log always replays the same way.
 //!
-//! **Invariant:** [`Event::StepPassed`] is built in [`passed`] alone, from a verdict that held or the
-//! word of a named person on a `human` contract. [`agent`] cannot reach it.
+//! **Invariant:** [`agent`] cannot reach what passes a step (`decide/judged.rs`).
 
+mod agent;
+mod human;
+mod judged;
 mod landed;
 mod session;
 
 use crate::budget::{self, Fit};
 use crate::chain::Timestamp;
-use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
-use crate::event::{
-    Approver, AttemptEnd, Choice, Dependency, Event, FailureClass, LossCause, Revision, RunOutcome, Scope,
-    Subject, Why,
-};
+use crate::command::{HarnessCommand, Refusal};
+use crate::event::{Approver, AttemptEnd, Dependency, Event, LossCause, Revision, RunOutcome, Scope, Why};
 use crate::inbox;
 use crate::law::{self, Binding, Law};
 use crate::parse;
 use crate::plan::{Needs, Plan, StepNumber};
-use crate::quorum::{self, Tally};
+use crate::quorum::Tally;
 use crate::recover::{self, Failure, Means};
 use crate::run::{PLAN_WAITS, PostState, Run, Stage, StepRun, StepState};
-use crate::usage::{Amount, Resource};
-use crate::verdict::{Outcome, Verdict};
 
+pub use agent::agent;
+pub use human::human;
 pub use session::SESSION;
+
+use judged::{doubted, judged, judged_lost, passed, postcondition_is_due, seen, with_verdict};
 
 /// How the target of an attempt begins that another plan carries out. No role has a blank in its name.
 pub const PLAN: &str = "plan ";
@@ -35,90 +36,6 @@ pub const PLAN: &str = "plan ";
 pub(crate) const BLOCKED: &str = "the agent is blocked: ";
 
 type Decision = Result<Vec<Event>, Refusal>;
-
-/// An agent may claim, may be stuck and may want to stop. All three are words; none ends a step.
-pub fn agent(run: &Run, command: AgentCommand) -> Decision {
-    genuine(run)?;
-    match command {
-        AgentCommand::Claim { step, evidence } => {
-            under_way(run, step)?;
-            if evidence.trim().is_empty() {
-                return Err(Refusal::NoEvidence { step });
-            }
-            Ok(vec![Event::StepClaimed { step, evidence }])
-        }
-        AgentCommand::Block { step, reason } => {
-            under_way(run, step)?;
-            let reason = said(reason, "why the step is blocked")?;
-            Ok(vec![Event::Escalated { step: Some(step), reason: format!("{BLOCKED}{reason}") }])
-        }
-        AgentCommand::Finish => finish(run),
-    }
-}
-
-/// An empty plan is never finished, and neither is one whose postconditions nobody has seen hold.
-fn finish(run: &Run) -> Decision {
-    if !run.exists() {
-        return Err(Refusal::NoPlan);
-    }
-    let mut open =
-        run.steps().filter(|(_, step)| !matches!(step.state, StepState::Passed | StepState::Waived { .. }));
-    if let Some((first, _)) = open.next() {
-        return Err(Refusal::Unfinished { first: first.number, more: open.count() });
-    }
-    if run.stage == Stage::Done { Ok(Vec::new()) } else { Err(Refusal::StillOpen) }
-}
-
-fn under_way(run: &Run, step: StepNumber) -> Result<(), Refusal> {
-    match run.step(step).map(|step| &step.state) {
-        Some(StepState::Running { .. } | StepState::Ended { .. }) => Ok(()),
-        _ => Err(Refusal::NotOpen { step }),
-    }
-}
-
-/// A person decides, and only about the text they read.
-pub fn human(run: &Run, command: HumanCommand) -> Decision {
-    genuine(run)?;
-    if !run.exists() {
-        return Err(Refusal::NoPlan);
-    }
-    match command {
-        HumanCommand::Approve { revision, by, modifications } => approve(run, revision, by, modifications),
-        HumanCommand::Reject { reason, by } => {
-            let reason = said(reason, "why the plan is rejected")?;
-            if matches!(run.stage, Stage::Draft | Stage::Done) {
-                return Err(wrong_stage(run, "rejecting", "at the gate or under way"));
-            }
-            Ok(vec![Event::Rejected { revision: run.revision.clone(), reason, by }])
-        }
-        HumanCommand::Ask { question, by } => {
-            let question = said(question, "what you want to know")?;
-            if !matches!(run.stage, Stage::Verified | Stage::Approved) {
-                return Err(wrong_stage(run, "asking", "at the gate"));
-            }
-            Ok(vec![Event::QuestionAsked { revision: run.revision.clone(), question, by }])
-        }
-        HumanCommand::Answer { step, choice, note, by } => answer(run, step, choice, note, by),
-        HumanCommand::Raise { step, budget, note, by } => raise(run, step, budget, note, by),
-    }
-}
-
-fn approve(run: &Run, revision: Revision, by: String, modifications: Vec<String>) -> Decision {
-    if let (Some(before), true) = (&run.approved_by, revision == run.revision) {
-        return Err(Refusal::AlreadyApproved {
-            revision: revision.short().to_owned(),
-            by: run.approvers().unwrap_or_else(|| before.to_string()),
-        });
-    }
-    at_gate(run, &revision)?;
-    let own = || run.author.as_ref().map(|author| quorum::is_same(author, &by));
-    match (run.quorum().self_approval, own()) {
-        (true, _) | (false, Some(false)) => {}
-        (false, Some(true)) => return Err(Refusal::OwnPlan { by, tally: Tally::of(run).to_string() }),
-        (false, None) => return Err(Refusal::NoAuthor),
-    }
-    one_more(run, revision, Approver::Person(by), modifications)
-}
 
 /// The yes of somebody who has not given it yet; with enough of them the plan is approved.
 fn one_more(run: &Run, revision: Revision, by: Approver, modifications: Vec<String>) -> Decision {
@@ -141,84 +58,6 @@ fn at_gate(run: &Run, revision: &Revision) -> Result<(), Refusal> {
         return Err(wrong_stage(run, "approving", "verified"));
     }
     Ok(())
-}
-
-fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by: String) -> Decision {
-    let Some(number) = step else { return answer_for_plan(run, choice, note, by) };
-    let Some(state) = run.step(number).map(|step| &step.state) else {
-        return Err(Refusal::NoSuchStep { step: number });
-    };
-    let confirming = run.confirmed_by_person(number) && matches!(state, StepState::Ended { .. });
-    let waiting = matches!(state, StepState::Blocked { .. } | StepState::Failed) || confirming;
-    if !waiting || !matches!(run.stage, Stage::Approved | Stage::InProgress | Stage::Failed) {
-        return Err(Refusal::NothingToAnswer { step: number });
-    }
-    let over_budget = run.step(number).is_some_and(|step| step.over_budget.is_some());
-    let (text, budget) = (note.clone(), Amount::default());
-    let answered = Event::Answered { step, choice, by: by.clone(), note: text, budget };
-    Ok(match choice {
-        // Time is counted up to the last event: people have none.
-        Choice::Retry if over_budget && !budget::is_any_left(run, number, Timestamp(0)) => {
-            return Err(Refusal::NothingLeft { step: number });
-        }
-        Choice::Retry | Choice::Revise => vec![answered],
-        Choice::Skip => {
-            let reason = if note.is_empty() { "skipped by a person".to_owned() } else { note };
-            vec![answered, Event::StepWaived { step: number, by, reason }]
-        }
-        Choice::Abort => {
-            let why = if over_budget { Why::Budget } else { Why::Person };
-            let [failed, ended] = recover::fail(run, number, format!("aborted by {by}"), why);
-            vec![answered, failed, ended]
-        }
-        Choice::Confirm if confirming => vec![answered, confirmed(run, number, &by)],
-        // It held, and only proved nothing: a person may say what it is worth.
-        Choice::Confirm if vacuous(run, number) && !note.trim().is_empty() => {
-            vec![answered, confirmed(run, number, &by)]
-        }
-        Choice::Confirm => {
-            return Err(Refusal::WrongChoice { choice: "confirm", instead: "retry, skip, abort or revise" });
-        }
-    })
-}
-
-/// New limits for what ran out; parts that are not named stay as they are.
-fn raise(run: &Run, step: StepNumber, limits: Amount, note: String, by: String) -> Decision {
-    let waiting = run.step(step).and_then(|step| step.over_budget.as_ref()).map(|breach| breach.scope);
-    let open = matches!(run.stage, Stage::Approved | Stage::InProgress);
-    let Some(scope) = waiting.filter(|_| open && !limits.is_empty()) else {
-        return Err(Refusal::NothingToRaise { step });
-    };
-    for resource in Resource::ALL {
-        let Some(limit) = limits.of(resource) else { continue };
-        let spent = match scope {
-            Scope::Plan => run.ledger.committed(resource, Timestamp(0)),
-            Scope::Step => run.ledger.committed_by(step, resource),
-        };
-        if limit <= spent {
-            let (limit, spent) = (resource.say(limit), resource.say(spent));
-            return Err(Refusal::RaisedTooLittle { limit, spent });
-        }
-    }
-    Ok(vec![Event::Answered { step: Some(step), choice: Choice::Retry, by, note, budget: limits }])
-}
-
-/// A postcondition broke: look again, or give up.
-fn answer_for_plan(run: &Run, choice: Choice, note: String, by: String) -> Decision {
-    let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
-    if run.stage != Stage::Failed || !broke {
-        return Err(Refusal::NothingWaits);
-    }
-    match choice {
-        Choice::Abort if run.given_up => Err(Refusal::NothingWaits),
-        Choice::Retry | Choice::Revise | Choice::Abort => {
-            let budget = Amount::default();
-            Ok(vec![Event::Answered { step: None, choice, by, note, budget }])
-        }
-        Choice::Skip | Choice::Confirm => {
-            Err(Refusal::WrongChoice { choice: choice.word(), instead: "retry, abort or revise" })
-        }
-    }
 }
 
 /// The harness says what it saw; what follows from it is decided here, with the recipes that are built
@@ -516,156 +355,6 @@ fn still_running(run: &Run, step: StepNumber, attempt: u32) -> Result<(), Refusa
     }
 }
 
-fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> Decision {
-    match subject {
-        Subject::Contract(number) => {
-            let Some(StepState::Ended { attempt }) = run.step(number).map(|step| step.state.clone()) else {
-                return Err(Refusal::NotDue { what: format!("step {number}") });
-            };
-            let verdict = together(run, number, doubted(run, number, verdict));
-            let follows = if verdict.held() && run.is_behind(&verdict) {
-                // Other steps have passed since: it has to hold on what they left together.
-                Vec::new()
-            } else if verdict.held() {
-                vec![passed(run, number, seen(run, number, &verdict), &verdict)]
-            } else {
-                recover::after(run, means, number, attempt, &Failure::Verdict(&verdict))
-            };
-            Ok(with_verdict(Some(number), subject, verdict, follows))
-        }
-        Subject::Final(number) => {
-            if !run.all_settled() || run.stage != Stage::InProgress || run.is_final(number) {
-                return Err(Refusal::NotDue { what: format!("the last look at step {number}") });
-            }
-            let mut verdict = verdict;
-            let follows = if verdict.held() {
-                Vec::new()
-            } else {
-                verdict.unmet.push("it held when the step was done; a later step undid it".to_owned());
-                let attempt = run.step(number).map_or(0, |step| step.attempts);
-                recover::after(run, means, number, attempt, &Failure::Verdict(&verdict))
-            };
-            Ok(with_verdict(Some(number), subject, verdict, follows))
-        }
-        Subject::Control(number) => {
-            if !run.is_ready(number) {
-                return Err(Refusal::NotDue { what: format!("the control of step {number}") });
-            }
-            // What cannot be run now cannot be run after the work either: no agent is paid for that.
-            let follows = match verdict.outcome {
-                Outcome::NotRun { .. } => closed_door(run, means, number, "contract", &verdict),
-                _ => Vec::new(),
-            };
-            Ok(with_verdict(Some(number), subject, verdict, follows))
-        }
-        Subject::Precondition(number) => {
-            if !run.is_ready(number) {
-                return Err(Refusal::NotDue { what: format!("the precondition of step {number}") });
-            }
-            let follows = match verdict.held() {
-                true => Vec::new(),
-                false => closed_door(run, means, number, "precondition", &verdict),
-            };
-            Ok(with_verdict(Some(number), subject, verdict, follows))
-        }
-        Subject::Postcondition(number) => {
-            postcondition_is_due(run, number)?;
-            // An agent that is still there mends it and asks again; nothing has ended.
-            let follows = if verdict.held() || run.agent_outside {
-                Vec::new()
-            } else {
-                let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::Failed));
-                vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }]
-            };
-            Ok(with_verdict(None, subject, verdict, follows))
-        }
-    }
-}
-
-fn postcondition_is_due(run: &Run, number: u32) -> Result<(), Refusal> {
-    let open = run.postcondition(number) == Some(&PostState::Open);
-    match run.all_settled() && run.to_be_final().next().is_none() && open {
-        true => Ok(()),
-        false => Err(Refusal::NotDue { what: format!("postcondition {number}") }),
-    }
-}
-
-/// A pass that proves nothing is not a pass: where red is required, a contract that held before any
-/// work; anywhere, one that failed on this very tree a moment ago.
-fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdict {
-    let Some(step) = run.step(number).filter(|_| verdict.held()) else { return verdict };
-    let outcome = if run.require_red && step.held_before == Some(true) {
-        Outcome::Vacuous { reason: "it held before any work was done".to_owned() }
-    } else if step.verdict.as_ref().is_some_and(|before| same_tree_failed(before, &verdict))
-        && !outside_failed(run, number)
-    {
-        Outcome::Flaky { reason: "it failed before on the same files".to_owned() }
-    } else {
-        return verdict;
-    };
-    Verdict { outcome, ..verdict }
-}
-
-/// What held where it was made and not on what others left meanwhile says so.
-fn together(run: &Run, number: StepNumber, mut verdict: Verdict) -> Verdict {
-    if run.is_held_apart(number) && matches!(verdict.outcome, Outcome::Broke { .. }) {
-        let unmet = "it held on the tree it was made on, and not together with what other steps left since";
-        verdict.unmet.push(unmet.to_owned());
-    }
-    verdict
-}
-
-/// The check failed for something that passes by itself, and the plan lets it reach outside.
-fn outside_failed(run: &Run, number: StepNumber) -> bool {
-    let network = run.plan.step(number).and_then(|step| step.network.as_ref());
-    let passing = run.step(number).and_then(|step| step.failed_as) == Some(FailureClass::Transient);
-    passing && network.is_some_and(|network| network.value)
-}
-
-fn same_tree_failed(before: &Verdict, now: &Verdict) -> bool {
-    let id = |verdict: &Verdict| verdict.tree.as_ref().map(|tree| tree.id.clone());
-    !before.held() && id(before).is_some() && id(before) == id(now)
-}
-
-/// A precondition does not hold, or a contract cannot be run: no attempt can help, a person must look.
-fn closed_door(run: &Run, means: &Means<'_>, step: StepNumber, what: &str, verdict: &Verdict) -> Vec<Event> {
-    let failure = Failure::Verdict(verdict);
-    let found = recover::classify(run, means, step, &failure);
-    let attempt = run.step(step).map_or(0, |step| step.attempts);
-    let reason = format!("its {what} {}", verdict.outcome);
-    vec![
-        Event::FailureDetected { step, attempt, error_message: reason.clone(), fingerprint: None },
-        Event::FailureClassified { step, failure_type: found.class, rule: found.to_string(), halts: None },
-        Event::Escalated { step: Some(step), reason },
-    ]
-}
-
-/// The harness died during the attempt. If the work is done, it is done; if not, it is tried again
-/// and no retry is used up, but not for ever.
-fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_losses: u32) -> Decision {
-    let Some((attempt, losses)) = run.step(number).and_then(|step| match step.state {
-        StepState::Running { attempt } => Some((attempt, step.losses)),
-        _ => None,
-    }) else {
-        return Err(Refusal::NotDue { what: format!("step {number}") });
-    };
-    let subject = Subject::Contract(number);
-    if verdict.held() && run.is_behind(&verdict) {
-        return Ok(with_verdict(Some(number), subject, verdict, Vec::new()));
-    }
-    if verdict.held() {
-        let result = format!("{}, after the harness was lost", seen(run, number, &verdict));
-        let follows = vec![passed(run, number, result, &verdict)];
-        return Ok(with_verdict(Some(number), subject, verdict, follows));
-    }
-    let mut follows = vec![Event::AttemptLost { step: number, attempt, cause: LossCause::Crash }];
-    if losses + 1 >= max_losses {
-        let reason = format!("{} attempts in a row were lost because the harness died", losses + 1);
-        follows.push(Event::Escalated { step: Some(number), reason });
-    }
-    Ok(with_verdict(Some(number), subject, verdict, follows))
-}
-
 fn end(run: &Run) -> Decision {
     let (open, over) =
         (run.stage == Stage::InProgress, run.under_way().all(|step| run.is_being_confirmed(step)));
@@ -680,54 +369,6 @@ fn end(run: &Run) -> Decision {
     }
     let (summary, tree) = (run.summary(), run.tree.clone());
     Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary, tree, why: Some(Why::Done), train: None }])
-}
-
-fn vacuous(run: &Run, number: StepNumber) -> bool {
-    let verdict = run.step(number).and_then(|step| step.verdict.as_ref());
-    verdict.is_some_and(|verdict| matches!(verdict.outcome, Outcome::Vacuous { .. }))
-}
-
-/// The two ways for a step to pass: a verdict that held, and the word of a named person.
-fn passed(run: &Run, step: StepNumber, result: String, verdict: &Verdict) -> Event {
-    let tree = verdict.tree.as_ref().map(|tree| tree.id.clone());
-    Event::StepPassed { step, attempt: run.step(step).map_or(0, |step| step.attempts), result, tree }
-}
-
-fn confirmed(run: &Run, step: StepNumber, by: &str) -> Event {
-    let verdict = run.step(step).and_then(|step| step.verdict.as_ref());
-    let tree = verdict.and_then(|verdict| verdict.tree.as_ref()).map(|tree| tree.id.clone());
-    let result = format!("confirmed by {by}");
-    Event::StepPassed { step, attempt: run.step(step).map_or(0, |step| step.attempts), result, tree }
-}
-
-fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
-    let guard = run.step(step).is_some_and(|step| step.held_before == Some(true));
-    let worth = if guard { "; a guard: it held before the work too" } else { "" };
-    let tests = match verdict.tests {
-        None => String::new(),
-        Some(1) => ", 1 test".to_owned(),
-        Some(tests) => format!(", {tests} tests"),
-    };
-    if let Some(judgement) = &verdict.judged {
-        let by = judgement.by();
-        return format!(
-            "{by}, weaker than a contract that held ({}, {} ms)",
-            verdict.isolation, verdict.duration_ms
-        );
-    }
-    let passing = if outside_failed(run, step) { "; it failed before for something transient" } else { "" };
-    format!("contract held ({}, {} ms{tests}{worth}{passing})", verdict.isolation, verdict.duration_ms)
-}
-
-fn with_verdict(
-    step: Option<StepNumber>,
-    subject: Subject,
-    verdict: Verdict,
-    follows: Vec<Event>,
-) -> Vec<Event> {
-    let mut events = vec![Event::Judged { step, subject, verdict, plan: None }];
-    events.extend(follows);
-    events
 }
 
 fn said(text: String, what: &'static str) -> Result<String, Refusal> {

@@ -111,7 +111,7 @@ fn a_step_passes_in_one_place_only() {
         }
     }
     built.dedup();
-    assert_eq!(built, ["crates/provost-core/src/decide.rs"]);
+    assert_eq!(built, ["crates/provost-core/src/decide/judged.rs"]);
 }
 
 #[test]
