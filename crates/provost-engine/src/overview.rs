@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use provost_core::chain::{Auditor, PlanId, Sealed, Timestamp};
 use provost_core::event::Event;
-use provost_core::inbox::{Item, waiting};
+use provost_core::inbox::{Item, waiting as what_waits};
 use provost_core::plan::StepNumber;
 use provost_core::run::Run;
 use provost_store::{Cursor, Log, Query};
@@ -74,6 +74,8 @@ struct Known {
     plans: BTreeMap<PlanId, Fold>,
     /// Where they are, each once.
     workspaces: BTreeSet<PathBuf>,
+    /// How many things wait for a person, in all of them.
+    waiting: usize,
 }
 
 struct Fold {
@@ -84,8 +86,6 @@ struct Fold {
     place: Option<Place>,
     trouble: Option<String>,
     waiting: usize,
-    /// Something was heard since that was counted.
-    is_new: bool,
     /// Somebody else wrote to its log: what counts has to be read anew.
     disbelieved: bool,
 }
@@ -119,7 +119,7 @@ impl Overview {
 
     /// How many things wait for a person.
     pub fn waiting(&self) -> Result<usize, Error> {
-        Ok(self.caught_up()?.plans.values().map(|fold| fold.waiting).sum())
+        Ok(self.caught_up()?.waiting)
     }
 
     /// Everything that waits for a person, newest last.
@@ -243,24 +243,34 @@ impl Overview {
             return Ok(known);
         }
         let query = Query { after: Some(known.through), through: Some(now), ..Query::default() };
-        let Known { plans, workspaces, .. } = &mut *known;
-        self.log.read(&query, &mut |sealed| {
+        let Known { plans, workspaces, waiting, .. } = &mut *known;
+        let mut moved = BTreeSet::new();
+        let read = self.log.read(&query, &mut |sealed| {
             let fold = plans.entry(sealed.plan.clone()).or_insert_with(|| {
                 let place = places::find(&self.settings.state, &sealed.plan);
                 workspaces.extend(place.iter().map(|place| place.workspace.clone()));
                 Fold::new(sealed.at, place)
             });
             fold.hear(&sealed);
+            moved.insert(sealed.plan);
             ControlFlow::Continue(())
-        })?;
-        for (id, fold) in plans.iter_mut().filter(|(_, fold)| fold.disbelieved) {
-            match drive::read(&*self.log, id) {
-                Ok(run) => fold.run = Arc::new(run),
-                Err(error) => fold.trouble = Some(error.to_string()),
-            }
+        });
+        if let Err(error) = read {
+            // Some of it was heard, and nobody knows how much.
+            *known = Known::default();
+            return Err(error.into());
         }
-        for fold in plans.values_mut().filter(|fold| fold.is_new) {
-            (fold.waiting, fold.is_new) = (waiting(&fold.run).len(), false);
+        for id in moved {
+            let Some(fold) = plans.get_mut(&id) else { continue };
+            if fold.disbelieved {
+                match drive::read(&*self.log, &id) {
+                    Ok(run) => fold.run = Arc::new(run),
+                    Err(error) => fold.trouble = Some(error.to_string()),
+                }
+            }
+            *waiting -= fold.waiting;
+            fold.waiting = what_waits(&fold.run).len();
+            *waiting += fold.waiting;
         }
         known.through = now;
         Ok(known)
@@ -281,13 +291,12 @@ impl Fold {
             place,
             trouble: None,
             waiting: 0,
-            is_new: true,
             disbelieved: false,
         }
     }
 
     fn hear(&mut self, sealed: &Sealed) {
-        (self.moved, self.is_new) = (sealed.at, true);
+        self.moved = sealed.at;
         if self.trouble.is_some() {
             return;
         }

@@ -22,7 +22,7 @@ use crate::sse;
 
 pub(crate) use decide::{Amendment, Answered, Approval, Decision, Question, Rejection, answered, decide};
 pub(crate) use log::{Filter as LogFilter, page as log_page, place, step};
-pub(crate) use look::{find, lives_of, proofs_of};
+pub(crate) use look::{PAGE, find, lives_of, proofs_of};
 pub use machine::Kept as MachineKept;
 
 /// The API of `provost serve`

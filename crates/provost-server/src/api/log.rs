@@ -18,7 +18,7 @@ use crate::http::{Answer, Problem, Query, Shared, Viewer, ask};
 use crate::view::Event;
 
 /// Which events.
-#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Filter {

@@ -18,7 +18,8 @@ use crate::view::{Card, Gate, Plan, Waiting};
 
 /// No list is longer at once.
 const PAGE_MAX: usize = 500;
-const PAGE: usize = 100;
+/// Where nothing is said.
+pub(crate) const PAGE: usize = 100;
 
 pub(crate) fn find(overview: &Overview, id: &str) -> Answer<Seen> {
     overview.plan(&PlanId(id.to_owned()))?.ok_or_else(|| no_such_plan(id))

@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -18,7 +18,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
@@ -37,7 +37,7 @@ pub struct Ends {
     pub ours: SocketAddr,
     pub theirs: SocketAddr,
     /// It was looked whether they are inside an attempt, and they were not.
-    pub outside: Arc<OnceCell<()>>,
+    pub outside: Arc<OnceLock<()>>,
 }
 
 pub fn tls(files: &(PathBuf, PathBuf)) -> Result<TlsAcceptor, Error> {

@@ -70,25 +70,19 @@ pub(crate) fn ends(parts: &Parts) -> Result<Ends, Problem> {
 pub(crate) async fn known(parts: &mut Parts, house: &Shared) -> Result<Visitor, Problem> {
     let ends = ends(parts)?;
     let sent = word_of(&parts.headers, house.origin.cookie());
-    let found = match sent {
-        Some((word, by_cookie)) => {
-            let form_key = Hash::of(format!("form {word}").as_bytes()).to_string();
-            let tokens = house.tokens.clone();
-            let token = tokio::task::spawn_blocking(move || tokens.find(&word)).await.ok().flatten();
-            token.map(|token| (token, by_cookie, form_key))
-        }
-        None => None,
-    };
-    let Some((token, by_cookie, form_key)) = found else { return Err(stranger(house, &ends).await) };
-    let fits = match token.kind {
-        TokenKind::Session => by_cookie,
-        TokenKind::Token => !by_cookie,
-        TokenKind::Link => false,
-    };
-    if !fits {
-        return Err(stranger(house, &ends).await);
-    }
-    outside(house, &ends).await?;
+    let Some((word, by_cookie)) = sent else { return Err(stranger(house, &ends).await) };
+    let form_key = Hash::of(format!("form {word}").as_bytes()).to_string();
+    let from = ends.clone();
+    let found = ask(house, move |house| {
+        let token = house.tokens.find(&word).filter(|token| match token.kind {
+            TokenKind::Session => by_cookie,
+            TokenKind::Token => !by_cookie,
+            TokenKind::Link => false,
+        });
+        // Strangers are counted before anything is looked at for them.
+        token.map(|token| look_outside(house, &from).map(|()| token)).transpose()
+    });
+    let Some(token) = found.await? else { return Err(stranger(house, &ends).await) };
     let has = text(&parts.headers, PAGE_HEADER).map(str::to_owned);
     Ok(Visitor { token, form_key, by_cookie, ends, has })
 }
@@ -104,20 +98,16 @@ pub(crate) async fn stranger(house: &Shared, ends: &Ends) -> Problem {
     }
 }
 
-/// Looks once for each connection, while a run is under way.
+/// Whether they come from inside an attempt.
 pub(crate) async fn outside(house: &Shared, ends: &Ends) -> Result<(), Problem> {
-    if ends.outside.initialized() {
-        return Ok(());
-    }
-    let from = ends.clone();
-    let looked = ask(house, move |house| {
-        if house.overview.is_quiet()? {
-            return Ok(false);
-        }
-        house.overview.only_people(&called(house, &from))?;
-        Ok(true)
-    });
-    if looked.await? {
+    let ends = ends.clone();
+    ask(house, move |house| look_outside(house, &ends)).await
+}
+
+/// Looks once for each connection, while a run is under way.
+fn look_outside(house: &House, ends: &Ends) -> Result<(), Problem> {
+    if ends.outside.get().is_none() && !house.overview.is_quiet()? {
+        house.overview.only_people(&called(house, ends))?;
         let _ = ends.outside.set(());
     }
     Ok(())

@@ -40,7 +40,7 @@ pub async fn show(
     ask(&house, move |house| {
         let after = house.overview.cursor()?.0;
         let named = format!("agenda {:?} {:?}", form.name, form.stage);
-        let body = house.news.kept(named, after, || body(&house.overview.plans()?, &form))?;
+        let body = house.news.kept(named, after, || Ok(body(&house.overview.plans()?, &form)?.into()))?;
         let page = Page { title: "Agenda".to_owned(), room: Room::Agenda, live: Some(String::new()), body };
         Ok(page.shown(house, &visitor, after))
     })

@@ -1,18 +1,23 @@
 //! The log of all plans, newest first, with filters; live.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
-use maud::{Markup, PreEscaped, html};
-use provost_core::chain::Sealed;
+use maud::{Markup, html};
+use provost_core::chain::{PlanId, Sealed};
 use provost_core::event::DESCRIPTIONS;
 use provost_core::render;
-use provost_engine::Cursor;
-use provost_engine::overview::Overview;
+use provost_engine::overview::{Overview, Seen};
+use provost_engine::{Cursor, Query as Wanted};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::layout::{Page, Room, instant, segment};
-use super::news::part;
+use super::news::{Main, News, Part, parts_here};
 use super::text::T;
 use crate::api::{self, LogFilter};
 use crate::http::{Answer, House, Problem, Query, Shared, Viewer, ask};
@@ -57,11 +62,9 @@ pub async fn show(
     .await
 }
 
-fn body(house: &House, filter: &LogFilter) -> Answer<Markup> {
-    let (events, next) = api::log_page(&house.overview, filter)?;
-    let rows = events.iter().map(|(at, event)| house.news.row(*at, || row(&house.overview, *at, event)));
-    let rows = rows.collect::<Answer<Vec<_>>>()?;
-    Ok(html! {
+fn body(house: &House, filter: &LogFilter) -> Answer<Main> {
+    let (rows, next) = rows(house, filter)?;
+    let around = html! {
         h1 { "Log" }
         (form(filter))
         @if rows.is_empty() { p { "Nothing." } }
@@ -69,12 +72,36 @@ fn body(house: &House, filter: &LogFilter) -> Answer<Markup> {
             div class="scroll" {
                 table {
                     thead { tr { th { "When" } th { "Plan" } th { "Event" } th { "Step" } th { "Details" } } }
-                    tbody { @for row in &rows { (PreEscaped(row)) } }
+                    tbody { (parts_here()) }
                 }
             }
         }
         @if let Some(next) = next { p { a href=(onward(filter, next)) { "Older" } } }
-    })
+    };
+    Ok(Main::around(&around, &rows))
+}
+
+/// The rows of the page, and what to ask for next.
+fn rows(house: &House, filter: &LogFilter) -> Answer<(Vec<Arc<Part>>, Option<u64>)> {
+    let mut plans = Plans { overview: &house.overview, known: BTreeMap::new() };
+    if *filter != LogFilter::default() {
+        let (events, next) = api::log_page(&house.overview, filter)?;
+        let rows = events.iter().map(|(at, event)| plans.row(&house.news, *at, event));
+        return Ok((rows.collect::<Answer<_>>()?, next));
+    }
+    // One more, to know whether there are older ones.
+    let rows = house.news.newest(api::PAGE + 1, |after, limit| {
+        let wanted =
+            Wanted { after: Some(after), limit: Some(limit as u64), newest_first: true, ..Wanted::default() };
+        let mut events = Vec::new();
+        house.overview.each(&wanted, &mut |at, event| {
+            events.push((at, event));
+            ControlFlow::Continue(())
+        })?;
+        events.iter().map(|(at, event)| Ok((*at, plans.row(&house.news, *at, event)?))).collect()
+    })?;
+    let next = rows.get(api::PAGE).and(rows.get(api::PAGE - 1)).map(|(at, _)| at.0);
+    Ok((rows.into_iter().take(api::PAGE).map(|(_, row)| row).collect(), next))
 }
 
 fn query(filter: &LogFilter) -> String {
@@ -108,19 +135,33 @@ fn form(filter: &LogFilter) -> Markup {
     }
 }
 
-/// In words, as the terminal says it; where it cannot be read, in its own fields.
-fn words(overview: &Overview, event: &Sealed) -> Answer<String> {
-    let seen = overview.plan(&event.plan)?;
-    Ok(match (event.event(), seen) {
-        (Ok(read), Some(seen)) => cut(&render::event(&seen.run, &read).words),
-        _ => short(event),
-    })
+/// The plans whose events are shown, each looked at once.
+struct Plans<'a> {
+    overview: &'a Overview,
+    known: BTreeMap<PlanId, Option<Seen>>,
 }
 
-fn row(overview: &Overview, at: Cursor, event: &Sealed) -> Answer<Markup> {
-    let words = words(overview, event)?;
+impl Plans<'_> {
+    fn row(&mut self, news: &News, at: Cursor, event: &Sealed) -> Answer<Arc<Part>> {
+        news.row(at, || Ok(row(&self.words(event)?, at, event)))
+    }
+
+    /// In words, as the terminal says it; where it cannot be read, in its own fields.
+    fn words(&mut self, event: &Sealed) -> Answer<String> {
+        let seen = match self.known.entry(event.plan.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert(self.overview.plan(&event.plan)?),
+        };
+        Ok(match (event.event(), seen) {
+            (Ok(read), Some(seen)) => cut(&render::event(&seen.run, &read).words),
+            _ => short(event),
+        })
+    }
+}
+
+fn row(words: &str, at: Cursor, event: &Sealed) -> Markup {
     let plan = segment(&event.plan.0);
-    Ok(part(html! {
+    html! {
         tr {
             td { (instant(&event.at.to_string())) }
             td { a href={ "/plans/" (plan) } { (T(&event.plan.0)) } " " span class="quiet" { (event.seq) } }
@@ -134,12 +175,12 @@ fn row(overview: &Overview, at: Cursor, event: &Sealed) -> Answer<Markup> {
             }
             td {
                 details id={ "e" (at.0) } {
-                    summary { (T(&words)) }
+                    summary { (T(words)) }
                     pre { (T(&serde_json::to_string_pretty(&details(event)).unwrap_or_default())) }
                 }
             }
         }
-    }))
+    }
 }
 
 fn details(event: &Sealed) -> Value {

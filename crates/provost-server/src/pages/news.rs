@@ -18,9 +18,11 @@ use provost_engine::Cursor;
 
 use crate::http::Answer;
 
-/// Around a part. Neither is in any text that was made harmless (`text.rs`).
+/// Around a part, and where parts go that were made before. None is in any text that was made harmless
+/// (`text.rs`).
 const BEGIN: char = '\u{1}';
 const END: char = '\u{2}';
+const HERE: char = '\u{3}';
 /// So many versions are remembered, to say what is new since.
 const VERSIONS: usize = 128;
 /// So many pages are kept, to be shown once more.
@@ -35,6 +37,11 @@ static DIGEST: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// One element that changes by itself. Parts have no parts.
 pub fn part(markup: Markup) -> Markup {
     PreEscaped(format!("{BEGIN}{}{END}", markup.0))
+}
+
+/// Where [`Main::around`] puts its parts.
+pub fn parts_here() -> Markup {
+    PreEscaped(HERE.to_string())
 }
 
 /// The inside of a page.
@@ -54,26 +61,29 @@ struct Cut {
 #[derive(Debug)]
 enum Piece {
     Frame(String),
-    Part { tag: String, rest: String, digest: u64 },
+    Part(Arc<Part>),
 }
 
-impl From<Markup> for Main {
-    fn from(markup: Markup) -> Self {
-        let mut pieces = Vec::new();
-        for (at, text) in markup.0.split(BEGIN).enumerate() {
-            let (part, frame) = if at == 0 { ("", text) } else { text.split_once(END).unwrap_or(("", text)) };
-            if let Some((tag, rest)) = opened(part) {
-                let digest = DIGEST.hash_one(part);
-                pieces.push(Piece::Part { tag: tag.to_owned(), rest: rest.to_owned(), digest });
-            }
-            pieces.push(Piece::Frame(frame.to_owned()));
-        }
-        let frames: Vec<&str> =
-            pieces.iter().map(|piece| if let Piece::Frame(text) = piece { text } else { "" }).collect();
-        let frame = DIGEST.hash_one(&frames);
-        let digests: Vec<u64> = pieces.iter().filter_map(Piece::digest).collect();
-        let version = DIGEST.hash_one((frame, digests));
-        Self(Arc::new(Cut { pieces, version, frame, whole: OnceLock::new() }))
+/// A part as it is sent: whole, or as the word that it is the same.
+#[derive(Debug)]
+pub struct Part {
+    digest: u64,
+    whole: String,
+    same: String,
+}
+
+impl Part {
+    /// What is no element is sent each time.
+    fn new(text: &str) -> Arc<Self> {
+        let digest = DIGEST.hash_one(text);
+        let (whole, same) = match opened(text) {
+            Some((tag, rest)) => (
+                format!("<{tag} data-part=\"{digest:016x}\"{rest}"),
+                format!("<{tag} data-same=\"{digest:016x}\"></{tag}>"),
+            ),
+            None => (text.to_owned(), text.to_owned()),
+        };
+        Arc::new(Self { digest, whole, same })
     }
 }
 
@@ -83,16 +93,44 @@ fn opened(part: &str) -> Option<(&str, &str)> {
     Some(inside.split_at(inside.find([' ', '>'])?))
 }
 
-impl Piece {
-    fn digest(&self) -> Option<u64> {
-        match self {
-            Piece::Frame(_) => None,
-            Piece::Part { digest, .. } => Some(*digest),
-        }
+impl From<Markup> for Main {
+    fn from(markup: Markup) -> Self {
+        Self::of(cut(&markup.0))
     }
 }
 
+/// Into parts, and what is around them.
+fn cut(text: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for (at, text) in text.split(BEGIN).enumerate() {
+        let (part, frame) = if at == 0 { ("", text) } else { text.split_once(END).unwrap_or(("", text)) };
+        if !part.is_empty() {
+            pieces.push(Piece::Part(Part::new(part)));
+        }
+        pieces.push(Piece::Frame(frame.to_owned()));
+    }
+    pieces
+}
+
 impl Main {
+    /// Parts that were made before, and what is around them ([`parts_here`]).
+    pub fn around(markup: &Markup, parts: &[Arc<Part>]) -> Self {
+        let (before, after) = markup.0.split_once(HERE).unwrap_or((&markup.0, ""));
+        let mut pieces = cut(before);
+        pieces.extend(parts.iter().cloned().map(Piece::Part));
+        pieces.extend(cut(after));
+        Self::of(pieces)
+    }
+
+    fn of(pieces: Vec<Piece>) -> Self {
+        let frames: Vec<&str> =
+            pieces.iter().map(|piece| if let Piece::Frame(text) = piece { text } else { "" }).collect();
+        let frame = DIGEST.hash_one(&frames);
+        let digests: Vec<u64> = parts(&pieces).map(|part| part.digest).collect();
+        let version = DIGEST.hash_one((frame, digests));
+        Self(Arc::new(Cut { pieces, version, frame, whole: OnceLock::new() }))
+    }
+
     pub fn version(&self) -> String {
         format!("{:016x}", self.0.version)
     }
@@ -110,21 +148,17 @@ impl Main {
     }
 
     fn put_together(&self, known: &HashSet<u64>) -> String {
-        let mut out = String::new();
-        for piece in &self.0.pieces {
-            match piece {
-                Piece::Frame(text) => out.push_str(text),
-                Piece::Part { tag, digest, .. } if known.contains(digest) => {
-                    out.push_str(&format!("<{tag} data-same=\"{digest:016x}\"></{tag}>"));
-                }
-                Piece::Part { tag, rest, digest } => {
-                    out.push_str(&format!("<{tag} data-part=\"{digest:016x}\""));
-                    out.push_str(rest);
-                }
-            }
-        }
-        out
+        let texts = self.0.pieces.iter().map(|piece| match piece {
+            Piece::Frame(text) => text.as_str(),
+            Piece::Part(part) if known.contains(&part.digest) => &part.same,
+            Piece::Part(part) => &part.whole,
+        });
+        texts.collect()
     }
+}
+
+fn parts(pieces: &[Piece]) -> impl Iterator<Item = &Arc<Part>> {
+    pieces.iter().filter_map(|piece| if let Piece::Part(part) = piece { Some(part) } else { None })
 }
 
 /// What was shown lately.
@@ -132,7 +166,15 @@ impl Main {
 pub struct News {
     versions: Mutex<VecDeque<(u64, Arc<HashSet<u64>>)>>,
     kept: Mutex<Kept>,
-    rows: Mutex<BTreeMap<Cursor, Arc<str>>>,
+    rows: Mutex<BTreeMap<Cursor, Arc<Part>>>,
+    newest: Mutex<Newest>,
+}
+
+/// The end of the log, newest first, as far as a page shows it.
+#[derive(Default)]
+struct Newest {
+    through: Cursor,
+    rows: Vec<(Cursor, Arc<Part>)>,
 }
 
 #[derive(Default)]
@@ -159,16 +201,16 @@ impl News {
         if versions.len() == VERSIONS {
             versions.pop_front();
         }
-        let parts = main.0.pieces.iter().filter_map(Piece::digest).collect();
+        let parts = parts(&main.0.pieces).map(|part| part.digest).collect();
         versions.push_back((main.0.version, Arc::new(parts)));
     }
 
     /// A page that says what the log says up to `at`, and nothing else: the same for whoever looks.
-    pub fn kept(&self, page: String, at: u64, make: impl FnOnce() -> Answer<Markup>) -> Answer<Main> {
+    pub fn kept(&self, page: String, at: u64, make: impl FnOnce() -> Answer<Main>) -> Answer<Main> {
         if let Some(main) = self.lock(at).pages.get(&page) {
             return Ok(main.clone());
         }
-        let main = Main::from(make()?);
+        let main = make()?;
         let mut kept = self.lock(at);
         if kept.at == at && kept.pages.len() < KEPT {
             kept.pages.insert(page, main.clone());
@@ -177,13 +219,13 @@ impl News {
     }
 
     /// The row of an event, which never changes, of the newest that were looked at.
-    pub fn row(&self, at: Cursor, make: impl FnOnce() -> Answer<Markup>) -> Answer<Arc<str>> {
+    pub fn row(&self, at: Cursor, make: impl FnOnce() -> Answer<Markup>) -> Answer<Arc<Part>> {
         let rows = || self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(row) = rows().get(&at) {
             return Ok(row.clone());
         }
-        let row: Arc<str> = make()?.0.into();
-        if row.len() <= ROW_MAX {
+        let row = Part::new(&make()?.0);
+        if row.whole.len() <= ROW_MAX {
             let mut rows = rows();
             rows.insert(at, row.clone());
             while rows.len() > ROWS {
@@ -191,6 +233,22 @@ impl News {
             }
         }
         Ok(row)
+    }
+
+    /// The newest `limit` rows of the whole log, newest first. `since` reads those after a place, no more than
+    /// `limit`: what was there before does not change.
+    pub fn newest(
+        &self,
+        limit: usize,
+        since: impl FnOnce(Cursor, usize) -> Answer<Vec<(Cursor, Arc<Part>)>>,
+    ) -> Answer<Vec<(Cursor, Arc<Part>)>> {
+        let mut known = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = since(known.through, limit)?;
+        known.through = rows.first().map_or(known.through, |(at, _)| *at);
+        rows.append(&mut known.rows);
+        rows.truncate(limit);
+        known.rows.clone_from(&rows);
+        Ok(rows)
     }
 
     fn lock(&self, at: u64) -> std::sync::MutexGuard<'_, Kept> {
@@ -206,7 +264,7 @@ impl News {
 mod tests {
     use maud::html;
 
-    use super::{HashSet, Main, News, part};
+    use super::{Cursor, HashSet, Main, News, Part, part};
 
     fn page(rows: &[&str]) -> Main {
         html! { h1 { "A" } table { @for row in rows { (part(html! { tr { td { (row) } } })) } } }.into()
@@ -245,7 +303,7 @@ mod tests {
             let made = &made;
             news.kept("log".to_owned(), at, || {
                 made.set(made.get() + 1);
-                Ok(html! { p { (at) } })
+                Ok(html! { p { (at) } }.into())
             })
             .map(|main| main.written(&HashSet::new()).into_owned())
             .unwrap_or_default()
@@ -254,5 +312,23 @@ mod tests {
         assert_eq!((look(8), made.get()), ("<p>8</p>".to_owned(), 2));
         // Whoever comes late with an older place is shown what is there by now.
         assert_eq!((look(7), made.get()), ("<p>8</p>".to_owned(), 2));
+    }
+    #[test]
+    fn of_the_newest_rows_only_those_that_are_new_are_read() {
+        let news = News::default();
+        let look = |end: u64| {
+            let mut from = None;
+            let rows = news.newest(3, |after, limit| {
+                from = Some(after.0);
+                let new = (after.0 + 1..=end).rev().take(limit);
+                Ok(new.map(|at| (Cursor(at), Part::new(&format!("<tr>{at}</tr>")))).collect())
+            });
+            let rows: Vec<u64> = rows.unwrap_or_default().iter().map(|(at, _)| at.0).collect();
+            (from.unwrap_or(u64::MAX), rows)
+        };
+        assert_eq!(look(2), (0, vec![2, 1]));
+        assert_eq!(look(2), (2, vec![2, 1]));
+        assert_eq!(look(4), (2, vec![4, 3, 2]));
+        assert_eq!(look(9), (4, vec![9, 8, 7]));
     }
 }

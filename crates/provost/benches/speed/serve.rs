@@ -253,28 +253,33 @@ pub fn pages(asked: &Asked, table: &mut Table) {
     last.append(&[created(PLANS)], Timestamp(1_700_000_000_999)).expect("a commit");
     let served = Served::provost(&at);
     let bare = Connection::open(at.join("state/log.db")).expect("a database");
-    let page = |path: &str| {
-        let request = served.request("GET", path).replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    // As a browser does: the connection stays.
+    let mut stream = TcpStream::connect(&served.address).expect("connected");
+    stream.set_nodelay(true).expect("an option");
+    let mut page = |path: &str| {
+        let request = served.request("GET", path);
         let begun = Instant::now();
-        let mut stream = TcpStream::connect(&served.address).expect("connected");
         stream.write_all(request.as_bytes()).expect("asked");
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("an answer");
-        assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+        answered(&mut stream);
         begun.elapsed().as_secs_f64()
     };
     let query = |sql: &str| {
         let begun = Instant::now();
         let mut statement = bare.prepare_cached(sql).expect("a query");
+        let columns = statement.column_count();
         let mut rows = statement.query([]).expect("rows");
-        let mut bytes = 0;
+        let mut values = 0;
         while let Some(row) = rows.next().expect("a row") {
-            bytes += row.get::<_, String>(0).expect("text").len();
+            for column in 0..columns {
+                values += usize::from(row.get::<_, rusqlite::types::Value>(column).is_ok());
+            }
         }
-        assert!(bytes > 0);
+        assert!(values > 0);
         begun.elapsed().as_secs_f64()
     };
-    let newest = "SELECT details FROM event ORDER BY id DESC LIMIT 101";
+    // What a row of the page shows, and one row more, to know whether there are older ones.
+    let newest = "SELECT event.id, plan.name, seq, at_ms, event.name, step, task_name, details \
+                  FROM event CROSS JOIN plan ON plan.id = event.plan ORDER BY event.id DESC LIMIT 101";
     let heads =
         "SELECT (SELECT details FROM event WHERE event.plan = plan.id ORDER BY seq DESC LIMIT 1) FROM plan";
     for (what, path, sql) in
@@ -302,6 +307,26 @@ pub fn pages(asked: &Asked, table: &mut Table) {
         table.note("  the first look after an event", &format!("{}, {ratio:.1} ×", time(median(&first))));
     }
     let _ = std::fs::remove_dir_all(at);
+}
+
+/// Reads one answer to its end.
+fn answered(stream: &mut TcpStream) {
+    let mut bytes = Vec::with_capacity(1 << 20);
+    let mut end = None;
+    while end.is_none_or(|end| bytes.len() < end) {
+        let mut some = [0; 1 << 16];
+        let length = stream.read(&mut some).expect("an answer");
+        assert!(length > 0, "it hung up");
+        bytes.extend_from_slice(&some[..length]);
+        if end.is_none()
+            && let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n")
+        {
+            let text = String::from_utf8_lossy(&bytes[..head]).to_lowercase();
+            assert!(text.starts_with("http/1.1 200"), "{text}");
+            let length = text.lines().find_map(|line| line.strip_prefix("content-length:"));
+            end = Some(head + 4 + length.expect("a length").trim().parse::<usize>().expect("a length"));
+        }
+    }
 }
 
 /// The barest server that tells everybody the same.

@@ -101,6 +101,32 @@ async function twoAtOnce(ada) {
   well("of two at once one approved, and the other was told by whom");
 }
 
+/** Where two have to approve, the first yes is shown to everybody, counts once, and the second opens the gate. */
+async function byTwo(ada) {
+  const config = read("provost.toml");
+  write("provost.toml", `${config}\n[gate]\napprovals = 2\n`);
+  const id = await idOf("PLAN-quorum.md");
+  const second = await person("second");
+  await Promise.all([ada, second].map((page) => page.goto(place(`/plans/${id}/gate`))));
+  await second.evaluate(() => { window.since = "the same page"; });
+  await ada.click("button[value=approve]");
+  await sees(ada, "main", "1 of 2 approvals (ada)");
+  await sees(ada, "main", "You have approved it; the others are waited for.");
+  check(await ada.locator("button[value=approve]").count() === 0, "somebody may approve twice");
+  await isAccessible(ada);
+  await shoot(ada, "gate-of-two");
+  await sees(second, "main", "1 of 2 approvals (ada)");
+  await second.click("button[value=approve]");
+  await sees(second, "main", "It is approved");
+  await sees(ada, "main", "It is approved");
+  const events = (await provost(0, "log", "PLAN-quorum.md", "--json", "--event", "GATE_APPROVED")).trim().split("\n");
+  const names = events.map((line) => JSON.parse(line).details.by.person);
+  check(JSON.stringify(names) === '["ada","second"]', `approved by ${names}`);
+  await second.context().close();
+  write("provost.toml", config);
+  well("two people approved what takes two");
+}
+
 /** A page that is open while its server is gone catches up by itself. */
 async function restarted(ada) {
   const id = await idOf("PLAN-third.md");
@@ -238,6 +264,7 @@ try {
   const id = await fromLinkToProof(ada);
   await keyboard(ada, id);
   await twoAtOnce(ada);
+  await byTwo(ada);
   await restarted(ada);
   await amended(ada);
   await withoutScripts(id);

@@ -80,12 +80,13 @@ fn workspace() -> Env {
     let env = Env::new(&first).agent(AGENT);
     env.write("PLAN-other.md", titled("# The other"));
     env.write("PLAN-third.md", titled("# The third"));
+    env.write("PLAN-quorum.md", titled("# For two"));
     env.write("PLAN-hostile.md", hostile());
     env.write("PLAN-large.md", large());
     env.git(&["add", "--all"]);
     env.git(&["commit", "--quiet", "--message", "plans"]);
-    for name in ["PLAN.md", "PLAN-other.md", "PLAN-third.md", "PLAN-hostile.md", "PLAN-large.md"] {
-        env.provost(&["verify", name]).exits(0);
+    for name in ["", "-other", "-third", "-quorum", "-hostile", "-large"] {
+        env.provost(&["verify", &format!("PLAN{name}.md")]).exits(0);
     }
     env
 }
@@ -123,7 +124,7 @@ fn people_approve_watch_answer_and_audit_in_a_browser() {
     let output = node.output().expect("node");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(said.lines().filter(|line| line.starts_with("well: ")).count(), 11, "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("well: ")).count(), 12, "{said}");
 }
 
 /// Playwright wants the whole path.
