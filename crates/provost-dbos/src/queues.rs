@@ -26,7 +26,7 @@ use crate::tick;
 use crate::wire::{self, APPLICATION, Args, JUDGE, Look, Piece, TICKS};
 
 /// So many plans are looked at at a time by one process.
-const LOOKS: i32 = 4;
+const LOOKS: i32 = 16;
 /// For how long nobody must have rung before it stands still.
 const MOMENT: Duration = Duration::from_millis(300);
 /// How long it goes on that stood still in the middle of something.

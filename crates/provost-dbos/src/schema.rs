@@ -14,6 +14,16 @@ const SCHEMA: &str = include_str!("schema.sql");
 /// Raised with every change of it, so that a cluster that is there gets it.
 const REVISION: i32 = 2;
 
+/// Plans that were approved, and have not come to their end since: at the gate nothing is to be done for a plan.
+const WAITING: &str = "
+SELECT provost_cluster.wake(p.name::json #>> '{}', NULL)
+FROM (SELECT plan, max(id) FILTER (WHERE name <> 'EXECUTION_COMPLETE') AS begun,
+          coalesce(max(id) FILTER (WHERE name = 'EXECUTION_COMPLETE'), 0) AS over
+      FROM provost.event
+      WHERE name IN ('GATE_APPROVED', 'HUMAN_ANSWERED', 'EXECUTION_COMPLETE') GROUP BY plan) AS e
+JOIN provost.plan p ON p.id = e.plan
+WHERE e.begun > e.over";
+
 /// Makes the tables where there are none, after those of the SDK, and refuses a cluster that speaks otherwise
 /// before anything of ours is written there.
 pub(crate) async fn make(
@@ -53,7 +63,7 @@ async fn tables(connection: &mut PgConnection) -> Result<(), Error> {
         .attempted("note what the cluster speaks")?;
     note_revision(&mut turn).await?;
     // What was decided before there was a cluster is taken up now.
-    sqlx::query("SELECT provost_cluster.wake(name::json #>> '{}', NULL) FROM provost.plan")
+    sqlx::query(WAITING)
         .execute(&mut *turn)
         .await
         .attempted("look at the plans that wait")?;
