@@ -22,4 +22,7 @@ pub mod sweep;
 pub mod worker;
 pub mod status;
 
+/// For whoever measures what the SDK costs by itself.
+#[doc(hidden)]
+pub use dbos;
 pub use error::Error;

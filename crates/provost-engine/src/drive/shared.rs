@@ -5,6 +5,7 @@
 
 use provost_core::chain::{Head, Timestamp};
 use provost_core::command::HarnessCommand;
+use provost_core::event::Subject;
 use provost_core::item::Item;
 use provost_core::run::{Run, Stage};
 use provost_core::schedule::{Action, InHand};
@@ -89,7 +90,7 @@ impl<W: World> Drive<'_, W> {
                 let said = state.drive.world.perform(order);
                 state.in_hand.done(action);
                 state.decide_all(&said);
-                state.results = said;
+                state.results.extend(said);
             }
             let went_on = match next {
                 Some(next) if next.goes_on() => state.go_on_from(item, &ends, next)?,
@@ -119,6 +120,10 @@ impl<W: World> Loop<'_, W> {
     ) -> Result<Option<(Item, (Action, W::Order))>, Error> {
         loop {
             let mut orders = self.next();
+            // It is all one item to others, until it is durable.
+            if self.may_wait(&orders) && matches!(item, Item::Judge { subject: Subject::Final(_) }) {
+                return Ok(orders.pop().map(|order| (item, order)));
+            }
             let begun = orders.first().and_then(|(action, _)| Item::of(&self.run, *action));
             let is_over = matches!(self.run.stage, Stage::Done | Stage::Failed);
             self.effects = match begun {
