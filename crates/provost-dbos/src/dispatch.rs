@@ -2,10 +2,10 @@
 
 use provost_core::chain::PlanId;
 use provost_core::item::Item;
-use provost_store::Effect;
+use provost_store::{Effect, Fence};
 use provost_store::postgres::{Dispatch, Param, Statement};
 
-/// Between the plan and the item in a key. No plan is named so.
+/// Between the parts of what is said in one word. None of them has it.
 const APART: char = '\t';
 
 /// Turns effects into calls of the functions in `schema.sql`.
@@ -19,9 +19,7 @@ impl Dispatch for Queues {
                 sql: "SELECT provost_cluster.wake($1, $2)".to_owned(),
                 params: vec![Param::Text(Some(plan.0.clone())), Param::Number(Some(at.0.cast_signed()))],
             },
-            Effect::Enqueue { pool, plan, key, body, .. } => {
-                call("offer($1, $2, $3, $4)", &[&plan.0, key, pool, body])
-            }
+            Effect::Enqueue { pool, plan, key, body, .. } => offer(pool, plan, key, body),
             Effect::Cancel { key } => {
                 let (plan, item) = key.split_once(APART).unwrap_or_default();
                 call("finish($1, $2)", &[plan, item])
@@ -37,7 +35,59 @@ fn call(function: &str, params: &[&str]) -> Statement {
     }
 }
 
+/// What is asked of whoever does it, and, where it is had by whoever offers it, who that is.
+fn offer(pool: &str, plan: &PlanId, item: &str, body: &str) -> Statement {
+    let said: Vec<&str> = body.split(APART).collect();
+    match said[..] {
+        [labels, worker, lease, epoch] => call(
+            "offer_here($1, $2, $3, $4, $5, $6, $7::text::bigint)",
+            &[&plan.0, item, pool, labels, worker, lease, epoch],
+        ),
+        _ => call("offer($1, $2, $3, $4)", &[&plan.0, item, pool, body]),
+    }
+}
+
+/// Who has what is offered, and under which lease.
+pub(crate) struct By<'a> {
+    pub worker: &'a str,
+    pub fence: Fence,
+}
+
+impl By<'_> {
+    /// Says it with what is asked of whoever does it.
+    pub fn taking(&self, labels: &str) -> String {
+        let (lease, epoch) = (as_written(&self.fence), self.fence.epoch.cast_signed().to_string());
+        [labels, self.worker, &lease, &epoch].join(&APART.to_string())
+    }
+}
+
+/// As the log writes the names of leases.
+pub(crate) fn as_written(fence: &Fence) -> String {
+    serde_json::Value::from(fence.name.as_str()).to_string()
+}
+
 /// The item is over.
 pub(crate) fn finish(plan: &PlanId, item: Item) -> Effect {
     Effect::Cancel { key: format!("{plan}{APART}{item}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_core::chain::PlanId;
+    use provost_store::postgres::Param;
+    use provost_store::Fence;
+
+    use super::{By, offer};
+
+    #[test]
+    fn what_is_offered_says_who_has_it_or_nobody() {
+        let plan = PlanId("a".to_owned());
+        let all = offer("coder", &plan, "attempt 1 1", "gpu,os=linux");
+        assert_eq!((all.params.len(), all.sql.contains("offer_here")), (4, false), "{all:?}");
+        let by = By { worker: "w", fence: Fence { name: "plan \"a\"".to_owned(), epoch: 7 } };
+        let here = offer("coder", &plan, "attempt 1 1", &by.taking("gpu,os=linux"));
+        assert!(here.sql.contains("offer_here"), "{here:?}");
+        let said = |text: &str| Param::Text(Some(text.to_owned()));
+        assert_eq!(here.params[3..], [said("gpu,os=linux"), said("w"), said(r#""plan \"a\"""#), said("7")]);
+    }
 }

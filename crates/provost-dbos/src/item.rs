@@ -1,23 +1,24 @@
-//! One thing that was offered, done by whoever got it from a queue.
+//! One thing that was offered, done by whoever got it from a queue, and what follows from it ([`crate::stint`]).
 //!
 //! **Invariant:** an item is taken once, under a lease that is held, before anything is begun; what was taken
 //! and not finished is never begun again, but judged.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use provost_core::chain::PlanId;
 use provost_core::item::Item;
 use provost_core::labels::{self, Label};
 use provost_engine::share::Carried;
-use provost_store::{Effect, Error as StoreError, Fence};
+use provost_store::{Effect, Error as StoreError};
 use sqlx::Row as _;
 
 use crate::Error;
 use crate::dispatch;
 use crate::error::Attempted as _;
 use crate::place::{Busy, Crew};
+use crate::stint::{InHand, Stint};
 use crate::tick::said;
 use crate::wire::Piece;
 
@@ -44,19 +45,36 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         give_back(&crew, &piece.id, SOON).await?;
         return Ok("no hand is free");
     };
+    if crew.leaves() {
+        give_back(&crew, &piece.id, Duration::ZERO).await?;
+        return Ok("it leaves");
+    }
     let stop = Arc::new(AtomicBool::new(false));
     crew.busy().insert(piece.id.clone(), Busy { stop: stop.clone(), taken: false, missed: false });
-    let (plan, id) = (PlanId(piece.plan.clone()), piece.id.clone());
+    let plan = PlanId(piece.plan.clone());
+    let in_hand = Arc::new(Mutex::new(InHand { id: piece.id.clone(), item, fence: None }));
+    let shared = in_hand.clone();
     let done = crew.apart(move |crew, runtime| {
         let finished = [dispatch::finish(&plan, item), Effect::Wake(plan.clone())];
-        let claim = |fence: &Fence| runtime.block_on(take(crew, &id, fence));
-        crew.harness(&plan, stop)?.carry_out_item(item, &claim, &finished)
+        let harness = crew.harness(&plan, stop.clone())?;
+        let stint = Stint::new(crew, runtime, &harness, &plan, stop, shared);
+        harness.carry_out_item(item, &|fence| stint.take(fence), &finished, Some(&stint))
     });
     let done = done.await;
-    let taken = crew.busy().remove(&piece.id).is_some_and(|busy| busy.taken);
+    // It may have gone on since.
+    let (id, item) = {
+        let in_hand = in_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        (in_hand.id.clone(), in_hand.item)
+    };
+    let taken = crew.busy().remove(&id).is_some_and(|busy| busy.taken);
+    let piece = Piece { item: item.to_string(), id, ..piece };
     match done {
         Some(Ok(Carried::Done)) => Ok("done"),
         Some(Ok(Carried::PassedOver | Carried::Taken)) => Ok("not wanted any more"),
+        Some(Ok(Carried::LawChanged)) => {
+            crew.trouble(&piece.plan, "the plan file is not what was approved").await?;
+            Ok("law changed")
+        }
         Some(Err(provost_engine::Error::Store(error @ StoreError::Fenced { .. }))) => {
             refused(&crew, &piece, &error.to_string()).await?;
             Ok("refused")
@@ -92,22 +110,6 @@ async fn asked(crew: &Crew, id: &str) -> Result<Option<Vec<Label>>, Error> {
     let Some(row) = row else { return Ok(None) };
     let labels: Vec<String> = row.try_get(0).attempted("say what an item asks for")?;
     Ok(Some(labels.iter().filter_map(|label| label.parse().ok()).collect()))
-}
-
-async fn take(crew: &Crew, id: &str, fence: &Fence) -> bool {
-    let taken = sqlx::query_scalar::<_, bool>("SELECT provost_cluster.take($1, $2, $3, $4)")
-        .bind(id)
-        .bind(&crew.id)
-        // As the log writes the names of leases.
-        .bind(serde_json::Value::from(fence.name.as_str()).to_string())
-        .bind(fence.epoch.cast_signed())
-        .fetch_one(&crew.pool)
-        .await
-        .unwrap_or(false);
-    if taken && let Some(busy) = crew.busy().get_mut(id) {
-        busy.taken = true;
-    }
-    taken
 }
 
 async fn give_back(crew: &Crew, id: &str, delay: Duration) -> Result<(), Error> {

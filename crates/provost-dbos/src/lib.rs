@@ -12,11 +12,17 @@ mod error;
 pub mod wire;
 mod schema;
 mod dispatch;
+mod bell;
 mod place;
 mod tick;
+mod stint;
 mod item;
+mod queues;
 pub mod sweep;
 pub mod worker;
 pub mod status;
 
+/// For whoever measures what the SDK costs by itself.
+#[doc(hidden)]
+pub use dbos;
 pub use error::Error;

@@ -1,6 +1,6 @@
 //! A worker, as ticks and items know it: its name, its log, and how it comes to the plans it is given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::Error;
+use crate::bell::Bell;
 use crate::error::Attempted as _;
 
 pub(crate) struct Crew {
@@ -29,6 +30,31 @@ pub(crate) struct Crew {
     /// Threads that are at work for a tick or an item.
     pub threads: Arc<()>,
     pub told: Box<dyn Fn(&str) + Send + Sync>,
+    /// It looks at plans, and may go on with one.
+    pub looks: bool,
+    /// The queues it listens to; nothing: all there are.
+    pub listens: Option<Vec<String>>,
+    /// Set when it takes nothing new.
+    pub drain: Arc<AtomicBool>,
+    pub bell: Bell,
+    /// What never stands still.
+    pub runtime: Handle,
+    /// Rows of the queues that were begun here and are not ended.
+    pub rows: Mutex<BTreeSet<String>>,
+}
+
+/// A row of a queue that was begun here. When it is dropped, what came of it is to be written down.
+pub(crate) struct Row {
+    crew: Arc<Crew>,
+    id: String,
+    _held: Arc<()>,
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        self.crew.rows().remove(&self.id);
+        self.crew.bell.ring();
+    }
 }
 
 pub(crate) struct Busy {
@@ -59,6 +85,32 @@ impl Crew {
         };
         let harness = Harness::open_on(settings, self.log.clone())?;
         if harness.id() == plan { Ok(harness) } else { Err(not_there()) }
+    }
+
+    pub fn listens_to(&self, queue: &str) -> bool {
+        self.listens.as_ref().is_none_or(|queues| queues.iter().any(|known| known == queue))
+    }
+
+    pub fn leaves(&self) -> bool {
+        self.drain.load(Ordering::Relaxed)
+    }
+
+    /// No hand is free.
+    pub fn is_full(&self) -> bool {
+        self.permits.available_permits() == 0
+    }
+
+    pub fn begin_row(self: &Arc<Self>, id: String) -> Row {
+        self.rows().insert(id.clone());
+        Row { crew: self.clone(), id, _held: self.threads.clone() }
+    }
+
+    pub fn begun_rows(&self) -> Vec<String> {
+        self.rows().iter().cloned().collect()
+    }
+
+    fn rows(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn busy(&self) -> MutexGuard<'_, BTreeMap<String, Busy>> {

@@ -1,4 +1,5 @@
-//! The tables beside the log: made once, by whoever comes first, and held against what this program speaks.
+//! The tables beside the log: made once, by whoever comes first, brought up to date by whoever comes with newer
+//! ones, and held against what this program speaks.
 
 use std::time::Duration;
 
@@ -10,6 +11,18 @@ use crate::wire;
 
 const LOOK: Duration = Duration::from_millis(50);
 const SCHEMA: &str = include_str!("schema.sql");
+/// Raised with every change of it, so that a cluster that is there gets it.
+const REVISION: i32 = 2;
+
+/// Plans that were approved, and have not come to their end since: at the gate nothing is to be done for a plan.
+const WAITING: &str = "
+SELECT provost_cluster.wake(p.name::json #>> '{}', NULL)
+FROM (SELECT plan, max(id) FILTER (WHERE name <> 'EXECUTION_COMPLETE') AS begun,
+          coalesce(max(id) FILTER (WHERE name = 'EXECUTION_COMPLETE'), 0) AS over
+      FROM provost.event
+      WHERE name IN ('GATE_APPROVED', 'HUMAN_ANSWERED', 'EXECUTION_COMPLETE') GROUP BY plan) AS e
+JOIN provost.plan p ON p.id = e.plan
+WHERE e.begun > e.over";
 
 /// Makes the tables where there are none, after those of the SDK, and refuses a cluster that speaks otherwise
 /// before anything of ours is written there.
@@ -30,7 +43,8 @@ pub(crate) async fn make(
             Ok(()) => tables(connection).await,
             failed => failed,
         },
-        looked => looked.map(|_| ()),
+        Ok(true) => brought_up_to_date(connection).await,
+        Err(error) => Err(error),
     };
     let _ = sqlx::query("SELECT pg_advisory_unlock(hashtext('provost_cluster.schema'))")
         .execute(&mut *connection)
@@ -47,13 +61,43 @@ async fn tables(connection: &mut PgConnection) -> Result<(), Error> {
         .execute(&mut *turn)
         .await
         .attempted("note what the cluster speaks")?;
+    note_revision(&mut turn).await?;
     // What was decided before there was a cluster is taken up now.
-    sqlx::query("SELECT provost_cluster.wake(name::json #>> '{}', NULL) FROM provost.plan")
+    sqlx::query(WAITING)
         .execute(&mut *turn)
         .await
         .attempted("look at the plans that wait")?;
     sqlx::query("DELETE FROM provost.wake").execute(&mut *turn).await.attempted("look at the plans")?;
     turn.commit().await.attempted("make the tables of the cluster")
+}
+
+/// A cluster that was made by an earlier program. One that is newer keeps what it has.
+async fn brought_up_to_date(connection: &mut PgConnection) -> Result<(), Error> {
+    // One that speaks otherwise is another's to change.
+    understood(connection).await?;
+    let known: bool = sqlx::query_scalar("SELECT to_regclass('provost_cluster.made') IS NOT NULL")
+        .fetch_one(&mut *connection)
+        .await
+        .attempted("say which tables it has")?;
+    if known {
+        let made: Option<i32> = sqlx::query_scalar("SELECT max(revision) FROM provost_cluster.made")
+            .fetch_one(&mut *connection)
+            .await
+            .attempted("say which tables it has")?;
+        if made.is_some_and(|made| made >= REVISION) {
+            return Ok(());
+        }
+    }
+    let mut turn = connection.begin().await.attempted("begin")?;
+    sqlx::raw_sql(SCHEMA).execute(&mut *turn).await.attempted("bring the tables of the cluster up to date")?;
+    note_revision(&mut turn).await?;
+    turn.commit().await.attempted("bring the tables of the cluster up to date")
+}
+
+async fn note_revision(connection: &mut PgConnection) -> Result<(), Error> {
+    let note = "WITH before AS (DELETE FROM provost_cluster.made) INSERT INTO provost_cluster.made VALUES ($1)";
+    sqlx::query(note).bind(REVISION).execute(connection).await.attempted("note which tables it has")?;
+    Ok(())
 }
 
 pub(crate) async fn is_there(connection: &mut PgConnection) -> Result<bool, Error> {
@@ -70,4 +114,18 @@ pub(crate) async fn understood(connection: &mut PgConnection) -> Result<(), Erro
         .await
         .attempted("say what the cluster speaks")?;
     if found == wire::VERSION { Ok(()) } else { Err(Error::OtherWire { found, known: wire::VERSION }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{REVISION, SCHEMA};
+
+    /// Whoever changes the file raises the revision, and writes down both here.
+    #[test]
+    fn a_changed_file_has_a_revision_of_its_own() {
+        let digest = SCHEMA.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
+            (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        assert_eq!(format!("{REVISION} {digest:016x}"), "2 0cceedbdc8415bb6");
+    }
 }

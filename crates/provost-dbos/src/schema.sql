@@ -1,10 +1,14 @@
 -- What the cluster knows beside the log: who works, what was offered, what went wrong. All of it can be lost;
--- a look at every plan that is under way makes it again.
-CREATE SCHEMA provost_cluster;
+-- a look at every plan that is under way makes it again. Run once more where it is older than the program that
+-- joins (`schema.rs`): every statement leaves alone what is there.
+CREATE SCHEMA IF NOT EXISTS provost_cluster;
 
-CREATE TABLE provost_cluster.wire (version text NOT NULL);
+CREATE TABLE IF NOT EXISTS provost_cluster.wire (version text NOT NULL);
 
-CREATE TABLE provost_cluster.worker (
+-- Which form of this file was run last.
+CREATE TABLE IF NOT EXISTS provost_cluster.made (revision int NOT NULL);
+
+CREATE TABLE IF NOT EXISTS provost_cluster.worker (
     id text PRIMARY KEY,
     host text NOT NULL,
     pid bigint NOT NULL,
@@ -20,7 +24,7 @@ CREATE TABLE provost_cluster.worker (
 );
 
 -- What was offered and is not done. Whoever takes it writes down by which lease; the row ends with what came of it.
-CREATE TABLE provost_cluster.item (
+CREATE TABLE IF NOT EXISTS provost_cluster.item (
     plan text NOT NULL,
     name text NOT NULL,
     id text NOT NULL UNIQUE,
@@ -35,7 +39,7 @@ CREATE TABLE provost_cluster.item (
 );
 
 -- Reports of those who had been taken over from.
-CREATE TABLE provost_cluster.refused (
+CREATE TABLE IF NOT EXISTS provost_cluster.refused (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     plan text NOT NULL,
@@ -45,17 +49,26 @@ CREATE TABLE provost_cluster.refused (
 );
 
 -- Why a plan does not get on, as it was last seen.
-CREATE TABLE provost_cluster.trouble (
+CREATE TABLE IF NOT EXISTS provost_cluster.trouble (
     plan text PRIMARY KEY,
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     worker text NOT NULL,
     what text NOT NULL
 );
 
-CREATE SEQUENCE provost_cluster.number;
+CREATE SEQUENCE IF NOT EXISTS provost_cluster.number;
+
+-- What waits for its time is asked for every second, by the SDK too.
+CREATE INDEX IF NOT EXISTS provost_cluster_delayed ON dbos.workflow_status (delay_until_epoch_ms)
+    WHERE status = 'DELAYED';
+
+-- Something is on this queue, or will be: those who listen look at once, and at its time.
+CREATE OR REPLACE FUNCTION provost_cluster.ring(p_queue text) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_notify('provost_cluster', p_queue);
+$$;
 
 -- Somebody is to look at the plan: now, or at this time.
-CREATE FUNCTION provost_cluster.wake(p_plan text, p_at_ms bigint) RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION provost_cluster.wake(p_plan text, p_at_ms bigint) RETURNS void LANGUAGE sql AS $$
     SELECT dbos.enqueue_workflow('tick', 'ticks',
         positional_args => ARRAY[json_build_object('plan', p_plan)],
         workflow_id => 'tick ' || nextval('provost_cluster.number') || ' ' || p_plan,
@@ -63,10 +76,11 @@ CREATE FUNCTION provost_cluster.wake(p_plan text, p_at_ms bigint) RETURNS void L
         queue_partition_key => p_plan,
         delay_until_epoch_ms => p_at_ms,
         application_name => 'provost');
+    SELECT provost_cluster.ring('ticks');
 $$;
 
 -- Puts an item on its queue, under a number of its own: what is left of an earlier try is another's.
-CREATE FUNCTION provost_cluster.enqueue(p_plan text, p_name text, p_pool text, p_id text, p_delay_ms bigint)
+CREATE OR REPLACE FUNCTION provost_cluster.enqueue(p_plan text, p_name text, p_pool text, p_id text, p_delay_ms bigint)
 RETURNS void LANGUAGE sql AS $$
     SELECT dbos.enqueue_workflow('item', 'items ' || p_pool,
         positional_args => ARRAY[json_build_object('plan', p_plan, 'item', p_name, 'id', p_id)],
@@ -75,9 +89,10 @@ RETURNS void LANGUAGE sql AS $$
         delay_until_epoch_ms => CASE WHEN p_delay_ms > 0
             THEN (extract(epoch FROM clock_timestamp()) * 1000)::bigint + p_delay_ms END,
         application_name => 'provost');
+    SELECT provost_cluster.ring('items ' || p_pool);
 $$;
 
-CREATE FUNCTION provost_cluster.offer(p_plan text, p_name text, p_pool text, p_labels text)
+CREATE OR REPLACE FUNCTION provost_cluster.offer(p_plan text, p_name text, p_pool text, p_labels text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     number text := 'item ' || nextval('provost_cluster.number') || ' ' || p_plan;
@@ -96,8 +111,25 @@ BEGIN
     PERFORM provost_cluster.enqueue(p_plan, p_name, p_pool, number, 0);
 END $$;
 
+-- The same by a worker that goes on with a plan: it has the item at once, and no queue knows of it. A limit is kept
+-- by a queue, which counts what came by it.
+CREATE OR REPLACE FUNCTION provost_cluster.offer_here(p_plan text, p_name text, p_pool text, p_labels text,
+                                                      p_worker text, p_lease text, p_epoch bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM dbos.queues WHERE name = 'items ' || p_pool
+               AND (concurrency IS NOT NULL OR rate_limit_max IS NOT NULL)) THEN
+        PERFORM provost_cluster.offer(p_plan, p_name, p_pool, p_labels);
+        RETURN;
+    END IF;
+    INSERT INTO provost_cluster.item (plan, name, id, pool, labels, worker, lease, epoch, taken)
+    VALUES (p_plan, p_name, 'item ' || nextval('provost_cluster.number') || ' ' || p_plan, p_pool,
+            string_to_array(p_labels, ','), p_worker, p_lease, p_epoch, clock_timestamp())
+    ON CONFLICT DO NOTHING;
+END $$;
+
 -- Taken by nobody so far, and now by this worker under this holding of the lease.
-CREATE FUNCTION provost_cluster.take(p_id text, p_worker text, p_lease text, p_epoch bigint)
+CREATE OR REPLACE FUNCTION provost_cluster.take(p_id text, p_worker text, p_lease text, p_epoch bigint)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE provost_cluster.item
@@ -106,13 +138,13 @@ BEGIN
     RETURN FOUND;
 END $$;
 
-CREATE FUNCTION provost_cluster.finish(p_plan text, p_name text) RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION provost_cluster.finish(p_plan text, p_name text) RETURNS void LANGUAGE sql AS $$
     DELETE FROM provost_cluster.item WHERE plan = p_plan AND name = p_name;
     DELETE FROM provost_cluster.trouble WHERE plan = p_plan;
 $$;
 
 -- For somebody else, or for later: it was not taken.
-CREATE FUNCTION provost_cluster.give_back(p_id text, p_delay_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION provost_cluster.give_back(p_id text, p_delay_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     number text;
     found_item provost_cluster.item;
@@ -127,19 +159,19 @@ BEGIN
 END $$;
 
 -- A wake-up that was written with events, by whoever wrote them, becomes a look at the plan.
-CREATE FUNCTION provost_cluster.woken() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+CREATE OR REPLACE FUNCTION provost_cluster.woken() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM provost_cluster.wake(NEW.plan::json #>> '{}', NULL);
     DELETE FROM provost.wake WHERE plan = NEW.plan;
     RETURN NULL;
 END $$;
-CREATE TRIGGER somebody_looks AFTER INSERT ON provost.wake
+CREATE OR REPLACE TRIGGER somebody_looks AFTER INSERT ON provost.wake
     FOR EACH ROW EXECUTE FUNCTION provost_cluster.woken();
 
 -- Ends what the dead left: items whose lease has run out, items that no queue knows any more, looks that were
 -- begun. Every plan it is about is looked at again. Rows of the dead hold no place in a queue.
-CREATE FUNCTION provost_cluster.sweep(OUT lost bigint, OUT gone bigint) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION provost_cluster.sweep(OUT lost bigint, OUT gone bigint) LANGUAGE plpgsql AS $$
 DECLARE
     woken text[];
     dead text[];
@@ -172,7 +204,8 @@ BEGIN
     SELECT array_agg(plan) INTO more FROM over;
     woken := woken || more;
     WITH over AS (
-        UPDATE dbos.workflow_status w SET status = 'CANCELLED'
+        UPDATE dbos.workflow_status w
+        SET status = 'CANCELLED', completed_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
         WHERE w.application_name = 'provost' AND w.status = 'PENDING'
             AND (w.executor_id = ANY (dead)
                 OR NOT EXISTS (SELECT FROM provost_cluster.worker k WHERE k.id = w.executor_id))
@@ -184,9 +217,42 @@ BEGIN
     WHERE plan IS NOT NULL;
     DELETE FROM dbos.workflow_status WHERE workflow_uuid IN (
         SELECT workflow_uuid FROM dbos.workflow_status
-        WHERE application_name = 'provost' AND status IN ('SUCCESS', 'ERROR', 'CANCELLED')
-            AND updated_at < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 600000
+        WHERE completed_at < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 600000
+            AND application_name = 'provost'
         LIMIT 1000);
+END $$;
+
+-- Whether there is something for this worker to do on its queues (nothing: on all), and else in how long there will
+-- be. `p_begun` are the rows that it has begun and not ended; one that has no hand free takes no items.
+CREATE OR REPLACE FUNCTION provost_cluster.stirs(p_worker text, p_queues text[], p_begun text[], p_full boolean,
+                                                 OUT stirs boolean, OUT next_ms bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    now_ms bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+    spoken text := (SELECT version FROM provost_cluster.wire);
+BEGIN
+    SELECT min(delay_until_epoch_ms) - now_ms INTO next_ms FROM dbos.workflow_status
+    WHERE status = 'DELAYED' AND application_version = spoken
+        AND (p_queues IS NULL OR queue_name = ANY (p_queues)) AND (NOT p_full OR queue_name = 'ticks');
+    stirs := coalesce(next_ms <= 0, false)
+        OR EXISTS (SELECT FROM dbos.workflow_status WHERE status = 'ENQUEUED' AND application_version = spoken
+            AND (p_queues IS NULL OR queue_name = ANY (p_queues)) AND (NOT p_full OR queue_name = 'ticks'))
+        OR EXISTS (SELECT FROM dbos.workflow_status WHERE status = 'PENDING' AND executor_id = p_worker
+            AND workflow_uuid <> ALL (p_begun));
+END $$;
+
+-- A worker says that it is there, and looks after the others. Answers which items it still holds.
+CREATE OR REPLACE FUNCTION provost_cluster.beat(p_id text, p_host text, p_pid bigint, p_roles text[], p_jobs int,
+                                                p_labels text[], p_program text, p_ttl_ms bigint, p_drains boolean,
+                                                p_queues text[], p_begun text[], p_full boolean,
+                                                OUT ours text[], OUT lost bigint, OUT gone bigint, OUT stirs boolean)
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO provost_cluster.worker (id, host, pid, roles, jobs, labels, program, ttl_ms, drains)
+    VALUES (p_id, p_host, p_pid, p_roles, p_jobs, p_labels, p_program, p_ttl_ms, p_drains)
+    ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(), drains = excluded.drains;
+    SELECT coalesce(array_agg(i.id), '{}') INTO ours FROM provost_cluster.item i WHERE i.worker = p_id;
+    SELECT s.lost, s.gone INTO lost, gone FROM provost_cluster.sweep() s;
+    SELECT s.stirs INTO stirs FROM provost_cluster.stirs(p_id, p_queues, p_begun, p_full) s;
 END $$;
 
 -- Those who may write to the log as the harness or as a worker use the queues, too. A person's word comes in by the

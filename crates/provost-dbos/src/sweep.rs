@@ -22,12 +22,12 @@ pub(crate) struct Badge {
     pub ttl_ms: i64,
 }
 
-/// Says that it is there. What it has taken and still holds comes along.
-pub(crate) async fn beat(pool: &PgPool, badge: &Badge, drains: bool) -> Result<Vec<String>, Error> {
-    sqlx::query(
-        "INSERT INTO provost_cluster.worker (id, host, pid, roles, jobs, labels, program, ttl_ms, drains) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
-         ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(), drains = excluded.drains",
+/// Says that it is there, looks for those who are gone, and asks whether anything waits, all in one. What it has
+/// taken and still holds comes back, and whether something waits.
+pub(crate) async fn beat(crew: &Crew, badge: &Badge, drains: bool) -> Result<(Vec<String>, bool), Error> {
+    let (ours, lost, gone, stirs): (Vec<String>, i64, i64, bool) = sqlx::query_as(
+        "SELECT ours, lost, gone, stirs \
+         FROM provost_cluster.beat($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     )
     .bind(&badge.id)
     .bind(&badge.host)
@@ -38,26 +38,16 @@ pub(crate) async fn beat(pool: &PgPool, badge: &Badge, drains: bool) -> Result<V
     .bind(env!("CARGO_PKG_VERSION"))
     .bind(badge.ttl_ms)
     .bind(drains)
-    .execute(pool)
+    .bind(&crew.listens)
+    .bind(crew.begun_rows())
+    .bind(crew.is_full())
+    .fetch_one(&crew.pool)
     .await
     .attempted("note that this worker is there")?;
-    sqlx::query_scalar("SELECT id FROM provost_cluster.item WHERE worker = $1")
-        .bind(&badge.id)
-        .fetch_all(pool)
-        .await
-        .attempted("say what this worker has in hand")
-}
-
-/// How many items were lost with their holders, and how many workers were gone.
-pub(crate) async fn sweep(crew: &Crew) -> Result<(i64, i64), Error> {
-    let (lost, gone): (i64, i64) = sqlx::query_as("SELECT lost, gone FROM provost_cluster.sweep()")
-        .fetch_one(&crew.pool)
-        .await
-        .attempted("look for those who are gone")?;
     if lost + gone > 0 {
         (crew.told)(&format!("{gone} workers were gone, and {lost} items of the dead are looked at again"));
     }
-    Ok((lost, gone))
+    Ok((ours, stirs))
 }
 
 /// Leaves in order: nobody has to wait until it is missed.

@@ -12,6 +12,7 @@ use provost_core::item::Item;
 use provost_core::labels;
 use provost_core::run::{Run, Stage};
 use provost_engine::drive;
+use provost_engine::harness::Harness;
 use provost_engine::share::Turn;
 use provost_store::Effect;
 
@@ -79,7 +80,7 @@ async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<Turn, provost_engin
             Err(provost_engine::Error::NotThere { .. }) if is_at_rest(crew, &plan)? => return Ok(Turn::Idle),
             found => found?,
         };
-        let asked = |role: &str| Some(labels::joined(&harness.config().agents.get(role)?.labels));
+        let asked = |role: &str| asked(&harness, role);
         harness.turn(&in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
     });
     // A look that panicked is told as one that was not done.
@@ -92,6 +93,11 @@ fn is_at_rest(crew: &Crew, plan: &PlanId) -> Result<bool, provost_engine::Error>
     Ok(!matches!(run.stage, Stage::Approved | Stage::InProgress))
 }
 
+/// What a role asks of the machine that its work is done on.
+pub(crate) fn asked(harness: &Harness, role: &str) -> Option<String> {
+    Some(labels::joined(&harness.config().agents.get(role)?.labels))
+}
+
 fn offers(
     plan: &PlanId,
     run: &Run,
@@ -99,19 +105,25 @@ fn offers(
     wake: Option<Timestamp>,
     asked: &dyn Fn(&str) -> Option<String>,
 ) -> Vec<Effect> {
-    let offer = |item: &Item| {
-        let role = item.role(run);
-        let others = if *item == Item::End { END } else { JUDGE };
-        Effect::Enqueue {
-            pool: role.unwrap_or(others).to_owned(),
-            plan: plan.clone(),
-            key: item.to_string(),
-            body: role.and_then(asked).unwrap_or_default(),
-            priority: 0,
-        }
-    };
     let wake = wake.map(|at| Effect::WakeAt { plan: plan.clone(), at, key: at.0.to_string() });
-    items.iter().map(offer).chain(wake).collect()
+    items.iter().map(|item| offer(plan, run, *item, asked)).chain(wake).collect()
+}
+
+pub(crate) fn offer(
+    plan: &PlanId,
+    run: &Run,
+    item: Item,
+    asked: &dyn Fn(&str) -> Option<String>,
+) -> Effect {
+    let role = item.role(run);
+    let others = if item == Item::End { END } else { JUDGE };
+    Effect::Enqueue {
+        pool: role.unwrap_or(others).to_owned(),
+        plan: plan.clone(),
+        key: item.to_string(),
+        body: role.and_then(asked).unwrap_or_default(),
+        priority: 0,
+    }
 }
 
 /// With what is behind it.

@@ -7,28 +7,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dbos::{Config, DBOS, QueueConflict, QueueOptions};
 use provost_core::chain::Timestamp;
 use provost_core::labels::Label;
 use provost_engine::harness::Settings;
 use provost_engine::{logbook, share};
 use provost_store::{Holder, Postgres};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::Error;
+use crate::bell::{self, Bell};
 use crate::dispatch::Queues;
 use crate::error::Attempted as _;
 use crate::place::Crew;
+use crate::queues::{self, Wanted};
 use crate::sweep::{self, Badge};
-use crate::wire::{self, APPLICATION, Args, END, JUDGE, Look, Piece, TICKS};
-use crate::{item, schema, tick};
+use crate::wire::{self, END, JUDGE, TICKS};
+use crate::{schema, tick};
 
-/// So many plans are looked at at a time by one process.
-const LOOKS: i32 = 4;
-/// When a look is tried again that the database was away for.
-const AGAIN: Duration = Duration::from_secs(1);
 /// How often the end is asked for.
 const EAR: Duration = Duration::from_millis(50);
 
@@ -45,7 +43,7 @@ pub struct Options {
     pub looks_never: bool,
     /// After how long without a sign others take over what it had.
     pub ttl: Duration,
-    /// How often queues are asked.
+    /// How often queues are asked while something is on them.
     pub poll: Duration,
     /// Set when it is to take nothing new, and to leave when it is done.
     pub drain: Arc<AtomicBool>,
@@ -76,7 +74,7 @@ async fn work(
     let holder = Holder::here("worker", Timestamp(0));
     let id = format!("{}-{}-{}", holder.host, holder.pid, unique());
     let mut first = PgConnection::connect_with(database).await.attempted("be reached")?;
-    schema::make(&mut first, async || migrate(database, &id).await).await?;
+    schema::make(&mut first, async || queues::migrate(database, &id).await).await?;
     drop(first);
     let pool = PgPoolOptions::new()
         .max_connections(8)
@@ -84,6 +82,7 @@ async fn work(
         .connect_with(database.clone())
         .await
         .attempted("be reached")?;
+    let pools = pools(options);
     let crew = Arc::new(Crew {
         id: id.clone(),
         settings: options.settings.clone(),
@@ -94,6 +93,15 @@ async fn work(
         busy: Mutex::default(),
         threads: Arc::new(()),
         told,
+        looks: !options.looks_never,
+        listens: pools.as_ref().map(|pools| {
+            let ticks = (!options.looks_never).then(|| TICKS.to_owned());
+            pools.iter().map(|pool| wire::queue(pool)).chain(ticks).collect()
+        }),
+        drain: options.drain.clone(),
+        bell: Bell::default(),
+        runtime: Handle::current(),
+        rows: Mutex::default(),
     });
     let badge = Badge {
         id: id.clone(),
@@ -105,12 +113,19 @@ async fn work(
         ttl_ms: i64::try_from(options.ttl.as_millis()).unwrap_or(i64::MAX),
     };
     // Known to the others before it takes anything.
-    sweep::beat(&pool, &badge, false).await?;
-    let dbos = launch(options, database, &crew).await?;
+    sweep::beat(&crew, &badge, false).await?;
+    let wanted = Wanted { pools, jobs: options.jobs, poll: options.poll };
+    let queues = queues::join(wanted, database.clone(), crew.clone()).await?;
+    let listener = crew.clone();
+    let ear = tokio::spawn(async move {
+        bell::listen(&listener.pool, &listener.bell, |queue| listener.listens_to(queue)).await;
+    });
     joined(&id);
     take_part(options, &crew, &badge).await;
     (crew.told)("takes nothing new; what is under way is finished first");
-    dbos.shutdown().await;
+    crew.bell.leave();
+    ear.abort();
+    let _ = tokio::task::spawn_blocking(move || queues.join()).await;
     while Arc::strong_count(&crew.threads) > 1 {
         let _ = beat(&crew, &badge, true).await;
         tokio::time::sleep(EAR).await;
@@ -118,83 +133,6 @@ async fn work(
     sweep::leave(&pool, &id).await?;
     pool.close().await;
     Ok(())
-}
-
-/// The tables of the SDK.
-async fn migrate(database: &PgConnectOptions, id: &str) -> Result<(), Error> {
-    let config = Config { listen_queues: Some(Vec::new()), migrate: true, ..config(database, id) };
-    let dbos = DBOS::new(config);
-    dbos.launch().await.attempted("made ready")?;
-    dbos.shutdown().await;
-    Ok(())
-}
-
-fn config(database: &PgConnectOptions, id: &str) -> Config {
-    Config {
-        executor_id: Some(id.to_owned()),
-        app_version: Some(wire::VERSION.to_owned()),
-        use_listen_notify: false,
-        // Whoever makes the tables may do more than whoever works.
-        migrate: false,
-        max_connections: 6,
-        ..Config::new(APPLICATION, database.to_url_lossy().as_str())
-    }
-}
-
-async fn launch(options: &Options, database: &PgConnectOptions, crew: &Arc<Crew>) -> Result<DBOS, Error> {
-    let pools = pools(options);
-    let ticks = (!options.looks_never).then(|| TICKS.to_owned());
-    let listen =
-        pools.as_ref().map(|pools| pools.iter().map(|pool| wire::queue(pool)).chain(ticks).collect());
-    let dbos = DBOS::new(Config { listen_queues: listen, ..config(database, &crew.id) });
-    // Every program knows every form of work: what it does not listen to can still be handed to it.
-    let looker = crew.clone();
-    dbos.register_workflow("tick", move |args: Args<Look>| {
-        let crew = looker.clone();
-        async move {
-            let said = match args.first() {
-                Some(look) => look_stubbornly(&crew, &look).await,
-                None => "nothing was said",
-            };
-            Ok::<_, dbos::Error>(said.to_owned())
-        }
-    })
-    .attempted("told of ticks")?;
-    let carrier = crew.clone();
-    dbos.register_workflow("item", move |args: Args<Piece>| {
-        let crew = carrier.clone();
-        async move {
-            let said = match args.first() {
-                Some(piece) => item::carry(crew.clone(), piece).await,
-                None => Ok("nothing was said"),
-            };
-            Ok::<_, dbos::Error>(tell(&crew, said))
-        }
-    })
-    .attempted("told of items")?;
-    dbos.launch().await.attempted("joined")?;
-    let looks = QueueOptions {
-        partition_concurrency: Some(1),
-        worker_concurrency: Some(LOOKS),
-        polling_interval: options.poll,
-        ..QueueOptions::default()
-    };
-    dbos.register_queue(TICKS, looks, QueueConflict::AlwaysUpdate).await.attempted("made")?;
-    for pool in pools.into_iter().flatten().chain([JUDGE.to_owned()]) {
-        open_queue(&dbos, &pool, options.jobs, options.poll).await?;
-    }
-    Ok(dbos)
-}
-
-/// A plan is looked at however often the database is away meanwhile: nobody else was asked to.
-async fn look_stubbornly(crew: &Arc<Crew>, look: &Look) -> &'static str {
-    loop {
-        match tick::look(crew, &look.plan).await {
-            Ok(said) => return said,
-            Err(error) => (crew.told)(&tick::said(&error)),
-        }
-        tokio::time::sleep(AGAIN).await;
-    }
 }
 
 /// Whose queues it listens to; nothing: all there are.
@@ -207,33 +145,6 @@ fn pools(options: &Options) -> Option<Vec<String>> {
         pools.push(END.to_owned());
     }
     Some(pools)
-}
-
-/// Limits that somebody set stay; only nobody is kept from using the hands it has.
-async fn open_queue(dbos: &DBOS, pool: &str, jobs: usize, poll: Duration) -> Result<(), Error> {
-    let name = wire::queue(pool);
-    let jobs = i32::try_from(jobs).unwrap_or(i32::MAX);
-    let limits =
-        QueueOptions { worker_concurrency: Some(jobs), polling_interval: poll, ..QueueOptions::default() };
-    let queue = dbos.register_queue(&name, limits, QueueConflict::NeverUpdate).await.attempted("made")?;
-    if queue.worker_concurrency().is_some_and(|most| most < jobs) && queue.concurrency().is_none() {
-        let change =
-            dbos::QueueChange { worker_concurrency: dbos::Change::Set(Some(jobs)), ..Default::default() };
-        dbos.update_queue(&name, change).await.attempted("widened")?;
-    }
-    Ok(())
-}
-
-/// What came of it, for whoever looks at the queue's rows. What failed here is found by the sweep.
-fn tell(crew: &Crew, said: Result<&'static str, Error>) -> String {
-    match said {
-        Ok(said) => said.to_owned(),
-        Err(error) => {
-            let text = tick::said(&error);
-            (crew.told)(&text);
-            text
-        }
-    }
 }
 
 /// Says that it is there and looks after the others, until it is told to leave.
@@ -252,9 +163,11 @@ async fn take_part(options: &Options, crew: &Arc<Crew>, badge: &Badge) {
 }
 
 async fn beat(crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
-    let ours = sweep::beat(&crew.pool, badge, drains).await?;
+    let (ours, stirs) = sweep::beat(crew, badge, drains).await?;
     crew.keep_only(&ours);
-    sweep::sweep(crew).await?;
+    if stirs {
+        crew.bell.ring();
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //! done on this thread; with more, each has a thread and the loop waits for whichever ends first.
 //!
 //! Where many processes share a plan, the same loop is cut in two: [`Drive::announce`] decides what is to be
-//! done and makes it known, [`Drive::once`] is called by whoever does it.
+//! done and makes it known, [`Drive::items`] is called by whoever does it.
 //!
 //! **Invariant:** nothing is performed before every event it rests on is durable.
 //! **Invariant:** what others wrote meanwhile is believed only where a door can have made it; else the
@@ -30,7 +30,7 @@ use provost_store::{Append, Effect, Entry, Fence, Log, Query};
 use crate::Error;
 use crate::world::{Said, World};
 
-pub use self::shared::Effects;
+pub use self::shared::{Effects, Next};
 
 /// How often somebody may be faster when we write that the log is not to be believed.
 const RACES: usize = 16;

@@ -29,7 +29,7 @@ use provost_host::sandbox::{self, Attestation};
 use provost_store::{Effect, Error as StoreError, Fence, Holder};
 
 use crate::Error;
-use crate::drive::{self, Drive, Rest};
+use crate::drive::{self, Drive, Next, Rest};
 use crate::errand::Carrier;
 use crate::harness::Harness;
 use crate::site;
@@ -67,6 +67,8 @@ pub enum Carried {
     PassedOver,
     /// Somebody else had taken it.
     Taken,
+    /// It was done, and the plan file is not what was approved.
+    LawChanged,
 }
 
 /// An item as it is done: who asks whether it may be, and what follows from it.
@@ -76,6 +78,7 @@ pub(crate) struct Share<'a> {
     /// is begun.
     claim: &'a dyn Fn(&Fence) -> bool,
     effects: &'a [Effect],
+    next: Option<&'a dyn Next>,
     carried: Cell<Carried>,
 }
 
@@ -87,10 +90,7 @@ impl Share<'_> {
         run: Run,
         head: Head,
     ) -> Result<(Run, Rest), Error> {
-        match self.item.due(&run, drive.world.now()) {
-            Some(action) => drive.once(run, head, action, self.effects),
-            None => drive.pass(run, head, self.effects),
-        }
+        drive.items(run, head, self.item, self.effects, self.next)
     }
 
     /// An attempt is not begun on another level than its beginning was written for.
@@ -155,16 +155,20 @@ impl Harness {
         })
     }
 
-    /// Does one item, and makes what came of it durable together with `effects`. `claim` is asked first.
+    /// Does one item, and makes what came of it durable together with `effects`. `claim` is asked first, and
+    /// `next` whether to go on with what follows.
     pub fn carry_out_item(
         &self,
         item: Item,
         claim: &dyn Fn(&Fence) -> bool,
         effects: &[Effect],
+        next: Option<&dyn Next>,
     ) -> Result<Carried, Error> {
-        let share = Share { item, claim, effects, carried: Cell::new(Carried::Done) };
-        self.drive_for(&Worker::Share(&share), &mut |_, _, _| {})?;
-        Ok(share.carried.into_inner())
+        let share = Share { item, claim, effects, next, carried: Cell::new(Carried::Done) };
+        match self.drive_for(&Worker::Share(&share), &mut |_, _, _| {})? {
+            (_, Rest::LawChanged(_)) => Ok(Carried::LawChanged),
+            _ => Ok(share.carried.into_inner()),
+        }
     }
 
     /// The run, where there is nothing to do about the item: it is somebody else's, or nobody wants it now.

@@ -5,7 +5,9 @@
 
 use provost_core::chain::{Head, Timestamp};
 use provost_core::command::HarnessCommand;
-use provost_core::run::Run;
+use provost_core::event::Subject;
+use provost_core::item::Item;
+use provost_core::run::{Run, Stage};
 use provost_core::schedule::{Action, InHand};
 use provost_store::{Append, Effect};
 
@@ -15,6 +17,20 @@ use crate::world::World;
 
 /// What must follow from what begins now, and from the instant at which to look again.
 pub type Effects<'a> = dyn FnMut(&Run, &[Action], Option<Timestamp>) -> Vec<Effect> + 'a;
+
+/// Whoever may go on with the plan when an item of it is done, instead of leaving it to the next look.
+pub trait Next {
+    /// Asked when an item is done. If not, the plan is looked at by others.
+    fn goes_on(&self) -> bool;
+    /// What is written with the end of `done`, where `begun` follows: it is offered, to us or to all.
+    fn offers(&self, run: &Run, done: Item, begun: Item) -> Vec<Effect>;
+    /// Whether it was offered to us; from then on it is what we have in hand.
+    fn has(&self, begun: Item) -> bool;
+    /// What is written with the end of an item that the plan is to be looked at after.
+    fn ends(&self, item: Item) -> Vec<Effect>;
+    /// What is written with the end of the last one.
+    fn is_over(&self, item: Item) -> Vec<Effect>;
+}
 
 impl<W: World> Drive<'_, W> {
     /// Decides what begins now and makes it known in one transaction, together with what `effects` makes of
@@ -48,40 +64,93 @@ impl<W: World> Drive<'_, W> {
         }
     }
 
-    /// Does this one thing, and makes what came of it durable together with `effects`.
-    pub fn once(
+    /// Does what is due of the item, and makes what came of it durable together with what follows from it.
+    /// Goes on with what is next, where that is had here.
+    pub fn items(
         self,
         run: Run,
         head: Head,
-        action: Action,
-        effects: &[Effect],
+        item: Item,
+        ends: &[Effect],
+        next: Option<&dyn Next>,
     ) -> Result<(Run, Rest), Error> {
         let mut state = Loop { shared: true, ..Loop::new(self, run, head) };
         state.looked_at = state.drive.world.now();
-        if action == Action::End {
-            state.decide(HarnessCommand::End);
-        } else {
-            let order = state.drive.world.order(&state.run, action);
-            let said = state.drive.world.perform(order);
-            state.decide_all(&said);
-            state.results = said;
+        let mut deed = None;
+        match item.due(&state.run, state.looked_at) {
+            Some(Action::End) => {
+                state.decide(HarnessCommand::End);
+            }
+            Some(action) => deed = Some((action, state.drive.world.order(&state.run, action))),
+            None => {}
         }
-        state.effects = effects.to_vec();
-        state.flush()?;
-        let rest = if state.drive.world.interrupted() { Rest::Interrupted } else { Rest::Nothing };
-        Ok((state.run, rest))
-    }
-
-    /// Nothing is to be done: `effects` follow all the same.
-    pub fn pass(self, run: Run, head: Head, effects: &[Effect]) -> Result<(Run, Rest), Error> {
-        let mut state = Loop { shared: true, ..Loop::new(self, run, head) };
-        state.effects = effects.to_vec();
-        state.flush()?;
-        Ok((state.run, Rest::Nothing))
+        let (mut item, mut ends) = (item, ends.to_vec());
+        loop {
+            if let Some((action, order)) = deed {
+                let said = state.drive.world.perform(order);
+                state.in_hand.done(action);
+                state.decide_all(&said);
+                state.results.extend(said);
+            }
+            let went_on = match next {
+                Some(next) if next.goes_on() => state.go_on_from(item, &ends, next)?,
+                _ => {
+                    state.effects = ends;
+                    state.flush()?;
+                    None
+                }
+            };
+            let (Some((begun, order)), Some(next)) = (went_on, next) else { break };
+            (item, ends) = (begun, next.ends(begun));
+            deed = Some(order);
+        }
+        let interrupted = state.drive.world.interrupted().then_some(Rest::Interrupted);
+        Ok((state.run, state.rest.or(interrupted).unwrap_or(Rest::Nothing)))
     }
 }
 
 impl<W: World> Loop<'_, W> {
+    /// Decides what follows from the item, makes it known in the transaction that ends the item, and returns
+    /// it where it is to be done here.
+    fn go_on_from(
+        &mut self,
+        item: Item,
+        ends: &[Effect],
+        next: &dyn Next,
+    ) -> Result<Option<(Item, (Action, W::Order))>, Error> {
+        loop {
+            let mut orders = self.next();
+            // It is all one item to others, until it is durable.
+            if self.may_wait(&orders) && matches!(item, Item::Judge { subject: Subject::Final(_) }) {
+                return Ok(orders.pop().map(|order| (item, order)));
+            }
+            let begun = orders.first().and_then(|(action, _)| Item::of(&self.run, *action));
+            let is_over = matches!(self.run.stage, Stage::Done | Stage::Failed);
+            self.effects = match begun {
+                Some(begun) => next.offers(&self.run, item, begun),
+                None if is_over => next.is_over(item),
+                // What was decided may leave something to be begun, now or at a time.
+                None => ends.to_vec(),
+            };
+            let known = self.head.hash;
+            match self.append() {
+                Ok(before) if before != known => return Err(self.disbelieve(1, REPLACED.to_owned())),
+                Ok(_) => {}
+                Err(provost_store::Error::Conflict { .. }) => {
+                    self.drop_orders(orders);
+                    self.events.clear();
+                    self.catch_up()?;
+                    self.decide_all(&self.results.clone());
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            self.results.clear();
+            let order = orders.pop();
+            return Ok(begun.filter(|begun| next.has(*begun)).zip(order));
+        }
+    }
+
     /// Whoever was taken over from finds events of those who took over, and must not take them for forged.
     pub(super) fn still_ours(&self) -> Result<(), Error> {
         let Drive { log, plan, fence, world, .. } = &self.drive;

@@ -26,6 +26,8 @@ pub fn play(role: &str, words: Vec<String>) -> ExitCode {
         }
         ("--as-follower", [folder]) => follow(Path::new(folder)),
         ("--as-sse", []) => serve::bare(),
+        #[cfg(feature = "cluster")]
+        ("--as-bare-queue", [name]) => crate::cluster::bare_queue(name),
         _ => ExitCode::from(2),
     }
 }

@@ -5,11 +5,14 @@
 //! judged only where nothing else can be, and only on an idle machine.
 //!
 //! `cargo bench` runs all, `cargo bench -- NAME` those whose name holds NAME. `--large` takes ten
-//! million events, `--strict` ends with 1 when a goal is missed.
+//! million events, `--strict` ends with 1 when a goal is missed. Built with `--features cluster` it has the rows of
+//! many machines, too.
 
 mod agent;
 mod append;
 mod children;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod events;
 mod judge;
 mod mcp;
@@ -35,7 +38,7 @@ pub struct Asked {
 
 type Goal = (&'static str, fn(&Asked, &mut Table));
 
-const GOALS: [Goal; 12] = [
+const GOALS: &[Goal] = &[
     ("plan", plans::measure),
     ("start", start::measure),
     ("append", append::measure),
@@ -48,6 +51,12 @@ const GOALS: [Goal; 12] = [
     ("mcp", mcp::measure),
     ("serve", serve::fan_out),
     ("serve-pages", serve::pages),
+    #[cfg(feature = "cluster")]
+    ("cluster-steps", cluster::steps),
+    #[cfg(feature = "cluster")]
+    ("cluster-flat", cluster::flat),
+    #[cfg(feature = "cluster")]
+    ("cluster-idle", cluster::idle),
 ];
 
 fn main() -> ExitCode {
@@ -64,7 +73,7 @@ fn main() -> ExitCode {
         }
     }
     let mut table = Table::begin();
-    for (name, measure) in GOALS {
+    for (name, measure) in GOALS.iter().copied() {
         if asked.names.is_empty() || asked.names.iter().any(|wanted| name.contains(wanted.as_str())) {
             measure(&asked, &mut table);
         }

@@ -1,6 +1,7 @@
 //! Many processes on one Postgres: workers that take what is offered, die, are stopped and come back.
 //!
-//! `suite.rs` is what every engine is asked, `chaos.rs` all of it at once.
+//! `suite.rs` is what every engine is asked, `idle.rs` what it costs while nothing is to be done, `chaos.rs` all of
+//! it at once.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use crate::env::{Answer, Env, HONEST, answer, plan};
 
 mod chaos;
+mod idle;
 mod suite;
 
 /// Some plans in folders of their own, one state folder, one database.
@@ -121,7 +123,10 @@ impl Fleet {
 
     /// The same on a machine with a state folder of its own.
     fn worker_of(&self, state: &std::path::Path, arguments: &[&str]) -> Worker {
-        let mut all = vec!["worker", "--json", "--lease", "5s", "--poll", "50ms"];
+        let mut all = vec!["worker", "--json", "--poll", "50ms"];
+        if !arguments.contains(&"--lease") {
+            all.extend(["--lease", "5s"]);
+        }
         all.extend(arguments);
         let said = self.env.folder().join("said");
         let said = std::fs::OpenOptions::new().create(true).append(true).open(said).expect("a file");

@@ -1,0 +1,119 @@
+//! Nobody asks while nothing waits, and whoever waits is served at once.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use provost_core::chain::{PlanId, Timestamp};
+use provost_core::event::Event;
+use provost_store::postgres::cluster::{self, Cluster};
+use provost_store::{Append, Entry, Log as _, Postgres, Query};
+
+use super::{Fleet, PATIENCE};
+use crate::env::{HONEST, plan};
+
+impl Fleet {
+    /// So many other plans in the log that wait for a person, as the first does after it was verified.
+    fn others_at_the_gate(&self, many: usize) {
+        self.provost(0, &["verify"]).exits(0);
+        let log = Postgres::open(&cluster::address(&self.url)).expect("the log");
+        let first = log.plans().expect("plans").remove(0);
+        let mut events: Vec<Event> = Vec::new();
+        let each = &mut |sealed: provost_core::chain::Sealed| {
+            events.push(sealed.event().expect("an event"));
+            ControlFlow::Continue(())
+        };
+        log.read(&Query::plan(&first), each).expect("its events");
+        assert!(!events.is_empty());
+        let entries: Vec<Entry<'_>> = events.iter().map(|event| Entry { event, task_name: None }).collect();
+        for number in 0..many {
+            let plan = &PlanId(format!("other-{number}"));
+            let (events, at) = (&entries[..], Timestamp(1_700_000_000_000));
+            log.append(Append { plan, expected_seq: 0, at, fence: None, events, effects: &[] }).expect("written");
+        }
+    }
+
+    fn nothing_waits(&self) -> bool {
+        let status = self.status();
+        let queues = status["queues"].as_array().cloned().unwrap_or_default();
+        queues.iter().all(|queue| queue["waiting"] == 0 && queue["running"] == 0)
+    }
+}
+
+/// How many statements the server was given since it was last asked.
+struct Count<'a> {
+    cluster: &'a Cluster,
+    known: usize,
+}
+
+impl<'a> Count<'a> {
+    fn begin(cluster: &'a Cluster) -> Self {
+        cluster.sql(&cluster.url("postgres"), "ALTER SYSTEM SET log_statement = 'all'");
+        cluster.sql(&cluster.url("postgres"), "SELECT pg_reload_conf()");
+        let mut count = Self { cluster, known: 0 };
+        // The server has read it once this is in its log.
+        while count.next().is_empty() {
+            cluster.sql(&cluster.url("postgres"), "SELECT 'is it told?'");
+        }
+        count
+    }
+
+    fn next(&mut self) -> Vec<String> {
+        let said = self.cluster.said();
+        let is_asked = |line: &&str| line.contains("LOG:  statement: ") || line.contains("LOG:  execute ");
+        let asked: Vec<String> = said.lines().filter(is_asked).map(str::to_owned).collect();
+        let new = asked[self.known..].to_vec();
+        self.known = asked.len();
+        new
+    }
+}
+
+#[test]
+fn a_thousand_plans_at_the_gate_cost_less_than_a_query_a_second() {
+    let Some(own) = Cluster::start() else { return };
+    let own: &'static Cluster = Box::leak(Box::new(own));
+    let fleet = Fleet::on(own, 1, &plan(&["test -e out/1"], "abort"), HONEST, "");
+    fleet.others_at_the_gate(1_000);
+    let _workers = [fleet.worker(&["--lease", "30s"]), fleet.worker(&["--lease", "30s"])];
+    fleet.until("everything was looked at", PATIENCE, || fleet.nothing_waits());
+    let time = Duration::from_secs(20);
+    let mut count = Count::begin(own);
+    std::thread::sleep(Duration::from_secs(1));
+    count.next();
+    let begun = Instant::now();
+    std::thread::sleep(time);
+    let asked = count.next();
+    let most = begun.elapsed().as_secs() as usize;
+    println!("{} statements in {:?}", asked.len(), begun.elapsed());
+    assert!(asked.len() <= most, "{} statements in {most} s:\n{}", asked.len(), asked.join("\n"));
+    assert!(!asked.is_empty(), "they say that they are there");
+    fleet.approve(0);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 1);
+}
+
+#[test]
+fn who_was_cut_off_while_something_came_finds_it() {
+    let Some(fleet) = Fleet::new(1, &["test -e out/1"], HONEST) else { return };
+    let _worker = fleet.worker(&["--lease", "30s"]);
+    fleet.until("it stands still", PATIENCE, || fleet.nothing_waits());
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND query ILIKE 'LISTEN%'";
+    assert!(!fleet.cluster.sql(&fleet.url, cut).is_empty(), "nobody listens");
+    fleet.approve(0);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 1);
+}
+
+#[test]
+fn a_cluster_of_an_earlier_program_is_brought_up_to_date() {
+    let Some(fleet) = Fleet::new(1, &["test -e out/1"], HONEST) else { return };
+    drop(fleet.worker(&[]));
+    fleet.cluster.sql(
+        &fleet.url,
+        "DROP TABLE provost_cluster.made; DROP FUNCTION provost_cluster.beat; DROP FUNCTION provost_cluster.stirs",
+    );
+    fleet.approve(0);
+    let _worker = fleet.worker(&[]);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 1);
+}
