@@ -10,14 +10,12 @@
 //! off for it.
 //! **Invariant:** whatever an agent does here is bounded, and nothing of it outlives the [`Account`].
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use provost_core::usage::Usage;
 
@@ -39,6 +37,8 @@ pub use upstream::{Target, Way};
 use closing::Closing;
 use tally::Tally;
 use upstream::Wire;
+
+use crate::wires::Wires;
 
 /// So many connections of one agent at once; a client needs a handful.
 const CONNECTIONS: usize = 64;
@@ -78,20 +78,11 @@ struct Counter {
     service: Service,
     way: Arc<Way>,
     token: String,
-    is_over: AtomicBool,
-    open: Mutex<Open>,
-    left: Condvar,
+    wires: Arc<Wires<TcpStream>>,
     tally: Mutex<Tally>,
     closing: Closing,
     /// A connection to the upstream that the last call left in order.
     idle: Mutex<Vec<Wire>>,
-}
-
-#[derive(Default)]
-struct Open {
-    next: u64,
-    /// Both ends of each connection, so that it can be ended from here.
-    wires: BTreeMap<u64, (TcpStream, Option<TcpStream>)>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -106,9 +97,7 @@ impl Account {
             service,
             way,
             token: token()?,
-            is_over: AtomicBool::new(false),
-            open: Mutex::default(),
-            left: Condvar::new(),
+            wires: Wires::new(CONNECTIONS),
             tally: Mutex::default(),
             closing: Closing::default(),
             idle: Mutex::default(),
@@ -173,10 +162,11 @@ impl Account {
 
     fn end(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
-        self.counter.is_over.store(true, Ordering::SeqCst);
+        self.counter.wires.close();
         // It waits for somebody to come.
         let woken = TcpStream::connect(self.address);
-        self.counter.hang_up();
+        self.counter.wires.hang_up(FAREWELL);
+        locked(&self.counter.idle).clear();
         if woken.is_ok() {
             let _ = accepting.join();
         }
@@ -190,72 +180,16 @@ impl Drop for Account {
 }
 
 fn accept(listener: &TcpListener, counter: &Arc<Counter>) {
-    for stream in listener.incoming() {
-        if counter.is_over.load(Ordering::SeqCst) {
-            return;
-        }
-        let Ok(stream) = stream else {
-            // Out of descriptors, most likely.
-            thread::sleep(Duration::from_millis(50));
-            continue;
-        };
-        let Some(number) = counter.enter(&stream) else { continue };
-        let of_thread = counter.clone();
-        let serving = thread::Builder::new().name("meter".to_owned()).spawn(move || {
+    let of_thread = counter.clone();
+    counter.wires.serve(
+        "meter",
+        listener.incoming(),
+        |_| {},
+        move |stream, number| {
             // What goes wrong on the way is between the two ends.
-            let _ = exchange::serve(&of_thread, &stream, number);
-            let _ = stream.shutdown(Shutdown::Both);
-            of_thread.leave(number);
-        });
-        if serving.is_err() {
-            counter.leave(number);
-        }
-    }
-}
-
-impl Counter {
-    fn enter(&self, stream: &TcpStream) -> Option<u64> {
-        let mut open = locked(&self.open);
-        if open.wires.len() >= CONNECTIONS {
-            return None;
-        }
-        let inside = stream.try_clone().ok()?;
-        open.next += 1;
-        let number = open.next;
-        open.wires.insert(number, (inside, None));
-        Some(number)
-    }
-
-    fn leave(&self, number: u64) {
-        locked(&self.open).wires.remove(&number);
-        self.left.notify_all();
-    }
-
-    /// False when it is all over meanwhile.
-    fn attach(&self, number: u64, outside: Option<TcpStream>) -> bool {
-        if let Some(wires) = locked(&self.open).wires.get_mut(&number) {
-            wires.1 = outside;
-        }
-        !self.is_over.load(Ordering::SeqCst)
-    }
-
-    fn hang_up(&self) {
-        let until = Instant::now() + FAREWELL;
-        let mut open = locked(&self.open);
-        for (inside, outside) in open.wires.values() {
-            let _ = inside.shutdown(Shutdown::Both);
-            let _ = outside.as_ref().map(|outside| outside.shutdown(Shutdown::Both));
-        }
-        // Each of them still writes down what it knows.
-        while !open.wires.is_empty() {
-            let patience = until.saturating_duration_since(Instant::now());
-            if patience.is_zero() {
-                break;
-            }
-            open = self.left.wait_timeout(open, patience).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        locked(&self.idle).clear();
-    }
+            let _ = exchange::serve(&of_thread, stream, number);
+        },
+    );
 }
 
 /// Nobody guesses it, and it is good for one attempt.

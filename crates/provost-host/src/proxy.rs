@@ -16,7 +16,6 @@ use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -37,6 +36,8 @@ pub use upstream::Upstream;
 use allowed::Leave;
 use pump::pump;
 use request::{Form, Request};
+
+use crate::wires::Wires;
 
 /// The name of the socket in its folder.
 pub const SOCKET: &str = "proxy";
@@ -64,16 +65,8 @@ struct Counter {
     allowed: Allowed,
     /// The user's own proxy.
     upstream: Option<Upstream>,
-    is_over: AtomicBool,
-    open: Mutex<Open>,
+    wires: Arc<Wires<UnixStream>>,
     refused: Mutex<BTreeMap<String, u32>>,
-}
-
-#[derive(Default)]
-struct Open {
-    next: u64,
-    /// Both ends of each connection, so that it can be ended from here.
-    wires: BTreeMap<u64, (UnixStream, Option<TcpStream>)>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -86,10 +79,8 @@ impl Proxy {
         let folder = tempfile::Builder::new().prefix("proxy-").tempdir_in(scratch)?;
         let handle = File::open(folder.path())?;
         let listener = UnixListener::bind(socket(&handle))?;
-        let is_over = AtomicBool::new(false);
-        let counter =
-            Counter { allowed, upstream, is_over, open: Mutex::default(), refused: Mutex::default() };
-        let counter = Arc::new(counter);
+        let wires = Wires::new(CONNECTIONS);
+        let counter = Arc::new(Counter { allowed, upstream, wires, refused: Mutex::default() });
         let of_thread = counter.clone();
         let accepting = thread::Builder::new()
             .name("proxy".to_owned())
@@ -120,13 +111,10 @@ impl Proxy {
 
     fn end(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
-        self.counter.is_over.store(true, Ordering::SeqCst);
+        self.counter.wires.close();
         // It waits for somebody to come.
         let woken = UnixStream::connect(socket(&self.handle));
-        for (inside, outside) in locked(&self.counter.open).wires.values() {
-            let _ = inside.shutdown(Shutdown::Both);
-            let _ = outside.as_ref().map(|outside| outside.shutdown(Shutdown::Both));
-        }
+        self.counter.wires.hang_up(Duration::ZERO);
         if woken.is_ok() {
             let _ = accepting.join();
         }
@@ -145,45 +133,17 @@ fn socket(folder: &File) -> PathBuf {
 }
 
 fn accept(listener: &UnixListener, counter: &Arc<Counter>) {
-    for stream in listener.incoming() {
-        if counter.is_over.load(Ordering::SeqCst) {
-            return;
-        }
-        let Ok(stream) = stream else {
-            // Out of descriptors, most likely.
-            thread::sleep(Duration::from_millis(50));
-            continue;
-        };
-        let Some(number) = counter.enter(&stream) else {
-            let _ = answer(&stream, "503 Service Unavailable", "too many connections at once");
-            continue;
-        };
-        let of_thread = counter.clone();
-        let serving = thread::Builder::new().name("proxy".to_owned()).spawn(move || {
-            // What goes wrong on the way is between the two ends.
-            let _ = of_thread.serve(&stream, number);
-            let _ = stream.shutdown(Shutdown::Both);
-            locked(&of_thread.open).wires.remove(&number);
-        });
-        if serving.is_err() {
-            locked(&counter.open).wires.remove(&number);
-        }
-    }
+    let of_thread = counter.clone();
+    let refuse = |stream: &UnixStream| {
+        let _ = answer(stream, "503 Service Unavailable", "too many connections at once");
+    };
+    counter.wires.serve("proxy", listener.incoming(), refuse, move |stream, number| {
+        // What goes wrong on the way is between the two ends.
+        let _ = of_thread.serve(stream, number);
+    });
 }
 
 impl Counter {
-    fn enter(&self, stream: &UnixStream) -> Option<u64> {
-        let mut open = locked(&self.open);
-        if open.wires.len() >= CONNECTIONS {
-            return None;
-        }
-        let inside = stream.try_clone().ok()?;
-        open.next += 1;
-        let number = open.next;
-        open.wires.insert(number, (inside, None));
-        Some(number)
-    }
-
     fn serve(&self, inside: &UnixStream, number: u64) -> io::Result<()> {
         inside.set_read_timeout(Some(HEAD_PATIENCE))?;
         inside.set_write_timeout(Some(IDLE))?;
@@ -223,7 +183,7 @@ impl Counter {
                 return answer(inside, "502 Bad Gateway", &format!("{to} cannot be reached: {error}"));
             }
         };
-        if !self.attach(number, &outside) {
+        if !outside.try_clone().is_ok_and(|end| self.wires.attach(number, Some(end))) {
             return Ok(());
         }
         outside.set_write_timeout(Some(IDLE))?;
@@ -233,14 +193,6 @@ impl Counter {
         }
         (&outside).write_all(&rest)?;
         pump(inside, &outside, IDLE)
-    }
-
-    /// False when it is all over meanwhile.
-    fn attach(&self, number: u64, outside: &TcpStream) -> bool {
-        let mut open = locked(&self.open);
-        let Some(wires) = open.wires.get_mut(&number) else { return false };
-        wires.1 = outside.try_clone().ok();
-        wires.1.is_some() && !self.is_over.load(Ordering::SeqCst)
     }
 
     fn refuse(&self, to: &Address) {

@@ -2,7 +2,6 @@
 
 use std::io::{self, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::usage::Usage;
@@ -116,9 +115,9 @@ impl Counter {
             }
         };
         let passed = self.pass_on(agent, question, &mut wire, &head);
-        self.attach(number, None);
+        self.wires.attach(number, None);
         let may_keep = !head.has_token("connection", "close") && wire.is_quiet();
-        if matches!(passed, Ok(Then::Goes)) && may_keep && !self.is_over.load(Ordering::SeqCst) {
+        if matches!(passed, Ok(Then::Goes)) && may_keep && !self.wires.is_over() {
             let mut idle = locked(&self.idle);
             idle.clear();
             idle.push(wire);
@@ -149,7 +148,7 @@ impl Counter {
         question: &Question,
     ) -> io::Result<(Wire, Head)> {
         wire.wait_for(agent)?;
-        if !self.attach(number, wire.handle()) {
+        if !self.wires.attach(number, wire.handle()) {
             return Err(ErrorKind::ConnectionAborted.into());
         }
         // One that does not want all of it may have said why.

@@ -1,0 +1,149 @@
+//! The connections of one attempt that lead through the harness: no more than so many, each on a thread of its
+//! own, and all of them ended from here.
+//!
+//! **Invariant:** when it is over, nobody is let in any more, and both ends of everybody are shut.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Out of descriptors, most likely.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The end of a connection that the agent has.
+pub trait Inside: Sized + Send + 'static {
+    fn again(&self) -> io::Result<Self>;
+    fn shut(&self);
+}
+
+impl Inside for TcpStream {
+    fn again(&self) -> io::Result<Self> {
+        self.try_clone()
+    }
+
+    fn shut(&self) {
+        let _ = self.shutdown(Shutdown::Both);
+    }
+}
+
+impl Inside for UnixStream {
+    fn again(&self) -> io::Result<Self> {
+        self.try_clone()
+    }
+
+    fn shut(&self) {
+        let _ = self.shutdown(Shutdown::Both);
+    }
+}
+
+pub struct Wires<I> {
+    most: usize,
+    is_over: AtomicBool,
+    open: Mutex<Open<I>>,
+    left: Condvar,
+}
+
+struct Open<I> {
+    next: u64,
+    /// Both ends of each.
+    wires: BTreeMap<u64, (I, Option<TcpStream>)>,
+}
+
+impl<I: Inside> Wires<I> {
+    pub fn new(most: usize) -> Arc<Self> {
+        let open = Mutex::new(Open { next: 0, wires: BTreeMap::new() });
+        Arc::new(Self { most, is_over: AtomicBool::new(false), open, left: Condvar::new() })
+    }
+
+    /// Serves whoever comes, under a number, until it is over. `refuse` is told of those who are too many.
+    pub fn serve(
+        self: &Arc<Self>,
+        name: &str,
+        incoming: impl Iterator<Item = io::Result<I>>,
+        refuse: impl Fn(&I),
+        serve: impl Fn(&I, u64) + Clone + Send + 'static,
+    ) {
+        for stream in incoming {
+            if self.is_over() {
+                return;
+            }
+            let Ok(stream) = stream else {
+                thread::sleep(PAUSE);
+                continue;
+            };
+            let Some(number) = self.enter(&stream) else {
+                refuse(&stream);
+                continue;
+            };
+            let (wires, serve) = (self.clone(), serve.clone());
+            let serving = thread::Builder::new().name(name.to_owned()).spawn(move || {
+                serve(&stream, number);
+                stream.shut();
+                wires.leave(number);
+            });
+            if serving.is_err() {
+                self.leave(number);
+            }
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// The other end of a connection, so that it can be ended from here. False when it is all over meanwhile.
+    pub fn attach(&self, number: u64, outside: Option<TcpStream>) -> bool {
+        if let Some(wires) = self.open().wires.get_mut(&number) {
+            wires.1 = outside;
+        }
+        !self.is_over()
+    }
+
+    /// Lets nobody in any more; whoever waits for the next to come is to be woken.
+    pub fn close(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends all of them, and waits for so long until each has written down what it knows.
+    pub fn hang_up(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut open = self.open();
+        for (inside, outside) in open.wires.values() {
+            inside.shut();
+            let _ = outside.as_ref().map(|outside| outside.shutdown(Shutdown::Both));
+        }
+        while !open.wires.is_empty() {
+            let patience = until.saturating_duration_since(Instant::now());
+            if patience.is_zero() {
+                break;
+            }
+            open = self.left.wait_timeout(open, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn enter(&self, stream: &I) -> Option<u64> {
+        let mut open = self.open();
+        if open.wires.len() >= self.most {
+            return None;
+        }
+        let inside = stream.again().ok()?;
+        open.next += 1;
+        let number = open.next;
+        open.wires.insert(number, (inside, None));
+        Some(number)
+    }
+
+    fn leave(&self, number: u64) {
+        self.open().wires.remove(&number);
+        self.left.notify_all();
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open<I>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
