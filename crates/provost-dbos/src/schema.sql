@@ -215,6 +215,14 @@ BEGIN
     DELETE FROM provost_cluster.worker WHERE id = ANY (dead);
     PERFORM provost_cluster.wake(plan, NULL) FROM (SELECT DISTINCT unnest(woken) AS plan) AS plans
     WHERE plan IS NOT NULL;
+    -- Many plans that wait are found one by one, along an index that the planner chooses only where it knows of them.
+    IF (SELECT count(*) FROM (SELECT FROM dbos.workflow_status WHERE queue_name = 'ticks' AND status = 'ENQUEUED'
+                              LIMIT 200) AS many) = 200
+        AND EXISTS (SELECT FROM pg_stat_user_tables s JOIN pg_class c ON c.oid = s.relid
+                    WHERE s.relid = 'dbos.workflow_status'::regclass AND s.n_mod_since_analyze > 500
+                        AND pg_has_role(c.relowner, 'USAGE')) THEN
+        ANALYZE dbos.workflow_status;
+    END IF;
     DELETE FROM dbos.workflow_status WHERE workflow_uuid IN (
         SELECT workflow_uuid FROM dbos.workflow_status
         WHERE completed_at < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 600000

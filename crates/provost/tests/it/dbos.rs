@@ -1,7 +1,7 @@
 //! Many processes on one Postgres: workers that take what is offered, die, are stopped and come back.
 //!
-//! `suite.rs` is what every engine is asked, `idle.rs` what it costs while nothing is to be done, `chaos.rs` all of
-//! it at once.
+//! `suite.rs` is what every engine is asked, `idle.rs` what it costs while nothing is to be done, `stint.rs` who goes
+//! on with a plan, `chaos.rs` all of it at once.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use crate::env::{Answer, Env, HONEST, answer, plan};
 
 mod chaos;
 mod idle;
+mod stint;
 mod suite;
 
 /// Some plans in folders of their own, one state folder, one database.
