@@ -13,6 +13,7 @@ pub mod wire;
 mod schema;
 mod dispatch;
 mod place;
+mod pulse;
 mod tick;
 mod item;
 pub mod sweep;

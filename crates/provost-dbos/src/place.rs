@@ -1,6 +1,6 @@
 //! A worker, as ticks and items know it: its name, its log, and how it comes to the plans it is given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub(crate) struct Crew {
     pub permits: Semaphore,
     /// Items that are being done here, by their numbers.
     pub busy: Mutex<BTreeMap<String, Busy>>,
+    /// Rows of queues that came here and are not over, by their numbers.
+    pub here: Mutex<BTreeSet<String>>,
     /// Threads that are at work for a tick or an item.
     pub threads: Arc<()>,
     pub told: Box<dyn Fn(&str) + Send + Sync>,
@@ -38,6 +40,18 @@ pub(crate) struct Busy {
     pub taken: bool,
     /// It was not ours any more at the last look: it may just be over.
     pub missed: bool,
+}
+
+/// A row of a queue that is here.
+pub(crate) struct Came {
+    crew: Arc<Crew>,
+    number: String,
+}
+
+impl Drop for Came {
+    fn drop(&mut self) {
+        self.crew.rows().remove(&self.number);
+    }
 }
 
 impl Crew {
@@ -74,6 +88,30 @@ impl Crew {
                 (self.told)(&format!("{id} was taken over by another; what runs of it is ended"));
             }
         }
+    }
+
+    /// Ends whatever runs here: nothing was heard of the database for so long that others may have it.
+    pub fn let_go(&self) {
+        for (id, busy) in self.busy().iter().filter(|(_, busy)| busy.taken) {
+            if !busy.stop.swap(true, Ordering::Relaxed) {
+                (self.told)(&format!("the database is silent for longer than a lease lasts; {id} is ended"));
+            }
+        }
+    }
+
+    /// A row of a queue has come here, until what is returned is dropped.
+    pub fn came(self: &Arc<Self>, number: Option<String>) -> Came {
+        let number = number.unwrap_or_default();
+        self.rows().insert(number.clone());
+        Came { crew: self.clone(), number }
+    }
+
+    pub fn here(&self) -> Vec<String> {
+        self.rows().iter().cloned().collect()
+    }
+
+    fn rows(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.here.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why a plan does not get on, for people to see.

@@ -49,9 +49,9 @@ pub(crate) async fn beat(pool: &PgPool, badge: &Badge, drains: bool) -> Result<V
 }
 
 /// How many items were lost with their holders, and how many workers were gone.
-pub(crate) async fn sweep(crew: &Crew) -> Result<(i64, i64), Error> {
+pub(crate) async fn sweep(crew: &Crew, pool: &PgPool) -> Result<(i64, i64), Error> {
     let (lost, gone): (i64, i64) = sqlx::query_as("SELECT lost, gone FROM provost_cluster.sweep()")
-        .fetch_one(&crew.pool)
+        .fetch_one(pool)
         .await
         .attempted("look for those who are gone")?;
     if lost + gone > 0 {

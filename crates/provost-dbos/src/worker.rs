@@ -21,6 +21,7 @@ use crate::Error;
 use crate::dispatch::Queues;
 use crate::error::Attempted as _;
 use crate::place::Crew;
+use crate::pulse::Pulse;
 use crate::sweep::{self, Badge};
 use crate::wire::{self, APPLICATION, Args, END, JUDGE, Look, Piece, TICKS};
 use crate::{item, schema, tick};
@@ -92,6 +93,7 @@ async fn work(
         labels: options.labels.clone(),
         permits: Semaphore::new(options.jobs),
         busy: Mutex::default(),
+        here: Mutex::default(),
         threads: Arc::new(()),
         told,
     });
@@ -105,14 +107,15 @@ async fn work(
         ttl_ms: i64::try_from(options.ttl.as_millis()).unwrap_or(i64::MAX),
     };
     // Known to the others before it takes anything.
-    sweep::beat(&pool, &badge, false).await?;
+    let mut pulse = Pulse::new(database, options.ttl);
+    pulse.beat(&crew, &badge, false).await?;
     let dbos = launch(options, database, &crew).await?;
     joined(&id);
-    take_part(options, &crew, &badge).await;
+    take_part(options, &crew, &badge, &mut pulse).await;
     (crew.told)("takes nothing new; what is under way is finished first");
     dbos.shutdown().await;
     while Arc::strong_count(&crew.threads) > 1 {
-        let _ = beat(&crew, &badge, true).await;
+        let _ = pulse.beat(&crew, &badge, true).await;
         tokio::time::sleep(EAR).await;
     }
     sweep::leave(&pool, &id).await?;
@@ -152,6 +155,7 @@ async fn launch(options: &Options, database: &PgConnectOptions, crew: &Arc<Crew>
     dbos.register_workflow("tick", move |args: Args<Look>| {
         let crew = looker.clone();
         async move {
+            let _here = crew.came(dbos::workflow_id());
             let said = match args.first() {
                 Some(look) => look_stubbornly(&crew, &look).await,
                 None => "nothing was said",
@@ -164,6 +168,7 @@ async fn launch(options: &Options, database: &PgConnectOptions, crew: &Arc<Crew>
     dbos.register_workflow("item", move |args: Args<Piece>| {
         let crew = carrier.clone();
         async move {
+            let _here = crew.came(dbos::workflow_id());
             let said = match args.first() {
                 Some(piece) => item::carry(crew.clone(), piece).await,
                 None => Ok("nothing was said"),
@@ -237,25 +242,18 @@ fn tell(crew: &Crew, said: Result<&'static str, Error>) -> String {
 }
 
 /// Says that it is there and looks after the others, until it is told to leave.
-async fn take_part(options: &Options, crew: &Arc<Crew>, badge: &Badge) {
+async fn take_part(options: &Options, crew: &Arc<Crew>, badge: &Badge, pulse: &mut Pulse) {
     let pause = (options.ttl / 5).min(Duration::from_secs(5));
     let mut next = tokio::time::Instant::now();
     while !options.drain.load(Ordering::Relaxed) {
         if tokio::time::Instant::now() >= next {
-            if let Err(error) = beat(crew, badge, false).await {
+            if let Err(error) = pulse.beat(crew, badge, false).await {
                 (crew.told)(&tick::said(&error));
             }
             next = tokio::time::Instant::now() + pause;
         }
         tokio::time::sleep(EAR).await;
     }
-}
-
-async fn beat(crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
-    let ours = sweep::beat(&crew.pool, badge, drains).await?;
-    crew.keep_only(&ours);
-    sweep::sweep(crew).await?;
-    Ok(())
 }
 
 /// Another each time, also for a process that got the number of an earlier one.

@@ -1,6 +1,7 @@
 //! Many processes on one Postgres: workers that take what is offered, die, are stopped and come back.
 //!
-//! `suite.rs` is what every engine is asked, `chaos.rs` all of it at once.
+//! `suite.rs` is what every engine is asked, `chaos.rs` all of it at once, with machines (`station.rs`) whose way to
+//! the database is disturbed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ use serde_json::Value;
 use crate::env::{Answer, Env, HONEST, answer, plan};
 
 mod chaos;
+mod net;
+mod station;
 mod suite;
 
 /// Some plans in folders of their own, one state folder, one database.
@@ -121,18 +124,34 @@ impl Fleet {
 
     /// The same on a machine with a state folder of its own.
     fn worker_of(&self, state: &std::path::Path, arguments: &[&str]) -> Worker {
+        self.join(self.worker_command(state, arguments))
+    }
+
+    fn worker_command(&self, state: &std::path::Path, arguments: &[&str]) -> Command {
         let mut all = vec!["worker", "--json", "--lease", "5s", "--poll", "50ms"];
         all.extend(arguments);
+        let mut command = self.command(0, &all);
+        command.env("PROVOST_STATE", state);
+        command
+    }
+
+    /// Starts it and waits until it has joined.
+    fn join(&self, mut command: Command) -> Worker {
         let said = self.env.folder().join("said");
         let said = std::fs::OpenOptions::new().create(true).append(true).open(said).expect("a file");
-        let mut command = self.command(0, &all);
-        command.env("PROVOST_STATE", state).stdout(Stdio::piped()).stderr(Stdio::from(said));
+        command.stdout(Stdio::piped()).stderr(Stdio::from(said));
         let mut child = command.spawn().expect("a worker");
         let mut out = std::io::BufReader::new(child.stdout.take().expect("its output"));
         let mut line = String::new();
         std::io::BufRead::read_line(&mut out, &mut line).expect("its name");
         assert!(line.contains("worker"), "it did not join: {line}{}", self.said());
         Worker { child }
+    }
+
+    /// The name of the database.
+    fn database(&self) -> &str {
+        let path = self.url.split('?').next().unwrap_or(&self.url);
+        path.rsplit('/').next().unwrap_or(path)
     }
 
     /// What all workers said.

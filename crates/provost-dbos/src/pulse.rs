@@ -1,0 +1,92 @@
+//! A worker's sign of life, and what it makes of silence. It has a connection of its own: what hangs elsewhere
+//! must not keep it.
+//!
+//! **Invariant:** whoever could not say for as long as its lease lasts that it is there has ended what it runs:
+//! others take it for dead by then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::error::Attempted as _;
+use crate::place::Crew;
+use crate::sweep::{self, Badge};
+
+pub(crate) struct Pulse {
+    database: PgConnectOptions,
+    pool: PgPool,
+    ttl: Duration,
+    /// When the last sign that arrived was sent.
+    heard: Instant,
+    /// When it was last looked for what is ours and never came.
+    looked: Instant,
+}
+
+impl Pulse {
+    pub fn new(database: &PgConnectOptions, ttl: Duration) -> Self {
+        let now = Instant::now();
+        Self { database: database.clone(), pool: one(database), ttl, heard: now, looked: now }
+    }
+
+    /// Says that it is there and looks after the others.
+    pub async fn beat(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
+        let beaten = tokio::time::timeout(self.ttl / 3, self.once(crew, badge, drains)).await;
+        let beaten = beaten.unwrap_or_else(|_| Err(sqlx::Error::PoolTimedOut).attempted("be heard of"));
+        if beaten.is_err() {
+            // It may be one that says nothing for ever.
+            self.pool = one(&self.database);
+            if self.heard.elapsed() >= self.ttl {
+                crew.let_go();
+            }
+        }
+        beaten
+    }
+
+    async fn once(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
+        let sent = Instant::now();
+        let ours = sweep::beat(&self.pool, badge, drains).await?;
+        self.heard = sent;
+        crew.keep_only(&ours);
+        crew.log.expect_answers();
+        if self.looked.elapsed() >= self.ttl {
+            self.looked = Instant::now();
+            self.put_back(crew).await?;
+        }
+        sweep::sweep(crew, &self.pool).await?;
+        Ok(())
+    }
+
+    /// Rows that a queue has given us and whose way here was cut: nobody else takes what is ours, and a plan has
+    /// one look at a time. What they were about is offered again.
+    async fn put_back(&self, crew: &Crew) -> Result<(), Error> {
+        let here = crew.here();
+        let found = sqlx::query(
+            "WITH over AS ( \
+                 UPDATE dbos.workflow_status SET status = 'CANCELLED' \
+                 WHERE application_name = 'provost' AND status = 'PENDING' AND executor_id = $1 \
+                     AND workflow_uuid <> ALL ($2) \
+                     AND started_at_epoch_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $3 \
+                 RETURNING queue_name, queue_partition_key) \
+             SELECT CASE WHEN queue_name = 'ticks' THEN provost_cluster.wake(queue_partition_key, NULL) END \
+             FROM over",
+        )
+        .bind(&crew.id)
+        .bind(&here)
+        .bind(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX))
+        .fetch_all(&self.pool)
+        .await
+        .attempted("find what never came")?;
+        if !found.is_empty() {
+            (crew.told)(&format!("{} that never came from the queues are offered again", found.len()));
+        }
+        Ok(())
+    }
+}
+
+fn one(database: &PgConnectOptions) -> PgPool {
+    PgPoolOptions::new().max_connections(1).connect_lazy_with(database.clone())
+}

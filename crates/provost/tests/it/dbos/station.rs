@@ -1,0 +1,84 @@
+//! A machine of a test's: a state folder of its own, and a way to the database that can be disturbed.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use provost_store::postgres::wire::Wire;
+
+use super::net::Net;
+use super::{Fleet, Worker};
+use crate::env::answer;
+
+pub struct Station {
+    pub state: PathBuf,
+    wire: Option<Wire>,
+    net: Option<Net>,
+}
+
+impl Station {
+    /// Where people are; nothing disturbs it.
+    pub fn near(fleet: &Fleet) -> Self {
+        Self { state: fleet.env.state(), wire: None, net: None }
+    }
+
+    pub fn by_wire(fleet: &Fleet, name: &str) -> Self {
+        Self::with(fleet, name, Wire::to(fleet.cluster), None)
+    }
+
+    /// In a network of its own, where one can be made.
+    pub fn by_net(fleet: &Fleet, name: &str) -> Self {
+        match Net::new() {
+            Some(net) => Self::with(fleet, name, Wire::at(fleet.cluster, net.outside), Some(net)),
+            None => Self::by_wire(fleet, name),
+        }
+    }
+
+    /// It knows the plans that were recorded before, as if it had recorded them.
+    fn with(fleet: &Fleet, name: &str, wire: Wire, net: Option<Net>) -> Self {
+        let state = fleet.env.folder().join(name);
+        let url = wire.url(fleet.database());
+        let joins = fleet.command(0, &["migrate", "--to", &url]).env("PROVOST_STATE", &state).output();
+        answer(joins.expect("provost")).exits(0);
+        let known = [fleet.env.state().join("places"), state.clone()];
+        assert!(Command::new("cp").arg("-r").args(known).status().expect("cp").success());
+        Self { state, wire: Some(wire), net }
+    }
+
+    pub fn worker(&self, fleet: &Fleet, arguments: &[&str]) -> Worker {
+        let command = fleet.worker_command(&self.state, arguments);
+        fleet.join(match &self.net {
+            Some(net) => net.inside(&command),
+            None => command,
+        })
+    }
+
+    pub fn cut(&self) {
+        self.wire.iter().for_each(Wire::cut);
+    }
+
+    pub fn hold(&self) {
+        self.wire.iter().for_each(Wire::hold);
+    }
+
+    pub fn refuse(&self) {
+        self.wire.iter().for_each(Wire::refuse);
+    }
+
+    pub fn slow_down(&self, delay: Duration) {
+        self.wire.iter().for_each(|wire| wire.slow_down(delay));
+    }
+
+    /// The network falls apart; where there is none of its own, nothing comes through.
+    pub fn part(&self) {
+        match &self.net {
+            Some(net) => net.part(),
+            None => self.hold(),
+        }
+    }
+
+    pub fn mend(&self) {
+        self.wire.iter().for_each(Wire::open);
+        self.net.iter().for_each(Net::rejoin);
+    }
+}
