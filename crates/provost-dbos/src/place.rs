@@ -94,7 +94,7 @@ impl Crew {
     pub fn let_go(&self) {
         for (id, busy) in self.busy().iter().filter(|(_, busy)| busy.taken) {
             if !busy.stop.swap(true, Ordering::Relaxed) {
-                (self.told)(&format!("the database is silent for longer than a lease lasts; {id} is ended"));
+                (self.told)(&format!("nothing was heard of the database for most of a lease; {id} is ended"));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! A worker's sign of life, and what it makes of silence. It has a connection of its own: what hangs elsewhere
 //! must not keep it.
 //!
-//! **Invariant:** whoever could not say for as long as its lease lasts that it is there has ended what it runs:
-//! others take it for dead by then.
+//! **Invariant:** whoever could not say that it is there ends what it runs before its leases run out and others take
+//! it for dead. Leases are renewed three times in their time, so there is a third of it to spare.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,16 +34,29 @@ impl Pulse {
 
     /// Says that it is there and looks after the others.
     pub async fn beat(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
-        let beaten = tokio::time::timeout(self.ttl / 3, self.once(crew, badge, drains)).await;
-        let beaten = beaten.unwrap_or_else(|_| Err(sqlx::Error::PoolTimedOut).attempted("be heard of"));
+        let patience = Some(self.left()).filter(|left| !left.is_zero());
+        let patience = patience.map_or(self.ttl / 3, |left| left.min(self.ttl / 3));
+        let beaten = tokio::time::timeout(patience, self.once(crew, badge, drains)).await;
+        let beaten = beaten.unwrap_or_else(|_| Err(silent()).attempted("say that this worker was heard"));
         if beaten.is_err() {
             // It may be one that says nothing for ever.
             self.pool = one(&self.database);
-            if self.heard.elapsed() >= self.ttl {
-                crew.let_go();
-            }
         }
+        // Of those too that were made since the last time, and by the SDK.
+        crew.log.expect_answers();
+        self.look(crew);
         beaten
+    }
+
+    /// Whether it is still to be heard that this worker is there.
+    pub fn look(&self, crew: &Crew) {
+        if self.left().is_zero() {
+            crew.let_go();
+        }
+    }
+
+    fn left(&self) -> Duration {
+        (self.ttl * 2 / 3).saturating_sub(self.heard.elapsed())
     }
 
     async fn once(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
@@ -51,7 +64,6 @@ impl Pulse {
         let ours = sweep::beat(&self.pool, badge, drains).await?;
         self.heard = sent;
         crew.keep_only(&ours);
-        crew.log.expect_answers();
         if self.looked.elapsed() >= self.ttl {
             self.looked = Instant::now();
             self.put_back(crew).await?;
@@ -85,6 +97,10 @@ impl Pulse {
         }
         Ok(())
     }
+}
+
+fn silent() -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, "it does not answer"))
 }
 
 fn one(database: &PgConnectOptions) -> PgPool {

@@ -252,6 +252,7 @@ async fn take_part(options: &Options, crew: &Arc<Crew>, badge: &Badge, pulse: &m
             }
             next = tokio::time::Instant::now() + pause;
         }
+        pulse.look(crew);
         tokio::time::sleep(EAR).await;
     }
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::env::{Answer, Env, HONEST, answer, plan};
 
 mod chaos;
+mod lines;
 mod net;
 mod station;
 mod suite;
@@ -136,16 +137,20 @@ impl Fleet {
     }
 
     /// Starts it and waits until it has joined.
-    fn join(&self, mut command: Command) -> Worker {
+    fn join(&self, command: Command) -> Worker {
+        self.try_join(command).unwrap_or_else(|| panic!("it did not join: {}", self.said()))
+    }
+
+    /// Nothing, if it left before.
+    fn try_join(&self, mut command: Command) -> Option<Worker> {
         let said = self.env.folder().join("said");
         let said = std::fs::OpenOptions::new().create(true).append(true).open(said).expect("a file");
         command.stdout(Stdio::piped()).stderr(Stdio::from(said));
-        let mut child = command.spawn().expect("a worker");
-        let mut out = std::io::BufReader::new(child.stdout.take().expect("its output"));
+        let mut worker = Worker { child: command.spawn().expect("a worker") };
+        let mut out = std::io::BufReader::new(worker.child.stdout.take().expect("its output"));
         let mut line = String::new();
         std::io::BufRead::read_line(&mut out, &mut line).expect("its name");
-        assert!(line.contains("worker"), "it did not join: {line}{}", self.said());
-        Worker { child }
+        line.contains("worker").then_some(worker)
     }
 
     /// The name of the database.

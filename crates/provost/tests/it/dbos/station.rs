@@ -10,6 +10,8 @@ use super::net::Net;
 use super::{Fleet, Worker};
 use crate::env::answer;
 
+const TRIES: usize = 20;
+
 pub struct Station {
     pub state: PathBuf,
     wire: Option<Wire>,
@@ -34,23 +36,28 @@ impl Station {
         }
     }
 
-    /// It knows the plans that were recorded before, as if it had recorded them.
+    /// It knows the plans that are recorded, as if it had recorded them.
     fn with(fleet: &Fleet, name: &str, wire: Wire, net: Option<Net>) -> Self {
         let state = fleet.env.folder().join(name);
         let url = wire.url(fleet.database());
         let joins = fleet.command(0, &["migrate", "--to", &url]).env("PROVOST_STATE", &state).output();
         answer(joins.expect("provost")).exits(0);
         let known = [fleet.env.state().join("places"), state.clone()];
+        if !known[0].exists() {
+            (0..fleet.places.len()).for_each(|place| drop(fleet.provost(place, &["verify"]).exits(0)));
+        }
         assert!(Command::new("cp").arg("-r").args(known).status().expect("cp").success());
         Self { state, wire: Some(wire), net }
     }
 
+    /// Started again and again until it has joined, as a service is: a link takes a moment to come up.
     pub fn worker(&self, fleet: &Fleet, arguments: &[&str]) -> Worker {
-        let command = fleet.worker_command(&self.state, arguments);
-        fleet.join(match &self.net {
-            Some(net) => net.inside(&command),
-            None => command,
-        })
+        let command = || {
+            let command = fleet.worker_command(&self.state, arguments);
+            self.net.as_ref().map(|net| net.inside(&command)).unwrap_or(command)
+        };
+        let joined = (0..TRIES).find_map(|_| fleet.try_join(command()));
+        joined.unwrap_or_else(|| panic!("it did not join: {}", fleet.said()))
     }
 
     pub fn cut(&self) {
@@ -75,6 +82,10 @@ impl Station {
             Some(net) => net.part(),
             None => self.hold(),
         }
+    }
+
+    pub fn has_net(&self) -> bool {
+        self.net.is_some()
     }
 
     pub fn mend(&self) {
