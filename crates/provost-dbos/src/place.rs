@@ -90,11 +90,17 @@ impl Crew {
         }
     }
 
-    /// Ends whatever runs here: nothing was heard of the database for so long that others may have it.
+    /// Ends whatever runs here: nothing was heard of the database for so long that others may soon have it.
     pub fn let_go(&self) {
-        for (id, busy) in self.busy().iter().filter(|(_, busy)| busy.taken) {
+        let all: Vec<String> = self.busy().keys().cloned().collect();
+        self.end(&all, "nothing was heard of the database for most of a lease");
+    }
+
+    /// Ends what runs of these items, where it is ours.
+    pub fn end(&self, items: &[String], why: &str) {
+        for (id, busy) in self.busy().iter().filter(|(id, busy)| busy.taken && items.contains(id)) {
             if !busy.stop.swap(true, Ordering::Relaxed) {
-                (self.told)(&format!("nothing was heard of the database for most of a lease; {id} is ended"));
+                (self.told)(&format!("{why}; what runs of {id} is ended"));
             }
         }
     }

@@ -64,12 +64,31 @@ impl Pulse {
         let ours = sweep::beat(&self.pool, badge, drains).await?;
         self.heard = sent;
         crew.keep_only(&ours);
+        if !ours.is_empty() {
+            crew.end(&self.unwanted(crew).await?, "its plan was sent back");
+        }
         if self.looked.elapsed() >= self.ttl {
             self.looked = Instant::now();
             self.put_back(crew).await?;
         }
         sweep::sweep(crew, &self.pool).await?;
         Ok(())
+    }
+
+    /// What we have in hand of plans that a person sent back meanwhile.
+    async fn unwanted(&self, crew: &Crew) -> Result<Vec<String>, Error> {
+        sqlx::query_scalar(
+            "SELECT i.id FROM provost_cluster.item i \
+             JOIN provost.plan p ON p.name = to_json(i.plan)::text \
+             CROSS JOIN LATERAL (SELECT e.name FROM provost.event e \
+                 WHERE e.plan = p.id AND e.name IN ('GATE_APPROVED', 'GATE_REJECTED') \
+                 ORDER BY e.seq DESC LIMIT 1) AS gate \
+             WHERE i.worker = $1 AND gate.name = 'GATE_REJECTED'",
+        )
+        .bind(&crew.id)
+        .fetch_all(&self.pool)
+        .await
+        .attempted("say what is wanted")
     }
 
     /// Rows that a queue has given us and whose way here was cut: nobody else takes what is ours, and a plan has

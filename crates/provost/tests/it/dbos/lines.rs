@@ -12,16 +12,9 @@ const WAITS_ONCE: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkd
                           touch out/$part; echo \"did $part\"\n";
 const ONE: [&str; 1] = ["test -e out/1"];
 
-/// Whether the agent's process is there, by the number it has written.
-pub fn is_alive(fleet: &Fleet) -> bool {
-    let pid = std::fs::read_to_string(fleet.env.folder().join("pid")).unwrap_or_default();
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
-}
-
 fn begins(fleet: &Fleet) {
     fleet.approve(0);
-    fleet.until("the agent begins", PATIENCE, || is_alive(fleet));
+    fleet.until("the agent begins", PATIENCE, || fleet.agent_lives());
 }
 
 /// The answer to a claim was lost: the row is given to somebody who does not know of it, and a plan has one look at
@@ -52,7 +45,7 @@ fn whoever_hears_nothing_of_the_database_ends_its_agent_in_the_time_of_its_lease
     begins(&fleet);
     let silent = Instant::now();
     station.hold();
-    fleet.until("its agent is ended", PATIENCE, || !is_alive(&fleet));
+    fleet.until("its agent is ended", PATIENCE, || !fleet.agent_lives());
     assert!(silent.elapsed() < Duration::from_secs(5), "after {:?}", silent.elapsed());
     station.mend();
     fleet.until_done(PATIENCE);
