@@ -10,6 +10,7 @@ use std::time::Duration;
 use provost_core::chain::PlanId;
 use provost_core::item::Item;
 use provost_core::labels::{self, Label};
+use provost_engine::keeper;
 use provost_engine::share::Carried;
 use provost_store::{Effect, Error as StoreError, Fence};
 use sqlx::Row as _;
@@ -47,12 +48,19 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
     let stop = Arc::new(AtomicBool::new(false));
     crew.busy().insert(piece.id.clone(), Busy { stop: stop.clone(), taken: false, missed: false });
     let (plan, id) = (PlanId(piece.plan.clone()), piece.id.clone());
+    let attempt = keeper::attempt(&plan, item);
+    let kept = attempt.clone();
     let done = crew.apart(move |crew, runtime| {
         let finished = [dispatch::finish(&plan, item), Effect::Wake(plan.clone())];
-        let claim = |fence: &Fence| runtime.block_on(take(crew, &id, fence));
+        let claim = |fence: &Fence| {
+            let taken = runtime.block_on(take(crew, &id, fence));
+            crew.keeper.iter().zip(kept.iter().filter(|_| taken)).for_each(|(keeper, attempt)| keeper.taken(attempt));
+            taken
+        };
         crew.harness(&plan, stop)?.carry_out_item(item, &claim, &finished)
     });
     let done = done.await;
+    crew.keeper.iter().zip(&attempt).for_each(|(keeper, attempt)| keeper.over(attempt));
     let taken = crew.busy().remove(&piece.id).is_some_and(|busy| busy.taken);
     match done {
         Some(Ok(Carried::Done)) => Ok("done"),

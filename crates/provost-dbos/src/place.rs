@@ -8,6 +8,7 @@ use std::time::Duration;
 use provost_core::chain::PlanId;
 use provost_core::labels::Label;
 use provost_engine::harness::{Harness, Settings};
+use provost_engine::keeper::Keeper;
 use provost_engine::places;
 use provost_store::Postgres;
 use sqlx::PgPool;
@@ -28,6 +29,8 @@ pub(crate) struct Crew {
     pub busy: Mutex<BTreeMap<String, Busy>>,
     /// Rows of queues that came here and are not over, by their numbers.
     pub here: Mutex<BTreeSet<String>>,
+    /// Knows what to end when this process cannot.
+    pub keeper: Option<Keeper>,
     /// Threads that are at work for a tick or an item.
     pub threads: Arc<()>,
     pub told: Box<dyn Fn(&str) + Send + Sync>,

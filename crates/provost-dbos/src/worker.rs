@@ -11,6 +11,7 @@ use dbos::{Config, DBOS, QueueConflict, QueueOptions};
 use provost_core::chain::Timestamp;
 use provost_core::labels::Label;
 use provost_engine::harness::Settings;
+use provost_engine::keeper::Keeper;
 use provost_engine::{logbook, share};
 use provost_store::{Holder, Postgres};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -94,6 +95,7 @@ async fn work(
         permits: Semaphore::new(options.jobs),
         busy: Mutex::default(),
         here: Mutex::default(),
+        keeper: keeper(options, &told),
         threads: Arc::new(()),
         told,
     });
@@ -121,6 +123,16 @@ async fn work(
     sweep::leave(&pool, &id).await?;
     pool.close().await;
     Ok(())
+}
+
+/// Nothing, where none is needed or none can be started.
+fn keeper(options: &Options, told: &dyn Fn(&str)) -> Option<Keeper> {
+    let program = options.settings.launcher.first().filter(|_| !options.looks_only)?;
+    let started = Keeper::start(program);
+    if let Err(error) = &started {
+        told(&format!("nobody ends the agents of this worker should it be killed: {error}"));
+    }
+    started.ok()
 }
 
 /// The tables of the SDK.

@@ -29,6 +29,8 @@ struct Fleet {
     field: Field,
     cluster: &'static Cluster,
     url: String,
+    /// Of its workers.
+    lease: &'static str,
 }
 
 impl Deref for Fleet {
@@ -82,7 +84,7 @@ impl Fleet {
     fn on(cluster: &'static Cluster, plans: usize, text: &str, agent: &str, config: &str) -> Self {
         let (field, url) = (Field::new(plans, text, agent, config), cluster.database());
         field.env.provost(&["migrate", "--to", &url]).exits(0);
-        Self { field, cluster, url }
+        Self { field, cluster, url, lease: "5s" }
     }
 
     /// Starts a worker and waits until it has joined.
@@ -96,7 +98,7 @@ impl Fleet {
     }
 
     fn worker_command(&self, state: &std::path::Path, arguments: &[&str]) -> Command {
-        let mut all = vec!["worker", "--json", "--lease", "5s", "--poll", "50ms"];
+        let mut all = vec!["worker", "--json", "--lease", self.lease, "--poll", "50ms"];
         all.extend(arguments);
         let mut command = self.command(0, &all);
         command.env("PROVOST_STATE", state);

@@ -70,7 +70,8 @@ impl Engine for Fleet {
 
     fn make_alone(plans: usize, text: &str, agent: &str, config: &str) -> Option<Self> {
         let own: &'static Cluster = Box::leak(Box::new(Cluster::start()?));
-        Some(Fleet::on(own, plans, text, agent, config))
+        // Longer than a slow machine takes to start a server.
+        Some(Fleet { lease: "60s", ..Fleet::on(own, plans, text, agent, config) })
     }
 
     fn hand(&self) -> Hand {

@@ -52,6 +52,19 @@ fn whoever_hears_nothing_of_the_database_ends_its_agent_in_the_time_of_its_lease
     fleet.is_sound(0, 1);
 }
 
+#[test]
+fn an_agent_does_not_outlive_the_worker_that_was_killed() {
+    let Some(fleet) = Fleet::new(1, &ONE, WAITS_ONCE) else { return };
+    let mut worker = fleet.worker(&[]);
+    begins(&fleet);
+    worker.kill();
+    fleet.until("its agent is ended, by nobody who works here", PATIENCE, || !fleet.agent_lives());
+    assert!(fleet.count(0, "ATTEMPT_LOST").is_empty());
+    let _next = fleet.worker(&[]);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 1);
+}
+
 /// Connections of a process that are made, as the kernel sees them in its network.
 fn connections(worker: &Worker) -> usize {
     let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", worker.child.id())).unwrap_or_default();
