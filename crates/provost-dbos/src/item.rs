@@ -54,7 +54,10 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         let finished = [dispatch::finish(&plan, item), Effect::Wake(plan.clone())];
         let claim = |fence: &Fence| {
             let taken = runtime.block_on(take(crew, &id, fence));
-            crew.keeper.iter().zip(kept.iter().filter(|_| taken)).for_each(|(keeper, attempt)| keeper.taken(attempt));
+            crew.keeper
+                .iter()
+                .zip(kept.iter().filter(|_| taken))
+                .for_each(|(keeper, attempt)| keeper.taken(attempt));
             taken
         };
         crew.harness(&plan, stop)?.carry_out_item(item, &claim, &finished)

@@ -144,7 +144,9 @@ impl Postgres {
         attempted: &'static str,
         work: impl AsyncFnMut(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T, Error> {
-        self.shared.with(self.lost_after(), work).map_err(|source| failure::of(&self.shared.at, attempted, source))
+        self.shared
+            .with(self.lost_after(), work)
+            .map_err(|source| failure::of(&self.shared.at, attempted, source))
     }
 
     fn lost_after(&self) -> Duration {

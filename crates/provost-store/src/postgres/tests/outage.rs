@@ -148,11 +148,13 @@ fn a_lease_outlasts_connections_that_went_silent() {
     let log = log.with_lease_ttl(Duration::from_secs(3));
     let expires = || -> String { cluster.sql(&url, "SELECT expires::text FROM provost.lease")[0].get(0) };
     let held = log.lease("a", &suite::someone()).expect("free");
-    let is_renewed = |before: String| wait_until(|| {
-        let left = "SELECT count(*) FROM provost.lease WHERE expires > clock_timestamp()";
-        assert_eq!(number(cluster, &url, left), 1, "it ran out");
-        expires() != before
-    });
+    let is_renewed = |before: String| {
+        wait_until(|| {
+            let left = "SELECT count(*) FROM provost.lease WHERE expires > clock_timestamp()";
+            assert_eq!(number(cluster, &url, left), 1, "it ran out");
+            expires() != before
+        })
+    };
     is_renewed(expires());
     wire.hold_those_there();
     is_renewed(expires());
@@ -173,6 +175,7 @@ fn a_connection_may_say_nothing_for_as_long_as_a_lease_lasts() {
     let end = format!(":{:04X} ", address.options().get_port());
     let ours = std::fs::read_to_string("/proc/self/net/tcp").expect("the kernel's table");
     // The second field of the timer is 02 for a connection that is asked for a sign of life.
-    let asked = ours.lines().filter_map(|line| line.split_once(&end)).filter(|(_, rest)| rest.contains(" 02:"));
+    let asked =
+        ours.lines().filter_map(|line| line.split_once(&end)).filter(|(_, rest)| rest.contains(" 02:"));
     assert!(asked.count() > 0, "{ours}");
 }

@@ -211,7 +211,11 @@ fn is_all_there(fleet: &Fleet, seen: &Seen) {
 
 fn inspect(fleet: &Fleet, place: usize) {
     fleet.is_sound(place, STEPS);
-    assert_eq!(fleet.count(place, "GATE_APPROVED").values().sum::<usize>(), 1, "what a person was told counts");
+    assert_eq!(
+        fleet.count(place, "GATE_APPROVED").values().sum::<usize>(),
+        1,
+        "what a person was told counts"
+    );
     let mut announced = BTreeSet::new();
     for event in fleet.events(place).iter().filter(|event| event["event"] == "TASK_STARTED") {
         let task = event["task_id"].as_str().unwrap_or_default().to_owned();

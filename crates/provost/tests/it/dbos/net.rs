@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub struct Net {
     name: String,
@@ -14,12 +15,16 @@ pub struct Net {
 impl Net {
     /// Nothing, and a line that says so, where none can be made.
     pub fn new() -> Option<Self> {
-        let pid = std::process::id();
-        // A range that is meant for experiments, and routed nowhere.
-        let [high, low] = [(pid >> 6) as u8, (pid << 2) as u8];
-        let (outside, inside) = (Ipv4Addr::new(198, 18, high, low | 1), Ipv4Addr::new(198, 18, high, low | 2));
-        let net =
-            Self { name: format!("provost-{pid}"), link: format!("pv{pid}"), outside: IpAddr::V4(outside) };
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        // Four addresses of a range that is meant for experiments, and routed nowhere.
+        let first = u32::from(Ipv4Addr::new(198, 18, 0, 0)) + (pid * 8 + number) % 0x8000 * 4;
+        let (outside, inside) = (Ipv4Addr::from(first + 1), Ipv4Addr::from(first + 2));
+        let net = Self {
+            name: format!("provost-{pid}-{number}"),
+            link: format!("pv{pid}x{number}"),
+            outside: IpAddr::V4(outside),
+        };
         let steps = [
             format!("netns add {}", net.name),
             format!("link add {} type veth peer name inside netns {}", net.link, net.name),
@@ -32,7 +37,9 @@ impl Net {
         if steps.iter().all(|step| ip(step)) {
             return Some(net);
         }
-        eprintln!("no network namespace can be made here (root and `ip` can); lines are cut by proxies alone");
+        eprintln!(
+            "no network namespace can be made here (root and `ip` can); lines are cut by proxies alone"
+        );
         None
     }
 

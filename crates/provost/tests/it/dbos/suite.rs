@@ -43,6 +43,7 @@ for_both!(
     e11_no_more_work_at_once_than_they_may,
     e12_a_time_that_was_set_is_kept_by_whoever_is_there_then,
     e13_agents_work_on_while_the_log_is_away,
+    what_a_dead_judge_left_is_ended_before_it_is_judged_again,
 );
 
 fn made<E: Engine>(plans: usize, contracts: &[&str], agent: &str) -> Option<E> {
@@ -198,6 +199,20 @@ fn e13_agents_work_on_while_the_log_is_away<E: Engine>() {
     engine.until_done(PATIENCE);
     engine.is_sound(0, 2);
     assert_eq!(engine.ledger().len(), 2, "nothing was done over: {:?}", engine.ledger());
+}
+
+fn what_a_dead_judge_left_is_ended_before_it_is_judged_again<E: Engine>() {
+    let contract = "if mkdir ../judging 2> /dev/null; then echo $$ > ../pid; sleep 600; fi; test -e out/1";
+    let Some(engine) = made::<E>(1, &[contract], HONEST) else { return };
+    engine.approve(0);
+    let mut first = engine.hand();
+    engine.until("it is judged", PATIENCE, || engine.agent_lives());
+    first.kill();
+    assert!(engine.agent_lives(), "a check goes on without its judge");
+    let _next = engine.hand();
+    engine.until_done(PATIENCE);
+    engine.is_sound(0, 1);
+    assert!(!engine.agent_lives(), "two checks of one step at once");
 }
 
 /// A lease of many machines runs out by a clock, so whoever was stopped comes back to one that is gone.
