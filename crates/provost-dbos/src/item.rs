@@ -66,6 +66,7 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         let in_hand = in_hand.lock().unwrap_or_else(PoisonError::into_inner);
         (in_hand.id.clone(), in_hand.item)
     };
+    crew.keep_no_more(&PlanId(piece.plan.clone()), item);
     let taken = crew.busy().remove(&id).is_some_and(|busy| busy.taken);
     let piece = Piece { item: item.to_string(), id, ..piece };
     match done {

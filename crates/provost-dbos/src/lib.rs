@@ -14,6 +14,7 @@ mod schema;
 mod dispatch;
 mod bell;
 mod place;
+mod pulse;
 mod tick;
 mod stint;
 mod item;

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use provost_core::chain::PlanId;
+use provost_core::item::Item;
 use provost_core::labels::Label;
 use provost_engine::harness::{Harness, Settings};
+use provost_engine::keeper::{self, Keeper};
 use provost_engine::places;
 use provost_store::Postgres;
 use sqlx::PgPool;
@@ -27,6 +29,8 @@ pub(crate) struct Crew {
     pub permits: Semaphore,
     /// Items that are being done here, by their numbers.
     pub busy: Mutex<BTreeMap<String, Busy>>,
+    /// Knows what to end when this process cannot.
+    pub keeper: Option<Keeper>,
     /// Threads that are at work for a tick or an item.
     pub threads: Arc<()>,
     pub told: Box<dyn Fn(&str) + Send + Sync>,
@@ -119,12 +123,42 @@ impl Crew {
 
     /// Ends the agents of items that are not ours any more.
     pub fn keep_only(&self, ours: &[String]) {
-        let mut busy = self.busy();
-        let lost = busy.iter_mut().filter(|(id, busy)| busy.taken && !ours.contains(id));
-        for (id, busy) in lost {
-            if std::mem::replace(&mut busy.missed, true) && !busy.stop.swap(true, Ordering::Relaxed) {
+        for (id, busy) in self.busy().iter_mut().filter(|(_, busy)| busy.taken) {
+            if ours.contains(id) {
+                busy.missed = false;
+            } else if std::mem::replace(&mut busy.missed, true) && !busy.stop.swap(true, Ordering::Relaxed) {
                 (self.told)(&format!("{id} was taken over by another; what runs of it is ended"));
             }
+        }
+    }
+
+    /// Ends whatever runs here: nothing was heard of the database for so long that others may soon have it.
+    pub fn let_go(&self) {
+        let all: Vec<String> = self.busy().keys().cloned().collect();
+        self.end(&all, "nothing was heard of the database for most of a lease");
+    }
+
+    /// Ends what runs of these items, where it is ours.
+    pub fn end(&self, items: &[String], why: &str) {
+        for (id, busy) in self.busy().iter().filter(|(id, busy)| busy.taken && items.contains(id)) {
+            if !busy.stop.swap(true, Ordering::Relaxed) {
+                (self.told)(&format!("{why}; what runs of {id} is ended"));
+            }
+        }
+    }
+
+    /// From now on its agent is ended even if this process cannot.
+    pub fn keep(&self, plan: &PlanId, item: Item) {
+        self.tell_keeper(plan, item, Keeper::taken);
+    }
+
+    pub fn keep_no_more(&self, plan: &PlanId, item: Item) {
+        self.tell_keeper(plan, item, Keeper::over);
+    }
+
+    fn tell_keeper(&self, plan: &PlanId, item: Item, tell: impl Fn(&Keeper, &str)) {
+        if let (Some(keeper), Some(attempt)) = (&self.keeper, keeper::attempt(plan, item)) {
+            tell(keeper, &attempt);
         }
     }
 

@@ -61,7 +61,11 @@ impl<'a> Stint<'a> {
     pub fn take(&self, fence: &Fence) -> bool {
         let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
         in_hand.fence = Some(fence.clone());
-        self.runtime.block_on(take(self.crew, &in_hand.id, fence))
+        let taken = self.runtime.block_on(take(self.crew, &in_hand.id, fence));
+        if taken {
+            self.crew.keep(self.plan, in_hand.item);
+        }
+        taken
     }
 
     /// Whether what follows from `done` may be done here as well; whether there is a limit is asked by the
@@ -103,6 +107,9 @@ impl Next for Stint<'_> {
         if let Some(was) = busy.remove(&in_hand.id) {
             busy.insert(id.clone(), was);
         }
+        drop(busy);
+        self.crew.keep(self.plan, begun);
+        self.crew.keep_no_more(self.plan, in_hand.item);
         *in_hand = InHand { id, item: begun, fence: Some(fence) };
         true
     }

@@ -24,7 +24,12 @@ pub(crate) struct Badge {
 
 /// Says that it is there, looks for those who are gone, and asks whether anything waits, all in one. What it has
 /// taken and still holds comes back, and whether something waits.
-pub(crate) async fn beat(crew: &Crew, badge: &Badge, drains: bool) -> Result<(Vec<String>, bool), Error> {
+pub(crate) async fn beat(
+    crew: &Crew,
+    pool: &PgPool,
+    badge: &Badge,
+    drains: bool,
+) -> Result<(Vec<String>, bool), Error> {
     let (ours, lost, gone, stirs): (Vec<String>, i64, i64, bool) = sqlx::query_as(
         "SELECT ours, lost, gone, stirs \
          FROM provost_cluster.beat($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
@@ -41,7 +46,7 @@ pub(crate) async fn beat(crew: &Crew, badge: &Badge, drains: bool) -> Result<(Ve
     .bind(&crew.listens)
     .bind(crew.begun_rows())
     .bind(crew.is_full())
-    .fetch_one(&crew.pool)
+    .fetch_one(pool)
     .await
     .attempted("note that this worker is there")?;
     if lost + gone > 0 {

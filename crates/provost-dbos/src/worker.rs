@@ -10,6 +10,7 @@ use std::time::Duration;
 use provost_core::chain::Timestamp;
 use provost_core::labels::Label;
 use provost_engine::harness::Settings;
+use provost_engine::keeper::Keeper;
 use provost_engine::{logbook, share};
 use provost_store::{Holder, Postgres};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -22,6 +23,7 @@ use crate::bell::{self, Bell};
 use crate::dispatch::Queues;
 use crate::error::Attempted as _;
 use crate::place::Crew;
+use crate::pulse::Pulse;
 use crate::queues::{self, Wanted};
 use crate::sweep::{self, Badge};
 use crate::wire::{self, END, JUDGE, TICKS};
@@ -91,6 +93,7 @@ async fn work(
         labels: options.labels.clone(),
         permits: Semaphore::new(options.jobs),
         busy: Mutex::default(),
+        keeper: keeper(options, &told),
         threads: Arc::new(()),
         told,
         looks: !options.looks_never,
@@ -113,7 +116,8 @@ async fn work(
         ttl_ms: i64::try_from(options.ttl.as_millis()).unwrap_or(i64::MAX),
     };
     // Known to the others before it takes anything.
-    sweep::beat(&crew, &badge, false).await?;
+    let mut pulse = Pulse::new(database, options.ttl);
+    pulse.beat(&crew, &badge, false).await?;
     let wanted = Wanted { pools, jobs: options.jobs, poll: options.poll };
     let queues = queues::join(wanted, database.clone(), crew.clone()).await?;
     let listener = crew.clone();
@@ -121,18 +125,28 @@ async fn work(
         bell::listen(&listener.pool, &listener.bell, |queue| listener.listens_to(queue)).await;
     });
     joined(&id);
-    take_part(options, &crew, &badge).await;
+    take_part(options, &crew, &badge, &mut pulse).await;
     (crew.told)("takes nothing new; what is under way is finished first");
     crew.bell.leave();
     ear.abort();
     let _ = tokio::task::spawn_blocking(move || queues.join()).await;
     while Arc::strong_count(&crew.threads) > 1 {
-        let _ = beat(&crew, &badge, true).await;
+        let _ = pulse.beat(&crew, &badge, true).await;
         tokio::time::sleep(EAR).await;
     }
     sweep::leave(&pool, &id).await?;
     pool.close().await;
     Ok(())
+}
+
+/// Nothing, where none is needed or none can be started.
+fn keeper(options: &Options, told: &dyn Fn(&str)) -> Option<Keeper> {
+    let program = options.settings.launcher.first().filter(|_| !options.looks_only)?;
+    let started = Keeper::start(program);
+    if let Err(error) = &started {
+        told(&format!("nobody ends the agents of this worker should it be killed: {error}"));
+    }
+    started.ok()
 }
 
 /// Whose queues it listens to; nothing: all there are.
@@ -148,27 +162,19 @@ fn pools(options: &Options) -> Option<Vec<String>> {
 }
 
 /// Says that it is there and looks after the others, until it is told to leave.
-async fn take_part(options: &Options, crew: &Arc<Crew>, badge: &Badge) {
+async fn take_part(options: &Options, crew: &Arc<Crew>, badge: &Badge, pulse: &mut Pulse) {
     let pause = (options.ttl / 5).min(Duration::from_secs(5));
     let mut next = tokio::time::Instant::now();
     while !options.drain.load(Ordering::Relaxed) {
         if tokio::time::Instant::now() >= next {
-            if let Err(error) = beat(crew, badge, false).await {
+            if let Err(error) = pulse.beat(crew, badge, false).await {
                 (crew.told)(&tick::said(&error));
             }
             next = tokio::time::Instant::now() + pause;
         }
+        pulse.look(crew);
         tokio::time::sleep(EAR).await;
     }
-}
-
-async fn beat(crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
-    let (ours, stirs) = sweep::beat(crew, badge, drains).await?;
-    crew.keep_only(&ours);
-    if stirs {
-        crew.bell.ring();
-    }
-    Ok(())
 }
 
 /// Another each time, also for a process that got the number of an earlier one.

@@ -7,7 +7,7 @@
 
 mod union;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -64,6 +64,8 @@ pub struct Hands<'a> {
     dispatches: bool,
     /// Steps whose attempt left something running that could not be ended.
     haunted: Mutex<BTreeMap<StepNumber, Vec<Survivor>>>,
+    /// Steps whose processes are all of these hands: somebody who died has left nothing of them.
+    attended: Mutex<BTreeSet<StepNumber>>,
     metering: Metering,
     session: Option<Looking>,
     /// Several agents may be at work at a time.
@@ -184,6 +186,7 @@ impl<'a> Hands<'a> {
             watch: None,
             dispatches: true,
             haunted: Mutex::default(),
+            attended: Mutex::default(),
             metering: Metering::default(),
             session: None,
             side_by_side: false,
@@ -244,6 +247,12 @@ impl<'a> Hands<'a> {
 
     fn haunted(&self) -> MutexGuard<'_, BTreeMap<StepNumber, Vec<Survivor>>> {
         self.haunted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a check may be running that somebody began who is dead. Behind bubblewrap it died, too.
+    fn is_strange(&self, step: StepNumber) -> bool {
+        let mut attended = self.attended.lock().unwrap_or_else(PoisonError::into_inner);
+        attended.insert(step) && self.ground.level != Isolation::Clean
     }
 
     fn tag(&self, step: StepNumber, attempt: u32) -> String {
@@ -507,6 +516,7 @@ impl<'a> Hands<'a> {
         if let Some(account) = account {
             self.metering.close(account, &mut done);
         }
+        self.attended.lock().unwrap_or_else(PoisonError::into_inner).insert(step);
         if !done.survivors.is_empty() {
             self.haunted().insert(step, done.survivors.clone());
         }
@@ -659,7 +669,7 @@ impl<'a> Hands<'a> {
         let step = order.step();
         // Nothing of an attempt may be alive when it is judged.
         let known = self.haunted().get(&step).cloned();
-        if order.lost || known.is_some() {
+        if self.is_strange(step) || order.lost || known.is_some() {
             let left = process::end_leftovers(&format!("{}/{step}/", self.site.id));
             let named = known.into_iter().flatten().filter(Survivor::is_alive);
             if let Some(survivor) = left.into_iter().chain(named).next() {

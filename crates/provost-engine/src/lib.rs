@@ -21,6 +21,7 @@ pub mod otel;
 pub mod harness;
 mod worker;
 pub mod share;
+pub mod keeper;
 mod delegate;
 pub mod logbook;
 pub mod places;

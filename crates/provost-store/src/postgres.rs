@@ -30,8 +30,12 @@ mod rows;
 mod runtime;
 mod schema;
 mod select;
+mod silence;
 #[cfg(test)]
 mod tests;
+#[cfg(any(test, feature = "cluster"))]
+#[doc(hidden)]
+pub mod wire;
 
 pub use address::Address;
 pub use leases::Lapsed;
@@ -40,7 +44,7 @@ use runtime::run;
 /// How long a server that is being restarted is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SECOND_TRY: Duration = Duration::from_millis(100);
-/// A statement that takes longer has lost its server.
+/// A statement that takes longer, or longer than a lease lasts, has lost its server.
 const LOST_AFTER: Duration = Duration::from_secs(25);
 /// Heads of plans this process writes to; forgotten all at once when there are more.
 const KNOWN_HEADS: usize = 1024;
@@ -124,6 +128,12 @@ impl Postgres {
         &self.shared.options
     }
 
+    /// Connections of this process to the server, whoever made them, end when nothing was heard of them for as
+    /// long as a lease lasts.
+    pub fn expect_answers(&self) {
+        silence::ends_after(self.lease_ttl, self.shared.options.get_port());
+    }
+
     /// The first one is not waited for: a person is.
     fn first_connection(&self) -> Result<PgConnection, Error> {
         run(self.shared.connect()).map_err(|source| failure::of(&self.shared.at, "connect", source))
@@ -134,7 +144,13 @@ impl Postgres {
         attempted: &'static str,
         work: impl AsyncFnMut(&mut PgConnection) -> sqlx::Result<T>,
     ) -> Result<T, Error> {
-        self.shared.with(work).map_err(|source| failure::of(&self.shared.at, attempted, source))
+        self.shared
+            .with(self.lost_after(), work)
+            .map_err(|source| failure::of(&self.shared.at, attempted, source))
+    }
+
+    fn lost_after(&self) -> Duration {
+        LOST_AFTER.min(self.lease_ttl)
     }
 
     fn known_head(&self, plan: &PlanId) -> Option<Head> {
@@ -161,10 +177,14 @@ impl Shared {
     }
 
     /// Does `work` on a connection of its own, again while the server is away for a moment.
-    fn with<T>(&self, mut work: impl AsyncFnMut(&mut PgConnection) -> sqlx::Result<T>) -> sqlx::Result<T> {
+    fn with<T>(
+        &self,
+        lost_after: Duration,
+        mut work: impl AsyncFnMut(&mut PgConnection) -> sqlx::Result<T>,
+    ) -> sqlx::Result<T> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match run(self.once(&mut work)) {
+            match run(self.once(lost_after, &mut work)) {
                 Err(error) if failure::is_a_lost_server(&error) && Instant::now() < deadline => {
                     std::thread::sleep(SECOND_TRY);
                 }
@@ -175,6 +195,7 @@ impl Shared {
 
     async fn once<T>(
         &self,
+        lost_after: Duration,
         work: &mut impl AsyncFnMut(&mut PgConnection) -> sqlx::Result<T>,
     ) -> sqlx::Result<T> {
         let mut connection = match self.idle() {
@@ -182,7 +203,7 @@ impl Shared {
             None => self.connect().await?,
         };
         let done =
-            tokio::time::timeout(LOST_AFTER, work(&mut connection)).await.unwrap_or_else(|_| Err(silent()));
+            tokio::time::timeout(lost_after, work(&mut connection)).await.unwrap_or_else(|_| Err(silent()));
         match &done {
             Ok(_) => self.give_back(connection),
             // The others are of the same server.
@@ -220,12 +241,13 @@ impl Log for Postgres {
         self.remember_head(append.plan, None);
         let effects = Effects::of(append.effects, self.dispatch.as_deref());
         let mut sealed: Option<Vec<Sealed>> = None;
-        let written = self.shared.with(async |connection| {
+        let written = self.shared.with(self.lost_after(), async |connection| {
             if let Some(written) = &sealed
                 && rows::are_there(connection, written).await?
             {
                 return Ok(Ok(written.clone()));
             }
+            let is_first = sealed.is_none();
             let head = match known.take() {
                 Some(head) => head,
                 None => rows::head(connection, append.plan).await?.map_or(Head::START, |(_, head)| head),
@@ -234,7 +256,14 @@ impl Log for Postgres {
                 return Ok(Err(head.seq));
             }
             let events = sealed.insert(sealed_after(head, &append));
-            rows::write(connection, &append, events, &effects).await?;
+            match rows::write(connection, &append, events, &effects).await {
+                // The try before this one was still waiting for its turn when it was looked for.
+                Err(error) if !is_first && failure::is_conflict(&error) => {
+                    sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await?;
+                    if rows::are_there(connection, events).await? { Ok(()) } else { Err(error) }
+                }
+                written => written,
+            }?;
             Ok(Ok(events.clone()))
         });
         let conflict =

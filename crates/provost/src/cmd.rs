@@ -29,6 +29,7 @@ mod inbox;
 mod init;
 mod integrate;
 mod item_mcp;
+mod keeper;
 mod list;
 mod log;
 mod mcp;
@@ -128,6 +129,8 @@ enum Command {
     #[command(hide = true)]
     ItemMcp(Described<item_mcp::Args>),
     #[command(hide = true)]
+    Keeper(Described<keeper::Args>),
+    #[command(hide = true)]
     ScriptedAgent(Described<scripted_agent::Args>),
 }
 
@@ -196,6 +199,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Migrate(Described(args)) => migrate::obey(global, args),
         Command::Hook(Described(args)) => hook::obey(global, args),
         Command::HookLook(Described(args)) => hook_look::obey(global, args),
+        Command::Keeper(Described(args)) => keeper::obey(args),
         Command::Mcp(Described(args)) => mcp::obey(global, args),
         Command::Serve(Described(args)) => serve::obey(global, args),
         Command::Watch(Described(args)) => watch::obey(global, args),

@@ -3,12 +3,12 @@
 //! **Invariant:** a person's door does not open from inside an attempt.
 
 use provost_core::chain::PlanId;
-use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand};
+use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use provost_core::decide;
 use provost_core::doors;
 use provost_core::event::{Approver, Revision};
 use provost_core::quorum::Tally;
-use provost_core::run::Run;
+use provost_core::run::{Run, Stage};
 use provost_host::config;
 use provost_store::Holder;
 
@@ -21,9 +21,16 @@ use crate::site;
 use super::Harness;
 
 impl Harness {
+    /// Where somebody has decided meanwhile there is nothing to ask for: the run says what.
     pub fn request_approval(&self) -> Result<Run, Error> {
         let plan_id = self.id().to_string();
-        self.harness(|_| HarnessCommand::RequestApproval { plan_id: plan_id.clone() })
+        match self.harness(|_| HarnessCommand::RequestApproval { plan_id: plan_id.clone() }) {
+            Err(refused @ Error::Refused(Refusal::WrongStage { .. })) => match self.run()? {
+                run if run.stage == Stage::Draft => Err(refused),
+                run => Ok(run),
+            },
+            asked => asked,
+        }
     }
 
     /// Lets the policies of the configuration speak.

@@ -249,6 +249,12 @@ pub fn end_remains(tag: &str) -> Vec<Survivor> {
     end_tagged(|found| found == tag)
 }
 
+/// The same for exactly one attempt of a harness that is gone.
+pub fn end_attempt(tag: &str) -> Vec<Survivor> {
+    let _ = cgroup::offered();
+    end_remains(tag)
+}
+
 /// Ends every process of a user that was made up for one attempt or check. Root alone can.
 pub fn end_user(user: u32) -> Vec<Survivor> {
     let deadline = Instant::now() + PATIENCE;

@@ -22,6 +22,10 @@ pub fn refusal(error: &sqlx::Error) -> Option<Refusal> {
     }
 }
 
+pub fn is_conflict(error: &sqlx::Error) -> bool {
+    matches!(refusal(error), Some(Refusal::Conflict(_)))
+}
+
 /// The connection is gone or cannot be made, and a moment later may be different.
 pub fn is_a_lost_server(error: &sqlx::Error) -> bool {
     match error {

@@ -14,8 +14,11 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Row as _};
 use tokio::task::JoinHandle;
 
-use super::{Postgres, Shared, rows, runtime::runtime};
+use super::{Postgres, SECOND_TRY, Shared, rows, runtime::runtime};
 use crate::{Error, Fence, Holder, Lease};
+
+/// How long it may take to give a lease back.
+const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// A lease that ran out and was not taken by another yet.
 #[derive(Clone, Debug)]
@@ -140,10 +143,10 @@ impl Drop for Held {
         let (shared, fence) = (self.shared.clone(), self.fence.clone());
         let (done, wait) = mpsc::channel();
         runtime().spawn(async move {
-            let _ = release(&shared, &fence).await;
+            let _ = tokio::time::timeout(LAST_WORD, release(&shared, &fence)).await;
             let _ = done.send(());
         });
-        let _ = wait.recv_timeout(Duration::from_secs(5));
+        let _ = wait.recv_timeout(LAST_WORD);
     }
 }
 
@@ -161,26 +164,30 @@ async fn release(shared: &Shared, fence: &Fence) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Until it is told to stop, or the lease is another's.
+/// Until it is told to stop, or the lease is another's. A connection that does not answer is given up in time
+/// for another one.
 async fn keep_renewing(shared: Arc<Shared>, fence: Fence, ttl: Duration) {
+    let patience = ttl / 3;
     // A connection of its own: the others may be at work for longer than the lease lasts.
     let mut connection: Option<PgConnection> = None;
+    let mut pause = patience;
     loop {
-        tokio::time::sleep(ttl / 3).await;
-        let mut open = match connection.take() {
-            Some(open) => open,
-            None => match shared.connect().await {
-                Ok(open) => open,
-                Err(_) => continue,
-            },
-        };
-        match tokio::time::timeout(ttl, again(&mut open, &fence, ttl)).await {
-            Ok(Ok(true)) => connection = Some(open),
-            Ok(Ok(false)) => {
+        tokio::time::sleep(pause).await;
+        let renewed = tokio::time::timeout(patience, async {
+            let mut open = match connection.take() {
+                Some(open) => open,
+                None => shared.connect().await?,
+            };
+            let is_ours = again(&mut open, &fence, ttl).await?;
+            Ok::<_, sqlx::Error>((is_ours, open))
+        });
+        match renewed.await {
+            Ok(Ok((true, open))) => (connection, pause) = (Some(open), patience),
+            Ok(Ok((false, open))) => {
                 let _ = open.close().await;
                 return;
             }
-            Ok(Err(_)) | Err(_) => {}
+            Ok(Err(_)) | Err(_) => pause = SECOND_TRY,
         }
     }
 }

@@ -1,29 +1,47 @@
 //! Many processes on one Postgres: workers that take what is offered, die, are stopped and come back.
 //!
-//! `suite.rs` is what every engine is asked, `idle.rs` what it costs while nothing is to be done, `stint.rs` who goes
-//! on with a plan, `chaos.rs` all of it at once.
+//! `suite.rs` is what every engine is asked (`engine.rs`), this one and the one of a single machine; `joining.rs` what
+//! only many machines are; `idle.rs` what they cost while nothing is to be done, `stint.rs` who goes on with a plan;
+//! `chaos.rs` all of it at once, with machines (`station.rs`) whose way to the database is disturbed, and `lines.rs`
+//! what was found by it.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use provost_store::postgres::cluster::Cluster;
 use serde_json::Value;
 
-use crate::env::{Answer, Env, HONEST, answer, plan};
+use crate::env::{Env, HONEST, plan};
 
 mod chaos;
+mod engine;
+mod field;
 mod idle;
+mod joining;
+mod lines;
+mod net;
+mod station;
 mod stint;
 mod suite;
 
-/// Some plans in folders of their own, one state folder, one database.
+use field::Field;
+
+/// A field whose log is in a database.
 struct Fleet {
-    env: Env,
+    field: Field,
     cluster: &'static Cluster,
     url: String,
-    places: Vec<PathBuf>,
+    /// Of its workers.
+    lease: &'static str,
+}
+
+impl Deref for Fleet {
+    type Target = Field;
+
+    fn deref(&self) -> &Field {
+        &self.field
+    }
 }
 
 /// A worker that dies with the test.
@@ -67,54 +85,9 @@ impl Fleet {
     }
 
     fn on(cluster: &'static Cluster, plans: usize, text: &str, agent: &str, config: &str) -> Self {
-        let env = Env::new(text);
-        let url = cluster.database();
-        let mut fleet = Self { env, cluster, url, places: Vec::new() };
-        for number in 0..plans {
-            let place = fleet.env.folder().join(format!("work-{number}"));
-            std::fs::create_dir(&place).expect("a folder");
-            let config = format!(
-                "[agents.coder]\ndriver = \"command\"\ncommand = [\"bash\", \"agent.sh\"]\n{config}\n\
-                 [verify]\nisolation = \"in-place\"\n"
-            );
-            for (name, text) in [("PLAN.md", text), ("agent.sh", agent), ("provost.toml", config.as_str())] {
-                std::fs::write(place.join(name), text).expect("a file");
-            }
-            for arguments in
-                [&["init", "--quiet"][..], &["add", "--all"], &["commit", "--quiet", "-m", "start"]]
-            {
-                let status = Command::new("git")
-                    .args(["-c", "user.name=test", "-c", "user.email=test@localhost"])
-                    .args(arguments)
-                    .current_dir(&place)
-                    .env("HOME", fleet.env.folder().join("home"))
-                    .status();
-                assert!(status.expect("git").success());
-            }
-            fleet.places.push(place);
-        }
-        fleet.env.provost(&["migrate", "--to", &fleet.url]).exits(0);
-        fleet
-    }
-
-    fn command(&self, place: usize, arguments: &[&str]) -> Command {
-        let mut command = self.env.command(arguments);
-        command.current_dir(&self.places[place]);
-        command
-    }
-
-    fn provost(&self, place: usize, arguments: &[&str]) -> Answer {
-        answer(self.command(place, arguments).output().expect("provost"))
-    }
-
-    fn approve(&self, place: usize) {
-        let shown = self.provost(place, &["show", "--json"]).exits(0).json();
-        let revision = shown["revision"].as_str().expect("a revision").to_owned();
-        self.provost(place, &["approve", "--revision", &revision]).exits(0);
-    }
-
-    fn approve_all(&self) {
-        (0..self.places.len()).for_each(|place| self.approve(place));
+        let (field, url) = (Field::new(plans, text, agent, config), cluster.database());
+        field.env.provost(&["migrate", "--to", &url]).exits(0);
+        Self { field, cluster, url, lease: "5s" }
     }
 
     /// Starts a worker and waits until it has joined.
@@ -124,80 +97,32 @@ impl Fleet {
 
     /// The same on a machine with a state folder of its own.
     fn worker_of(&self, state: &std::path::Path, arguments: &[&str]) -> Worker {
+        self.join(self.worker_command(state, arguments))
+    }
+
+    fn worker_command(&self, state: &std::path::Path, arguments: &[&str]) -> Command {
         let mut all = vec!["worker", "--json", "--poll", "50ms"];
         if !arguments.contains(&"--lease") {
-            all.extend(["--lease", "5s"]);
+            all.extend(["--lease", self.lease]);
         }
         all.extend(arguments);
-        let said = self.env.folder().join("said");
-        let said = std::fs::OpenOptions::new().create(true).append(true).open(said).expect("a file");
         let mut command = self.command(0, &all);
-        command.env("PROVOST_STATE", state).stdout(Stdio::piped()).stderr(Stdio::from(said));
-        let mut child = command.spawn().expect("a worker");
-        let mut out = std::io::BufReader::new(child.stdout.take().expect("its output"));
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut out, &mut line).expect("its name");
-        assert!(line.contains("worker"), "it did not join: {line}{}", self.said());
-        Worker { child }
+        command.env("PROVOST_STATE", state);
+        command
     }
 
-    /// What all workers said.
-    fn said(&self) -> String {
-        std::fs::read_to_string(self.env.folder().join("said")).unwrap_or_default()
-    }
-
-    fn stage(&self, place: usize) -> String {
-        let status = self.provost(place, &["status", "--json"]).exits(0).json();
-        status["stage"].as_str().unwrap_or_default().to_owned()
+    /// The name of the database.
+    fn database(&self) -> &str {
+        let path = self.url.split('?').next().unwrap_or(&self.url);
+        path.rsplit('/').next().unwrap_or(path)
     }
 
     fn status(&self) -> Value {
         self.provost(0, &["cluster", "status", "--json"]).exits(0).json()
     }
 
-    fn events(&self, place: usize) -> Vec<Value> {
-        self.provost(place, &["log", "--json"]).exits(0).lines()
-    }
-
-    /// How often each event of these names is in the log, with its step.
-    fn count(&self, place: usize, name: &str) -> BTreeMap<String, usize> {
-        let mut found = BTreeMap::new();
-        for event in self.events(place).iter().filter(|event| event["event"] == name) {
-            *found.entry(event["task_id"].as_str().unwrap_or("-").to_owned()).or_default() += 1;
-        }
-        found
-    }
-
-    #[track_caller]
-    fn until(&self, what: &str, patience: Duration, mut is_so: impl FnMut() -> bool) {
-        let deadline = Instant::now() + patience;
-        while !is_so() {
-            assert!(
-                Instant::now() < deadline,
-                "{what}: never\n{}\n{:#}\n{:?}",
-                self.said(),
-                self.status(),
-                (0..self.places.len()).map(|place| self.stage(place)).collect::<Vec<_>>()
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    #[track_caller]
-    fn until_done(&self, patience: Duration) {
-        for place in 0..self.places.len() {
-            self.until("done", patience, || self.stage(place) == "done");
-        }
-    }
-
-    /// Every step passed exactly once, and the log can be believed.
-    #[track_caller]
-    fn is_sound(&self, place: usize, steps: usize) {
-        let passed = self.count(place, "TASK_COMPLETED");
-        assert_eq!(passed.len(), steps, "{passed:?}");
-        assert!(passed.values().all(|times| *times == 1), "{passed:?}");
-        assert_eq!(self.count(place, "EXECUTION_COMPLETE").values().sum::<usize>(), 1);
-        self.provost(place, &["audit"]).exits(0);
+    fn workers(&self) -> usize {
+        self.status()["workers"].as_array().map_or(0, Vec::len)
     }
 }
 

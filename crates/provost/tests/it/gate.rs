@@ -1,5 +1,7 @@
 //! Nothing runs before somebody approved exactly what was shown.
 
+use provost_engine::harness::{Access, Harness, Settings};
+
 use crate::env::{Env, HONEST, plan};
 
 #[test]
@@ -110,4 +112,23 @@ fn there_is_no_way_to_approve_everything() {
         env.write("provost.toml", env.read("provost.toml") + policy);
         env.provost(&["run"]).exits(2);
     }
+}
+
+#[test]
+fn whoever_is_about_to_ask_finds_what_was_decided_meanwhile() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+    env.provost(&["verify"]).exits(0);
+    let settings = Settings {
+        cwd: env.work(),
+        state: env.state(),
+        plan: None,
+        launcher: Vec::new(),
+        stop: Default::default(),
+        environment: Vec::new(),
+    };
+    let harness = Harness::open(settings, Access::Write).expect("a harness");
+    env.approve();
+    let run = harness.request_approval().expect("nothing to ask for");
+    assert_eq!(run.stage.word(), "approved");
+    env.provost(&["verify"]).exits(0);
 }

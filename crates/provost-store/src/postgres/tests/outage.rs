@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::super::cluster::{Cluster, address};
+use super::super::wire::Wire;
 use super::super::*;
 use crate::suite;
 
@@ -102,4 +103,79 @@ fn a_log_can_be_used_from_within_a_runtime() {
         .await
         .expect("no panic");
     });
+}
+
+fn database_of(url: &str) -> &str {
+    let path = url.split('?').next().unwrap_or(url);
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn number(cluster: &Cluster, url: &str, question: &str) -> i64 {
+    cluster.sql(url, question)[0].get(0)
+}
+
+#[test]
+fn an_append_that_still_waited_for_its_turn_when_it_was_looked_for_is_found() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let wire = Wire::to(cluster);
+    let log = Postgres::open(&address(&wire.url(database_of(&url)))).expect("a log");
+    suite::append_steps(&log, "a", 1);
+    let waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'provost.turn'::regclass AND NOT granted";
+    let taken = "SELECT count(*) FROM pg_locks WHERE relation = 'provost.turn'::regclass AND granted";
+    let until_two_wait = format!(
+        "SET statement_timeout = '60s'; BEGIN; LOCK TABLE provost.turn IN EXCLUSIVE MODE;
+         DO $$ BEGIN WHILE ({waiting}) < 2 LOOP PERFORM pg_sleep(0.02); END LOOP; END $$; COMMIT"
+    );
+    std::thread::scope(|scope| {
+        scope.spawn(|| cluster.sql(&url, &until_two_wait));
+        wait_until(|| number(cluster, &url, taken) == 1);
+        let writing = scope.spawn(|| suite::write(&log, "a", 1, 1, &[suite::started(1)]));
+        wait_until(|| number(cluster, &url, waiting) == 1);
+        wire.cut_unheard();
+        writing.join().expect("a writer").expect("both tries are one append");
+    });
+    assert_eq!(log.head(&suite::plan("a")).expect("a head").seq, 2);
+    suite::verify_chains(&log);
+}
+
+#[test]
+fn a_lease_outlasts_connections_that_went_silent() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let wire = Wire::to(cluster);
+    let log = Postgres::open(&address(&wire.url(database_of(&url)))).expect("a log");
+    let log = log.with_lease_ttl(Duration::from_secs(3));
+    let expires = || -> String { cluster.sql(&url, "SELECT expires::text FROM provost.lease")[0].get(0) };
+    let held = log.lease("a", &suite::someone()).expect("free");
+    let is_renewed = |before: String| {
+        wait_until(|| {
+            let left = "SELECT count(*) FROM provost.lease WHERE expires > clock_timestamp()";
+            assert_eq!(number(cluster, &url, left), 1, "it ran out");
+            expires() != before
+        })
+    };
+    is_renewed(expires());
+    wire.hold_those_there();
+    is_renewed(expires());
+    is_renewed(expires());
+    assert_eq!(held.fence().epoch, 1);
+    suite::append_steps(&log, "a", 1);
+    wire.cut();
+}
+
+#[test]
+fn a_connection_may_say_nothing_for_as_long_as_a_lease_lasts() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let url = cluster.database();
+    let wire = Wire::to(cluster);
+    let address = address(&wire.url(database_of(&url)));
+    let log = Postgres::open(&address).expect("a log").with_lease_ttl(Duration::from_secs(7));
+    log.expect_answers();
+    let end = format!(":{:04X} ", address.options().get_port());
+    let ours = std::fs::read_to_string("/proc/self/net/tcp").expect("the kernel's table");
+    // The second field of the timer is 02 for a connection that is asked for a sign of life.
+    let asked =
+        ours.lines().filter_map(|line| line.split_once(&end)).filter(|(_, rest)| rest.contains(" 02:"));
+    assert!(asked.count() > 0, "{ours}");
 }

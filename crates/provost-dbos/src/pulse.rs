@@ -1,0 +1,128 @@
+//! A worker's sign of life, and what it makes of silence. It has a connection of its own: what hangs elsewhere
+//! must not keep it.
+//!
+//! **Invariant:** whoever could not say that it is there ends what it runs before its leases run out and others take
+//! it for dead. Leases are renewed three times in their time, so there is a third of it to spare.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::error::Attempted as _;
+use crate::place::Crew;
+use crate::sweep::{self, Badge};
+
+pub(crate) struct Pulse {
+    database: PgConnectOptions,
+    pool: PgPool,
+    ttl: Duration,
+    /// When the last sign that arrived was sent.
+    heard: Instant,
+    /// When it was last looked for what is ours and never came.
+    looked: Instant,
+}
+
+impl Pulse {
+    pub fn new(database: &PgConnectOptions, ttl: Duration) -> Self {
+        let now = Instant::now();
+        Self { database: database.clone(), pool: one(database), ttl, heard: now, looked: now }
+    }
+
+    /// Says that it is there and looks after the others.
+    pub async fn beat(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
+        let patience = Some(self.left()).filter(|left| !left.is_zero());
+        let patience = patience.map_or(self.ttl / 3, |left| left.min(self.ttl / 3));
+        let beaten = tokio::time::timeout(patience, self.once(crew, badge, drains)).await;
+        let beaten = beaten.unwrap_or_else(|_| Err(silent()).attempted("say that this worker was heard"));
+        if beaten.is_err() {
+            // It may be one that says nothing for ever.
+            self.pool = one(&self.database);
+        }
+        // Of those too that were made since the last time, and by the SDK.
+        crew.log.expect_answers();
+        self.look(crew);
+        beaten
+    }
+
+    /// Whether it is still to be heard that this worker is there.
+    pub fn look(&self, crew: &Crew) {
+        if self.left().is_zero() {
+            crew.let_go();
+        }
+    }
+
+    fn left(&self) -> Duration {
+        (self.ttl * 2 / 3).saturating_sub(self.heard.elapsed())
+    }
+
+    async fn once(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
+        let sent = Instant::now();
+        let (ours, stirs) = sweep::beat(crew, &self.pool, badge, drains).await?;
+        self.heard = sent;
+        crew.keep_only(&ours);
+        if stirs {
+            crew.bell.ring();
+        }
+        if !ours.is_empty() {
+            crew.end(&self.unwanted(crew).await?, "its plan was sent back");
+        }
+        if self.looked.elapsed() >= self.ttl {
+            self.looked = Instant::now();
+            self.put_back(crew).await?;
+        }
+        Ok(())
+    }
+
+    /// What we have in hand of plans that a person sent back meanwhile.
+    async fn unwanted(&self, crew: &Crew) -> Result<Vec<String>, Error> {
+        sqlx::query_scalar(
+            "SELECT i.id FROM provost_cluster.item i \
+             JOIN provost.plan p ON p.name = to_json(i.plan)::text \
+             CROSS JOIN LATERAL (SELECT e.name FROM provost.event e \
+                 WHERE e.plan = p.id AND e.name IN ('GATE_APPROVED', 'GATE_REJECTED') \
+                 ORDER BY e.seq DESC LIMIT 1) AS gate \
+             WHERE i.worker = $1 AND gate.name = 'GATE_REJECTED'",
+        )
+        .bind(&crew.id)
+        .fetch_all(&self.pool)
+        .await
+        .attempted("say what is wanted")
+    }
+
+    /// Rows that a queue has given us and whose way here was cut: nobody else takes what is ours, and a plan has
+    /// one look at a time. What they were about is offered again.
+    async fn put_back(&self, crew: &Crew) -> Result<(), Error> {
+        let found = sqlx::query(
+            "WITH over AS ( \
+                 UPDATE dbos.workflow_status SET status = 'CANCELLED' \
+                 WHERE application_name = 'provost' AND status = 'PENDING' AND executor_id = $1 \
+                     AND workflow_uuid <> ALL ($2) \
+                     AND started_at_epoch_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $3 \
+                 RETURNING queue_name, queue_partition_key) \
+             SELECT CASE WHEN queue_name = 'ticks' THEN provost_cluster.wake(queue_partition_key, NULL) END \
+             FROM over",
+        )
+        .bind(&crew.id)
+        .bind(crew.begun_rows())
+        .bind(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX))
+        .fetch_all(&self.pool)
+        .await
+        .attempted("find what never came")?;
+        if !found.is_empty() {
+            (crew.told)(&format!("{} that never came from the queues are offered again", found.len()));
+        }
+        Ok(())
+    }
+}
+
+fn silent() -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, "it does not answer"))
+}
+
+fn one(database: &PgConnectOptions) -> PgPool {
+    PgPoolOptions::new().max_connections(1).connect_lazy_with(database.clone())
+}

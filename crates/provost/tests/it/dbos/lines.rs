@@ -1,0 +1,92 @@
+//! Lines to the database that are cut or go silent: what each of them cost when it was first met.
+
+use std::time::{Duration, Instant};
+
+use super::station::Station;
+use super::{Fleet, PATIENCE, Worker};
+use crate::env::HONEST;
+
+/// Says which process it is and waits; the next one does its work.
+const WAITS_ONCE: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out\n\
+                          if mkdir ../begun 2> /dev/null; then echo $$ > ../pid; sleep 600; fi\n\
+                          touch out/$part; echo \"did $part\"\n";
+const ONE: [&str; 1] = ["test -e out/1"];
+
+fn begins(fleet: &Fleet) {
+    fleet.approve(0);
+    fleet.until("the agent begins", PATIENCE, || fleet.agent_lives());
+}
+
+/// The answer to a claim was lost: the row is given to somebody who does not know of it, and a plan has one look at
+/// a time.
+#[test]
+fn what_a_queue_gave_and_nobody_got_is_offered_again() {
+    let Some(fleet) = Fleet::new(1, &ONE, HONEST) else { return };
+    fleet.provost(0, &["verify"]).exits(0);
+    let _worker = fleet.worker(&[]);
+    let name = fleet.status()["workers"][0]["id"].as_str().expect("a name").to_owned();
+    let given = format!(
+        "BEGIN; SELECT provost_cluster.wake(name::json #>> '{{}}', NULL) FROM provost.plan; \
+         UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = '{name}', \
+             started_at_epoch_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint \
+         WHERE status = 'ENQUEUED'; COMMIT"
+    );
+    fleet.cluster.sql(&fleet.url, &given);
+    fleet.approve(0);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 1);
+}
+
+#[test]
+fn whoever_hears_nothing_of_the_database_ends_its_agent_in_the_time_of_its_lease() {
+    let Some(fleet) = Fleet::new(1, &ONE, WAITS_ONCE) else { return };
+    let station = Station::by_wire(&fleet, "works");
+    let _worker = station.worker(&fleet, &[]);
+    begins(&fleet);
+    let silent = Instant::now();
+    station.hold();
+    fleet.until("its agent is ended", PATIENCE, || !fleet.agent_lives());
+    assert!(silent.elapsed() < Duration::from_secs(5), "after {:?}", silent.elapsed());
+    station.mend();
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 1);
+}
+
+#[test]
+fn an_agent_does_not_outlive_the_worker_that_was_killed() {
+    let Some(fleet) = Fleet::new(1, &ONE, WAITS_ONCE) else { return };
+    let mut worker = fleet.worker(&[]);
+    begins(&fleet);
+    worker.kill();
+    fleet.until("its agent is ended, by nobody who works here", PATIENCE, || !fleet.agent_lives());
+    assert!(fleet.count(0, "ATTEMPT_LOST").is_empty());
+    let _next = fleet.worker(&[]);
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 1);
+}
+
+/// Connections of a process that are made, as the kernel sees them in its network.
+fn connections(worker: &Worker) -> usize {
+    let table = std::fs::read_to_string(format!("/proc/{}/net/tcp", worker.child.id())).unwrap_or_default();
+    table.lines().filter(|line| line.split_whitespace().nth(3) == Some("01")).count()
+}
+
+/// The kernel has to notice here: connections of the SDK are among them, which ask without a time.
+#[test]
+fn connections_into_a_network_that_fell_apart_are_given_up_and_made_anew() {
+    let Some(fleet) = Fleet::new(2, &ONE, HONEST) else { return };
+    let station = Station::by_net(&fleet, "works");
+    if !station.has_net() {
+        return;
+    }
+    let worker = station.worker(&fleet, &[]);
+    fleet.approve(0);
+    fleet.until("the first is done", PATIENCE, || fleet.stage(0) == "done");
+    assert!(connections(&worker) > 0);
+    station.part();
+    fleet.until("they are given up", PATIENCE, || connections(&worker) == 0);
+    station.mend();
+    fleet.approve(1);
+    fleet.until("the second is done", PATIENCE, || fleet.stage(1) == "done");
+    fleet.is_sound(1, 1);
+}
