@@ -28,7 +28,8 @@ impl Fleet {
         for number in 0..many {
             let plan = &PlanId(format!("other-{number}"));
             let (events, at) = (&entries[..], Timestamp(1_700_000_000_000));
-            log.append(Append { plan, expected_seq: 0, at, fence: None, events, effects: &[] }).expect("written");
+            log.append(Append { plan, expected_seq: 0, at, fence: None, events, effects: &[] })
+                .expect("written");
         }
     }
 
