@@ -4,6 +4,8 @@
 //!
 //! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_SIM_SEEDS=100000`.
 
+#[path = "crowd.rs"]
+mod crowd;
 #[path = "cut.rs"]
 mod cut;
 
