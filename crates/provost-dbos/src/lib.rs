@@ -18,5 +18,6 @@ mod item;
 pub mod sweep;
 pub mod worker;
 pub mod status;
+pub mod gauges;
 
 pub use error::Error;

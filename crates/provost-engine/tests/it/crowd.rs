@@ -4,26 +4,26 @@
 //!
 //! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_SIM_SEEDS=1000`.
 
+#[path = "crowd/acts.rs"]
+mod acts;
 #[path = "crowd/database.rs"]
 mod database;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Mutex, MutexGuard};
 
-use provost_core::chain::{Auditor, Head, PlanId, Timestamp};
+use provost_core::chain::{Auditor, Head, PlanId};
+use provost_core::doors;
 use provost_core::event::Event;
-use provost_core::item::Item;
 use provost_core::recover::recipe::Recipes;
 use provost_core::run::{Run, Stage, StepState};
-use provost_core::schedule::{Action, InHand};
-use provost_engine::drive::{Drive, Rest};
-use provost_engine::world::{Said, World};
-use provost_store::{Effect, Error as StoreError, Fence, Log as _, Memory, Query};
+use provost_store::{Log as _, Memory, Query};
 
-use self::database::{Database, Line, Name, Plan, Row, TTL, Work};
-use super::{Dice, Died, SimWorld, Truth, answer, approved, check, expect_deaths, plan_text};
+use self::acts::{Act, Doing};
+use self::database::{Database, Name, Plan, Row, TTL, Work};
+use super::{Dice, SimWorld, Truth, answer_to, approved, check, expect_deaths, plan_text, say};
 
 const WORKERS: u64 = 1000;
 const PLANS: u64 = 60;
@@ -33,7 +33,7 @@ const UNREST: u64 = 600_000;
 /// A plan that could go on is not left alone for longer, whatever dies: leases, wrong clocks and pauses together.
 const PATIENCE: u64 = 3_600_000;
 /// So many looks a plan may take for each event that comes of them.
-const LOOKS: u64 = 40;
+const LOOKS: u64 = 5;
 const SKEW: u64 = 300_000;
 
 /// A place for a worker: whoever dies there is followed by another.
@@ -54,22 +54,6 @@ struct Site {
     moved: u64,
     looks: u64,
     is_asked: bool,
-}
-
-/// What a worker is about to do for a plan.
-struct Act {
-    desk: usize,
-    worker: Name,
-    row: u64,
-    plan: usize,
-    stage: Doing,
-}
-
-enum Doing {
-    Looks { tries: u32 },
-    Decides { fence: Fence, run: Run, head: Head },
-    Has(Item),
-    Works { fence: Fence, item: Item, action: Action, run: Run, head: Head },
 }
 
 #[derive(Clone, Copy)]
@@ -108,47 +92,6 @@ struct Crowd {
     numbers: u64,
     given: BTreeSet<(usize, u32, u32)>,
     tally: Tally,
-}
-
-/// A worker's world: the plan's workspace, and a clock of its own.
-struct Member<'a> {
-    site: &'a SimWorld,
-    now: Timestamp,
-    only_looks: bool,
-}
-
-impl World for Member<'_> {
-    type Order = Option<<SimWorld as World>::Order>;
-
-    fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    fn wait(&self, _until: Timestamp) {}
-
-    fn recipes(&self) -> &Recipes {
-        self.site.recipes()
-    }
-
-    fn law_changes(&self, _run: &Run) -> Option<Vec<String>> {
-        None
-    }
-
-    fn interrupted(&self) -> bool {
-        false
-    }
-
-    fn ends(&self) -> bool {
-        !self.only_looks
-    }
-
-    fn order(&self, run: &Run, action: Action) -> Self::Order {
-        (!self.only_looks).then(|| self.site.order(run, action))
-    }
-
-    fn perform(&self, order: Self::Order) -> Vec<Said> {
-        self.site.perform(order.expect("whoever only looks does nothing"))
-    }
 }
 
 fn workspace(seed: u64) -> SimWorld {
@@ -207,7 +150,11 @@ impl Crowd {
     fn joins(&mut self, name: Name) -> Desk {
         let now = self.db().now;
         self.db().seen.insert(name, now);
-        let ahead = if self.dice.chance(30) { self.dice.below(2 * SKEW).cast_signed() - SKEW.cast_signed() } else { 0 };
+        let ahead = if self.dice.chance(30) {
+            self.dice.below(2 * SKEW).cast_signed() - SKEW.cast_signed()
+        } else {
+            0
+        };
         Desk { name, ahead, away_until: 0, acts: 0 }
     }
 
@@ -252,10 +199,12 @@ impl Crowd {
     fn poll(&mut self) {
         let now = self.db().now;
         let is_due = |row: &Row| row.claimed.is_none() && row.not_before <= now;
-        let due: Vec<u64> = self.db().rows.iter().filter(|(_, row)| is_due(row)).map(|(number, _)| *number).collect();
+        let due: Vec<u64> =
+            self.db().rows.iter().filter(|(_, row)| is_due(row)).map(|(number, _)| *number).collect();
         for number in due {
             let row = self.db().rows[&number].clone();
-            let is_looked_at = |other: &Row| other.claimed.is_some() && other.work == Work::Look && other.plan == row.plan;
+            let is_looked_at =
+                |other: &Row| other.claimed.is_some() && other.work == Work::Look && other.plan == row.plan;
             // One look at a plan at a time, as long as those who look are not taken for dead.
             let is_late = row.work == Work::Look && self.db().rows.values().any(is_looked_at);
             if self.dice.chance(20) || is_late && !self.dice.chance(2) {
@@ -322,7 +271,10 @@ impl Crowd {
         self.tally.swept += lost;
         for (plan, site) in self.sites.iter().enumerate() {
             let waits = now - site.moved;
-            assert!(site.is_over() || site.is_asked || waits < PATIENCE, "plan {plan} starves for {waits} ms");
+            assert!(
+                site.is_over() || site.is_asked || waits < PATIENCE,
+                "plan {plan} starves for {waits} ms"
+            );
         }
         self.soon(Next::Sweep, TTL / 5);
     }
@@ -393,192 +345,6 @@ impl Crowd {
         self.hear(plan);
     }
 
-    /// An agent may have done its work before the machine went away.
-    fn left_by_the_dead(&mut self, act: &Act) {
-        if let Doing::Works { action: Action::Dispatch { step }, fence, .. } = &act.stage
-            && self.db().is_last(fence)
-            && self.dice.chance(50)
-        {
-            let mut truth = self.sites[act.plan].world.truth();
-            truth.done.insert(step.0);
-            truth.ever.insert(step.0);
-        }
-    }
-
-    fn finish(&mut self, act: &Act) {
-        self.db().rows.remove(&act.row);
-        if self.desks[act.desk].name == act.worker {
-            self.desks[act.desk].acts -= 1;
-        }
-    }
-
-    fn world(&self, act: &Act, only_looks: bool) -> Member<'_> {
-        let now = self.db().now.saturating_add_signed(self.desks[act.desk].ahead);
-        Member { site: &self.sites[act.plan].world, now: Timestamp(now), only_looks }
-    }
-
-    /// Before the next append, and after it.
-    fn dies(&mut self) -> (bool, bool) {
-        match self.is_restless() {
-            true => (self.dice.chance(2), self.dice.chance(2)),
-            false => (false, false),
-        }
-    }
-
-    fn line(&self, act: &Act, dies: (bool, bool)) -> Line<'_> {
-        let log = self.db().plans[act.plan].log.clone();
-        Line { database: &self.database, plan: act.plan, log, dies }
-    }
-
-    /// As `provost_dbos::tick` and `Harness::turn` do.
-    fn look(&mut self, mut act: Act) {
-        let Doing::Looks { tries } = &mut act.stage else { unreachable!() };
-        *tries += 1;
-        let tries = *tries;
-        self.sites[act.plan].looks += 1;
-        let run = self.sites[act.plan].run.clone();
-        if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
-            return self.finish(&act);
-        }
-        let taken = self.db().lease(act.plan, act.worker);
-        let is_given = !self.db().offered(act.plan).is_empty();
-        match taken {
-            Some(fence) if is_given => {
-                self.db().release(&fence);
-                self.finish(&act);
-            }
-            Some(fence) => {
-                act.stage = Doing::Decides { fence, run, head: self.sites[act.plan].head };
-                self.hold(act);
-            }
-            None if is_given => self.finish(&act),
-            None if tries < 30 => self.after(act, 50),
-            None => {
-                let soon = self.db().now + 1_000;
-                self.db().wake(act.plan, soon);
-                self.finish(&act);
-            }
-        }
-    }
-
-    fn hold(&mut self, act: Act) {
-        self.then(act);
-        self.soon(Next::Renew(self.numbers - 1), TTL / 3);
-    }
-
-    fn decide(&mut self, mut act: Act) {
-        let stage = std::mem::replace(&mut act.stage, Doing::Looks { tries: 0 });
-        let Doing::Decides { fence, run, head } = stage else { unreachable!() };
-        let plan = self.db().plans[act.plan].id.clone();
-        let dies = self.dies();
-        let line = self.line(&act, dies);
-        let world = self.world(&act, true);
-        let announced = catch_unwind(AssertUnwindSafe(|| {
-            let watch = &mut |_: &Run, _: &_, _: &_| {};
-            let drive =
-                Drive { log: &line, plan: &plan, fence: Some(fence.clone()), world: &world, jobs: 1, watch };
-            drive.announce(run, head, InHand::default(), &mut |run, begun, wake| offers(&plan, run, begun, wake))
-        }));
-        match announced {
-            Err(panic) => self.died(&act, panic),
-            Ok(Ok(Some((_, rest)))) => {
-                assert_eq!(rest, Rest::Nothing);
-                self.db().release(&fence);
-                self.finish(&act);
-            }
-            Ok(Ok(None)) => {
-                self.tally.conflicts += 1;
-                self.db().release(&fence);
-                self.then(act);
-            }
-            Ok(Err(provost_engine::Error::Store(StoreError::Fenced { .. }))) => {
-                self.tally.refused += 1;
-                let later = self.db().now + 15_000;
-                self.db().wake(act.plan, later);
-                self.finish(&act);
-            }
-            Ok(Err(error)) => panic!("{plan}: {error}"),
-        }
-    }
-
-    /// As `provost_dbos::item` and `Harness::carry_out_item` do.
-    fn take(&mut self, mut act: Act) {
-        let Doing::Has(item) = act.stage else { unreachable!() };
-        if !self.db().is_offered(act.plan, item, act.row) {
-            return self.finish(&act);
-        }
-        let taken = self.db().lease(act.plan, act.worker);
-        let Some(fence) = taken else {
-            self.db().give_back(act.plan, item, act.row, 500);
-            return self.finish(&act);
-        };
-        let is_ours = self.db().take(act.plan, item, act.row, (act.worker, fence.clone()));
-        if !is_ours {
-            self.db().release(&fence);
-            return self.finish(&act);
-        }
-        let (run, head) = (self.sites[act.plan].run.clone(), self.sites[act.plan].head);
-        let Some(action) = item.due(&run, self.world(&act, false).now) else {
-            return self.write(act, fence, item, run, head, None);
-        };
-        if let Action::Dispatch { step } = action {
-            let attempt = run.step(step).map_or(0, |step| step.attempts);
-            let is_first = self.given.insert((act.plan, step.0, attempt));
-            assert!(is_first, "attempt {attempt} of step {step} was given to two");
-        }
-        // The tree it is begun with lies on the disk from now on.
-        let _ = self.sites[act.plan].world.order(&run, action);
-        act.stage = Doing::Works { fence, item, action, run, head };
-        self.hold(act);
-    }
-
-    fn report(&mut self, mut act: Act) {
-        let Doing::Works { fence, item, action, run, head } = std::mem::replace(&mut act.stage, Doing::Has(Item::End))
-        else {
-            unreachable!()
-        };
-        self.write(act, fence, item, run, head, Some(action));
-    }
-
-    /// What came of an item, or that nobody wanted it.
-    fn write(&mut self, act: Act, fence: Fence, item: Item, run: Run, head: Head, action: Option<Action>) {
-        let plan = self.db().plans[act.plan].id.clone();
-        let effects = [Effect::Cancel { key: item.to_string() }, Effect::Wake(plan.clone())];
-        // Whoever was taken over from has an agent that was ended, and words all the same.
-        let is_last = self.db().is_last(&fence);
-        let ghost = workspace(self.dice.roll());
-        let dies = self.dies();
-        let line = self.line(&act, dies);
-        let mut world = self.world(&act, false);
-        if !is_last {
-            world.site = &ghost;
-        }
-        let written = catch_unwind(AssertUnwindSafe(|| {
-            let watch = &mut |_: &Run, _: &_, _: &_| {};
-            let drive =
-                Drive { log: &line, plan: &plan, fence: Some(fence.clone()), world: &world, jobs: 1, watch };
-            match action {
-                Some(action) => drive.once(run, head, action, &effects),
-                None => drive.pass(run, head, &effects),
-            }
-        }));
-        match written {
-            Err(panic) => return self.died(&act, panic),
-            Ok(Ok(_)) => assert!(is_last, "{item}: heard, though it was taken over from"),
-            Ok(Err(provost_engine::Error::Store(StoreError::Fenced { .. }))) => self.tally.refused += 1,
-            Ok(Err(error)) => panic!("{plan}: {item}: {error}"),
-        }
-        self.db().release(&fence);
-        self.finish(&act);
-    }
-
-    fn died(&mut self, act: &Act, panic: Box<dyn std::any::Any + Send>) {
-        if !panic.is::<Died>() {
-            resume_unwind(panic);
-        }
-        self.kill(act.desk);
-    }
-
     /// What is new in the plan's log, and what must be true of it.
     fn hear(&mut self, plan: usize) {
         let (id, log, now) = {
@@ -588,35 +354,38 @@ impl Crowd {
         let site = &mut self.sites[plan];
         let query = Query { after_seq: Some(site.head.seq), ..Query::plan(&id) };
         log.read(&query, &mut |sealed| {
-            assert!(!site.is_over(), "{id}: {} after the end", sealed.name);
+            let was_over = site.is_over();
             site.auditor.next(&sealed).unwrap_or_else(|found| panic!("{id}: {found}"));
             let event = sealed.event().unwrap();
             if let Event::StepStarted { step, attempt, .. } = &event {
                 assert!(site.started.insert((step.0, *attempt)), "{id}: attempt {attempt} begun twice");
             }
             site.run.apply_at(&event, sealed.at);
+            // What was under way when a person ended the plan is still told, and changes nothing about that.
+            assert!(!was_over || site.is_over(), "{id}: goes on by {} after the end", sealed.name);
+            assert!(!was_over || !matches!(event, Event::StepStarted { .. }), "{id}: begun after the end");
             site.head = Head { seq: sealed.seq, hash: sealed.hash };
             site.moved = now;
             ControlFlow::Continue(())
         })
         .unwrap();
-        let waits = site.run.steps().any(|(_, step)| matches!(step.state, StepState::Blocked { .. }));
-        if waits && !site.is_over() && !std::mem::replace(&mut site.is_asked, true) {
+        if site.waits() && !site.is_over() && !std::mem::replace(&mut site.is_asked, true) {
             let delay = 1_000 + self.dice.below(120_000);
             self.soon(Next::Answer(plan), delay);
         }
     }
 
-    /// Whoever is waited for says something, whatever is under way.
+    /// Whoever is waited for says something, whatever is under way. The door may be shut as long as an agent works.
     fn answer(&mut self, plan: usize) {
         let site = &mut self.sites[plan];
         site.is_asked = false;
-        if site.run.steps().any(|(_, step)| matches!(step.state, StepState::Blocked { .. })) {
+        if site.waits() && !site.is_over() {
             let (id, log) = {
                 let database = self.database.lock().unwrap();
                 (database.plans[plan].id.clone(), database.plans[plan].log.clone())
             };
-            answer(&log, &id, &site.run, &mut self.dice, self.seed);
+            let answer = answer_to(&site.run, &mut self.dice, self.seed);
+            say(&log, &id, |run| doors::human(run, answer.clone()).unwrap_or_default());
             self.db().wake(plan, 0);
         }
         self.hear(plan);
@@ -643,18 +412,11 @@ impl Site {
     fn is_over(&self) -> bool {
         matches!(self.run.stage, Stage::Done | Stage::Failed)
     }
-}
 
-fn offers(plan: &PlanId, run: &Run, begun: &[Action], wake: Option<Timestamp>) -> Vec<Effect> {
-    let items = begun.iter().filter_map(|action| Item::of(run, *action)).map(|item| Effect::Enqueue {
-        pool: item.role(run).unwrap_or("judge").to_owned(),
-        plan: plan.clone(),
-        key: item.to_string(),
-        body: String::new(),
-        priority: 0,
-    });
-    let wake = wake.map(|at| Effect::WakeAt { plan: plan.clone(), at, key: at.0.to_string() });
-    items.chain(wake).collect()
+    /// For a person.
+    fn waits(&self) -> bool {
+        self.run.steps().any(|(_, step)| matches!(step.state, StepState::Blocked { .. }))
+    }
 }
 
 fn lives_through(seed: u64) -> Tally {

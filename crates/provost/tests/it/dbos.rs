@@ -1,6 +1,7 @@
 //! Many processes on one Postgres: workers that take what is offered, die, are stopped and come back.
 //!
-//! `suite.rs` is what every engine is asked, `chaos.rs` all of it at once.
+//! `suite.rs` is what every engine is asked, `chaos.rs` all of it at once, `metrics.rs` and `restore.rs` what those
+//! need who run it, `cost.rs` what a step costs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,6 +14,9 @@ use serde_json::Value;
 use crate::env::{Answer, Env, HONEST, answer, plan};
 
 mod chaos;
+mod cost;
+mod metrics;
+mod restore;
 mod suite;
 
 /// Some plans in folders of their own, one state folder, one database.
@@ -64,8 +68,19 @@ impl Fleet {
     }
 
     fn on(cluster: &'static Cluster, plans: usize, text: &str, agent: &str, config: &str) -> Self {
+        Self::at(cluster, cluster.database(), plans, text, agent, config)
+    }
+
+    /// In a database that is there.
+    fn at(
+        cluster: &'static Cluster,
+        url: String,
+        plans: usize,
+        text: &str,
+        agent: &str,
+        config: &str,
+    ) -> Self {
         let env = Env::new(text);
-        let url = cluster.database();
         let mut fleet = Self { env, cluster, url, places: Vec::new() };
         for number in 0..plans {
             let place = fleet.env.folder().join(format!("work-{number}"));

@@ -76,7 +76,8 @@ impl Database {
         if held.is_some_and(|held| held.holder.is_some() && held.expires > self.now) {
             return None;
         }
-        let holder = Holder { pid: 1, host: String::new(), what: name, since: Timestamp(0), pid_namespace: None };
+        let holder =
+            Holder { pid: 1, host: String::new(), what: name, since: Timestamp(0), pid_namespace: None };
         let fence = log.lease(&holder.what, &holder).unwrap().fence().clone();
         let holding = Holding { epoch: fence.epoch, holder: Some(worker), expires: self.now + TTL };
         self.leases.insert(fence.name.clone(), holding);
@@ -162,7 +163,10 @@ impl Database {
             for (name, offered) in &plan.offered {
                 let is_kept = match &offered.taken {
                     Some((_, fence)) => self.is_live(fence),
-                    None => self.rows.get(&offered.row).is_some_and(|row| row.claimed.as_ref().is_none_or(is_there)),
+                    None => self
+                        .rows
+                        .get(&offered.row)
+                        .is_some_and(|row| row.claimed.as_ref().is_none_or(is_there)),
                 };
                 if !is_kept {
                     lost.push((place, name.clone()));
@@ -187,10 +191,11 @@ impl Database {
         lost.len()
     }
 
-    fn follow(&mut self, plan: usize, effect: &Effect) {
+    /// `at` is what the writer's clock says, as every time in what it writes.
+    fn follow(&mut self, plan: usize, effect: &Effect, written: Timestamp) {
         match effect {
             Effect::Wake(_) => self.wake(plan, 0),
-            Effect::WakeAt { at, .. } => self.wake(plan, at.0),
+            Effect::WakeAt { at, .. } => self.wake(plan, self.now + at.0.saturating_sub(written.0)),
             Effect::Enqueue { key, .. } => self.offer(plan, key),
             Effect::Cancel { key } => drop(self.plans[plan].offered.remove(key)),
         }
@@ -216,12 +221,12 @@ impl Log for Line<'_> {
         if self.dies.0 {
             die();
         }
-        let (fence, effects) = (append.fence.cloned(), append.effects);
+        let (fence, effects, at) = (append.fence.cloned(), append.effects, append.at);
         let sealed = self.log.append(append)?;
         let mut database = self.lock();
         let fence = fence.expect("whoever works for a cluster writes under a lease");
         assert!(database.is_last(&fence), "{fence:?} was taken over, and wrote");
-        effects.iter().for_each(|effect| database.follow(self.plan, effect));
+        effects.iter().for_each(|effect| database.follow(self.plan, effect, at));
         drop(database);
         if self.dies.1 {
             die();
