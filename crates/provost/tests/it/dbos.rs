@@ -136,8 +136,12 @@ impl Fleet {
 
     /// The same on a machine with a state folder of its own.
     fn worker_of(&self, state: &std::path::Path, arguments: &[&str]) -> Worker {
-        let mut all = vec!["worker", "--json", "--lease", "5s", "--poll", "50ms"];
-        all.extend(arguments);
+        self.joining(state, &[&["--lease", "5s", "--poll", "50ms"], arguments].concat())
+    }
+
+    /// With nothing but these options.
+    fn joining(&self, state: &std::path::Path, arguments: &[&str]) -> Worker {
+        let all = [&["worker", "--json"], arguments].concat();
         let said = self.env.folder().join("said");
         let said = std::fs::OpenOptions::new().create(true).append(true).open(said).expect("a file");
         let mut command = self.command(0, &all);

@@ -108,10 +108,10 @@ fn what_a_step_costs() {
     let contracts: Vec<String> = (1..=STEPS).map(|part| format!("test -e out/{part}")).collect();
     let contracts: Vec<&str> = contracts.iter().map(String::as_str).collect();
     let fleet = Fleet::on(own, plans, &plan(&contracts, "abort"), AGENT, "");
-    let default = ["--poll", "100ms"];
+    let state = fleet.env.state();
     let workers = [
-        fleet.worker(&[&["--ticks-only"], &default[..]].concat()),
-        fleet.worker(&[&["--no-ticks", "--roles", "coder", "--jobs", "4"], &default[..]].concat()),
+        fleet.joining(&state, &["--ticks-only"]),
+        fleet.joining(&state, &["--no-ticks", "--roles", "coder", "--jobs", "4"]),
     ];
     let connections = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     let rested = Look::at(&fleet, &workers);

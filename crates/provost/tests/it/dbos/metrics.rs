@@ -51,6 +51,13 @@ impl Page {
         self.0.get(&(format!("provost_{name}"), labels.to_owned())).copied()
     }
 
+    fn sum(&self, name: &str, label: &str) -> f64 {
+        let fits = |(found, labels): &(String, String)| {
+            *found == format!("provost_{name}") && labels.contains(label)
+        };
+        self.0.iter().filter(|(series, _)| fits(series)).map(|(_, value)| value).sum()
+    }
+
     fn has(&self, prefix: &str) -> bool {
         self.0.keys().any(|(name, _)| name.starts_with(prefix))
     }
@@ -83,10 +90,10 @@ fn metrics_say_how_the_cluster_is_and_when_its_database_is_away() {
     let worker = fleet.worker(&["--jobs", "1"]);
     fleet.approve_all();
     fleet.until("begun", PATIENCE, || fleet.env.folder().join("begun").exists());
-    let (offered, taken) = ("pool=\"coder\",state=\"offered\"", "pool=\"coder\",state=\"taken\"");
     until(&server, &view, "one is done and the other waits", |page| {
-        (page.of("cluster_items", offered), page.of("cluster_items", taken)) == (Some(1.0), Some(1.0))
-            && page.of("cluster_items_oldest_seconds", offered) > Some(0.0)
+        page.of("cluster_items", "pool=\"coder\",state=\"taken\"") == Some(1.0)
+            && page.sum("cluster_items", "state=\"offered\"") == 1.0
+            && page.sum("cluster_items_oldest_seconds", "state=\"offered\"") > 0.0
     });
     let busy = page(&server, &view);
     let expected = [
