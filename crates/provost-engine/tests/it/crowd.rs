@@ -370,7 +370,8 @@ impl Crowd {
         })
         .unwrap();
         if site.waits() && !site.is_over() && !std::mem::replace(&mut site.is_asked, true) {
-            let delay = 1_000 + self.dice.below(120_000);
+            let most = if self.dice.chance(50) { 500 } else { 120_000 };
+            let delay = self.dice.below(most);
             self.soon(Next::Answer(plan), delay);
         }
     }

@@ -208,6 +208,7 @@ impl Crowd {
             let attempt = run.step(step).map_or(0, |step| step.attempts);
             let is_first = self.given.insert((act.plan, step.0, attempt));
             assert!(is_first, "attempt {attempt} of step {step} was given to two");
+            assert!(!self.sites[act.plan].is_over(), "step {step} was given to an agent after the end");
         }
         // The tree it is begun with lies on the disk from now on.
         let _ = self.sites[act.plan].world.order(&run, action);
