@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** an attempt is due only while the log says that this very attempt is under way: what was
 //! begun by one and lost is judged, and never begun a second time.
+//! **Invariant:** nothing is due of a plan that is over, whoever ended it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +13,7 @@ use std::str::FromStr;
 use crate::chain::Timestamp;
 use crate::event::Subject;
 use crate::plan::StepNumber;
-use crate::run::{Run, StepState};
+use crate::run::{Run, Stage, StepState};
 use crate::schedule::{self, Action, InHand};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,6 +72,10 @@ impl Item {
     /// What is to be done about it now; nothing, if the log has moved past it.
     pub fn due(self, run: &Run, now: Timestamp) -> Option<Action> {
         let action = self.action()?;
+        // A person may have ended the plan, or changed it, while the item waited for somebody to take it.
+        if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+            return None;
+        }
         let is_due = match self {
             Item::Attest => false,
             Item::Attempt { step, attempt }
@@ -153,8 +158,14 @@ impl FromStr for Item {
 #[cfg(test)]
 mod tests {
     use super::Item;
-    use crate::event::Subject;
+    use crate::chain::Timestamp;
+    use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
+    use crate::decide;
+    use crate::event::{Choice, Event, Subject};
+    use crate::law::Binding;
     use crate::plan::StepNumber;
+    use crate::run::Run;
+    use crate::schedule::Action;
 
     #[test]
     fn every_item_is_found_again_by_its_name() {
@@ -179,5 +190,37 @@ mod tests {
         for wrong in ["", "attempt", "attempt 1", "attempt 1 x", "end 1", "deploy 1 1", "attempt 1 1 1"] {
             assert!(wrong.parse::<Item>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_attempt_that_waits_is_not_begun_once_a_person_has_ended_its_plan() {
+        let text = "---\ntype: plan\nstatus: draft\nowner: me\n---\n# A plan\n\n## Steps\n\n\
+                    ### 1. First\n**target:** coder\n**task:**\nDo it.\n**contract:**\n```shell\ntest -f one\n```\n\n\
+                    ### 2. Second\n**target:** coder\n**needs:** none\n**task:**\nDo it.\n**contract:**\n\
+                    ```shell\ntest -f two\n```\n";
+        let mut run = Run::default();
+        let mut hear = |decision: &dyn Fn(&Run) -> Result<Vec<Event>, Refusal>| {
+            decision(&run).expect("allowed").iter().for_each(|event| run.apply(event));
+            run.clone()
+        };
+        let (first, second, by) = (StepNumber(1), StepNumber(2), || "ada".to_owned());
+        let record =
+            HarnessCommand::Record { text: text.to_owned(), binding: Binding::default(), author: None };
+        let revision = hear(&|run| decide::harness(run, record.clone())).revision;
+        let verified = HarnessCommand::Verified { revision: revision.clone(), warnings: 0 };
+        hear(&|run| decide::harness(run, verified.clone()));
+        let approve = HumanCommand::Approve { revision, by: by(), modifications: Vec::new() };
+        hear(&|run| decide::human(run, approve.clone()));
+        hear(&|run| decide::harness(run, HarnessCommand::Start { step: first }));
+        let block = AgentCommand::Block { step: first, reason: "no key".to_owned() };
+        hear(&|run| decide::agent(run, block.clone()));
+        let begun = hear(&|run| decide::harness(run, HarnessCommand::Start { step: second }));
+        let item = Item::Attempt { step: second, attempt: 1 };
+        assert_eq!(item.due(&begun, Timestamp(0)), Some(Action::Dispatch { step: second }));
+        let abort =
+            HumanCommand::Answer { step: Some(first), choice: Choice::Abort, note: String::new(), by: by() };
+        let ended = hear(&|run| decide::human(run, abort.clone()));
+        assert_eq!(ended.step(second).map(|step| &step.state), begun.step(second).map(|step| &step.state));
+        assert_eq!(item.due(&ended, Timestamp(0)), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use provost_core::chain::PlanId;
 use provost_core::item::Item;
+use provost_engine::site;
 use provost_store::postgres::{Dispatch, Param, Statement};
 use provost_store::{Effect, Fence};
 
@@ -15,9 +16,16 @@ impl Dispatch for Queues {
     fn statements(&self, effect: &Effect) -> Vec<Statement> {
         vec![match effect {
             Effect::Wake(plan) => call("wake($1, NULL)", &[&plan.0]),
+            // The time is one of the writer's clock: told as it is to a database whose clock is ahead, it would
+            // have the plan looked at over and over until the clocks agree.
             Effect::WakeAt { plan, at, .. } => Statement {
-                sql: "SELECT provost_cluster.wake($1, $2)".to_owned(),
-                params: vec![Param::Text(Some(plan.0.clone())), Param::Number(Some(at.0.cast_signed()))],
+                sql: "SELECT provost_cluster.wake($1, \
+                      (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2)"
+                    .to_owned(),
+                params: vec![
+                    Param::Text(Some(plan.0.clone())),
+                    Param::Number(Some(at.0.saturating_sub(site::now().0).cast_signed())),
+                ],
             },
             Effect::Enqueue { pool, plan, key, body, .. } => offer(pool, plan, key, body),
             Effect::Cancel { key } => {

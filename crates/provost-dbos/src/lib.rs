@@ -22,6 +22,7 @@ mod queues;
 pub mod sweep;
 pub mod worker;
 pub mod status;
+pub mod gauges;
 
 /// For whoever measures what the SDK costs by itself.
 #[doc(hidden)]

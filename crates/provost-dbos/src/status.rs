@@ -14,6 +14,9 @@ use crate::Error;
 use crate::error::Attempted as _;
 use crate::{schema, wire};
 
+/// After so long a database that does not answer is away.
+const AWAY: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Serialize)]
 pub struct Status {
     /// What is queued is written in this form.
@@ -101,7 +104,7 @@ SELECT id, host, pid, roles, jobs, labels, program AS version, drains,
     seen < clock_timestamp() - ttl_ms * interval '1 millisecond' AS missing
 FROM provost_cluster.worker w ORDER BY joined, id";
 
-const QUEUES: &str = "
+pub(crate) const QUEUES: &str = "
 SELECT q.name, q.concurrency, q.worker_concurrency AS per_worker, q.rate_limit_max AS rate,
     (q.rate_limit_period_sec * 1000)::bigint AS rate_period_ms,
     count(*) FILTER (WHERE s.status = 'ENQUEUED') AS waiting,
@@ -130,7 +133,10 @@ SELECT plan, item, worker, what, (extract(epoch FROM clock_timestamp() - at) * 1
 FROM provost_cluster.refused ORDER BY id DESC LIMIT 20";
 
 /// The rows of one of the questions above.
-async fn rows<T: DeserializeOwned>(database: &mut PgConnection, question: &str) -> Result<Vec<T>, Error> {
+pub(crate) async fn rows<T: DeserializeOwned>(
+    database: &mut PgConnection,
+    question: &str,
+) -> Result<Vec<T>, Error> {
     let all = format!("SELECT coalesce(json_agg(t), '[]')::text FROM ({question}) t");
     let text: String = sqlx::query_scalar(AssertSqlSafe(all))
         .fetch_one(database)
@@ -208,6 +214,19 @@ impl Desk {
                 .await
                 .attempted("have a plan looked at")?;
             Ok(())
+        })
+    }
+
+    /// One question, on a connection of its own. A database that is away is not waited for for long.
+    pub(crate) fn ask<T>(
+        &self,
+        question: impl AsyncFnOnce(&mut PgConnection) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.runtime.block_on(async {
+            let connecting = tokio::time::timeout(AWAY, self.connect());
+            let silent = |_| Err(sqlx::Error::PoolTimedOut).attempted("be reached");
+            let mut database = connecting.await.unwrap_or_else(silent)?;
+            question(&mut database).await
         })
     }
 

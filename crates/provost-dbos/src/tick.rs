@@ -1,7 +1,7 @@
 //! One look at a plan: what is to be done next is decided and offered, in one transaction.
 //!
-//! **Invariant:** what was offered is read before the log is: whatever happens in between is seen as a log
-//! that has moved, and never as work that was lost.
+//! **Invariant:** what was offered is read while the plan's lease is held: what another is given meanwhile is
+//! never taken for work that was lost.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,6 @@ use provost_engine::share::Turn;
 use provost_store::Effect;
 
 use crate::Error;
-use crate::error::Attempted as _;
 use crate::place::Crew;
 use crate::wire::{END, JUDGE};
 
@@ -68,23 +67,27 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
 }
 
 async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<Turn, provost_engine::Error>, Error> {
-    let names: Vec<String> = sqlx::query_scalar("SELECT name FROM provost_cluster.item WHERE plan = $1")
-        .bind(plan)
-        .fetch_all(&crew.pool)
-        .await
-        .attempted("say what of a plan is in hand")?;
-    let in_hand: Vec<Item> = names.iter().filter_map(|name| name.parse().ok()).collect();
     let plan = PlanId(plan.to_owned());
-    let looked = crew.apart(move |crew, _| {
+    let looked = crew.apart(move |crew, runtime| {
         let harness = match crew.harness(&plan, Arc::new(AtomicBool::new(false))) {
             Err(provost_engine::Error::NotThere { .. }) if is_at_rest(crew, &plan)? => return Ok(Turn::Idle),
             found => found?,
         };
         let asked = |role: &str| asked(&harness, role);
+        let in_hand = || runtime.block_on(in_hand(crew, &plan));
         harness.turn(&in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
     });
     // A look that panicked is told as one that was not done.
     Ok(looked.await.unwrap_or(Ok(Turn::Busy)))
+}
+
+/// What was offered and is not done; nothing, while the database is away.
+async fn in_hand(crew: &Crew, plan: &PlanId) -> Option<Vec<Item>> {
+    let names = sqlx::query_scalar("SELECT name FROM provost_cluster.item WHERE plan = $1")
+        .bind(&plan.0)
+        .fetch_all(&crew.pool);
+    let names: Vec<String> = names.await.ok()?;
+    Some(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
 /// Nobody needs the file of a plan that is over, or was never approved.

@@ -44,6 +44,9 @@ const JOBS: usize = 1;
 /// What is to be written with what was decided: the items that are offered, and when to look again.
 pub type Offer<'a> = dyn FnMut(&Run, &[Item], Option<Timestamp>) -> Vec<Effect> + 'a;
 
+/// What of a plan was offered and is not done; nothing, where that cannot be found out.
+pub type Known<'a> = dyn Fn() -> Option<Vec<Item>> + 'a;
+
 /// What came of a look at a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -105,18 +108,27 @@ impl Share<'_> {
 }
 
 impl Harness {
-    /// Looks at the plan and offers what is to be done next. `in_hand` is what was offered and is not done.
-    pub fn turn(&self, in_hand: &[Item], offer: &mut Offer<'_>) -> Result<Turn, Error> {
+    /// Looks at the plan and offers what is to be done next. `in_hand` says what was offered and is not done;
+    /// it is asked while the lease is held, so that nobody offers or takes meanwhile: what was known before
+    /// could make lost work of what another has just been given.
+    pub fn turn(&self, in_hand: &Known<'_>, offer: &mut Offer<'_>) -> Result<Turn, Error> {
         let run = self.genuine()?;
-        if in_hand.len() >= JOBS || !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+        if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
             return Ok(Turn::Idle);
         }
         self.ready_to_drive(&run)?;
         let name = format!("plan {}", self.id());
         let lease = match self.log().lease(&name, &Holder::here(name.clone(), site::now())) {
-            Err(StoreError::LeaseHeld { .. }) => return Ok(Turn::Busy),
+            Err(StoreError::LeaseHeld { .. }) => {
+                let is_given = in_hand().is_some_and(|items| items.len() >= JOBS);
+                return Ok(if is_given { Turn::Idle } else { Turn::Busy });
+            }
             taken => taken?,
         };
+        let Some(in_hand) = in_hand() else { return Ok(Turn::Busy) };
+        if in_hand.len() >= JOBS {
+            return Ok(Turn::Idle);
+        }
         let (mut run, mut head) = drive::retell(self.log(), self.id(), &mut |_, _, _| {})?;
         while let Some(step) = self.plan_goes_on(&run) {
             let events = decide::harness(&run, HarnessCommand::PlanGoesOn { step })?;

@@ -33,15 +33,16 @@ use crate::sse::Live;
 use crate::traces::Traces;
 use crate::{api, assets, mcp, metrics, pages};
 
+pub use crate::metrics::{Beside, Family};
 use guard::Origin;
 pub(crate) use problem::{Answer, Problem};
-pub(crate) use visitor::{Posted, Query, Said, Segment, Viewer, Visitor};
+pub(crate) use visitor::{Posted, Query, Said, Scraper, Segment, Viewer, Visitor};
 
 /// No plan, and nothing a person writes, is longer.
 const BODY_MAX: usize = 4 << 20;
 
 /// How it is served.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     pub listen: SocketAddr,
     /// Certificate chain and key, as PEM.
@@ -52,6 +53,8 @@ pub struct Options {
     pub by: String,
     /// How long MCP tools keep an agent waiting.
     pub patience: Duration,
+    /// Numbers of somebody else's for the page of metrics.
+    pub beside: Option<Arc<Beside>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +95,9 @@ pub(crate) struct House {
     pub limits: limit::Limits,
     pub writes: again::Writes,
     pub counts: metrics::Counts,
+    pub plan_numbers: metrics::Part,
+    pub other_numbers: metrics::Part,
+    pub beside: Option<Arc<Beside>>,
     pub machine: api::MachineKept,
     pub traces: Traces,
     pub news: pages::News,
@@ -131,6 +137,9 @@ pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) 
         limits: limit::Limits::default(),
         writes: again::Writes::default(),
         counts: metrics::Counts::default(),
+        plan_numbers: metrics::Part::default(),
+        other_numbers: metrics::Part::default(),
+        beside: options.beside.clone(),
         machine: api::MachineKept::default(),
         traces,
         news: pages::News::default(),

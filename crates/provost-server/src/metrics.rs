@@ -1,11 +1,13 @@
 //! How the server and the plans are, for machines: Prometheus text, health and readiness.
 //!
 //! **Invariant:** no name of a plan, a person or a token is in it.
+//! **Invariant:** the page comes in bounded time. What cannot be had meanwhile is left out, and a number says so.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -14,7 +16,56 @@ use provost_core::inbox;
 use provost_core::run::Stage;
 use provost_core::usage::Resource;
 
-use crate::http::{Answer, House, Problem, Shared, Viewer, ask};
+use crate::http::{Answer, House, Problem, Scraper, Shared, ask};
+
+/// So long each part of the page is waited for.
+const AWHILE: Duration = Duration::from_secs(4);
+/// So long it is good for others who ask.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Numbers that belong together, each with what sets it apart.
+#[derive(Clone, Debug)]
+pub struct Family {
+    pub name: &'static str,
+    pub kind: &'static str,
+    pub help: &'static str,
+    pub samples: Vec<(Vec<(&'static str, String)>, f64)>,
+}
+
+/// Numbers of somebody else's, for the same page. It is asked away from the threads that talk.
+pub type Beside = dyn Fn() -> Vec<Family> + Send + Sync;
+
+/// A part of the page that somebody else has to be asked for: one at a time, and not more often than it is new.
+#[derive(Default)]
+pub struct Part {
+    turn: Arc<tokio::sync::Mutex<()>>,
+    kept: Mutex<Option<(Instant, String)>>,
+}
+
+impl Part {
+    /// Nothing, if it takes too long; then it goes on by itself, and nobody else asks until it is done.
+    async fn ask(&self, asked: impl Future<Output = Option<String>> + Send + 'static) -> Option<String> {
+        let told = tokio::time::timeout(AWHILE, async {
+            let turn = self.turn.clone().lock_owned().await;
+            if let Some(kept) = self.kept() {
+                return Some(kept);
+            }
+            let asked = tokio::spawn(async move {
+                let _turn = turn;
+                asked.await
+            });
+            let told = asked.await.ok().flatten()?;
+            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), told.clone()));
+            Some(told)
+        });
+        told.await.ok().flatten()
+    }
+
+    fn kept(&self) -> Option<String> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, text)| text.clone())
+    }
+}
 
 #[derive(Default)]
 pub struct Counts {
@@ -34,9 +85,27 @@ impl Counts {
     }
 }
 
-pub async fn show(State(house): State<Shared>, _viewer: Viewer) -> Answer<Response> {
-    let text = ask(&house, |house| Ok(text(house)?)).await?;
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+pub async fn show(State(house): State<Shared>, scraper: Scraper) -> Answer<Response> {
+    let plans = match scraper.is_looked_up {
+        true => {
+            let asked = house.clone();
+            house.plan_numbers.ask(async move { ask(&asked, |house| Ok(plans(house)?)).await.ok() }).await
+        }
+        false => None,
+    };
+    let beside = match &house.beside {
+        Some(beside) => {
+            let beside = beside.clone();
+            let read = async move { tokio::task::spawn_blocking(move || families(&beside())).await.ok() };
+            house.other_numbers.ask(read).await
+        }
+        None => None,
+    };
+    let mut page = Page(String::new());
+    page.single("log_up", "gauge", "Whether the log could be read.", u8::from(plans.is_some()));
+    page.0.extend([plans, beside].into_iter().flatten());
+    own(&house, &mut page);
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page.0).into_response())
 }
 
 pub async fn healthy() -> &'static str {
@@ -70,7 +139,25 @@ impl Page {
     }
 }
 
-fn text(house: &House) -> Result<String, provost_engine::Error> {
+fn families(families: &[Family]) -> String {
+    let mut page = Page(String::new());
+    for Family { name, kind, help, samples } in families {
+        page.family(name, kind, help);
+        for (labels, value) in samples {
+            let labels: Vec<String> =
+                labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            page.value(name, &labels, value);
+        }
+    }
+    page.0
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn plans(house: &House) -> Result<String, provost_engine::Error> {
     let mut page = Page(String::new());
     let plans = house.overview.plans()?;
     page.family("plans", "gauge", "Plans by stage.");
@@ -108,6 +195,11 @@ fn text(house: &House) -> Result<String, provost_engine::Error> {
     page.single("used_usd", "gauge", "US dollars spent, as far as anybody counted.", usd as f64 / 1e6);
     page.single("used_agent_seconds", "gauge", "Time agents worked.", agent_ms as f64 / 1e3);
     page.single("events_total", "counter", "Events in the log.", house.overview.cursor()?.0);
+    Ok(page.0)
+}
+
+/// What the server knows by itself.
+fn own(house: &House, page: &mut Page) {
     page.single("subscribers", "gauge", "Streams of events that are open.", house.live.subscribers());
     page.family(
         "traces_total",
@@ -127,5 +219,4 @@ fn text(house: &House) -> Result<String, provost_engine::Error> {
     page.single("http_seconds_total", "counter", "Time until answers began.", seconds);
     page.family("build_info", "gauge", "Which version it is.");
     page.value("build_info", concat!("{version=\"", env!("CARGO_PKG_VERSION"), "\"}"), 1);
-    Ok(page.0)
 }

@@ -4,6 +4,8 @@
 //!
 //! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_SIM_SEEDS=100000`.
 
+#[path = "crowd.rs"]
+mod crowd;
 #[path = "cut.rs"]
 mod cut;
 
@@ -709,6 +711,11 @@ fn silence(log: &Memory, plan: &PlanId, world: &SimWorld, jobs: usize, seed: u64
 
 /// Whoever is waited for answers, in some mood.
 fn answer(log: &Memory, plan: &PlanId, run: &Run, dice: &mut Dice, seed: u64) {
+    let answer = answer_to(run, dice, seed);
+    human(log, plan, |_| answer.clone());
+}
+
+fn answer_to(run: &Run, dice: &mut Dice, seed: u64) -> HumanCommand {
     let waiting = run.steps().find(|(_, step)| matches!(step.state, StepState::Blocked { .. }));
     let Some((step, state)) = waiting else {
         panic!("seed {seed}: at rest, and nobody is waited for: {:?}", run.stage)
@@ -729,20 +736,9 @@ fn answer(log: &Memory, plan: &PlanId, run: &Run, dice: &mut Dice, seed: u64) {
         let committed = |resource| run.ledger.committed(resource, Timestamp(0));
         let more = |resource| limits.of(resource).map(|limit| limit.max(committed(resource)) * 2);
         let (budget, by) = (Amount::each(more), "person".to_owned());
-        human(log, plan, |_| HumanCommand::Raise {
-            step: number,
-            budget,
-            note: String::new(),
-            by: by.clone(),
-        });
-        return;
+        return HumanCommand::Raise { step: number, budget, note: String::new(), by };
     }
-    human(log, plan, |_| HumanCommand::Answer {
-        step: Some(number),
-        choice,
-        note: String::new(),
-        by: "person".to_owned(),
-    });
+    HumanCommand::Answer { step: Some(number), choice, note: String::new(), by: "person".to_owned() }
 }
 
 /// Every single append of a run, and both sides of it.

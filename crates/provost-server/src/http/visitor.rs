@@ -4,6 +4,8 @@
 //! bring along, and it is recorded.
 //! **Invariant:** a write that rests on a cookie names its origin and carries a key only our own pages have.
 
+use std::time::Duration;
+
 use axum::body::to_bytes;
 use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
@@ -23,6 +25,8 @@ use super::{BODY_MAX, House, Problem, Shared, ask};
 const FORM_HEADER: &str = "x-provost-form";
 /// Which version of the page the script has.
 const PAGE_HEADER: &str = "x-provost-page";
+/// A log that does not answer for so long is away, for whoever asks how things are.
+const LOG_IS_THERE: Duration = Duration::from_secs(2);
 
 /// Somebody who is known.
 #[derive(Clone, Debug)]
@@ -66,8 +70,22 @@ pub(crate) fn ends(parts: &Parts) -> Result<Ends, Problem> {
     parts.extensions.get::<Ends>().cloned().ok_or_else(|| Problem::broken("the connection is not known"))
 }
 
-/// Finds out who asks.
+/// Finds out who asks, and that they do not come from inside an attempt.
 pub(crate) async fn known(parts: &mut Parts, house: &Shared) -> Result<Visitor, Problem> {
+    found(parts, house, look_outside).await
+}
+
+/// By what they bring along. Where they come from is not looked at yet.
+async fn named(parts: &mut Parts, house: &Shared) -> Result<Visitor, Problem> {
+    found(parts, house, |_, _| Ok(())).await
+}
+
+/// `look` is asked about whoever has a name: strangers are counted before anything is looked at for them.
+async fn found(
+    parts: &mut Parts,
+    house: &Shared,
+    look: impl FnOnce(&House, &Ends) -> Result<(), Problem> + Send + 'static,
+) -> Result<Visitor, Problem> {
     let ends = ends(parts)?;
     let sent = word_of(&parts.headers, house.origin.cookie());
     let Some((word, by_cookie)) = sent else { return Err(stranger(house, &ends).await) };
@@ -79,8 +97,7 @@ pub(crate) async fn known(parts: &mut Parts, house: &Shared) -> Result<Visitor, 
             TokenKind::Token => !by_cookie,
             TokenKind::Link => false,
         });
-        // Strangers are counted before anything is looked at for them.
-        token.map(|token| look_outside(house, &from).map(|()| token)).transpose()
+        token.map(|token| look(house, &from).map(|()| token)).transpose()
     });
     let Some(token) = found.await? else { return Err(stranger(house, &ends).await) };
     let has = text(&parts.headers, PAGE_HEADER).map(str::to_owned);
@@ -133,6 +150,30 @@ impl FromRequestParts<Shared> for Viewer {
             return Err(scope("view", &visitor));
         }
         Ok(Self(visitor))
+    }
+}
+
+/// A program that may look at numbers. While the log is away it is not to be seen where it comes from, and it is
+/// told nothing that the log says.
+pub(crate) struct Scraper {
+    pub is_looked_up: bool,
+}
+
+impl FromRequestParts<Shared> for Scraper {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, house: &Shared) -> Result<Self, Problem> {
+        // Only strangers are looked up by then.
+        let asked = tokio::time::timeout(LOG_IS_THERE, named(parts, house)).await;
+        let visitor = asked.unwrap_or_else(|_| Err(Problem::stranger()))?;
+        within(house, Kind::View, &visitor.token.id)?;
+        if !visitor.token.scope.may_view() {
+            return Err(scope("view", &visitor));
+        }
+        match tokio::time::timeout(LOG_IS_THERE, outside(house, &visitor.ends)).await {
+            Ok(Err(problem)) if problem.status < 500 => Err(problem),
+            looked => Ok(Self { is_looked_up: matches!(looked, Ok(Ok(()))) }),
+        }
     }
 }
 

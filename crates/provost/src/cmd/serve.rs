@@ -1,12 +1,14 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
+use provost_engine::harness::Settings;
 use provost_engine::overview::{self, Overview};
 use provost_engine::people::Who;
 use provost_engine::tokens::{Kind, Scope, Tokens};
-use provost_server::http::{self, Options, Ready};
+use provost_server::http::{self, Beside, Options, Ready};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -123,11 +125,28 @@ fn serve(global: &Global, args: Args) -> Answer {
         behind_proxy: args.behind_proxy,
         by: args.by.unwrap_or_else(terminal::user),
         patience: Duration::from_secs(args.patience),
+        beside: numbers_of_the_cluster(&settings),
     };
     let mut told = Ok(());
     http::serve(settings, &options, |ready| told = tell(global, ready, args.open))?;
     told?;
     Ok(Outcome::Done)
+}
+
+/// Where the log is one that many machines share.
+#[cfg(feature = "cluster")]
+fn numbers_of_the_cluster(settings: &Settings) -> Option<Arc<Beside>> {
+    use provost_dbos::gauges::Family as Known;
+    use provost_server::http::Family;
+
+    let desk = provost_dbos::status::Desk::open(settings).ok()?;
+    let told = |Known { name, kind, help, samples }| Family { name, kind, help, samples };
+    Some(Arc::new(move || desk.gauges().into_iter().map(told).collect()))
+}
+
+#[cfg(not(feature = "cluster"))]
+fn numbers_of_the_cluster(_settings: &Settings) -> Option<Arc<Beside>> {
+    None
 }
 
 fn tell(global: &Global, Ready { address, link }: &Ready, open: bool) -> Result<(), Failure> {

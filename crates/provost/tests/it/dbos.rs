@@ -1,9 +1,9 @@
 //! Many processes on one Postgres: workers that take what is offered, die, are stopped and come back.
 //!
 //! `suite.rs` is what every engine is asked (`engine.rs`), this one and the one of a single machine; `joining.rs` what
-//! only many machines are; `idle.rs` what they cost while nothing is to be done, `stint.rs` who goes on with a plan;
-//! `chaos.rs` all of it at once, with machines (`station.rs`) whose way to the database is disturbed, and `lines.rs`
-//! what was found by it.
+//! only many machines are; `idle.rs` what they cost while nothing is to be done, `cost.rs` what a step costs,
+//! `stint.rs` who goes on with a plan; `metrics.rs` and `restore.rs` what those need who run it; `chaos.rs` all of it
+//! at once, with machines (`station.rs`) whose way to the database is disturbed, and `lines.rs` what was found by it.
 
 use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
@@ -15,12 +15,15 @@ use serde_json::Value;
 use crate::env::{Env, HONEST, plan};
 
 mod chaos;
+mod cost;
 mod engine;
 mod field;
 mod idle;
 mod joining;
 mod lines;
+mod metrics;
 mod net;
+mod restore;
 mod station;
 mod stint;
 mod suite;
@@ -85,7 +88,19 @@ impl Fleet {
     }
 
     fn on(cluster: &'static Cluster, plans: usize, text: &str, agent: &str, config: &str) -> Self {
-        let (field, url) = (Field::new(plans, text, agent, config), cluster.database());
+        Self::at(cluster, cluster.database(), plans, text, agent, config)
+    }
+
+    /// In a database that is there.
+    fn at(
+        cluster: &'static Cluster,
+        url: String,
+        plans: usize,
+        text: &str,
+        agent: &str,
+        config: &str,
+    ) -> Self {
+        let field = Field::new(plans, text, agent, config);
         field.env.provost(&["migrate", "--to", &url]).exits(0);
         Self { field, cluster, url, lease: "5s" }
     }
@@ -101,11 +116,21 @@ impl Fleet {
     }
 
     fn worker_command(&self, state: &std::path::Path, arguments: &[&str]) -> Command {
-        let mut all = vec!["worker", "--json", "--poll", "50ms"];
+        let mut all = vec!["--poll", "50ms"];
         if !arguments.contains(&"--lease") {
             all.extend(["--lease", self.lease]);
         }
         all.extend(arguments);
+        self.plain_worker(state, &all)
+    }
+
+    /// With nothing but these options.
+    fn joining(&self, state: &std::path::Path, arguments: &[&str]) -> Worker {
+        self.join(self.plain_worker(state, arguments))
+    }
+
+    fn plain_worker(&self, state: &std::path::Path, arguments: &[&str]) -> Command {
+        let all = [&["worker", "--json"], arguments].concat();
         let mut command = self.command(0, &all);
         command.env("PROVOST_STATE", state);
         command

@@ -18,7 +18,7 @@ use crate::env::{Env, HONEST, plan};
 const ASK: &str = "exec 9<>/dev/tcp/${1%:*}/${1#*:}; printf '%s' \"$2\" >&9; cat <&9";
 
 /// A server of an environment, and the link it printed.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     address: String,
     link: String,
@@ -26,15 +26,15 @@ struct Server {
 
 /// What it answered.
 #[derive(Debug)]
-struct Reply {
+pub(crate) struct Reply {
     status: u16,
     head: BTreeMap<String, String>,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Reply {
     #[track_caller]
-    fn is(self, status: u16) -> Self {
+    pub(crate) fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{:?}\n{}", self.head, self.body);
         self
     }
@@ -50,7 +50,7 @@ impl Reply {
 }
 
 impl Server {
-    fn start(env: &Env) -> Self {
+    pub(crate) fn start(env: &Env) -> Self {
         Self::at(env, "127.0.0.1:0")
     }
 
@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// Without anything but a host.
-    fn bare(&self, method: &str, path: &str, head: &[(&str, &str)], body: &str) -> Reply {
+    pub(crate) fn bare(&self, method: &str, path: &str, head: &[(&str, &str)], body: &str) -> Reply {
         let mut stream = self.connect();
         stream.write_all(self.request(method, path, head, body).as_bytes()).expect("sent");
         let mut text = Vec::new();
@@ -111,7 +111,7 @@ impl Server {
         stream
     }
 
-    fn get(&self, path: &str, token: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str, token: &str) -> Reply {
         self.bare("GET", path, &[("Authorization", &format!("Bearer {token}"))], "")
     }
 
@@ -227,7 +227,7 @@ fn unchunked(mut body: &str) -> String {
     text
 }
 
-fn token(env: &Env, scope: &str) -> String {
+pub(crate) fn token(env: &Env, scope: &str) -> String {
     env.provost(&["serve", "token", "--scope", scope]).exits(0).out.trim().to_owned()
 }
 

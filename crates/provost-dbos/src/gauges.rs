@@ -1,0 +1,210 @@
+//! The cluster in numbers, for machines: how much waits and for how long, who is there, what went wrong.
+//!
+//! **Invariant:** no name of a plan is in it, and it is asked for in bounded time.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use sqlx::PgConnection;
+
+use crate::Error;
+use crate::status::{Desk, QUEUES, Queue, rows};
+
+/// How long the database is asked.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Numbers that belong together, each with what sets it apart.
+#[derive(Clone, Debug)]
+pub struct Family {
+    pub name: &'static str,
+    pub kind: &'static str,
+    pub help: &'static str,
+    pub samples: Vec<(Vec<(&'static str, String)>, f64)>,
+}
+
+#[derive(Deserialize)]
+struct Workers {
+    alive: i64,
+    missing: i64,
+    leaving: i64,
+    jobs: i64,
+    busy: i64,
+}
+
+#[derive(Deserialize)]
+struct Pool {
+    pool: String,
+    offered: i64,
+    taken: i64,
+    offered_s: f64,
+    taken_s: f64,
+}
+
+#[derive(Deserialize)]
+struct Rest {
+    troubles: i64,
+    refused: i64,
+    held: i64,
+    lapsed: i64,
+    overdue_s: f64,
+}
+
+const WORKERS: &str = "
+SELECT count(*) FILTER (WHERE NOT missing AND NOT drains) AS alive, count(*) FILTER (WHERE missing) AS missing,
+    count(*) FILTER (WHERE NOT missing AND drains) AS leaving,
+    coalesce(sum(jobs) FILTER (WHERE NOT missing), 0) AS jobs,
+    (SELECT count(*) FROM provost_cluster.item WHERE worker IS NOT NULL) AS busy
+FROM (SELECT jobs, drains, seen < clock_timestamp() - ttl_ms * interval '1 millisecond' AS missing
+      FROM provost_cluster.worker) w";
+
+const POOLS: &str = "
+SELECT pool, count(*) FILTER (WHERE worker IS NULL) AS offered, count(worker) AS taken,
+    coalesce(extract(epoch FROM max(clock_timestamp() - offered) FILTER (WHERE worker IS NULL)), 0) AS offered_s,
+    coalesce(extract(epoch FROM max(clock_timestamp() - taken)), 0) AS taken_s
+FROM provost_cluster.item GROUP BY pool ORDER BY pool";
+
+const REST: &str = "
+SELECT (SELECT count(*) FROM provost_cluster.trouble) AS troubles,
+    (SELECT coalesce(max(id), 0) FROM provost_cluster.refused) AS refused,
+    count(*) FILTER (WHERE expires > clock_timestamp()) AS held,
+    count(*) FILTER (WHERE expires <= clock_timestamp()) AS lapsed,
+    coalesce(extract(epoch FROM max(clock_timestamp() - expires) FILTER (WHERE expires <= clock_timestamp())), 0)
+        AS overdue_s
+FROM provost.lease WHERE holder IS NOT NULL";
+
+impl Desk {
+    /// All of it as it stands. That the database is away is one of the numbers; nothing, where no worker has
+    /// ever joined.
+    pub fn gauges(&self) -> Vec<Family> {
+        let asked = self.ask(async |database| {
+            tokio::time::timeout(PATIENCE, all(database)).await.unwrap_or_else(|_| Ok(Vec::new()))
+        });
+        let (is_up, families) = match asked {
+            Err(Error::NoCluster { .. }) => return Vec::new(),
+            Ok(families) if !families.is_empty() => (1.0, families),
+            Ok(_) | Err(_) => (0.0, Vec::new()),
+        };
+        let up = Family {
+            name: "cluster_up",
+            kind: "gauge",
+            help: "Whether the database of the cluster answered.",
+            samples: vec![(Vec::new(), is_up)],
+        };
+        std::iter::once(up).chain(families).collect()
+    }
+}
+
+async fn all(database: &mut PgConnection) -> Result<Vec<Family>, Error> {
+    let queues: Vec<Queue> = rows(database, QUEUES).await?;
+    let workers: Vec<Workers> = rows(database, WORKERS).await?;
+    let pools: Vec<Pool> = rows(database, POOLS).await?;
+    let rest: Vec<Rest> = rows(database, REST).await?;
+    Ok([of_queues(&queues), of_workers(&workers), of_pools(&pools), of_the_rest(&rest)].concat())
+}
+
+fn gauge(name: &'static str, help: &'static str, samples: Vec<(Vec<(&'static str, String)>, f64)>) -> Family {
+    Family { name, kind: "gauge", help, samples }
+}
+
+fn of_queues(queues: &[Queue]) -> Vec<Family> {
+    let by_queue = |value: &dyn Fn(&Queue) -> f64| {
+        queues.iter().map(|queue| (vec![("queue", queue.name.clone())], value(queue))).collect()
+    };
+    vec![
+        gauge(
+            "cluster_queue_waiting",
+            "Rows that wait for somebody to take them.",
+            by_queue(&|queue| queue.waiting as f64),
+        ),
+        gauge(
+            "cluster_queue_delayed",
+            "Rows that wait for their time.",
+            by_queue(&|queue| queue.delayed as f64),
+        ),
+        gauge("cluster_queue_running", "Rows that somebody took.", by_queue(&|queue| queue.running as f64)),
+        gauge(
+            "cluster_queue_foreign",
+            "Rows that wait for a program that speaks otherwise.",
+            by_queue(&|queue| queue.foreign as f64),
+        ),
+        gauge(
+            "cluster_queue_lag_seconds",
+            "For how long the first of those that wait has waited.",
+            by_queue(&|queue| queue.lag_ms as f64 / 1e3),
+        ),
+    ]
+}
+
+fn of_workers(workers: &[Workers]) -> Vec<Family> {
+    let Some(workers) = workers.first() else { return Vec::new() };
+    let state = |word: &str, count: i64| (vec![("state", word.to_owned())], count as f64);
+    let states = vec![
+        state("alive", workers.alive),
+        state("leaving", workers.leaving),
+        state("missing", workers.missing),
+    ];
+    vec![
+        gauge("cluster_workers", "Workers, by whether they were heard of.", states),
+        gauge(
+            "cluster_jobs",
+            "Items that all workers who were heard of could do at a time.",
+            vec![(Vec::new(), workers.jobs as f64)],
+        ),
+        gauge("cluster_jobs_busy", "Items that somebody does.", vec![(Vec::new(), workers.busy as f64)]),
+    ]
+}
+
+fn of_pools(pools: &[Pool]) -> Vec<Family> {
+    let by_state = |values: &dyn Fn(&Pool) -> (f64, f64)| {
+        let sample = |pool: &Pool, state: &str, value| {
+            (vec![("pool", pool.pool.clone()), ("state", state.to_owned())], value)
+        };
+        pools
+            .iter()
+            .flat_map(|pool| {
+                let (offered, taken) = values(pool);
+                [sample(pool, "offered", offered), sample(pool, "taken", taken)]
+            })
+            .collect()
+    };
+    vec![
+        gauge(
+            "cluster_items",
+            "What was offered and is not done: whether somebody has taken it.",
+            by_state(&|pool| (pool.offered as f64, pool.taken as f64)),
+        ),
+        gauge(
+            "cluster_items_oldest_seconds",
+            "For how long the oldest of these has been so.",
+            by_state(&|pool| (pool.offered_s, pool.taken_s)),
+        ),
+    ]
+}
+
+fn of_the_rest(rest: &[Rest]) -> Vec<Family> {
+    let Some(rest) = rest.first() else { return Vec::new() };
+    let state = |word: &str, count: i64| (vec![("state", word.to_owned())], count as f64);
+    let single = |value| vec![(Vec::new(), value)];
+    let refused = Family {
+        kind: "counter",
+        ..gauge(
+            "cluster_refused_reports_total",
+            "Reports of those who had been taken over from.",
+            single(rest.refused as f64),
+        )
+    };
+    vec![
+        gauge("cluster_troubled_plans", "Plans that do not get on.", single(rest.troubles as f64)),
+        refused,
+        gauge(
+            "cluster_leases",
+            "Leases that somebody holds, and those that ran out and were not taken over yet.",
+            vec![state("held", rest.held), state("lapsed", rest.lapsed)],
+        ),
+        gauge(
+            "cluster_lease_overdue_seconds",
+            "How long ago the first of those that ran out did.",
+            single(rest.overdue_s),
+        ),
+    ]
+}

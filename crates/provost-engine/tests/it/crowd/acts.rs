@@ -1,0 +1,278 @@
+//! What a worker does for a plan, cut where others can come in between: it holds a lease, time passes, and then
+//! it writes. Looks and items are those of `provost_dbos` and of the engine's `share.rs`; the loop is the engine's.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use provost_core::chain::{Head, PlanId, Timestamp};
+use provost_core::item::Item;
+use provost_core::recover::recipe::Recipes;
+use provost_core::run::{Run, Stage};
+use provost_core::schedule::{Action, InHand};
+use provost_engine::drive::{Drive, Rest};
+use provost_engine::world::{Said, World};
+use provost_store::{Effect, Error as StoreError, Fence};
+
+use super::database::{Line, Name, TTL};
+use super::{Crowd, Next, workspace};
+use crate::sim::{Died, SimWorld};
+
+/// What a worker is about to do for a plan.
+pub struct Act {
+    pub desk: usize,
+    pub worker: Name,
+    pub row: u64,
+    pub plan: usize,
+    pub stage: Doing,
+}
+
+pub enum Doing {
+    Looks { tries: u32 },
+    Decides { fence: Fence, run: Run, head: Head },
+    Has(Item),
+    Works { fence: Fence, item: Item, action: Action, run: Run, head: Head },
+}
+
+/// A worker's world: the plan's workspace, and a clock of its own.
+struct Member<'a> {
+    site: &'a SimWorld,
+    now: Timestamp,
+    only_looks: bool,
+}
+
+impl World for Member<'_> {
+    type Order = Option<<SimWorld as World>::Order>;
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn wait(&self, _until: Timestamp) {}
+
+    fn recipes(&self) -> &Recipes {
+        self.site.recipes()
+    }
+
+    fn law_changes(&self, _run: &Run) -> Option<Vec<String>> {
+        None
+    }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+
+    fn ends(&self) -> bool {
+        !self.only_looks
+    }
+
+    fn order(&self, run: &Run, action: Action) -> Self::Order {
+        (!self.only_looks).then(|| self.site.order(run, action))
+    }
+
+    fn perform(&self, order: Self::Order) -> Vec<Said> {
+        self.site.perform(order.expect("whoever only looks does nothing"))
+    }
+}
+
+impl Crowd {
+    /// An agent may have done its work before the machine went away.
+    pub fn left_by_the_dead(&mut self, act: &Act) {
+        if let Doing::Works { action: Action::Dispatch { step }, fence, .. } = &act.stage
+            && self.db().is_last(fence)
+            && self.dice.chance(50)
+        {
+            let mut truth = self.sites[act.plan].world.truth();
+            truth.done.insert(step.0);
+            truth.ever.insert(step.0);
+        }
+    }
+
+    pub fn finish(&mut self, act: &Act) {
+        self.db().rows.remove(&act.row);
+        if self.desks[act.desk].name == act.worker {
+            self.desks[act.desk].acts -= 1;
+        }
+    }
+
+    fn world(&self, act: &Act, only_looks: bool) -> Member<'_> {
+        let now = self.db().now.saturating_add_signed(self.desks[act.desk].ahead);
+        Member { site: &self.sites[act.plan].world, now: Timestamp(now), only_looks }
+    }
+
+    /// Before the next append, and after it.
+    fn dies(&mut self) -> (bool, bool) {
+        match self.is_restless() {
+            true => (self.dice.chance(2), self.dice.chance(2)),
+            false => (false, false),
+        }
+    }
+
+    fn line(&self, act: &Act, dies: (bool, bool)) -> Line<'_> {
+        let log = self.db().plans[act.plan].log.clone();
+        Line { database: &self.database, plan: act.plan, log, dies }
+    }
+
+    /// As `provost_dbos::tick` and `Harness::turn` do.
+    pub fn look(&mut self, mut act: Act) {
+        let Doing::Looks { tries } = &mut act.stage else { unreachable!() };
+        *tries += 1;
+        let tries = *tries;
+        self.sites[act.plan].looks += u64::from(tries == 1);
+        let run = self.sites[act.plan].run.clone();
+        if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+            return self.finish(&act);
+        }
+        let taken = self.db().lease(act.plan, act.worker);
+        let is_given = !self.db().offered(act.plan).is_empty();
+        match taken {
+            Some(fence) if is_given => {
+                self.db().release(&fence);
+                self.finish(&act);
+            }
+            Some(fence) => {
+                act.stage = Doing::Decides { fence, run, head: self.sites[act.plan].head };
+                self.hold(act);
+            }
+            None if is_given => self.finish(&act),
+            None if tries < 30 => self.after(act, 50),
+            None => {
+                let soon = self.db().now + 1_000;
+                self.db().wake(act.plan, soon);
+                self.finish(&act);
+            }
+        }
+    }
+
+    fn hold(&mut self, act: Act) {
+        self.then(act);
+        self.soon(Next::Renew(self.numbers - 1), TTL / 3);
+    }
+
+    pub fn decide(&mut self, mut act: Act) {
+        let stage = std::mem::replace(&mut act.stage, Doing::Looks { tries: 0 });
+        let Doing::Decides { fence, run, head } = stage else { unreachable!() };
+        let plan = self.db().plans[act.plan].id.clone();
+        let dies = self.dies();
+        let line = self.line(&act, dies);
+        let world = self.world(&act, true);
+        let announced = catch_unwind(AssertUnwindSafe(|| {
+            let watch = &mut |_: &Run, _: &_, _: &_| {};
+            let drive =
+                Drive { log: &line, plan: &plan, fence: Some(fence.clone()), world: &world, jobs: 1, watch };
+            drive.announce(run, head, InHand::default(), &mut |run, begun, wake| {
+                offers(&plan, run, begun, wake)
+            })
+        }));
+        match announced {
+            Err(panic) => self.died(&act, panic),
+            Ok(Ok(Some((_, rest)))) => {
+                assert_eq!(rest, Rest::Nothing);
+                self.db().release(&fence);
+                self.finish(&act);
+            }
+            Ok(Ok(None)) => {
+                self.tally.conflicts += 1;
+                self.db().release(&fence);
+                self.then(act);
+            }
+            Ok(Err(provost_engine::Error::Store(StoreError::Fenced { .. }))) => {
+                self.tally.refused += 1;
+                let later = self.db().now + 15_000;
+                self.db().wake(act.plan, later);
+                self.finish(&act);
+            }
+            Ok(Err(error)) => panic!("{plan}: {error}"),
+        }
+    }
+
+    /// As `provost_dbos::item` and `Harness::carry_out_item` do.
+    pub fn take(&mut self, mut act: Act) {
+        let Doing::Has(item) = act.stage else { unreachable!() };
+        if !self.db().is_offered(act.plan, item, act.row) {
+            return self.finish(&act);
+        }
+        let taken = self.db().lease(act.plan, act.worker);
+        let Some(fence) = taken else {
+            self.db().give_back(act.plan, item, act.row, 500);
+            return self.finish(&act);
+        };
+        let is_ours = self.db().take(act.plan, item, act.row, (act.worker, fence.clone()));
+        if !is_ours {
+            self.db().release(&fence);
+            return self.finish(&act);
+        }
+        let (run, head) = (self.sites[act.plan].run.clone(), self.sites[act.plan].head);
+        let Some(action) = item.due(&run, self.world(&act, false).now) else {
+            return self.write(act, fence, item, run, head, None);
+        };
+        if let Action::Dispatch { step } = action {
+            let attempt = run.step(step).map_or(0, |step| step.attempts);
+            let is_first = self.given.insert((act.plan, step.0, attempt));
+            assert!(is_first, "attempt {attempt} of step {step} was given to two");
+            assert!(!self.sites[act.plan].is_over(), "step {step} was given to an agent after the end");
+        }
+        // The tree it is begun with lies on the disk from now on.
+        let _ = self.sites[act.plan].world.order(&run, action);
+        act.stage = Doing::Works { fence, item, action, run, head };
+        self.hold(act);
+    }
+
+    pub fn report(&mut self, mut act: Act) {
+        let Doing::Works { fence, item, action, run, head } =
+            std::mem::replace(&mut act.stage, Doing::Has(Item::End))
+        else {
+            unreachable!()
+        };
+        self.write(act, fence, item, run, head, Some(action));
+    }
+
+    /// What came of an item, or that nobody wanted it.
+    fn write(&mut self, act: Act, fence: Fence, item: Item, run: Run, head: Head, action: Option<Action>) {
+        let plan = self.db().plans[act.plan].id.clone();
+        let effects = [Effect::Cancel { key: item.to_string() }, Effect::Wake(plan.clone())];
+        // Whoever was taken over from has an agent that was ended, and words all the same.
+        let is_last = self.db().is_last(&fence);
+        let ghost = workspace(self.dice.roll());
+        let dies = self.dies();
+        let line = self.line(&act, dies);
+        let mut world = self.world(&act, false);
+        if !is_last {
+            world.site = &ghost;
+        }
+        let written = catch_unwind(AssertUnwindSafe(|| {
+            let watch = &mut |_: &Run, _: &_, _: &_| {};
+            let drive =
+                Drive { log: &line, plan: &plan, fence: Some(fence.clone()), world: &world, jobs: 1, watch };
+            match action {
+                Some(action) => drive.once(run, head, action, &effects),
+                None => drive.pass(run, head, &effects),
+            }
+        }));
+        match written {
+            Err(panic) => return self.died(&act, panic),
+            Ok(Ok(_)) => assert!(is_last, "{item}: heard, though it was taken over from"),
+            Ok(Err(provost_engine::Error::Store(StoreError::Fenced { .. }))) => self.tally.refused += 1,
+            Ok(Err(error)) => panic!("{plan}: {item}: {error}"),
+        }
+        self.db().release(&fence);
+        self.finish(&act);
+    }
+
+    fn died(&mut self, act: &Act, panic: Box<dyn std::any::Any + Send>) {
+        if !panic.is::<Died>() {
+            resume_unwind(panic);
+        }
+        self.kill(act.desk);
+    }
+}
+
+fn offers(plan: &PlanId, run: &Run, begun: &[Action], wake: Option<Timestamp>) -> Vec<Effect> {
+    let items = begun.iter().filter_map(|action| Item::of(run, *action)).map(|item| Effect::Enqueue {
+        pool: item.role(run).unwrap_or("judge").to_owned(),
+        plan: plan.clone(),
+        key: item.to_string(),
+        body: String::new(),
+        priority: 0,
+    });
+    let wake = wake.map(|at| Effect::WakeAt { plan: plan.clone(), at, key: at.0.to_string() });
+    items.chain(wake).collect()
+}

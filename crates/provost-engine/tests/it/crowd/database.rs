@@ -1,0 +1,272 @@
+//! What many workers share: the log with its leases, what was offered, and the rows of the queues. One clock
+//! counts for all of it, and it is nobody's own.
+//!
+//! It does what `provost-store/src/postgres/migrations` and `provost-dbos/src/schema.sql` do. The log is the one
+//! of every simulation, and it is the log that refuses a stale fence; the oracle beside it knows who held what.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use provost_core::chain::{Head, PlanId, Sealed, Timestamp};
+use provost_core::item::Item;
+use provost_store::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Memory, Query};
+
+use crate::sim::die;
+
+/// After how long without a sign others take over.
+pub const TTL: u64 = 30_000;
+
+/// A worker, new each time it starts.
+pub type Name = u64;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    Look,
+    Item(Item),
+}
+
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub plan: usize,
+    pub work: Work,
+    pub not_before: u64,
+    pub claimed: Option<Name>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Offered {
+    pub row: u64,
+    taken: Option<(Name, Fence)>,
+}
+
+struct Holding {
+    epoch: u64,
+    holder: Option<Name>,
+    expires: u64,
+}
+
+pub struct Plan {
+    pub id: PlanId,
+    pub log: Memory,
+    pub offered: BTreeMap<String, Offered>,
+}
+
+#[derive(Default)]
+pub struct Database {
+    pub now: u64,
+    pub plans: Vec<Plan>,
+    pub rows: BTreeMap<u64, Row>,
+    /// Who said when that it is there.
+    pub seen: BTreeMap<Name, u64>,
+    leases: BTreeMap<String, Holding>,
+    numbers: u64,
+}
+
+impl Database {
+    pub fn offered(&self, plan: usize) -> Vec<Item> {
+        self.plans[plan].offered.keys().map(|name| name.parse().unwrap()).collect()
+    }
+
+    pub fn lease(&mut self, plan: usize, worker: Name) -> Option<Fence> {
+        let Plan { id, log, .. } = &self.plans[plan];
+        let name = format!("plan {id}");
+        let held = self.leases.get(&name);
+        if held.is_some_and(|held| held.holder.is_some() && held.expires > self.now) {
+            return None;
+        }
+        let holder =
+            Holder { pid: 1, host: String::new(), what: name, since: Timestamp(0), pid_namespace: None };
+        let fence = log.lease(&holder.what, &holder).unwrap().fence().clone();
+        let holding = Holding { epoch: fence.epoch, holder: Some(worker), expires: self.now + TTL };
+        self.leases.insert(fence.name.clone(), holding);
+        Some(fence)
+    }
+
+    pub fn renew(&mut self, fence: &Fence) -> bool {
+        let now = self.now;
+        let held = self.leases.get_mut(&fence.name);
+        let held = held.filter(|held| held.epoch == fence.epoch && held.holder.is_some());
+        held.map(|held| held.expires = now + TTL).is_some()
+    }
+
+    pub fn release(&mut self, fence: &Fence) {
+        if let Some(held) = self.leases.get_mut(&fence.name)
+            && held.epoch == fence.epoch
+        {
+            held.holder = None;
+        }
+    }
+
+    /// Nobody has taken it over.
+    pub fn is_last(&self, fence: &Fence) -> bool {
+        self.leases.get(&fence.name).is_some_and(|held| held.epoch == fence.epoch)
+    }
+
+    fn is_live(&self, fence: &Fence) -> bool {
+        let live = |held: &Holding| held.holder.is_some() && held.expires > self.now;
+        self.is_last(fence) && self.leases.get(&fence.name).is_some_and(live)
+    }
+
+    pub fn wake(&mut self, plan: usize, not_before: u64) {
+        self.enqueue(Row { plan, work: Work::Look, not_before, claimed: None });
+    }
+
+    fn enqueue(&mut self, row: Row) -> u64 {
+        self.numbers += 1;
+        self.rows.insert(self.numbers, row);
+        self.numbers
+    }
+
+    /// What is in hand is nobody else's to lose, and one thing of a plan is in hand at a time.
+    fn offer(&mut self, plan: usize, name: &str) {
+        let others: Vec<&String> = self.plans[plan].offered.keys().filter(|other| *other != name).collect();
+        assert!(others.is_empty(), "{name} is offered beside {others:?}");
+        if self.plans[plan].offered.contains_key(name) {
+            return;
+        }
+        let work = Work::Item(name.parse().unwrap());
+        let row = self.enqueue(Row { plan, work, not_before: 0, claimed: None });
+        self.plans[plan].offered.insert(name.to_owned(), Offered { row, taken: None });
+    }
+
+    pub fn is_offered(&self, plan: usize, item: Item, row: u64) -> bool {
+        let offered = self.plans[plan].offered.get(&item.to_string());
+        offered.is_some_and(|offered| offered.row == row && offered.taken.is_none())
+    }
+
+    pub fn take(&mut self, plan: usize, item: Item, row: u64, by: (Name, Fence)) -> bool {
+        let is_free = self.is_offered(plan, item, row);
+        if let (true, Some(offered)) = (is_free, self.plans[plan].offered.get_mut(&item.to_string())) {
+            offered.taken = Some(by);
+        }
+        is_free
+    }
+
+    pub fn give_back(&mut self, plan: usize, item: Item, row: u64, delay: u64) {
+        if self.is_offered(plan, item, row) {
+            let (work, not_before) = (Work::Item(item), self.now + delay);
+            let row = self.enqueue(Row { plan, work, not_before, claimed: None });
+            self.plans[plan].offered.insert(item.to_string(), Offered { row, taken: None });
+        }
+    }
+
+    /// Ends what the dead left, and has every plan looked at that it is about.
+    pub fn sweep(&mut self) -> usize {
+        let dead: BTreeSet<Name> =
+            self.seen.iter().filter(|(_, seen)| **seen + TTL < self.now).map(|(name, _)| *name).collect();
+        let is_there = |name: &Name| self.seen.contains_key(name) && !dead.contains(name);
+        let mut woken = BTreeSet::new();
+        let mut lost = Vec::new();
+        for (place, plan) in self.plans.iter().enumerate() {
+            for (name, offered) in &plan.offered {
+                let is_kept = match &offered.taken {
+                    Some((_, fence)) => self.is_live(fence),
+                    None => self
+                        .rows
+                        .get(&offered.row)
+                        .is_some_and(|row| row.claimed.as_ref().is_none_or(is_there)),
+                };
+                if !is_kept {
+                    lost.push((place, name.clone()));
+                    woken.insert(place);
+                }
+            }
+        }
+        let left: Vec<u64> = self
+            .rows
+            .iter()
+            .filter(|(_, row)| row.claimed.as_ref().is_some_and(|by| !is_there(by)))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in left {
+            if let Some(Row { plan, work: Work::Look, .. }) = self.rows.remove(&number) {
+                woken.insert(plan);
+            }
+        }
+        lost.iter().for_each(|(plan, name)| drop(self.plans[*plan].offered.remove(name)));
+        self.seen.retain(|name, _| !dead.contains(name));
+        woken.into_iter().for_each(|plan| self.wake(plan, 0));
+        lost.len()
+    }
+
+    /// `at` is what the writer's clock says, as every time in what it writes.
+    fn follow(&mut self, plan: usize, effect: &Effect, written: Timestamp) {
+        match effect {
+            Effect::Wake(_) => self.wake(plan, 0),
+            Effect::WakeAt { at, .. } => self.wake(plan, self.now + at.0.saturating_sub(written.0)),
+            Effect::Enqueue { key, .. } => self.offer(plan, key),
+            Effect::Cancel { key } => drop(self.plans[plan].offered.remove(key)),
+        }
+    }
+}
+
+/// The database, as one worker reaches it for one plan. It may die before and after it writes.
+pub struct Line<'a> {
+    pub database: &'a Mutex<Database>,
+    pub plan: usize,
+    pub log: Memory,
+    pub dies: (bool, bool),
+}
+
+impl Line<'_> {
+    fn lock(&self) -> MutexGuard<'_, Database> {
+        self.database.lock().unwrap()
+    }
+}
+
+impl Log for Line<'_> {
+    fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error> {
+        if self.dies.0 {
+            die();
+        }
+        let (fence, effects, at) = (append.fence.cloned(), append.effects, append.at);
+        let sealed = self.log.append(append)?;
+        let mut database = self.lock();
+        let fence = fence.expect("whoever works for a cluster writes under a lease");
+        assert!(database.is_last(&fence), "{fence:?} was taken over, and wrote");
+        effects.iter().for_each(|effect| database.follow(self.plan, effect, at));
+        drop(database);
+        if self.dies.1 {
+            die();
+        }
+        Ok(sealed)
+    }
+
+    fn head(&self, plan: &PlanId) -> Result<Head, Error> {
+        self.log.head(plan)
+    }
+
+    fn read_placed(
+        &self,
+        query: &Query,
+        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.log.read_placed(query, each)
+    }
+
+    fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+        self.log.wait(after, timeout)
+    }
+
+    fn cursor(&self) -> Result<Cursor, Error> {
+        self.log.cursor()
+    }
+
+    fn plans(&self) -> Result<Vec<PlanId>, Error> {
+        self.log.plans()
+    }
+
+    fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
+        self.log.take_wakes()
+    }
+
+    fn lease(&self, _name: &str, _holder: &Holder) -> Result<Lease, Error> {
+        unreachable!("leases are taken on the clock of the database")
+    }
+
+    fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
+        self.log.holder(name)
+    }
+}

@@ -1,0 +1,173 @@
+//! What a step costs in a cluster, counted by the database and by the kernel: the table of docs/scale.md.
+//!
+//! `cargo test -p provost --features cluster --test it dbos::cost -- --ignored --nocapture` prints it, with
+//! `--release` for a build that is optimised. `PROVOST_COST_PLANS` says of how many plans.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use provost_store::postgres::cluster::Cluster;
+
+use super::{Fleet, Worker};
+use crate::env::plan;
+
+/// As little as an agent can do.
+const AGENT: &str = "mkdir -p out; touch out/$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p')\n";
+const STEPS: usize = 5;
+/// For so long nothing is to be done.
+const IDLE: Duration = Duration::from_secs(10);
+/// What backends counted is told to the others after about a second.
+const TOLD: Duration = Duration::from_secs(2);
+/// As Linux counts the time of processes.
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// One look at all the counters.
+struct Look {
+    at: Instant,
+    of_database: BTreeMap<&'static str, f64>,
+    server_s: f64,
+    workers_s: f64,
+}
+
+impl Look {
+    fn at(fleet: &Fleet, workers: &[Worker]) -> Self {
+        std::thread::sleep(TOLD);
+        let questions = [
+            ("commits", "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"),
+            ("wal", "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"),
+            ("syncs", "SELECT wal_sync FROM pg_stat_wal"),
+            ("events", "SELECT count(*) FROM provost.event"),
+            ("event bytes", "SELECT coalesce(sum(octet_length(details) + 200), 0) FROM provost.event"),
+            (
+                "log disk",
+                "SELECT pg_total_relation_size('provost.event') + pg_total_relation_size('provost.plan')",
+            ),
+            ("rows", "SELECT last_value FROM provost_cluster.number"),
+        ];
+        let of_database =
+            questions.into_iter().map(|(name, question)| (name, number(&fleet.url, question))).collect();
+        let server = postgres_processes(fleet.cluster);
+        Self {
+            at: Instant::now(),
+            of_database,
+            server_s: server.iter().map(|pid| cpu(pid, true)).sum(),
+            workers_s: workers.iter().map(|worker| cpu(&worker.child.id().to_string(), false)).sum(),
+        }
+    }
+
+    fn since(&self, earlier: &Look, name: &str) -> f64 {
+        self.of_database[name] - earlier.of_database[name]
+    }
+
+    fn seconds_since(&self, earlier: &Look) -> f64 {
+        (self.at - earlier.at).as_secs_f64()
+    }
+}
+
+fn number(url: &str, question: &str) -> f64 {
+    let asked = Command::new("psql").args(["-AtX", "-c", question, url]).output().expect("psql");
+    let text = String::from_utf8_lossy(&asked.stdout);
+    text.trim()
+        .parse()
+        .unwrap_or_else(|_| panic!("{question}: {text}{}", String::from_utf8_lossy(&asked.stderr)))
+}
+
+/// The first process of the server; what its children used is added to it when they end.
+fn postgres_processes(cluster: &Cluster) -> Vec<String> {
+    let file = std::fs::read_to_string(cluster.folder().join("data/postmaster.pid")).expect("it runs");
+    let first = file.lines().next().expect("its number").trim().to_owned();
+    let children =
+        std::fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap_or_default();
+    std::iter::once(first).chain(children.split_whitespace().map(str::to_owned)).collect()
+}
+
+/// Seconds that a process used by itself, and those of its ended children where they belong to it.
+fn cpu(pid: &str, with_children: bool) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<f64> = stat
+        .rsplit_once(") ")
+        .map(|(_, rest)| rest.split(' ').map(|field| field.parse().unwrap_or(0.0)).collect())
+        .unwrap_or_default();
+    let (first, many) = (11, if with_children { 4 } else { 2 });
+    fields.iter().skip(first).take(many).sum::<f64>() / TICKS_A_SECOND
+}
+
+fn memory_mb(worker: &Worker) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", worker.child.id())).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap_or(0.0) / 1024.0
+}
+
+#[test]
+#[ignore = "takes a minute, and prints a table"]
+fn what_a_step_costs() {
+    let plans = std::env::var("PROVOST_COST_PLANS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let Some(own) = Cluster::start() else { return };
+    let own: &'static Cluster = Box::leak(Box::new(own));
+    let contracts: Vec<String> = (1..=STEPS).map(|part| format!("test -e out/{part}")).collect();
+    let contracts: Vec<&str> = contracts.iter().map(String::as_str).collect();
+    let fleet = Fleet::on(own, plans, &plan(&contracts, "abort"), AGENT, "");
+    let state = fleet.env.state();
+    let workers = [
+        fleet.joining(&state, &["--ticks-only"]),
+        fleet.joining(&state, &["--no-ticks", "--roles", "coder", "--jobs", "4"]),
+    ];
+    let connections = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let rested = Look::at(&fleet, &workers);
+    std::thread::sleep(IDLE);
+    let idle = Look::at(&fleet, &workers);
+    let connected_idle = number(&fleet.url, connections);
+    (0..plans).for_each(|place| drop(fleet.provost(place, &["verify"]).exits(0)));
+    let begun = Look::at(&fleet, &workers);
+    fleet.approve_all();
+    let done = "SELECT count(*) FROM provost.event WHERE name = 'EXECUTION_COMPLETE'";
+    let mut connected: f64 = 0.0;
+    let started = Instant::now();
+    while number(&fleet.url, done) < plans as f64 {
+        connected = connected.max(number(&fleet.url, connections));
+        assert!(started.elapsed() < Duration::from_secs(400), "{}", fleet.said());
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let took = started.elapsed().as_secs_f64();
+    let ended = Look::at(&fleet, &workers);
+    let steps = (plans * STEPS) as f64;
+    let busy_s = ended.seconds_since(&begun);
+    let per_step = |name: &str| {
+        let at_rest = idle.since(&rested, name) / idle.seconds_since(&rested);
+        (ended.since(&begun, name) - at_rest * busy_s) / steps
+    };
+    let cpu_per_step = |of: &dyn Fn(&Look) -> f64| {
+        let at_rest = (of(&idle) - of(&rested)) / idle.seconds_since(&rested);
+        (of(&ended) - of(&begun) - at_rest * busy_s) / steps * 1e3
+    };
+    let at_rest = |name: &str| idle.since(&rested, name) / idle.seconds_since(&rested) / workers.len() as f64;
+    println!(
+        "{plans} plans of {STEPS} steps in {took:.1} s ({:.1} steps/s), {} build",
+        steps / took,
+        build()
+    );
+    println!("| a step | |\n| --- | ---: |");
+    println!("| events | {:.1} |", per_step("events"));
+    println!("| bytes of events | {:.0} |", per_step("event bytes"));
+    println!("| bytes of the log on disk, with indexes | {:.0} |", per_step("log disk"));
+    println!("| rows of queues | {:.1} |", per_step("rows"));
+    println!("| transactions | {:.0} |", per_step("commits"));
+    println!("| times the write-ahead log was synced | {:.1} |", per_step("syncs"));
+    println!("| bytes of the write-ahead log | {:.0} |", per_step("wal"));
+    println!("| time of a core, workers | {:.0} ms |", cpu_per_step(&|look| look.workers_s));
+    println!("| time of a core, database | {:.0} ms |", cpu_per_step(&|look| look.server_s));
+    println!("| **a worker** | |");
+    println!("| connections at rest | {:.1} |", connected_idle / workers.len() as f64);
+    println!("| connections at work, at most | {:.1} |", connected / workers.len() as f64);
+    println!("| transactions a second at rest | {:.1} |", at_rest("commits"));
+    println!("| bytes of the write-ahead log a second at rest | {:.0} |", at_rest("wal"));
+    for (name, worker) in ["looks", "works"].iter().zip(&workers) {
+        println!("| memory, one that {name} | {:.0} MB |", memory_mb(worker));
+    }
+    assert!(per_step("events") >= 4.0, "a step begins, ends, is judged and passes");
+}
+
+fn build() -> &'static str {
+    if cfg!(debug_assertions) { "debug" } else { "release" }
+}
