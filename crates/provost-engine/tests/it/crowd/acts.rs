@@ -202,7 +202,7 @@ impl Crowd {
         }
         let (run, head) = (self.sites[act.plan].run.clone(), self.sites[act.plan].head);
         let Some(action) = item.due(&run, self.world(&act, false).now) else {
-            return self.write(act, fence, item, run, head, None);
+            return self.write(act, fence, item, run, head);
         };
         if let Action::Dispatch { step } = action {
             let attempt = run.step(step).map_or(0, |step| step.attempts);
@@ -217,16 +217,16 @@ impl Crowd {
     }
 
     pub fn report(&mut self, mut act: Act) {
-        let Doing::Works { fence, item, action, run, head } =
+        let Doing::Works { fence, item, run, head, .. } =
             std::mem::replace(&mut act.stage, Doing::Has(Item::End))
         else {
             unreachable!()
         };
-        self.write(act, fence, item, run, head, Some(action));
+        self.write(act, fence, item, run, head);
     }
 
     /// What came of an item, or that nobody wanted it.
-    fn write(&mut self, act: Act, fence: Fence, item: Item, run: Run, head: Head, action: Option<Action>) {
+    fn write(&mut self, act: Act, fence: Fence, item: Item, run: Run, head: Head) {
         let plan = self.db().plans[act.plan].id.clone();
         let effects = [Effect::Cancel { key: item.to_string() }, Effect::Wake(plan.clone())];
         // Whoever was taken over from has an agent that was ended, and words all the same.
@@ -242,10 +242,7 @@ impl Crowd {
             let watch = &mut |_: &Run, _: &_, _: &_| {};
             let drive =
                 Drive { log: &line, plan: &plan, fence: Some(fence.clone()), world: &world, jobs: 1, watch };
-            match action {
-                Some(action) => drive.once(run, head, action, &effects),
-                None => drive.pass(run, head, &effects),
-            }
+            drive.items(run, head, item, &effects, None)
         }));
         match written {
             Err(panic) => return self.died(&act, panic),
