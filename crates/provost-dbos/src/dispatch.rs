@@ -2,8 +2,8 @@
 
 use provost_core::chain::PlanId;
 use provost_core::item::Item;
-use provost_store::{Effect, Fence};
 use provost_store::postgres::{Dispatch, Param, Statement};
+use provost_store::{Effect, Fence};
 
 /// Between the parts of what is said in one word. None of them has it.
 const APART: char = '\t';
@@ -74,8 +74,8 @@ pub(crate) fn finish(plan: &PlanId, item: Item) -> Effect {
 #[cfg(test)]
 mod tests {
     use provost_core::chain::PlanId;
-    use provost_store::postgres::Param;
     use provost_store::Fence;
+    use provost_store::postgres::Param;
 
     use super::{By, offer};
 

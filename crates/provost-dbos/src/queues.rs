@@ -111,9 +111,7 @@ async fn may_stand_still(crew: &Crew) -> Result<Stillness, Error> {
     Ok(match (stirs, cut) {
         (true, _) => Stillness::Stirs,
         (false, true) => Stillness::Cut,
-        (false, false) => {
-            Stillness::Until(next.map(|ms| Duration::from_millis(ms.max(0).cast_unsigned())))
-        }
+        (false, false) => Stillness::Until(next.map(|ms| Duration::from_millis(ms.max(0).cast_unsigned()))),
     })
 }
 

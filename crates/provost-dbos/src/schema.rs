@@ -63,10 +63,7 @@ async fn tables(connection: &mut PgConnection) -> Result<(), Error> {
         .attempted("note what the cluster speaks")?;
     note_revision(&mut turn).await?;
     // What was decided before there was a cluster is taken up now.
-    sqlx::query(WAITING)
-        .execute(&mut *turn)
-        .await
-        .attempted("look at the plans that wait")?;
+    sqlx::query(WAITING).execute(&mut *turn).await.attempted("look at the plans that wait")?;
     sqlx::query("DELETE FROM provost.wake").execute(&mut *turn).await.attempted("look at the plans")?;
     turn.commit().await.attempted("make the tables of the cluster")
 }
@@ -89,13 +86,17 @@ async fn brought_up_to_date(connection: &mut PgConnection) -> Result<(), Error> 
         }
     }
     let mut turn = connection.begin().await.attempted("begin")?;
-    sqlx::raw_sql(SCHEMA).execute(&mut *turn).await.attempted("bring the tables of the cluster up to date")?;
+    sqlx::raw_sql(SCHEMA)
+        .execute(&mut *turn)
+        .await
+        .attempted("bring the tables of the cluster up to date")?;
     note_revision(&mut turn).await?;
     turn.commit().await.attempted("bring the tables of the cluster up to date")
 }
 
 async fn note_revision(connection: &mut PgConnection) -> Result<(), Error> {
-    let note = "WITH before AS (DELETE FROM provost_cluster.made) INSERT INTO provost_cluster.made VALUES ($1)";
+    let note =
+        "WITH before AS (DELETE FROM provost_cluster.made) INSERT INTO provost_cluster.made VALUES ($1)";
     sqlx::query(note).bind(REVISION).execute(connection).await.attempted("note which tables it has")?;
     Ok(())
 }
@@ -126,6 +127,6 @@ mod tests {
         let digest = SCHEMA.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
             (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        assert_eq!(format!("{REVISION} {digest:016x}"), "2 770dff5de5867b11");
+        assert_eq!(format!("{REVISION} {digest:016x}"), "2 32f58742568200a2");
     }
 }

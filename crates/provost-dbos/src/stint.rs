@@ -68,7 +68,8 @@ impl<'a> Stint<'a> {
     /// database.
     fn may_have(&self, _done: Item, pool: &str, asked: &str) -> bool {
         let asked: Vec<Label> = asked.split(',').filter_map(|label| label.parse().ok()).collect();
-        self.crew.listens_to(&crate::wire::queue(pool)) && labels::lacking(&self.crew.labels, &asked).is_none()
+        self.crew.listens_to(&crate::wire::queue(pool))
+            && labels::lacking(&self.crew.labels, &asked).is_none()
     }
 
     fn by(&self) -> Option<By<'_>> {
@@ -85,7 +86,8 @@ impl Next for Stint<'_> {
 
     fn offers(&self, run: &Run, done: Item, begun: Item) -> Vec<Effect> {
         let asked = |role: &str| tick::asked(self.harness, role);
-        let Effect::Enqueue { pool, plan, key, body, priority } = tick::offer(self.plan, run, begun, &asked) else {
+        let Effect::Enqueue { pool, plan, key, body, priority } = tick::offer(self.plan, run, begun, &asked)
+        else {
             return self.ends(done);
         };
         let body = match self.by().filter(|_| self.may_have(done, &pool, &body)) {

@@ -109,12 +109,7 @@ fn offers(
     items.iter().map(|item| offer(plan, run, *item, asked)).chain(wake).collect()
 }
 
-pub(crate) fn offer(
-    plan: &PlanId,
-    run: &Run,
-    item: Item,
-    asked: &dyn Fn(&str) -> Option<String>,
-) -> Effect {
+pub(crate) fn offer(plan: &PlanId, run: &Run, item: Item, asked: &dyn Fn(&str) -> Option<String>) -> Effect {
     let role = item.role(run);
     let others = if item == Item::End { END } else { JUDGE };
     Effect::Enqueue {

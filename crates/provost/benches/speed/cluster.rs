@@ -40,7 +40,8 @@ pub fn bare_queue(at: &str) -> ExitCode {
             max_connections: 6,
             ..Config::new("bare", url)
         });
-        dbos.register_workflow("nothing", async |_: Value| Ok::<_, dbos::Error>(String::new())).expect("known");
+        dbos.register_workflow("nothing", async |_: Value| Ok::<_, dbos::Error>(String::new()))
+            .expect("known");
         dbos.launch().await.expect("joined");
         let limits = QueueOptions {
             worker_concurrency: Some(JOBS),
@@ -75,7 +76,8 @@ fn bare_rate(cluster: &Cluster, many: usize) -> f64 {
     let left = "SELECT FROM dbos.workflow_status WHERE status <> 'SUCCESS' LIMIT 1";
     until("the queue is empty", || cluster.sql(&url, left).is_empty());
     drop((first, second));
-    let taken = "SELECT (max(completed_at) - min(started_at_epoch_ms))::bigint::text AS ms FROM dbos.workflow_status";
+    let taken =
+        "SELECT (max(completed_at) - min(started_at_epoch_ms))::bigint::text AS ms FROM dbos.workflow_status";
     many as f64 / seconds(cluster, &url, taken)
 }
 
@@ -121,7 +123,8 @@ impl<'a> Fleet<'a> {
                 fleet.provost(&workspace, &["migrate", "--to", &fleet.url]);
             }
             let verified = fleet.provost(&workspace, &["verify", "PLAN.md", "--json"]);
-            let said: Value = serde_json::from_str(verified.lines().last().unwrap_or_default()).expect("a plan");
+            let said: Value =
+                serde_json::from_str(verified.lines().last().unwrap_or_default()).expect("a plan");
             let revision = said["revision"].as_str().expect("a revision");
             fleet.provost(&workspace, &["approve", "PLAN.md", "--revision", revision]);
         }
