@@ -22,14 +22,11 @@ pub(crate) struct Pulse {
     ttl: Duration,
     /// When the last sign that arrived was sent.
     heard: Instant,
-    /// When it was last looked for what is ours and never came.
-    looked: Instant,
 }
 
 impl Pulse {
     pub fn new(database: &PgConnectOptions, ttl: Duration) -> Self {
-        let now = Instant::now();
-        Self { database: database.clone(), pool: one(database), ttl, heard: now, looked: now }
+        Self { database: database.clone(), pool: one(database), ttl, heard: Instant::now() }
     }
 
     /// Says that it is there and looks after the others.
@@ -70,10 +67,6 @@ impl Pulse {
         if !ours.is_empty() {
             crew.end(&self.unwanted(crew).await?, "its plan was sent back");
         }
-        if self.looked.elapsed() >= self.ttl {
-            self.looked = Instant::now();
-            self.put_back(crew).await?;
-        }
         Ok(())
     }
 
@@ -91,31 +84,6 @@ impl Pulse {
         .fetch_all(&self.pool)
         .await
         .attempted("say what is wanted")
-    }
-
-    /// Rows that a queue has given us and whose way here was cut: nobody else takes what is ours, and a plan has
-    /// one look at a time. What they were about is offered again.
-    async fn put_back(&self, crew: &Crew) -> Result<(), Error> {
-        let found = sqlx::query(
-            "WITH over AS ( \
-                 UPDATE dbos.workflow_status SET status = 'CANCELLED' \
-                 WHERE application_name = 'provost' AND status = 'PENDING' AND executor_id = $1 \
-                     AND workflow_uuid <> ALL ($2) \
-                     AND started_at_epoch_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - $3 \
-                 RETURNING queue_name, queue_partition_key) \
-             SELECT CASE WHEN queue_name = 'ticks' THEN provost_cluster.wake(queue_partition_key, NULL) END \
-             FROM over",
-        )
-        .bind(&crew.id)
-        .bind(crew.begun_rows())
-        .bind(i64::try_from(self.ttl.as_millis()).unwrap_or(i64::MAX))
-        .fetch_all(&self.pool)
-        .await
-        .attempted("find what never came")?;
-        if !found.is_empty() {
-            (crew.told)(&format!("{} that never came from the queues are offered again", found.len()));
-        }
-        Ok(())
     }
 }
 

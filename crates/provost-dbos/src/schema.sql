@@ -254,11 +254,22 @@ CREATE OR REPLACE FUNCTION provost_cluster.beat(p_id text, p_host text, p_pid bi
                                                 p_queues text[], p_begun text[], p_full boolean,
                                                 OUT ours text[], OUT lost bigint, OUT gone bigint, OUT stirs boolean)
 LANGUAGE plpgsql AS $$
+DECLARE
+    now_ms bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+    again text[];
 BEGIN
     INSERT INTO provost_cluster.worker (id, host, pid, roles, jobs, labels, program, ttl_ms, drains)
     VALUES (p_id, p_host, p_pid, p_roles, p_jobs, p_labels, p_program, p_ttl_ms, p_drains)
     ON CONFLICT (id) DO UPDATE SET seen = clock_timestamp(), drains = excluded.drains;
     SELECT coalesce(array_agg(i.id), '{}') INTO ours FROM provost_cluster.item i WHERE i.worker = p_id;
+    -- Claimed for it and never begun: the SDK could not read what it had claimed. What becomes of items the sweep sees.
+    WITH over AS (
+        UPDATE dbos.workflow_status w SET status = 'CANCELLED', completed_at = now_ms
+        WHERE w.status = 'PENDING' AND w.executor_id = p_id AND w.workflow_uuid <> ALL (p_begun)
+            AND w.started_at_epoch_ms < now_ms - p_ttl_ms
+        RETURNING w.queue_name, w.queue_partition_key)
+    SELECT array_agg(DISTINCT queue_partition_key) INTO again FROM over WHERE queue_name = 'ticks';
+    PERFORM provost_cluster.wake(plan, NULL) FROM unnest(again) AS plan;
     SELECT s.lost, s.gone INTO lost, gone FROM provost_cluster.sweep() s;
     SELECT s.stirs INTO stirs FROM provost_cluster.stirs(p_id, p_queues, p_begun, p_full) s;
 END $$;

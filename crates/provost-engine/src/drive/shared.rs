@@ -109,6 +109,9 @@ impl<W: World> Drive<'_, W> {
     }
 }
 
+/// What follows from an item, as it is to be done here.
+type Begun<W> = (Item, (Action, <W as World>::Order));
+
 impl<W: World> Loop<'_, W> {
     /// Decides what follows from the item, makes it known in the transaction that ends the item, and returns
     /// it where it is to be done here.
@@ -117,7 +120,7 @@ impl<W: World> Loop<'_, W> {
         item: Item,
         ends: &[Effect],
         next: &dyn Next,
-    ) -> Result<Option<(Item, (Action, W::Order))>, Error> {
+    ) -> Result<Option<Begun<W>>, Error> {
         loop {
             let mut orders = self.next();
             // It is all one item to others, until it is durable.

@@ -1,6 +1,7 @@
 //! The same simulation with the loop cut in two: what is next is announced by one, and done by another who
 //! knows nothing but its name and the log.
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use provost_core::plan::StepNumber;
 use provost_core::recover::recipe::Recipes;
 use provost_core::run::Run;
 use provost_core::schedule::{Action, InHand};
-use provost_engine::drive::{self, Drive, Rest};
+use provost_engine::drive::{self, Drive, Next, Rest};
 use provost_engine::world::{Said, World};
 use provost_store::{Append, Cursor, Effect, Error, Holder, Lease, Log, Memory, Query};
 
@@ -43,14 +44,50 @@ pub fn live(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld) -> (Run, Rest) {
     }
 }
 
-/// Whoever gets it has its name, and the log.
+/// Whoever gets it has its name, and the log. It may go on with what follows; what it leaves to others is theirs.
 fn carry_out(log: &Mortal<'_>, plan: &PlanId, world: &SimWorld, name: &str) {
     let item: Item = name.parse().unwrap();
     let (run, head) = drive::retell(log, plan, &mut |_, _, _| {}).unwrap();
     let drive = Drive { log, plan, fence: None, world, jobs: 1, watch: &mut |_, _, _| {} };
+    let stint = Stint { world, left: RefCell::default() };
     // Clocks jump: what was due may not be, and is offered again.
-    if let Some(action) = item.due(&run, world.now()) {
-        drive.once(run, head, action, &[]).unwrap();
+    if item.due(&run, world.now()).is_some() {
+        drive.items(run, head, item, &[], Some(&stint)).unwrap();
+    }
+    for item in stint.left.into_inner() {
+        carry_out(log, plan, world, &item.to_string());
+    }
+}
+
+/// Goes on with what follows, or does not, as the dice fall.
+struct Stint<'a> {
+    world: &'a SimWorld,
+    left: RefCell<Vec<Item>>,
+}
+
+impl Next for Stint<'_> {
+    fn goes_on(&self) -> bool {
+        self.world.with(|_, dice| dice.chance(70))
+    }
+
+    fn offers(&self, _run: &Run, _done: Item, _begun: Item) -> Vec<Effect> {
+        Vec::new()
+    }
+
+    fn has(&self, begun: Item) -> bool {
+        let has = self.world.with(|_, dice| dice.chance(70));
+        if !has {
+            self.left.borrow_mut().push(begun);
+        }
+        has
+    }
+
+    fn ends(&self, _item: Item) -> Vec<Effect> {
+        Vec::new()
+    }
+
+    fn is_over(&self, _item: Item) -> Vec<Effect> {
+        Vec::new()
     }
 }
 
@@ -171,7 +208,8 @@ fn whoever_was_taken_over_from_does_not_take_the_others_for_forgers() {
         jobs: 1,
         watch: &mut |_, _, _| {},
     };
-    let late = drive.once(run, head, Action::Dispatch { step }, &[Effect::Wake(plan.clone())]);
+    let attempt = Item::Attempt { step, attempt: 1 };
+    let late = drive.items(run, head, attempt, &[Effect::Wake(plan.clone())], None);
     assert!(matches!(late, Err(provost_engine::Error::Store(Error::Fenced { .. }))), "{late:?}");
     assert_eq!(log.head(&plan).unwrap(), before, "it wrote to the log");
     assert!(log.take_wakes().unwrap().is_empty(), "what follows from a refused write does not happen");

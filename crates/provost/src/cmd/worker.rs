@@ -39,7 +39,7 @@ pub struct Args {
     /// After how long without a sign others take over what it had
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lifetime)]
     lease: Duration,
-    /// How often queues are asked for work
+    /// How often queues are asked for work while something is on them
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = humantime::parse_duration)]
     poll: Duration,
 }

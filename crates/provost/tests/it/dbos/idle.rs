@@ -118,3 +118,26 @@ fn a_cluster_of_an_earlier_program_is_brought_up_to_date() {
     fleet.until_done(PATIENCE);
     fleet.is_sound(0, 1);
 }
+
+#[test]
+fn what_was_claimed_and_never_begun_is_looked_at_again() {
+    let Some(fleet) = Fleet::new(1, &["test -e out/1"], HONEST) else { return };
+    let _worker = fleet.worker(&[]);
+    fleet.until("it stands still", PATIENCE, || fleet.nothing_waits());
+    let id = fleet.status()["workers"][0]["id"].as_str().expect("its name").to_owned();
+    // The first look at the plan is claimed for the worker, which does not hear of it.
+    fleet.cluster.sql(
+        &fleet.url,
+        &format!(
+            "CREATE FUNCTION claim() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             NEW.status := 'PENDING'; NEW.executor_id := '{id}'; NEW.started_at_epoch_ms := NEW.created_at; \
+             RETURN NEW; END $$; \
+             CREATE TRIGGER claim BEFORE INSERT ON dbos.workflow_status FOR EACH ROW \
+             WHEN (NEW.name = 'tick') EXECUTE FUNCTION claim()"
+        ),
+    );
+    fleet.approve(0);
+    fleet.cluster.sql(&fleet.url, "DROP TRIGGER claim ON dbos.workflow_status");
+    fleet.until_done(PATIENCE);
+    fleet.is_sound(0, 1);
+}
