@@ -19,6 +19,8 @@ const STEPS: usize = 5;
 const IDLE: Duration = Duration::from_secs(10);
 /// What backends counted is told to the others after about a second.
 const TOLD: Duration = Duration::from_secs(2);
+const COUNTS_CALLS: &str = "DO $$ BEGIN \
+    EXECUTE format('ALTER DATABASE %I SET track_functions = ''all''', current_database()); END $$";
 /// As Linux counts the time of processes.
 const TICKS_A_SECOND: f64 = 100.0;
 
@@ -27,7 +29,7 @@ struct Look {
     at: Instant,
     of_database: BTreeMap<&'static str, f64>,
     server_s: f64,
-    workers_s: f64,
+    workers_s: Vec<f64>,
 }
 
 impl Look {
@@ -44,6 +46,16 @@ impl Look {
                 "SELECT pg_total_relation_size('provost.event') + pg_total_relation_size('provost.plan')",
             ),
             ("rows", "SELECT last_value FROM provost_cluster.number"),
+            (
+                "append ms",
+                "SELECT coalesce(sum(total_time), 0) FROM pg_stat_user_functions \
+                 WHERE schemaname = 'provost' AND funcname = 'append'",
+            ),
+            (
+                "appends",
+                "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions \
+                 WHERE schemaname = 'provost' AND funcname = 'append'",
+            ),
         ];
         let of_database =
             questions.into_iter().map(|(name, question)| (name, number(&fleet.url, question))).collect();
@@ -52,7 +64,7 @@ impl Look {
             at: Instant::now(),
             of_database,
             server_s: server.iter().map(|pid| cpu(pid, true)).sum(),
-            workers_s: workers.iter().map(|worker| cpu(&worker.child.id().to_string(), false)).sum(),
+            workers_s: workers.iter().map(|worker| cpu(&worker.child.id().to_string(), false)).collect(),
         }
     }
 
@@ -108,6 +120,7 @@ fn what_a_step_costs() {
     let contracts: Vec<String> = (1..=STEPS).map(|part| format!("test -e out/{part}")).collect();
     let contracts: Vec<&str> = contracts.iter().map(String::as_str).collect();
     let fleet = Fleet::on(own, plans, &plan(&contracts, "abort"), AGENT, "");
+    own.sql(&fleet.url, COUNTS_CALLS);
     let state = fleet.env.state();
     let workers = [
         fleet.joining(&state, &["--ticks-only"]),
@@ -152,10 +165,13 @@ fn what_a_step_costs() {
     println!("| bytes of events | {:.0} |", per_step("event bytes"));
     println!("| bytes of the log on disk, with indexes | {:.0} |", per_step("log disk"));
     println!("| rows of queues | {:.1} |", per_step("rows"));
+    println!("| appends to the log | {:.1} |", per_step("appends"));
+    println!("| time inside of one append | {:.2} ms |", per_step("append ms") / per_step("appends"));
     println!("| transactions | {:.0} |", per_step("commits"));
     println!("| times the write-ahead log was synced | {:.1} |", per_step("syncs"));
     println!("| bytes of the write-ahead log | {:.0} |", per_step("wal"));
-    println!("| time of a core, workers | {:.0} ms |", cpu_per_step(&|look| look.workers_s));
+    println!("| time of a core, looking | {:.0} ms |", cpu_per_step(&|look| look.workers_s[0]));
+    println!("| time of a core, working | {:.0} ms |", cpu_per_step(&|look| look.workers_s[1]));
     println!("| time of a core, database | {:.0} ms |", cpu_per_step(&|look| look.server_s));
     println!("| **a worker** | |");
     println!("| connections at rest | {:.1} |", connected_idle / workers.len() as f64);
