@@ -103,7 +103,7 @@ fn metrics_say_how_the_cluster_is_and_when_its_database_is_away() {
         ("cluster_jobs", "", 1.0),
         ("cluster_jobs_busy", "", 1.0),
         ("cluster_refused_reports_total", "", 0.0),
-        ("cluster_queue_foreign", "queue=\"items coder\"", 0.0),
+        ("cluster_queue_foreign", "queue=\"items judge\"", 0.0),
         ("cluster_leases", "state=\"lapsed\"", 0.0),
     ];
     for (name, labels, value) in expected {
