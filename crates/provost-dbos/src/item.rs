@@ -54,16 +54,17 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         let finished = [dispatch::finish(&plan, item), Effect::Wake(plan.clone())];
         let claim = |fence: &Fence| {
             let taken = runtime.block_on(take(crew, &id, fence));
-            crew.keeper
-                .iter()
-                .zip(kept.iter().filter(|_| taken))
-                .for_each(|(keeper, attempt)| keeper.taken(attempt));
+            if taken && let (Some(keeper), Some(attempt)) = (&crew.keeper, &kept) {
+                keeper.taken(attempt);
+            }
             taken
         };
         crew.harness(&plan, stop)?.carry_out_item(item, &claim, &finished)
     });
     let done = done.await;
-    crew.keeper.iter().zip(&attempt).for_each(|(keeper, attempt)| keeper.over(attempt));
+    if let (Some(keeper), Some(attempt)) = (&crew.keeper, &attempt) {
+        keeper.over(attempt);
+    }
     let taken = crew.busy().remove(&piece.id).is_some_and(|busy| busy.taken);
     match done {
         Some(Ok(Carried::Done)) => Ok("done"),
