@@ -3,7 +3,7 @@
 //! **Invariant:** a person's door does not open from inside an attempt.
 
 use provost_core::chain::PlanId;
-use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
+use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand};
 use provost_core::decide;
 use provost_core::doors;
 use provost_core::event::{Approver, Revision};
@@ -24,13 +24,8 @@ impl Harness {
     /// Where somebody has decided meanwhile there is nothing to ask for: the run says what.
     pub fn request_approval(&self) -> Result<Run, Error> {
         let plan_id = self.id().to_string();
-        match self.harness(|_| HarnessCommand::RequestApproval { plan_id: plan_id.clone() }) {
-            Err(refused @ Error::Refused(Refusal::WrongStage { .. })) => match self.run()? {
-                run if run.stage == Stage::Draft => Err(refused),
-                run => Ok(run),
-            },
-            asked => asked,
-        }
+        let asked = self.harness(|_| HarnessCommand::RequestApproval { plan_id: plan_id.clone() });
+        self.or_found(asked, |run| run.stage != Stage::Draft)
     }
 
     /// Lets the policies of the configuration speak.

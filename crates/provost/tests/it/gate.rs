@@ -132,3 +132,13 @@ fn whoever_is_about_to_ask_finds_what_was_decided_meanwhile() {
     assert_eq!(run.stage.word(), "approved");
     env.provost(&["verify"]).exits(0);
 }
+
+#[test]
+fn several_who_look_at_a_new_plan_at_once_record_it_once() {
+    let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST);
+    let looks: Vec<_> = (0..6).map(|_| env.start(&["verify"])).collect();
+    for look in looks {
+        crate::env::answer(look.wait_with_output().expect("an end")).exits(0);
+    }
+    assert_eq!(env.events(), ["PLAN_CREATED", "PLAN_VERIFIED"]);
+}
