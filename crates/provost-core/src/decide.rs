@@ -284,6 +284,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             session,
             published,
             rewrites,
+            carried,
         } => {
             still_running(run, step, attempt)?;
             let follows = after_end(run, means, step, attempt, &end);
@@ -298,6 +299,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
                 session,
                 published,
                 rewrites,
+                carried,
             }];
             events.extend(follows);
             Ok(events)

@@ -163,13 +163,21 @@ impl Harness {
         effects: &[Effect],
     ) -> Result<Carried, Error> {
         let share = Share { item, claim, effects, carried: Cell::new(Carried::Done) };
-        self.drive_for(&Worker::Share(&share), &mut |_, _, _| {})?;
+        let (run, _) = self.drive_for(&Worker::Share(&share), &mut |_, _, _| {})?;
+        if let (Some(carrying), Item::End, Stage::Done) = (&self.carrying, item, run.stage) {
+            carrying.forget(self, &run);
+        }
         Ok(share.carried.into_inner())
     }
 
     /// The run, where there is nothing to do about the item: it is somebody else's, or nobody wants it now.
     pub(crate) fn take_share(&self, share: &Share<'_>, fence: &Fence) -> Result<Option<Run>, Error> {
         let mut run = self.genuine()?;
+        self.can_see_the_work(&run)?;
+        // Before it is ours: what is not to be had now is offered again.
+        if let Some(carrying) = &self.carrying {
+            carrying.bring(self, &run)?;
+        }
         if !(share.claim)(fence) {
             share.carried.set(Carried::Taken);
             return Ok(Some(run));

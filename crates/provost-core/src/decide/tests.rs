@@ -91,6 +91,7 @@ fn read(run: &Run, word: &str) -> Said {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     };
     match verb {
         "claim" => Said::Agent(AgentCommand::Claim {
@@ -914,6 +915,7 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     };
     for step in [one, two] {
         say(HarnessCommand::Start { step });

@@ -92,7 +92,7 @@ pub(super) fn not_home(error: &tree::Error) -> String {
     format!("the workspace could not be brought up to what has passed: {}", told(error))
 }
 
-fn told(error: &dyn std::error::Error) -> String {
+pub(super) fn told(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
