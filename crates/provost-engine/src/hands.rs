@@ -278,7 +278,7 @@ impl<'a> Hands<'a> {
         Order::Attempt(Box::new(AttemptOrder {
             step: number,
             attempt: run.step(number).map_or(1, |step| step.attempts),
-            reach: terms.for_step_by(step, &target),
+            reach: self.within_reach(terms.for_step_by(step, &target)),
             api: terms.api.get(&target).cloned().unwrap_or_default(),
             limit: budget::allows(run, number),
             item: self.item(run, number, &target, &prompt, &context),

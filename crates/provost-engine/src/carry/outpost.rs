@@ -1,10 +1,12 @@
 //! A plan where no workspace of it is: made of what the log says and of what the remote has.
 //!
 //! ```text
-//! <state>/cluster/depot-<remote>/        what was fetched, for all workspaces
-//! <state>/cluster/<plan>/<commit>/work   the workspace, with the plan as it is in the log
-//! <state>/cluster/<plan>/<commit>/used   when it was last opened (its time)
+//! <state>/depots/<remote>/               what was fetched, for all workspaces
+//! <state>-cluster/<plan>/<commit>/work   the workspace, with the plan as it is in the log
+//! <state>-cluster/<plan>/<commit>/used   when it was last opened (its time)
 //! ```
+//!
+//! The workspaces lie beside the state folder: nobody behind a fence sees anything of that one.
 //!
 //! The plan keeps the identifier it has in the log, though its path is another here. No agent works in this
 //! workspace: each attempt has a tree of its own.
@@ -20,7 +22,6 @@ use provost_core::chain::{Hash, PlanId};
 use provost_core::law;
 use provost_core::parse;
 use provost_core::run::Run;
-use provost_core::terms::GitPolicy;
 use provost_core::verdict::Isolation;
 use provost_host::config;
 use provost_host::files;
@@ -78,16 +79,12 @@ pub fn open(
 
 /// Why a plan needs a disk that all share.
 fn cannot_travel(run: &Run) -> Option<&'static str> {
-    let terms = &run.binding.terms;
-    let mut steps = run.plan.steps.iter();
-    let shares = steps.any(|step| terms.for_step_by(step, run.role(step.number)).git == GitPolicy::Shared);
-    match terms.isolation {
+    match run.binding.terms.isolation {
         Some(Isolation::InPlace | Isolation::None) => Some(
             "at its isolation checks run in the workspace itself: workers must share the disk, and are started \
              without a remote",
         ),
         Some(Isolation::Uid) => Some("at isolation `uid` agents work in the workspace itself"),
-        _ if shares => Some("a role works in the person's own repository (git = \"shared\")"),
         _ if run.plan.steps.iter().any(|step| step.plan.is_some()) => {
             Some("a step is carried out by another plan, which is looked for in the workspace")
         }
@@ -100,9 +97,8 @@ fn short(commit: &str) -> &str {
 }
 
 fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &Carrying) -> Result<PathBuf, Error> {
-    let cluster = state.join("cluster");
     let digest = Hash::of(carrying.remote.to_string().as_bytes()).to_string();
-    let fetched = fetch_commit(&cluster.join(format!("depot-{}", &digest[..16])), &carrying.remote, commit);
+    let fetched = fetch_commit(&state.join("depots").join(&digest[..16]), &carrying.remote, commit);
     let repository = fetched.map_err(|error| match error {
         TreeError::NotOnRemote { .. } => Error::NotCarried {
             plan: plan.clone(),
@@ -114,13 +110,17 @@ fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &Carrying) -> 
         },
         error => ground::Error::from(error).into(),
     })?;
+    let name = state.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let cluster = state.with_file_name(format!("{name}-cluster"));
     let work = cluster.join(word(plan)).join(short(commit)).join("work");
     let io = |source| Error::Io { what: "make a workspace in", path: work.clone(), source };
     fs::create_dir_all(&work).map_err(io)?;
     let used = work.with_file_name("used");
     fs::write(&used, commit).map_err(io)?;
     let work = work.canonicalize().map_err(io)?;
-    ground::trees_of(&work, state)?.inhabit(&repository, commit).map_err(ground::Error::from)?;
+    let trees = ground::trees_of(&work, state)?;
+    trees.inhabit(&repository, commit).map_err(ground::Error::from)?;
+    trees.restore(commit, config::FILE_NAME).map_err(ground::Error::from)?;
     sweep(&cluster, state);
     Ok(work)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use provost_core::event::{Carried, Subject};
 use provost_core::run::Run;
+use provost_core::terms::{GitPolicy, Reach};
 use provost_core::verdict::Verdict;
 use provost_host::Interrupted;
 use provost_host::tree::{Apart, Error as TreeError};
@@ -33,6 +34,14 @@ impl<'a> Hands<'a> {
     /// Nobody's workspace is brought up to anything where trees travel.
     pub(super) fn home(&self, run: &Run) -> Option<Home> {
         home(run).filter(|_| self.courier.is_none())
+    }
+
+    /// The person's own repository is on another machine: an agent has a clone of its own instead.
+    pub(super) fn within_reach(&self, reach: Reach) -> Reach {
+        match (self.courier, reach.git) {
+            (Some(_), GitPolicy::Shared) => Reach { git: GitPolicy::Clone, ..reach },
+            _ => reach,
+        }
     }
 
     /// What the last attempt left, where that is to be had.

@@ -49,6 +49,22 @@ impl Trees {
         fs::write(&ready, commit).map_err(|error| Error::io("write", &ready, error))
     }
 
+    /// Sees to it that a file of the workspace is that of the commit.
+    pub fn restore(&self, commit: &str, name: &str) -> Result<(), Error> {
+        let base = self.base("", Some(commit), &[], &[])?;
+        let (from, to) = (base.file(name), self.workspace.join(name));
+        let wanted = base.has(name).then(|| fs::read(&from)).transpose();
+        let wanted = wanted.map_err(|error| Error::io("read", &from, error))?;
+        if fs::symlink_metadata(&to).is_ok_and(|found| found.is_file()) && fs::read(&to).ok() == wanted {
+            return Ok(());
+        }
+        let _ = fs::remove_dir_all(&to).or_else(|_| fs::remove_file(&to));
+        match wanted {
+            Some(bytes) => fs::write(&to, bytes).map_err(|error| Error::io("write", &to, error)),
+            None => Ok(()),
+        }
+    }
+
     /// What somebody left who died while writing it out.
     fn clear(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.workspace)? {

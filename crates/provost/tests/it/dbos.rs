@@ -1,6 +1,6 @@
 //! Many processes on one Postgres: workers that take what is offered, die, are stopped and come back.
 //!
-//! `suite.rs` is what every engine is asked, `chaos.rs` all of it at once.
+//! `suite.rs` is what every engine is asked, `chaos.rs` all of it at once, `apart.rs` machines that share no disk.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::env::{Answer, Env, HONEST, answer, plan};
 
+mod apart;
 mod chaos;
 mod suite;
 
