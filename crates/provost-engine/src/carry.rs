@@ -18,6 +18,7 @@ use provost_core::chain::PlanId;
 use provost_core::event::Carried;
 use provost_core::plan::StepNumber;
 use provost_core::run::Run;
+use provost_core::verdict::Isolation;
 use provost_host::ground;
 use provost_host::tree::{Base, Error as TreeError, Remote, Trees};
 
@@ -57,6 +58,13 @@ struct Lost {
 impl Carrying {
     pub fn new(remote: Remote, machine: String, told: Told) -> Self {
         Self { remote, machine, told, lost: Mutex::default() }
+    }
+
+    /// The user's keys of ssh, where they open the remote: no agent behind a fence sees them.
+    pub(crate) fn keys(&self, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+        let home =
+            environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home))?;
+        Some(home.join(".ssh")).filter(|keys| self.remote.is_by_ssh() && keys.is_dir())
     }
 
     fn lost(&self) -> Lost {
@@ -107,6 +115,20 @@ impl Carrying {
         if let Err(error) = forgotten {
             (self.told)(&format!("what attempts left could not be taken off the remote: {error}"));
         }
+    }
+}
+
+/// Why no tree can be carried at a level.
+pub(crate) fn not_at(level: Isolation) -> Option<&'static str> {
+    match level {
+        Isolation::InPlace | Isolation::None => Some(
+            "at its isolation checks run in the workspace itself: workers must share the disk, and are started \
+             without a remote",
+        ),
+        Isolation::Uid => Some(
+            "at isolation `uid` agents work in the workspace itself; `guard+clean` and the levels above `uid` do",
+        ),
+        Isolation::Clean | Isolation::Landlock | Isolation::GuardClean => None,
     }
 }
 

@@ -22,7 +22,6 @@ use provost_core::chain::{Hash, PlanId};
 use provost_core::law;
 use provost_core::parse;
 use provost_core::run::Run;
-use provost_core::verdict::Isolation;
 use provost_host::config;
 use provost_host::files;
 use provost_host::ground;
@@ -30,7 +29,7 @@ use provost_host::plan_file::{self, PlanPlace};
 use provost_host::tree::{Error as TreeError, fetch_commit};
 use provost_store::Log;
 
-use super::{Carrying, approved_name, word};
+use super::{Carrying, approved_name, not_at, word};
 use crate::Error;
 use crate::drive;
 use crate::harness::{Harness, Settings};
@@ -79,17 +78,9 @@ pub fn open(
 
 /// Why a plan needs a disk that all share.
 fn cannot_travel(run: &Run) -> Option<&'static str> {
-    match run.binding.terms.isolation {
-        Some(Isolation::InPlace | Isolation::None) => Some(
-            "at its isolation checks run in the workspace itself: workers must share the disk, and are started \
-             without a remote",
-        ),
-        Some(Isolation::Uid) => Some("at isolation `uid` agents work in the workspace itself"),
-        _ if run.plan.steps.iter().any(|step| step.plan.is_some()) => {
-            Some("a step is carried out by another plan, which is looked for in the workspace")
-        }
-        _ => None,
-    }
+    let is_carried_out = run.plan.steps.iter().any(|step| step.plan.is_some());
+    let by_a_plan = "a step is carried out by another plan, which is looked for in the workspace";
+    run.binding.terms.isolation.and_then(not_at).or_else(|| is_carried_out.then_some(by_a_plan))
 }
 
 fn short(commit: &str) -> &str {

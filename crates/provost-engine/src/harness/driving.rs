@@ -264,7 +264,9 @@ impl Harness {
             .chain(self.config().path.clone())
             .chain(self.within.iter().flat_map(|within| within.files.clone()))
             .collect();
+        let keys = self.carrying.as_ref().and_then(|carrying| carrying.keys(&self.site.environment));
         let secret = self.config().proof.ssh_key.as_deref();
+        let secret = keys.as_deref().filter(|keys| secret.is_none_or(|key| key.starts_with(keys))).or(secret);
         let launcher = confined::launcher(&self.site.launcher);
         let workspace = &self.place().workspace;
         let estate =
@@ -275,6 +277,9 @@ impl Harness {
             _ => ground::attest(verify.isolation, &estate)?,
         };
         let level = seen.level;
+        if let Some(why) = self.carrying.as_ref().and_then(|_| carry::not_at(level)) {
+            return Err(Error::NotCarried { plan: self.id().clone(), why: why.to_owned() });
+        }
         self.attested(worker, took_over, run, seen, fence, watch)?;
         self.on_the_base(run, offer, level, &estate)
     }

@@ -85,6 +85,10 @@ impl Remote {
         Ok(Self { address: address.to_owned(), environment })
     }
 
+    pub fn is_by_ssh(&self) -> bool {
+        self.address.starts_with("ssh://") || !self.address.starts_with('/') && !self.address.contains("://")
+    }
+
     fn unreachable(&self, said: &str) -> Error {
         Error::Unreachable { remote: self.address.clone(), said: said.trim().to_owned() }
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Worker;
 use crate::env::{Env, HONEST, answer, plan};
 
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(40);
 const THREE: [&str; 3] = ["test -e out/1", "test -e out/2 && test -e out/1", "test -e out/3"];
 /// Runs agents, and nothing else.
 const AGENTS: [&str; 4] = ["--roles", "coder", "--no-checks", "--no-ticks"];
@@ -35,12 +35,16 @@ impl Machines {
     }
 
     fn with(text: &str, agent: &str, files: &[(&str, &str)]) -> Option<Self> {
-        let cluster = Cluster::shared()?;
         let fences = Env::new("").has_fences();
         if !fences {
             eprintln!("this machine does not attest `clean`: agents work without a fence here");
         }
-        let env = Env::new(text).agent(agent).isolation(if fences { "clean" } else { "guard+clean" });
+        Self::at(if fences { "clean" } else { "guard+clean" }, text, agent, files)
+    }
+
+    fn at(level: &str, text: &str, agent: &str, files: &[(&str, &str)]) -> Option<Self> {
+        let cluster = Cluster::shared()?;
+        let env = Env::new(text).agent(agent).isolation(level);
         files.iter().for_each(|(name, text)| env.write(name, text));
         env.git(&["add", "--all"]);
         env.git(&["commit", "--quiet", "--message", "all of it"]);
@@ -88,6 +92,10 @@ impl Machines {
 
     /// Starts a worker on a machine, and waits until it has joined.
     fn worker(&self, machine: &str, arguments: &[&str]) -> Worker {
+        self.worker_with(machine, arguments, &[])
+    }
+
+    fn worker_with(&self, machine: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Worker {
         let joins = self.command(machine, &["migrate", "--to", &self.url]).output();
         answer(joins.expect("provost")).exits(0);
         let remote = self.remote();
@@ -95,6 +103,7 @@ impl Machines {
         all.extend(arguments);
         let said = std::fs::OpenOptions::new().create(true).append(true).open(self.env.folder().join("said"));
         let mut command = self.command(machine, &all);
+        command.envs(environment.iter().copied());
         command.stdout(Stdio::piped()).stderr(Stdio::from(said.expect("a file")));
         let mut child = command.spawn().expect("a worker");
         let mut out = std::io::BufReader::new(child.stdout.take().expect("its output"));
@@ -183,7 +192,11 @@ impl Machines {
 
 #[test]
 fn agents_work_on_one_machine_and_another_judges() {
-    let Some(machines) = Machines::new(&plan(&THREE, "abort"), HONEST) else { return };
+    let text = format!(
+        "{}\n## Postconditions\n\n1. All of it\n   ```shell\n   test -e out/1 && test -e out/3\n   ```\n",
+        plan(&THREE, "abort")
+    );
+    let Some(machines) = Machines::new(&text, HONEST) else { return };
     machines.sets_remote();
     let (_agents, _judges) = (machines.worker("a", &AGENTS), machines.worker("b", &JUDGES));
     machines.env.approve();
@@ -215,7 +228,8 @@ fn commits(machines: &Machines) {
 
 #[test]
 fn a_machine_that_dies_after_its_work_was_sent_is_not_needed_any_more() {
-    let Some(machines) = Machines::new(&plan(&THREE, "abort"), HONEST) else { return };
+    let text = plan(&THREE, "abort");
+    let Some(machines) = Machines::at("guard+clean", &text, HONEST, &[]) else { return };
     machines.sets_remote();
     let mut agents = machines.worker("a", &AGENTS);
     let looks = machines.worker("c", &["--ticks-only"]);
@@ -306,7 +320,8 @@ fn what_no_other_machine_can_begin_with_is_told_with_what_to_do() {
 fn a_plan_whose_checks_run_in_the_workspace_is_not_carried() {
     let Some(machines) = Machines::new(&plan(&["test -e out/1"], "abort"), HONEST) else { return };
     machines.sets_remote();
-    let config = machines.env.read("provost.toml").replace("guard+clean", "in-place").replace("clean", "in-place");
+    let config =
+        machines.env.read("provost.toml").replace("guard+clean", "in-place").replace("clean", "in-place");
     machines.env.write("provost.toml", config);
     machines.env.git(&["commit", "--quiet", "--all", "--message", "in place"]);
     machines.env.approve();
@@ -322,8 +337,73 @@ fn where_there_are_two_machines_the_other_one_judges() {
     machines.env.approve();
     machines.until_done();
     machines.is_sound(3);
-    let judges = "SELECT string_agg(workflow_uuid || ' by ' || executor_id, E'\\n') FROM dbos.workflow_status \
-                  WHERE queue_name = 'items judge' AND output LIKE '%done%'";
-    let judged = machines.cluster.sql(&machines.url, judges);
-    println!("{judged:?}");
+    // Each step was given out once, and its contract was run by whoever did not have it.
+    let judged_at_home = "DO $$ BEGIN
+        IF (SELECT count(*) FROM dbos.workflow_status a JOIN dbos.workflow_status j
+            ON substring(a.inputs FROM 'attempt ([0-9]+) 1') = substring(j.inputs FROM 'contract ([0-9]+)')
+            WHERE a.output LIKE '%done%' AND j.output LIKE '%done%' AND a.executor_id <> j.executor_id) <> 3
+        THEN RAISE EXCEPTION 'judged where it was made'; END IF; END $$";
+    machines.cluster.sql(&machines.url, judged_at_home);
+}
+
+#[test]
+fn what_an_attempt_left_is_there_for_the_next_one_on_another_machine() {
+    let agent = "mkdir -p out; touch out/${PROVOST_ATTEMPT##*/}; ls out\n";
+    let text = plan(&["test -e out/1 && test -e out/2"], "retry(2)");
+    let Some(machines) = Machines::new(&text, agent) else { return };
+    machines.sets_remote();
+    let mut first = machines.worker("a", &AGENTS);
+    let judges = machines.worker("b", &JUDGES);
+    machines.env.approve();
+    machines.until("an attempt has ended", || !machines.events("ATTEMPT_ENDED").is_empty());
+    first.kill();
+    std::fs::remove_dir_all(machines.env.folder().join("a")).expect("its disk is gone");
+    let _second = machines.worker("c", &AGENTS);
+    machines.until_done();
+    drop(judges);
+    let makers: Vec<Value> = machines
+        .events("ATTEMPT_ENDED")
+        .iter()
+        .map(|ended| ended["details"]["carried"]["machine"].clone())
+        .collect();
+    assert_eq!(makers.len(), 2, "{makers:?}");
+    assert_ne!(makers[0], makers[1]);
+}
+
+#[test]
+fn whoever_comes_back_too_late_has_written_nothing_but_a_name_of_its_own() {
+    let agent = format!("case $PROVOST_ATTEMPT in */1/1) sleep 5 ;; esac\n{HONEST}");
+    let Some(machines) = Machines::new(&plan(&["test -e out/1"], "retry(2)"), &agent) else { return };
+    machines.sets_remote();
+    let stopped = machines.worker("a", &AGENTS);
+    let judges = machines.worker("b", &JUDGES);
+    machines.env.approve();
+    machines.until("taken", || {
+        machines.status()["items"][0]["item"] == "attempt 1 1"
+            && machines.status()["items"][0]["worker"].is_string()
+    });
+    stopped.signal("STOP");
+    let _others = machines.worker("c", &AGENTS);
+    machines.until_done();
+    let before = machines.env.events().len();
+    stopped.signal("CONT");
+    machines.until("refused", || !machines.status()["refused"].as_array().is_none_or(Vec::is_empty));
+    assert_eq!(machines.env.events().len(), before, "it wrote to the log");
+    machines.is_sound(1);
+    drop(judges);
+    let attempts: Vec<String> = machines.names().into_iter().filter(|name| name.contains("/a")).collect();
+    assert!(attempts.iter().all(|name| name.contains("/1/a1-e")), "{attempts:?}");
+}
+
+#[test]
+fn nothing_that_opens_the_remote_reaches_an_agent_or_the_log() {
+    let agent = "mkdir -p out; env > out/1; echo done\n";
+    let contract = "test -s out/1 && ! grep -e REMOTE_TOKEN -e SSH_AUTH_SOCK -e open-sesame out/1";
+    let Some(machines) = Machines::new(&plan(&[contract], "abort"), agent) else { return };
+    machines.sets_remote();
+    let keys = [("PROVOST_REMOTE_TOKEN", "open-sesame"), ("SSH_AUTH_SOCK", "/run/open-sesame")];
+    let _worker = machines.worker_with("a", &[], &keys);
+    machines.env.approve();
+    machines.until_done();
+    assert!(!machines.env.provost(&["log", "--json"]).out.contains("open-sesame"));
 }
