@@ -240,7 +240,8 @@ pub fn offer_base(harness: &Harness, run: &Run) -> Result<bool, Error> {
 
 /// The same to this remote, from a machine that has it.
 pub fn send_base(harness: &Harness, run: &Run, remote: &Remote) -> Result<(), Error> {
-    let Some(commit) = run.binding.base.as_deref() else { return Ok(()) };
+    let none = || Error::NotCarried { plan: harness.id().clone(), why: outpost::NO_COMMIT.to_owned() };
+    let commit = run.binding.base.as_deref().ok_or_else(none)?;
     let trees = trees_of(harness)?;
     let failed = ground::Error::from;
     trees.send_commit(remote, commit).map_err(failed)?;

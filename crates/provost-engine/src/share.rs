@@ -175,7 +175,8 @@ impl Harness {
         let mut run = self.genuine()?;
         self.can_see_the_work(&run)?;
         // Before it is ours: what is not to be had now is offered again.
-        if let Some(carrying) = &self.carrying {
+        let needs_trees = !matches!(share.item, Item::Attest | Item::End);
+        if let Some(carrying) = self.carrying.as_ref().filter(|_| needs_trees) {
             carrying.bring(self, &run)?;
         }
         if !(share.claim)(fence) {

@@ -39,6 +39,8 @@ use crate::reading;
 /// A workspace that nobody opened for so long is taken away; it can be made again.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
+pub(super) const NO_COMMIT: &str = "it was approved on no commit";
+
 /// Opens a plan by what is in the log, in a workspace of the harness's own.
 pub fn open(
     settings: Settings,
@@ -49,7 +51,7 @@ pub fn open(
     let run = drive::read(&*log, plan)?;
     let refused = |why: String| Error::NotCarried { plan: plan.clone(), why };
     let commit =
-        run.binding.base.clone().ok_or_else(|| refused("it was approved on no commit".to_owned()))?;
+        run.binding.base.clone().ok_or_else(|| refused(NO_COMMIT.to_owned()))?;
     if let Some(why) = cannot_travel(&run) {
         return Err(refused(why.to_owned()));
     }

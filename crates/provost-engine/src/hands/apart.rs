@@ -60,7 +60,7 @@ impl Hands<'_> {
 
     /// At rest the workspace holds what has passed.
     pub(crate) fn leave(&self, run: &Run) -> Result<(), tree::Error> {
-        self.come_home(home(run).as_ref())
+        self.come_home(self.home(run).as_ref())
     }
 }
 

@@ -398,7 +398,7 @@ fn whoever_comes_back_too_late_has_written_nothing_but_a_name_of_its_own() {
 #[test]
 fn nothing_that_opens_the_remote_reaches_an_agent_or_the_log() {
     let agent = "mkdir -p out; env > out/1; echo done\n";
-    let contract = "test -s out/1 && ! grep -e REMOTE_TOKEN -e SSH_AUTH_SOCK -e open-sesame out/1";
+    let contract = "test -s out/1 && ! grep -e REMOTE_TOKEN -e SSH_AUTH_SOCK -e open.sesame out/1";
     let Some(machines) = Machines::new(&plan(&[contract], "abort"), agent) else { return };
     machines.sets_remote();
     let keys = [("PROVOST_REMOTE_TOKEN", "open-sesame"), ("SSH_AUTH_SOCK", "/run/open-sesame")];
