@@ -138,6 +138,7 @@ fn ended(step: StepNumber) -> HarnessCommand {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     }
 }
 

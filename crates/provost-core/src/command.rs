@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** no variant of [`AgentCommand`] carries a verdict.
 
-use crate::event::{Approver, AttemptEnd, Choice, Post, Probe, Revision, Subject};
+use crate::event::{Approver, AttemptEnd, Carried, Choice, Post, Probe, Revision, Subject};
 use crate::law::Binding;
 use crate::plan::StepNumber;
 use crate::usage::{Amount, Usage};
@@ -119,6 +119,8 @@ pub enum HarnessCommand {
         published: Vec<Post>,
         /// How it changed its own plan on the way.
         rewrites: Vec<String>,
+        /// The tree it left, where trees travel between machines.
+        carried: Option<Carried>,
     },
     /// A person interrupted the harness while the attempt ran.
     AttemptInterrupted {

@@ -123,6 +123,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             session,
             published,
             rewrites,
+            carried,
         } => {
             still_running(run, step, attempt)?;
             let follows = after_end(run, means, step, attempt, &end);
@@ -137,6 +138,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
                 session,
                 published,
                 rewrites,
+                carried,
             }];
             events.extend(follows);
             Ok(events)

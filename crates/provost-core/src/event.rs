@@ -145,6 +145,9 @@ pub enum Event {
         /// time it did. The plan it was given is not its to change.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rewrites: Vec<String>,
+        /// The tree it left, where trees travel between machines.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        carried: Option<Carried>,
     },
     /// The harness stopped while the attempt ran. It uses up no retry.
     #[serde(rename = "ATTEMPT_LOST")]
@@ -298,6 +301,17 @@ pub enum Event {
         before: String,
         commit: String,
     },
+}
+
+/// The tree that an attempt left, on a remote that other machines fetch it from. Whoever fetches something
+/// else by its name has not found it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    pub tree: String,
+    /// What it is called there.
+    pub name: String,
+    /// Who made it: another judges it, where there is one.
+    pub machine: String,
 }
 
 /// A plan that wants to land, and the tree it was judged by.

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::chain::{Hash, Timestamp};
-use crate::event::{Approver, AttemptEnd, Breach, Event, FailureClass, Post, Revision, Summary};
+use crate::event::{Approver, AttemptEnd, Breach, Carried, Event, FailureClass, Post, Revision, Summary};
 use crate::law::{self, Binding};
 use crate::ledger::Ledger;
 use crate::plan::{Check, Mark, OnFail, Plan, Shell, Step, StepNumber};
@@ -84,6 +84,8 @@ pub struct Run {
     pub agent_outside: bool,
     /// The tree the last step that passed left; the next step's base.
     pub tree: Option<String>,
+    /// What the last attempt left, where trees travel between machines: there it stands for the workspace.
+    pub work: Option<Carried>,
     /// Some contract is kept from agents.
     pub hides: bool,
     /// Some step says what it changes, and may be carried out in a tree of its own.

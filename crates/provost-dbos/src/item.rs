@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use provost_core::chain::PlanId;
+use provost_core::event::Subject;
 use provost_core::item::Item;
 use provost_core::labels::{self, Label};
+use provost_engine::drive;
 use provost_engine::share::Carried;
 use provost_store::{Effect, Error as StoreError};
 use sqlx::Row as _;
@@ -27,6 +29,8 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// When it is offered again that does not fit here, or that somebody holds up.
 const SOON: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_secs(5);
+/// So long a tree waits for a machine that did not make it, where there is one.
+const ANOTHER: Duration = Duration::from_secs(60);
 
 pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str, Error> {
     let Ok(item) = piece.item.parse::<Item>() else {
@@ -40,6 +44,10 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         crew.trouble(&piece.plan, &format!("{item} waits for a worker with the label {lacking}")).await?;
         give_back(&crew, &piece.id, SOON).await?;
         return Ok("does not fit");
+    }
+    if judges_a_tree(item) && another_is_to_judge(&crew, &piece).await? {
+        give_back(&crew, &piece.id, SOON).await?;
+        return Ok("another machine judges it");
     }
     let Ok(Ok(_permit)) = tokio::time::timeout(PATIENCE, crew.permits.acquire()).await else {
         give_back(&crew, &piece.id, SOON).await?;
@@ -56,7 +64,7 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
     let shared = in_hand.clone();
     let done = crew.apart(move |crew, runtime| {
         let finished = [dispatch::finish(&plan, item), Effect::Wake(plan.clone())];
-        let harness = crew.harness(&plan, stop.clone())?;
+        let harness = crew.harness(&plan, stop.clone(), runtime)?;
         let stint = Stint::new(crew, runtime, &harness, &plan, stop, shared);
         harness.carry_out_item(item, &|fence| stint.take(fence), &finished, Some(&stint))
     });
@@ -99,6 +107,37 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
             Ok("lost")
         }
     }
+}
+
+fn judges_a_tree(item: Item) -> bool {
+    matches!(item, Item::Judge { subject: Subject::Contract(_) })
+}
+
+/// The tree was made on this machine, and there is another that could judge it.
+async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece) -> Result<bool, Error> {
+    let Some((_, machine)) = &crew.carries else { return Ok(false) };
+    let is_there: bool = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT FROM provost_cluster.item WHERE id = $1 \
+             AND offered > clock_timestamp() - $3 * interval '1 millisecond') \
+         AND EXISTS (SELECT FROM provost_cluster.worker w WHERE NOT w.drains \
+             AND w.seen > clock_timestamp() - w.ttl_ms * interval '1 millisecond' \
+             AND EXISTS (SELECT FROM unnest(w.labels) l WHERE l LIKE 'trees=%' AND l <> 'trees=' || $2))",
+    )
+    .bind(&piece.id)
+    .bind(machine)
+    .bind(i64::try_from(ANOTHER.as_millis()).unwrap_or(i64::MAX))
+    .fetch_one(&crew.pool)
+    .await
+    .attempted("say whether another machine could judge")?;
+    if !is_there {
+        return Ok(false);
+    }
+    let (plan, own) = (PlanId(piece.plan.clone()), machine.clone());
+    let made_here = crew.apart(move |crew, _| {
+        let work = drive::read(&*crew.log, &plan)?.work;
+        Ok::<_, provost_engine::Error>(work.is_some_and(|work| work.machine == own))
+    });
+    Ok(made_here.await.transpose()?.unwrap_or(false))
 }
 
 /// What is asked of whoever does it; nothing, if it was taken or is over.

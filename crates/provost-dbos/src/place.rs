@@ -8,9 +8,10 @@ use std::time::Duration;
 use provost_core::chain::PlanId;
 use provost_core::item::Item;
 use provost_core::labels::Label;
+use provost_engine::carry::{self, Carrying};
 use provost_engine::harness::{Harness, Settings};
 use provost_engine::keeper::{self, Keeper};
-use provost_engine::places;
+use provost_engine::{drive, places};
 use provost_store::Postgres;
 use sqlx::PgPool;
 use tokio::runtime::Handle;
@@ -26,6 +27,8 @@ pub(crate) struct Crew {
     pub log: Arc<Postgres>,
     pub pool: PgPool,
     pub labels: Vec<Label>,
+    /// Where trees travel: the address of the remote, and which machine this is.
+    pub carries: Option<(String, String)>,
     pub permits: Semaphore,
     /// Items that are being done here, by their numbers.
     pub busy: Mutex<BTreeMap<String, Busy>>,
@@ -71,8 +74,39 @@ pub(crate) struct Busy {
 }
 
 impl Crew {
-    /// The plan's harness, on the shared log.
-    pub fn harness(&self, plan: &PlanId, stop: Arc<AtomicBool>) -> Result<Harness, provost_engine::Error> {
+    /// The plan's harness, on the shared log: by what is in the log where trees travel, else where its file is.
+    pub fn harness(
+        &self,
+        plan: &PlanId,
+        stop: Arc<AtomicBool>,
+        runtime: &Handle,
+    ) -> Result<Harness, provost_engine::Error> {
+        let Some((address, machine)) = &self.carries else { return self.at_home(plan, stop) };
+        let remote = carry::remote(address)?;
+        let settings = Settings { stop: stop.clone(), ..self.settings.clone() };
+        let open = || {
+            let carrying = Carrying::new(remote.clone(), machine.clone(), self.teller(plan, runtime));
+            carry::open(settings.clone(), self.log.clone(), plan, carrying)
+        };
+        match open() {
+            // It may be this machine that has what nobody has sent yet.
+            Err(error @ provost_engine::Error::NotCarried { .. }) => {
+                let sent = self
+                    .at_home(plan, stop)
+                    .and_then(|harness| carry::send_base(&harness, &drive::read(&*self.log, plan)?, &remote));
+                sent.map_or(Err(error), |()| open())
+            }
+            opened => opened,
+        }
+    }
+
+    /// Tells why a plan waits, from a thread that does nothing else meanwhile.
+    fn teller(&self, plan: &PlanId, runtime: &Handle) -> carry::Told {
+        let (pool, id, plan, runtime) = (self.pool.clone(), self.id.clone(), plan.0.clone(), runtime.clone());
+        Arc::new(move |what| drop(runtime.block_on(note_trouble(&pool, &id, &plan, what))))
+    }
+
+    fn at_home(&self, plan: &PlanId, stop: Arc<AtomicBool>) -> Result<Harness, provost_engine::Error> {
         let not_there = || provost_engine::Error::NotThere { plan: plan.clone() };
         let find = || places::find(&self.settings.state, plan).filter(places::Place::is_there);
         let look_around = || {
@@ -165,17 +199,7 @@ impl Crew {
     /// Why a plan does not get on, for people to see.
     pub async fn trouble(&self, plan: &str, what: &str) -> Result<(), Error> {
         (self.told)(&format!("{plan}: {what}"));
-        sqlx::query(
-            "INSERT INTO provost_cluster.trouble (plan, worker, what) VALUES ($1, $2, $3) ON CONFLICT (plan) \
-             DO UPDATE SET at = clock_timestamp(), worker = excluded.worker, what = excluded.what",
-        )
-        .bind(plan)
-        .bind(&self.id)
-        .bind(what)
-        .execute(&self.pool)
-        .await
-        .attempted("note why a plan does not get on")?;
-        Ok(())
+        note_trouble(&self.pool, &self.id, plan, what).await
     }
 
     /// Looks at the plan again, in this time.
@@ -205,4 +229,18 @@ impl Crew {
         started.ok()?;
         wait.await.ok()
     }
+}
+
+async fn note_trouble(pool: &PgPool, worker: &str, plan: &str, what: &str) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO provost_cluster.trouble (plan, worker, what) VALUES ($1, $2, $3) ON CONFLICT (plan) \
+         DO UPDATE SET at = clock_timestamp(), worker = excluded.worker, what = excluded.what",
+    )
+    .bind(plan)
+    .bind(worker)
+    .bind(what)
+    .execute(pool)
+    .await
+    .attempted("note why a plan does not get on")?;
+    Ok(())
 }

@@ -85,7 +85,8 @@ impl<'a> Stint<'a> {
 impl Next for Stint<'_> {
     fn goes_on(&self) -> bool {
         let is_wanted = !self.crew.leaves() && !self.stop.load(Ordering::Relaxed);
-        self.crew.looks && is_wanted && self.begun.elapsed() < FAIR
+        // Where trees travel, another machine judges what this one made.
+        self.crew.looks && self.crew.carries.is_none() && is_wanted && self.begun.elapsed() < FAIR
     }
 
     fn offers(&self, run: &Run, done: Item, begun: Item) -> Vec<Effect> {

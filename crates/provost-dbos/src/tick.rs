@@ -34,7 +34,9 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
     for _ in 0..RACES {
         let turn = match once(crew, plan).await? {
             Ok(turn) => turn,
-            Err(error @ provost_engine::Error::NotThere { .. }) => {
+            Err(
+                error @ (provost_engine::Error::NotThere { .. } | provost_engine::Error::NotCarried { .. }),
+            ) => {
                 crew.trouble(plan, &format!("{error} on the machine of {}", crew.id)).await?;
                 crew.wake_in(plan, ELSEWHERE).await?;
                 return Ok("somebody else is to look");
@@ -69,7 +71,11 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
 async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<Turn, provost_engine::Error>, Error> {
     let plan = PlanId(plan.to_owned());
     let looked = crew.apart(move |crew, runtime| {
-        let harness = match crew.harness(&plan, Arc::new(AtomicBool::new(false))) {
+        // Nothing is fetched for it.
+        if crew.carries.is_some() && is_at_rest(crew, &plan)? {
+            return Ok(Turn::Idle);
+        }
+        let harness = match crew.harness(&plan, Arc::new(AtomicBool::new(false)), runtime) {
             Err(provost_engine::Error::NotThere { .. }) if is_at_rest(crew, &plan)? => return Ok(Turn::Idle),
             found => found?,
         };

@@ -11,7 +11,7 @@ use provost_core::chain::Timestamp;
 use provost_core::labels::Label;
 use provost_engine::harness::Settings;
 use provost_engine::keeper::Keeper;
-use provost_engine::{logbook, share};
+use provost_engine::{carry, logbook, share};
 use provost_store::{Holder, Postgres};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection};
@@ -43,6 +43,10 @@ pub struct Options {
     pub looks_only: bool,
     /// It looks at no plans; only for one that says whose work it does.
     pub looks_never: bool,
+    /// It runs no checks; only for one that says whose work it does.
+    pub checks_never: bool,
+    /// The git remote by which trees travel, where workers share no disk.
+    pub remote: Option<String>,
     /// After how long without a sign others take over what it had.
     pub ttl: Duration,
     /// How often queues are asked while something is on them.
@@ -74,6 +78,7 @@ async fn work(
     told: Box<dyn Fn(&str) + Send + Sync>,
 ) -> Result<(), Error> {
     let holder = Holder::here("worker", Timestamp(0));
+    let carries = carries(options)?;
     let id = format!("{}-{}-{}", holder.host, holder.pid, unique());
     let mut first = PgConnection::connect_with(database).await.attempted("be reached")?;
     schema::make(&mut first, async || queues::migrate(database, &id).await).await?;
@@ -91,6 +96,7 @@ async fn work(
         log,
         pool: pool.clone(),
         labels: options.labels.clone(),
+        carries: carries.clone(),
         permits: Semaphore::new(options.jobs),
         busy: Mutex::default(),
         keeper: keeper(options, &told),
@@ -112,7 +118,7 @@ async fn work(
         pid: holder.pid,
         roles: options.roles.clone(),
         jobs: options.jobs,
-        labels: options.labels.iter().map(ToString::to_string).collect(),
+        labels: options.labels.iter().map(ToString::to_string).chain(judges(options, carries)).collect(),
         ttl_ms: i64::try_from(options.ttl.as_millis()).unwrap_or(i64::MAX),
     };
     // Known to the others before it takes anything.
@@ -139,6 +145,19 @@ async fn work(
     Ok(())
 }
 
+/// The remote, and which machine this is.
+fn carries(options: &Options) -> Result<Option<(String, String)>, Error> {
+    let Some(address) = &options.remote else { return Ok(None) };
+    carry::remote(address)?;
+    Ok(Some((address.clone(), carry::machine(&options.settings.state)?)))
+}
+
+/// How others know that this machine judges what they made.
+fn judges(options: &Options, carries: Option<(String, String)>) -> Option<String> {
+    let is_idle = options.looks_only || options.checks_never;
+    carries.filter(|_| !is_idle).map(|(_, machine)| format!("trees={machine}"))
+}
+
 /// Nothing, where none is needed or none can be started.
 fn keeper(options: &Options, told: &dyn Fn(&str)) -> Option<Keeper> {
     let program = options.settings.launcher.first().filter(|_| !options.looks_only)?;
@@ -152,7 +171,7 @@ fn keeper(options: &Options, told: &dyn Fn(&str)) -> Option<Keeper> {
 /// Whose queues it listens to; nothing: all there are.
 fn pools(options: &Options) -> Option<Vec<String>> {
     let mut pools = if options.looks_only { Vec::new() } else { options.roles.clone()? };
-    if !options.looks_only {
+    if !options.looks_only && !options.checks_never {
         pools.push(JUDGE.to_owned());
     }
     if !options.looks_never {

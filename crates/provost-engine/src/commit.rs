@@ -11,6 +11,7 @@ use provost_host::tree::{Authored, Base, Committed, Error as TreeError, Trees};
 use serde_json::json;
 
 use crate::Error;
+use crate::carry;
 use crate::harness::Harness;
 
 /// Where notes about commits are kept.
@@ -53,7 +54,7 @@ pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<Kept, Error> {
         return Err(Refusal::NoTree.into());
     };
     let (trees, approved) = trees(harness, run, &base)?;
-    let judged = kept_tree(harness, &trees, &tree)?;
+    let judged = kept_tree(harness, run, &trees, &tree)?;
     Ok(Kept { trees, approved, judged, base })
 }
 
@@ -66,21 +67,21 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         secret: None,
         launcher: &[],
     };
-    let verify = &harness.config().verify;
+    let (verify, caches) = (&harness.config().verify, carry::caches(harness, run));
     let approval = Approval {
         revision: &run.revision.0,
         commit: Some(commit),
         files: &run.binding.files,
         touches: &[],
-        caches: &verify.caches,
+        caches,
         wanted: Means { provision: &verify.provision, build_caches: false, stop: None },
     };
     Ok(ground::trees(&estate, &approval)?)
 }
 
 /// A tree that a contract held on.
-pub(crate) fn kept_tree(harness: &Harness, trees: &Trees, id: &str) -> Result<Base, Error> {
-    let kept = trees.kept(id, &harness.config().verify.caches).map_err(ground::Error::from)?;
+pub(crate) fn kept_tree(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Result<Base, Error> {
+    let kept = carry::kept(harness, run, trees, id)?;
     Ok(kept.ok_or_else(|| ground::Error::from(TreeError::Damaged { id: id.to_owned() }))?)
 }
 

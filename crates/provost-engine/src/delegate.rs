@@ -337,6 +337,7 @@ impl Carrier for Harness {
             session: None,
             published: Vec::new(),
             rewrites: Vec::new(),
+            carried: None,
         });
         let (done, total) = run.progress();
         let evidence =

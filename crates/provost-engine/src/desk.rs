@@ -393,6 +393,7 @@ fn ended(run: &Run, step: StepNumber, since: Option<provost_core::chain::Timesta
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     }))
 }
 

@@ -56,6 +56,13 @@ pub enum Error {
     #[error("the file of plan {plan} is not where it was")]
     NotThere { plan: provost_core::chain::PlanId },
 
+    #[error(transparent)]
+    Remote(#[from] provost_host::tree::BadRemote),
+    #[error("plan {plan} cannot be carried to this machine: {why}")]
+    NotCarried { plan: provost_core::chain::PlanId, why: String },
+    #[error("what was done for plan {plan} is on a git remote, and this machine does not know which")]
+    CarriedElsewhere { plan: provost_core::chain::PlanId },
+
     /// The world broke.
     #[error(transparent)]
     Collector(#[from] provost_host::collector::Error),

@@ -117,7 +117,7 @@ fn branch_of(
     let commit = match tree {
         None => parent.to_owned(),
         Some(id) => {
-            let kept = commit::kept_tree(harness, &trees, id)?;
+            let kept = commit::kept_tree(harness, run, &trees, id)?;
             let (user, email) = wanted.home.as_deref().map(git::identity).unwrap_or_default();
             let message = format!(
                 "{}, before step {}\n\nProvost-Plan: {}\nProvost-Tree: {id}\n",

@@ -38,8 +38,10 @@ use provost_host::{files, prices, process, roster};
 use crate::errand::{Carrier, Errand, Within};
 
 mod apart;
+mod carried;
 
-use self::apart::{Home, globs, home, not_home, place};
+use self::apart::{Home, globs, not_home, place};
+use self::carried::Courier;
 use crate::live::Live;
 use crate::metering::Metering;
 use crate::model_judge::Bench;
@@ -76,6 +78,8 @@ pub struct Hands<'a> {
     carrier: Option<&'a dyn Carrier>,
     /// Where this plan carries out a step of another.
     within: Option<&'a Within>,
+    /// Where trees travel between machines.
+    courier: Option<Courier<'a>>,
 }
 
 /// A session that the harness did not start: what it left is looked at, once.
@@ -134,6 +138,8 @@ pub struct AttemptOrder {
     tree: Option<String>,
     touches: Vec<String>,
     home: Option<Home>,
+    /// Where trees travel: what the attempt before it left.
+    work: Option<String>,
     /// What its tools are to tell, where its role has them.
     item: Option<Item>,
 }
@@ -162,6 +168,8 @@ pub struct CheckOrder {
     /// What the step may change, where it says so.
     touches: Option<Vec<String>>,
     home: Option<Home>,
+    /// Where trees travel: why there is nothing to judge.
+    unseen: Option<String>,
     /// The most that a model may use which judges.
     limit: Amount,
 }
@@ -193,6 +201,7 @@ impl<'a> Hands<'a> {
             at_home: Mutex::default(),
             carrier: None,
             within: None,
+            courier: None,
         }
     }
 
@@ -278,7 +287,7 @@ impl<'a> Hands<'a> {
         Order::Attempt(Box::new(AttemptOrder {
             step: number,
             attempt: run.step(number).map_or(1, |step| step.attempts),
-            reach: terms.for_step_by(step, &target),
+            reach: self.within_reach(terms.for_step_by(step, &target)),
             api: terms.api.get(&target).cloned().unwrap_or_default(),
             limit: budget::allows(run, number),
             item: self.item(run, number, &target, &prompt, &context),
@@ -292,7 +301,8 @@ impl<'a> Hands<'a> {
             place: place(run, step),
             tree: self.tree(run),
             touches: globs(step).unwrap_or_default(),
-            home: home(run),
+            home: self.home(run),
+            work: self.work(run),
         }))
     }
 
@@ -345,7 +355,17 @@ impl<'a> Hands<'a> {
         let own = step.and_then(|step| step.contract_timeout.as_ref());
         let network = step.and_then(|step| step.network.as_ref()).is_some_and(|network| network.value);
         let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
+        let left_alone = !self.at_home().1.is_empty();
+        let with_work = match subject {
+            Subject::Precondition(_) | Subject::Contract(_) => true,
+            Subject::Control(_) => false,
+            // Whatever somebody else has changed in the workspace takes part in the end, as it always does.
+            Subject::Final(_) | Subject::Postcondition(_) => run.has_unseen_work() || left_alone,
+        };
+        let carried = self.laid_out(run, with_work);
+        let unseen = carried.as_ref().and_then(|carried| carried.as_ref().err().cloned());
         let apart = match subject {
+            _ if self.courier.is_some() => carried.and_then(Result::ok).flatten(),
             Subject::Contract(number) if run.works_apart(number) => {
                 step.and_then(|step| self.ground.apart(&self.site.id.to_string(), &place(run, step)))
             }
@@ -358,8 +378,6 @@ impl<'a> Hands<'a> {
             }
             _ => self.tree(run),
         };
-        // Whatever somebody else has changed in the workspace takes part in the end, as it always does.
-        let left_alone = !self.at_home().1.is_empty();
         Order::Check(Box::new(CheckOrder {
             subject,
             check: contract.map(|contract| contract.check.clone()),
@@ -367,11 +385,7 @@ impl<'a> Hands<'a> {
             attempt: step.and_then(|step| run.step(step.number)).map_or(0, |step| step.attempts),
             lost,
             tree,
-            with_work: match subject {
-                Subject::Precondition(_) | Subject::Contract(_) => true,
-                Subject::Control(_) => false,
-                Subject::Final(_) | Subject::Postcondition(_) => run.has_unseen_work() || left_alone,
-            },
+            with_work,
             known: matches!(subject, Subject::Final(_) | Subject::Postcondition(_))
                 && !network
                 && !left_alone
@@ -386,7 +400,8 @@ impl<'a> Hands<'a> {
             worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
             apart,
             touches: step.filter(|_| matches!(subject, Subject::Contract(_))).and_then(globs),
-            home: home(run),
+            home: self.home(run),
+            unseen,
             limit: step.map(|step| budget::allows(run, step.number)).unwrap_or_default(),
         }))
     }
@@ -417,8 +432,9 @@ impl<'a> Hands<'a> {
             }
         };
         // Where agents work elsewhere, the workspace may not be up to what has passed yet.
-        let passed = home(run).and_then(|home| match subscription {
-            Subscription::File(path) => self.ground.file_in(&home.tree, path),
+        let tree = self.home(run).map(|home| home.tree).or_else(|| self.stands_for_the_workspace(run));
+        let passed = tree.and_then(|tree| match subscription {
+            Subscription::File(path) => self.ground.file_in(&tree, path),
             Subscription::Topic(_) => None,
         });
         let content = files::beginning(passed.as_deref().unwrap_or(&path), CONTEXT_BYTES);
@@ -444,7 +460,7 @@ impl<'a> Hands<'a> {
             let home = self.client_home(&*agent, order)?;
             let outbox = self.outbox(order)?;
             self.come_home(order.home.as_ref()).map_err(|error| not_home(&error))?;
-            let apart = self.apart(order)?;
+            let apart = self.begin_in(order)?;
             let account = self.metering.open(self.site, &order.target, order.limit)?;
             Ok((agent, home, outbox, account, apart))
         });
@@ -462,6 +478,7 @@ impl<'a> Hands<'a> {
                     session: None,
                     published: Vec::new(),
                     rewrites: Vec::new(),
+                    carried: None,
                 })];
             }
         };
@@ -530,7 +547,11 @@ impl<'a> Hands<'a> {
         // It cannot go on, and says so in so many words; where it only failed, the contract has the word.
         let block = said.filter(|said| said.blocked && matches!(done.end, AttemptEnd::Exited { .. }));
         let block = block.map(|said| Said::Agent(AgentCommand::Block { step, reason: said.text }));
-        let notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
+        let mut notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
+        let Ok((carried, untold)) = self.send_on(order, apart.as_ref()) else {
+            return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
+        };
+        notes.extend(untold.iter().map(|note| clean(note)));
         let posts = done.published.into_iter();
         let published = posts.map(|post| Post { text: clean(&post.text), ..post }).collect();
         // The last words of an agent that ended well are its claim; of any other, its report.
@@ -555,6 +576,7 @@ impl<'a> Hands<'a> {
             session: done.session,
             published,
             rewrites,
+            carried,
         });
         std::iter::once(ended).chain(claim).chain(block).collect()
     }
@@ -595,13 +617,16 @@ impl<'a> Hands<'a> {
         let not_run = |reason: &str| Ok(Verdict::not_run(self.ground.level, reason));
         let verdict = match (self.come_home(order.home.as_ref()), &order.check) {
             (Err(error), _) => not_run(&not_home(&error)),
+            (Ok(()), _) if order.unseen.is_some() => not_run(order.unseen.as_deref().unwrap_or_default()),
             (Ok(()), Some(Check::Shell(shell))) => self.judge(order, shell),
             (Ok(()), Some(Check::Human)) => not_run("a person confirms this, no command does"),
             (Ok(()), Some(Check::Judge { rubric })) => self.judge_by_model(order, rubric),
             (Ok(()), None) => not_run("the approved plan has no such check"),
         };
         // A check that was interrupted says nothing; it is due again next time.
-        let Ok(verdict) = verdict else { return Vec::new() };
+        let Ok(verdict) = verdict.and_then(|verdict| self.kept_for_others(order, verdict)) else {
+            return Vec::new();
+        };
         let verdict = self.redacted(verdict);
         if let (Some(session), false) = (&self.session, order.lost) {
             let person = matches!(order.check, Some(Check::Human));

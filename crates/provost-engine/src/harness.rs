@@ -21,6 +21,7 @@ use provost_host::plan_file::{self, PlanPlace};
 use provost_store::{Append, Effect, Entry, Fence, Log};
 
 use crate::Error;
+use crate::carry::Carrying;
 use crate::drive;
 use crate::errand::Within;
 use crate::logbook;
@@ -75,6 +76,8 @@ pub struct Harness {
     name: Option<String>,
     /// Where the plan carries out a step of another.
     pub(crate) within: Option<Within>,
+    /// Where its trees travel between machines.
+    pub(crate) carrying: Option<Carrying>,
     /// Hears of plans that carry out steps of this one.
     told: Mutex<Option<Arc<Below>>>,
 }
@@ -131,6 +134,20 @@ impl Harness {
         Ok(Self::with(place, config, state, settings, log, true))
     }
 
+    /// For a plan that has its identifier from the log, and whose trees come from elsewhere.
+    pub(crate) fn at_an_outpost(
+        place: PlanPlace,
+        config: Config,
+        state: PathBuf,
+        settings: Settings,
+        log: Arc<dyn Log>,
+        (id, carrying): (PlanId, Carrying),
+    ) -> Self {
+        let mut harness = Self::with(place, config, state, settings, log, true);
+        harness.site.id = id;
+        Self { carrying: Some(carrying), ..harness }
+    }
+
     pub(crate) fn at(place: PlanPlace, settings: Settings, access: Access) -> Result<Self, Error> {
         let begun = site::now();
         let config = config::find(&place.workspace)?;
@@ -169,6 +186,7 @@ impl Harness {
             who: Who::Here,
             name: None,
             within: None,
+            carrying: None,
             told: Mutex::default(),
         }
     }

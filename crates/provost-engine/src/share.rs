@@ -177,8 +177,12 @@ impl Harness {
         next: Option<&dyn Next>,
     ) -> Result<Carried, Error> {
         let share = Share { item, claim, effects, next, carried: Cell::new(Carried::Done) };
-        match self.drive_for(&Worker::Share(&share), &mut |_, _, _| {})? {
-            (_, Rest::LawChanged(_)) => Ok(Carried::LawChanged),
+        let (run, rest) = self.drive_for(&Worker::Share(&share), &mut |_, _, _| {})?;
+        if let (Some(carrying), Item::End, Stage::Done) = (&self.carrying, item, run.stage) {
+            carrying.forget(self, &run);
+        }
+        match rest {
+            Rest::LawChanged(_) => Ok(Carried::LawChanged),
             _ => Ok(share.carried.into_inner()),
         }
     }
@@ -186,6 +190,12 @@ impl Harness {
     /// The run, where there is nothing to do about the item: it is somebody else's, or nobody wants it now.
     pub(crate) fn take_share(&self, share: &Share<'_>, fence: &Fence) -> Result<Option<Run>, Error> {
         let mut run = self.genuine()?;
+        self.can_see_the_work(&run)?;
+        // Before it is ours: what is not to be had now is offered again.
+        let needs_trees = !matches!(share.item, Item::Attest | Item::End);
+        if let Some(carrying) = self.carrying.as_ref().filter(|_| needs_trees) {
+            carrying.bring(self, &run)?;
+        }
         if !(share.claim)(fence) {
             share.carried.set(Carried::Taken);
             return Ok(Some(run));

@@ -10,9 +10,11 @@ use std::path::Path;
 use provost_core::command::Refusal;
 use provost_core::plan::StepNumber;
 use provost_host::ground;
-use provost_host::tree::{Base, Trees};
+use provost_host::tree::Base;
 
 use crate::Error;
+use crate::carry;
+use crate::commit;
 use crate::harness::Harness;
 
 /// No more of a file is shown than this.
@@ -37,8 +39,12 @@ pub fn of_step(harness: &Harness, number: StepNumber) -> Result<Vec<Changed>, Er
     let tree = step.verdict.as_ref().and_then(|verdict| verdict.tree.as_deref());
     let Some(tree) = tree else { return Err(Refusal::NoTree.into()) };
     let trees = ground::trees_of(&harness.place().workspace, harness.state())?;
-    let caches = &harness.config().verify.caches;
-    let (before, after) = (kept(&trees, &tree.base, caches)?, kept(&trees, &tree.id, caches)?);
+    // What the first step began with is made anew where no machine has sent it.
+    if let (true, Some(commit)) = (run.work.is_some(), run.binding.base.as_deref()) {
+        commit::trees(harness, &run, commit)?;
+    }
+    let kept = |id: &str| carry::kept(harness, &run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree));
+    let (before, after) = (kept(&tree.base)?, kept(&tree.id)?);
     let paths = tree.files.iter().map(|path| path.strip_suffix(DELETED).unwrap_or(path));
     Ok(paths.map(|path| clean(harness, changed(path, &before, &after))).collect())
 }
@@ -46,11 +52,6 @@ pub fn of_step(harness: &Harness, number: StepNumber) -> Result<Vec<Changed>, Er
 fn clean(harness: &Harness, changed: Changed) -> Changed {
     let clean = |text: Option<String>| text.map(|text| harness.redactor().text(&text).into_owned());
     Changed { old: clean(changed.old), new: clean(changed.new), ..changed }
-}
-
-fn kept(trees: &Trees, id: &str, caches: &[String]) -> Result<Base, Error> {
-    let found = trees.kept(id, caches).map_err(ground::Error::from)?;
-    found.ok_or_else(|| Refusal::NoTree.into())
 }
 
 fn changed(path: &str, before: &Base, after: &Base) -> Changed {

@@ -50,6 +50,8 @@ mod keep;
 mod linked;
 mod mirror;
 mod named;
+mod outpost;
+mod remote;
 mod snapshot;
 mod takeover;
 mod touches;
@@ -61,6 +63,7 @@ pub use assemble::Assembled;
 pub use commit::{Authored, Committed};
 pub use keep::{Keep, sweep};
 pub use linked::Unsaved;
+pub use remote::{BadRemote, Remote, fetch_commit};
 pub use touches::Touches;
 pub use union::{Differing, Union};
 pub use vary::Variation;
@@ -331,6 +334,14 @@ pub enum Error {
     TooMuch { path: String },
     #[error("another provost holds {} for too long", .path.display())]
     Busy { path: PathBuf },
+    #[error("the git remote {remote} could not be used: {said}")]
+    Unreachable { remote: String, said: String },
+    #[error("the git remote has no {name}")]
+    NotOnRemote { name: String },
+    #[error("{name} on the git remote is not the tree {tree}")]
+    OtherTree { name: String, tree: String },
+    #[error("{name} is on the git remote already, and stands for something else")]
+    Taken { name: String },
 }
 
 impl Error {

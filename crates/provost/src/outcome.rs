@@ -75,6 +75,9 @@ fn code(failure: &Failure) -> u8 {
             | Error::SshKey { .. }
             | Error::StateInWorkspace(_)
             | Error::NotThere { .. }
+            | Error::Remote(_)
+            | Error::NotCarried { .. }
+            | Error::CarriedElsewhere { .. }
             | Error::OtherLog { .. }
             | Error::NoPostgres { .. }
             | Error::NoStateFolder => USAGE,
@@ -157,6 +160,12 @@ pub fn hint(failure: &Failure) -> Option<String> {
             Error::Ground(GroundError::Trees(TreeError::Moved { .. })) => {
                 "Nothing was changed. Name another branch with --branch."
             }
+            Error::Ground(GroundError::Trees(
+                TreeError::Unreachable { .. }
+                | TreeError::NotOnRemote { .. }
+                | TreeError::OtherTree { .. }
+                | TreeError::Taken { .. },
+            )) => "`provost cluster remote` says which git remote is used here; docs/cluster.md.",
             Error::Ground(GroundError::Trees(_)) => {
                 "`isolation = \"in-place\"` under [verify] in provost.toml runs checks in the workspace itself."
             }
@@ -172,6 +181,9 @@ pub fn hint(failure: &Failure) -> Option<String> {
             }
             Error::StateInWorkspace(_) => "Set PROVOST_STATE to a folder outside of the workspace.",
             Error::NotThere { .. } => "Put the plan file back, or name the plan: `provost answer PLAN:2 …`.",
+            Error::CarriedElsewhere { .. } => {
+                "Say which: `provost cluster remote URL`, or `provost worker --remote URL` for a worker. What is done for it goes on by workers that know it; docs/cluster.md."
+            }
             Error::OtherLog { .. } => {
                 "Only a person says which log is believed: `provost migrate --to URL` takes this one there, `--from URL` takes one back; docs/postgres.md."
             }
@@ -206,6 +218,8 @@ pub fn hint(failure: &Failure) -> Option<String> {
             | Error::Config(_)
             | Error::Diagnosed { .. }
             | Error::NoSuchPolicy { .. }
+            | Error::Remote(_)
+            | Error::NotCarried { .. }
             | Error::Unreadable(_)
             | Error::Interrupted
             | Error::Io { .. } => return None,

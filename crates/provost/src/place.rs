@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use provost_engine::harness::{self, Access, Harness, Settings};
-use provost_engine::logbook;
+use provost_engine::{carry, logbook};
 
 use crate::failure::Failure;
 use crate::private;
@@ -46,6 +46,7 @@ impl Global {
             None => harness::state_folder(&environment)?,
         };
         logbook::keep_the_keys(&state, &mut environment);
+        carry::keep_the_keys(&state, &mut environment);
         let program = std::env::current_exe()
             .map_err(|source| Failure::Io { what: "find this program's own file".to_owned(), source })?;
         Ok(Settings {

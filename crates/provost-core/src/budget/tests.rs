@@ -144,6 +144,7 @@ impl Story {
             session: None,
             published: Vec::new(),
             rewrites: Vec::new(),
+            carried: None,
         });
     }
 
@@ -425,6 +426,7 @@ fn an_agent_that_could_not_be_started_used_nothing() {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     });
     assert_eq!(story.run.ledger.committed(Resource::Tokens, Timestamp(0)), 0);
     assert_eq!(story.run.ledger.cost().unknown, 0);

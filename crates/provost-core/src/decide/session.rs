@@ -79,6 +79,7 @@ fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     };
     match step.state {
         StepState::Ended { .. } => Ok(Vec::new()),

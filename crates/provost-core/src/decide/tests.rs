@@ -97,6 +97,7 @@ fn read(run: &Run, word: &str) -> Said {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     };
     match verb {
         "claim" => Said::Agent(AgentCommand::Claim {

@@ -61,6 +61,7 @@ fn ended() -> Event {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     }
 }
 

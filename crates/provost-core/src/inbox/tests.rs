@@ -75,6 +75,7 @@ impl Story {
             session: None,
             published: Vec::new(),
             rewrites: Vec::new(),
+            carried: None,
         });
     }
 

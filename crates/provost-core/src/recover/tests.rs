@@ -98,6 +98,7 @@ impl Story {
             session: None,
             published: Vec::new(),
             rewrites: Vec::new(),
+            carried: None,
         });
     }
 
@@ -259,6 +260,7 @@ fn invalid_input_is_asked_about() {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     };
     let events = story.harness(command);
     assert_eq!((names(&events[1..]), class(&events)), (ESCALATED.to_vec(), FailureClass::InvalidInput));
@@ -356,6 +358,7 @@ fn another_role_has_one_try_where_one_is_configured() {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     });
     assert_eq!(names(&story.breaks("no")), ESCALATED);
 }
@@ -445,6 +448,7 @@ fn a_conversation_goes_on_once_and_the_same_failure_again_begins_a_new_one() {
             session: Some(session.to_owned()),
             published: Vec::new(),
             rewrites: Vec::new(),
+            carried: None,
         });
         story.breaks(stderr)
     };

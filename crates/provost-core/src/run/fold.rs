@@ -113,8 +113,13 @@ impl Run {
                     step.claim = Some(evidence.clone());
                 }
             }
-            Event::AttemptEnded { step, attempt, end, report, usage, session, published, .. } => {
+            Event::AttemptEnded {
+                step, attempt, end, report, usage, session, published, carried, ..
+            } => {
                 self.at_work.remove(step);
+                if carried.is_some() {
+                    self.work.clone_from(carried);
+                }
                 if let Some(step) = self.step_mut(*step) {
                     step.losses = 0;
                     step.posts.clone_from(published);
@@ -271,6 +276,10 @@ impl Run {
         self.has_areas = plan.steps.iter().any(|step| step.touches.is_some());
         self.plan = plan;
         self.revision = revision.clone();
+        // A tree that was begun from another commit says nothing about this one.
+        if self.binding.base != binding.base {
+            self.work = None;
+        }
         self.binding = binding;
         // The base is the newly approved one; what passed steps left is taken over from the workspace.
         self.tree = None;

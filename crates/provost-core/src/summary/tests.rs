@@ -97,6 +97,7 @@ fn event(word: &str) -> Event {
             session: None,
             published: Vec::new(),
             rewrites: Vec::new(),
+            carried: None,
             usage: match parts.get(3) {
                 None => Usage::default(),
                 Some(model) => Usage {

@@ -57,6 +57,7 @@ fn ended(run: &mut Run, end: AttemptEnd, tokens: u64) -> Vec<&'static str> {
             session: None,
             published: Vec::new(),
             rewrites: Vec::new(),
+            carried: None,
         },
     );
     events.iter().map(Event::name).collect()

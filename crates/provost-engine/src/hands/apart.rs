@@ -60,7 +60,7 @@ impl Hands<'_> {
 
     /// At rest the workspace holds what has passed.
     pub(crate) fn leave(&self, run: &Run) -> Result<(), tree::Error> {
-        self.come_home(home(run).as_ref())
+        self.come_home(self.home(run).as_ref())
     }
 }
 
@@ -92,7 +92,7 @@ pub(super) fn not_home(error: &tree::Error) -> String {
     format!("the workspace could not be brought up to what has passed: {}", told(error))
 }
 
-fn told(error: &dyn std::error::Error) -> String {
+pub(super) fn told(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

@@ -13,6 +13,7 @@ use provost_host::config;
 use provost_store::Holder;
 
 use crate::Error;
+use crate::carry;
 use crate::gate::{self, Hearing};
 use crate::people::{self, Who};
 use crate::sessions::Sessions;
@@ -85,7 +86,12 @@ impl Harness {
     /// A person approves the revision they read; what was changed on the way is kept with it.
     pub fn approve(&self, run: &Run, revision: Revision, by: String) -> Result<Run, Error> {
         let modifications = self.last_changes(run)?;
-        self.human(HumanCommand::Approve { revision, by, modifications })
+        let run = self.human(HumanCommand::Approve { revision, by, modifications })?;
+        if run.approved_by.is_some() {
+            // It is approved all the same; whoever needs it and does not find it says so.
+            let _ = carry::offer_base(self, &run);
+        }
+        Ok(run)
     }
 
     /// The door for people.
@@ -143,7 +149,9 @@ impl Harness {
 
     /// Somebody has the lease; in doubt, too.
     pub(crate) fn is_under_way(&self) -> bool {
-        !matches!(self.log.holder(&self.workspace_lease()), Ok(None))
+        let is_held = |name: &str| !matches!(self.log.holder(name), Ok(None));
+        // A machine that has the plan in hand may have another workspace of it.
+        is_held(&self.workspace_lease()) || self.is_shared() && is_held(&format!("plan {}", self.id()))
     }
 
     pub(crate) fn workspace_lease(&self) -> String {

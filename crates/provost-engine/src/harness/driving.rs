@@ -21,6 +21,7 @@ use provost_host::{judge, process};
 use provost_store::{Error as StoreError, Fence, Holder, Lease};
 
 use crate::Error;
+use crate::carry;
 use crate::confined;
 use crate::drive::{self, Drive, Rest};
 use crate::hands::Hands;
@@ -125,6 +126,7 @@ impl Harness {
         if let Some(from_seq) = run.forged_from {
             return Err(self.forged(from_seq));
         }
+        self.can_see_the_work(&run)?;
         let head = Cell::new(head);
         let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
             head.set(Head { seq: sealed.seq, hash: sealed.hash });
@@ -143,6 +145,7 @@ impl Harness {
         }
         let hands = Hands::new(&self.site, ground).watched(&watched).for_worker(worker);
         let hands = hands.delegating(self).within(self.within.as_ref());
+        let hands = hands.carrying(self.carrying.as_ref(), lease.fence().epoch);
         let mut go_on = |run: Run, both: &mut dyn FnMut(&Run, &Sealed, &Event)| {
             let drive = Drive {
                 log: &*self.log,
@@ -193,6 +196,14 @@ impl Harness {
             judge::leave();
         }
         Ok((run, rest))
+    }
+
+    /// Where trees travel, the workspace says nothing of what was done.
+    pub(crate) fn can_see_the_work(&self, run: &Run) -> Result<(), Error> {
+        match (&run.work, &self.carrying) {
+            (Some(_), None) => Err(Error::CarriedElsewhere { plan: self.id().clone() }),
+            _ => Ok(()),
+        }
     }
 
     /// Takes a lease, and waits so long for whoever has it.
@@ -253,7 +264,9 @@ impl Harness {
             .chain(self.config().path.clone())
             .chain(self.within.iter().flat_map(|within| within.files.clone()))
             .collect();
+        let keys = self.carrying.as_ref().and_then(|carrying| carrying.keys(&self.site.environment));
         let secret = self.config().proof.ssh_key.as_deref();
+        let secret = keys.as_deref().filter(|keys| secret.is_none_or(|key| key.starts_with(keys))).or(secret);
         let launcher = confined::launcher(&self.site.launcher);
         let workspace = &self.place().workspace;
         let estate =
@@ -264,6 +277,9 @@ impl Harness {
             _ => ground::attest(verify.isolation, &estate)?,
         };
         let level = seen.level;
+        if let Some(why) = self.carrying.as_ref().and_then(|_| carry::not_at(level)) {
+            return Err(Error::NotCarried { plan: self.id().clone(), why: why.to_owned() });
+        }
         self.attested(worker, took_over, run, seen, fence, watch)?;
         self.on_the_base(run, offer, level, &estate)
     }
@@ -286,7 +302,7 @@ impl Harness {
             commit: run.binding.base.as_deref(),
             files: &run.binding.files,
             touches: &touches,
-            caches: &verify.caches,
+            caches: carry::caches(self, run),
             wanted: Wanted {
                 provision: &verify.provision,
                 build_caches: verify.build_caches,
@@ -309,6 +325,9 @@ impl Harness {
             Estate { workspace, state: &self.state, read_only: &[], secret: None, launcher: &launcher };
         let (offer, seen) = ground::attest(Demand::Exactly(recorded.isolation), &estate)?;
         let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
+        if let Some(tree) = &tree {
+            carry::kept(self, &run, &ground::trees_of(workspace, &self.state)?, tree)?;
+        }
         let hands = Hands::new(&self.site, self.on_the_base(&run, offer, seen.level, &estate)?);
         let now = hands.recheck(&run, number, tree);
         judge::leave();

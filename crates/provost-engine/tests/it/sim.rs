@@ -274,6 +274,7 @@ impl SimWorld {
             session: None,
             published: Vec::new(),
             rewrites: Vec::new(),
+            carried: None,
         };
         let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {

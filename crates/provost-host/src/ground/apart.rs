@@ -31,12 +31,12 @@ pub fn forget(state: &Path, plan: &str) {
     let _ = clear_apart(&room(state, plan));
 }
 
-fn room(state: &Path, plan: &str) -> PathBuf {
+pub(super) fn room(state: &Path, plan: &str) -> PathBuf {
     state.join("apart").join(&Hash::of(plan.as_bytes()).to_string()[..16])
 }
 
 impl Ground {
-    fn place_apart(&self, plan: &str, step: &str) -> PathBuf {
+    pub(super) fn place_apart(&self, plan: &str, step: &str) -> PathBuf {
         room(&self.state, plan).join(step)
     }
 
@@ -72,7 +72,7 @@ impl Ground {
     }
 
     /// Behind bubblewrap whatever the terms allow is mounted there; elsewhere it has a clone.
-    fn make_repository(&self, approved: &Approved, folder: &Path) -> Result<(), tree::Error> {
+    pub(super) fn make_repository(&self, approved: &Approved, folder: &Path) -> Result<(), tree::Error> {
         let (there, here) = (self.workspace.join(".git"), folder.join(".git"));
         let failed = |source| tree::Error::Io { attempt: "make", path: here.clone(), source };
         match (&approved.commit, self.level) {

@@ -106,3 +106,8 @@ pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Bas
     let approved = Approved::make(estate, approval)?;
     Ok((approved.trees, approved.base))
 }
+
+/// Takes away what is kept for a workspace that is not there any more.
+pub fn forget_trees(workspace: &Path, state: &Path) {
+    let _ = std::fs::remove_dir_all(trees_folder(workspace, state));
+}

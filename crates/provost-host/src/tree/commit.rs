@@ -59,17 +59,28 @@ impl Trees {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, parent)?;
         mirror.borrow()?;
-        let index = tempfile::tempdir_in(self.folder.join("building"))
-            .map_err(|error| Error::io("make a folder in", &self.folder, error))?;
-        let with_index = [("GIT_INDEX_FILE".into(), OsString::from(index.path().join("index")))];
-        mirror.git(&["read-tree", parent], b"", &with_index)?;
-        let changes = changes(approved, judged)?;
-        let listed = self.listed(&mirror, judged, &changes)?;
-        mirror.git(&["update-index", "-z", "--index-info"], &listed, &with_index)?;
-        let tree = word(&mirror.git(&["write-tree"], b"", &with_index)?);
+        let tree = self.written_on(&mirror, parent, approved, judged)?;
         let args = ["commit-tree", &tree, "-p", parent];
         let commit = mirror.git(&args, by.message.as_bytes(), &by.environment())?;
         Ok(Committed { commit: word(&commit), tree })
+    }
+
+    /// The commit's tree with what differs between two of ours, as git names it.
+    pub(super) fn written_on(
+        &self,
+        mirror: &Mirror<'_>,
+        commit: &str,
+        before: &Base,
+        after: &Base,
+    ) -> Result<String, Error> {
+        let index = tempfile::tempdir_in(self.folder.join("building"))
+            .map_err(|error| Error::io("make a folder in", &self.folder, error))?;
+        let with_index = [("GIT_INDEX_FILE".into(), OsString::from(index.path().join("index")))];
+        mirror.git(&["read-tree", commit], b"", &with_index)?;
+        let changes = changes(before, after)?;
+        let listed = self.listed(mirror, after, &changes)?;
+        mirror.git(&["update-index", "-z", "--index-info"], &listed, &with_index)?;
+        Ok(word(&mirror.git(&["write-tree"], b"", &with_index)?))
     }
 
     /// What `update-index` reads: mode, object and path of everything that changed.
@@ -306,6 +317,6 @@ fn leaves(index: &Index) -> io::Result<std::collections::BTreeMap<Vec<u8>, Leaf>
     Ok(leaves)
 }
 
-fn word(bytes: &[u8]) -> String {
+pub(super) fn word(bytes: &[u8]) -> String {
     lossy(bytes.trim_ascii())
 }

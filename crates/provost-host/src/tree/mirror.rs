@@ -205,6 +205,23 @@ impl<'a> Mirror<'a> {
         self.marker().exists()
     }
 
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn commit(&self) -> &str {
+        self.commit
+    }
+
+    /// The objects of the workspace's repository, to be lent, and where its history was cut off.
+    pub fn lends(&self) -> Result<Vec<(OsString, OsString)>, Error> {
+        let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
+        let shallow = objects.parent().map(|repository| repository.join("shallow"));
+        let cut_off =
+            shallow.filter(|path| path.is_file()).map(|path| ("GIT_SHALLOW_FILE".into(), path.into()));
+        Ok([(OBJECTS.into(), quoted(&objects))].into_iter().chain(cut_off).collect())
+    }
+
     fn marker(&self) -> PathBuf {
         self.folder.join(format!("here-{}", self.commit))
     }
@@ -291,6 +308,21 @@ impl<'a> Mirror<'a> {
     pub fn git(&self, args: &[&str], stdin: &[u8], more: &[(OsString, OsString)]) -> Result<Vec<u8>, Error> {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         self.answered(&args, stdin, more)
+    }
+
+    /// A command that speaks to another machine; what it says when that fails.
+    pub fn across(
+        &self,
+        args: &[&str],
+        more: &[(OsString, OsString)],
+    ) -> Result<Result<Vec<u8>, String>, Error> {
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        let ended = self.run(&args, b"", more, Keep { head: LIST_MAX, tail: 0 }, None, None)?;
+        Ok(match self.succeeded(&ended) {
+            Ok(()) => Ok(ended.stdout.head),
+            Err(Error::Git { said, .. }) => Err(said),
+            Err(error) => return Err(error),
+        })
     }
 
     pub fn git_path(

@@ -12,6 +12,7 @@ mod meter;
 mod provision;
 mod proxy;
 mod reach;
+mod remote;
 mod sandbox;
 mod teeth;
 mod tree;

@@ -55,6 +55,7 @@ pub fn ended(step: u32) -> Event {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     }
 }
 

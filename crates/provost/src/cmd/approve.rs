@@ -1,6 +1,7 @@
 use provost_core::event::Revision;
 use provost_core::quorum::{self, Tally};
-use provost_core::run::Stage;
+use provost_core::run::{Run, Stage};
+use provost_engine::carry;
 use provost_engine::harness::{Access, Harness};
 
 use crate::failure::Failure;
@@ -98,7 +99,21 @@ fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answe
     } else {
         terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
     }
+    tell_of_the_remote(harness, &run);
     Ok(if run.approved_by.is_none() { Outcome::Waiting } else { Outcome::Done })
+}
+
+/// Other machines begin with what was approved: whether they can.
+fn tell_of_the_remote(harness: &Harness, run: &Run) {
+    if run.approved_by.is_none() {
+        return;
+    }
+    if let Err(error) = carry::offer_base(harness, run) {
+        let why = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+        terminal::talk(&format!(
+            "it is approved, but no other machine can begin: {error}{why}; try `provost cluster push`"
+        ));
+    }
 }
 
 fn interactive(harness: &Harness, by: String) -> Answer {
@@ -110,6 +125,7 @@ fn interactive(harness: &Harness, by: String) -> Answer {
     match terminal::gate(harness, &run, reading.as_ref(), by)? {
         Gate::Approved(run) => {
             terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
+            tell_of_the_remote(harness, &run);
             Ok(Outcome::Done)
         }
         Gate::Rejected => Ok(Outcome::Refused),

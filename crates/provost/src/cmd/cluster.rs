@@ -12,7 +12,9 @@ Examples:
   provost cluster limit coder --concurrency 4    no more than four agents of this role at once, anywhere
   provost cluster limit coder --rate 3/2s        begin no more than three in two seconds
   provost cluster limit coder                    lift its limits
-  provost cluster wake PLAN                      have somebody look at a plan now")]
+  provost cluster wake PLAN                      have somebody look at a plan now
+  provost cluster remote git@host:carry.git      trees travel by this git remote; docs/cluster.md
+  provost cluster push PLAN                      send what the plan was approved on to it")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -32,6 +34,20 @@ enum What {
         /// So many begun in a time, such as 3/2s
         #[arg(long, value_name = "N/TIME", value_parser = rate)]
         rate: Option<Rate>,
+    },
+    /// Say by which git remote trees travel between machines that share no disk; without an address, show it
+    Remote {
+        /// An address that all machines reach, without a password
+        #[arg(value_name = "URL")]
+        address: Option<String>,
+        /// None any more
+        #[arg(long, conflicts_with = "address")]
+        none: bool,
+    },
+    /// Send what a plan was approved on to the git remote; `provost approve` does it, too
+    Push {
+        /// A path, a name, or nothing for the active plan
+        plan: Option<String>,
     },
     /// Have somebody look at a plan now
     Wake {
@@ -65,6 +81,7 @@ pub fn obey(_global: &Global, args: Args) -> Answer {
 #[cfg(feature = "cluster")]
 pub fn obey(global: &Global, args: Args) -> Answer {
     use provost_dbos::status::Desk;
+    use provost_engine::carry;
     use provost_engine::harness::Access;
     use provost_engine::overview::Overview;
     use provost_engine::people::Who;
@@ -73,18 +90,44 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     use crate::terminal;
 
     let settings = global.settings(None)?;
-    let desk = Desk::open(&settings)?;
+    let desk = || Desk::open(&settings);
     match args.what {
-        What::Status => show(global, &desk.status()?)?,
+        What::Status => show(global, &desk()?.status()?)?,
+        What::Remote { address: None, none: false } => {
+            let address = carry::address(&settings.state)?;
+            match (global.json, address) {
+                (true, address) => {
+                    terminal::print(&format!("{}\n", serde_json::json!({ "remote": address })))?
+                }
+                (false, Some(address)) => terminal::print(&format!("{address}\n"))?,
+                (false, None) => terminal::talk("none is set: workers share a disk"),
+            }
+        }
+        What::Remote { address, .. } => {
+            Overview::open(settings.clone())?.only_people(&Who::Here)?;
+            carry::set_address(&settings.state, address.as_deref())?;
+            terminal::talk("it holds for workers that are started from now on, and for what is approved");
+        }
+        What::Push { plan } => {
+            let harness = global.open(plan.as_deref(), Access::Write)?;
+            harness.only_people()?;
+            if !carry::offer_base(&harness, &harness.run()?)? {
+                return Err(crate::failure::Failure::usage(
+                    "no git remote is set here",
+                    "Say which: `provost cluster remote URL`.",
+                ));
+            }
+            terminal::talk("the git remote has what the plan was approved on");
+        }
         What::Limit { role, concurrency, rate } => {
-            Overview::open(settings)?.only_people(&Who::Here)?;
-            desk.limit(&role, concurrency, rate.map(|rate| (rate.most, rate.period)))?;
+            Overview::open(settings.clone())?.only_people(&Who::Here)?;
+            desk()?.limit(&role, concurrency, rate.map(|rate| (rate.most, rate.period)))?;
             terminal::talk("it holds from now on");
         }
         What::Wake { plan } => {
             let harness = global.open(plan.as_deref(), Access::Write)?;
             harness.only_people()?;
-            desk.wake(&harness.id().to_string())?;
+            desk()?.wake(&harness.id().to_string())?;
             terminal::talk("whoever has a hand free looks at it");
         }
     }

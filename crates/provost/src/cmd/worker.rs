@@ -19,6 +19,9 @@ Examples:
   provost worker --jobs 4 --label gpu            four at a time, on a machine with a GPU
   provost worker --roles coder,reviewer          work for these roles, and run checks
   provost worker --ticks-only                    look at plans and offer what is next, do nothing of it
+  provost worker --remote git@host:carry.git     share no disk with the others: trees travel by this remote
+  provost worker --roles coder --no-checks --no-ticks --remote git@host:carry.git
+                                                 run agents and nothing else: other machines judge
   provost cluster status                         who works, what waits")]
 pub struct Args {
     /// Work for these roles only [default: all]
@@ -36,6 +39,13 @@ pub struct Args {
     /// Leave it to others to look at plans, and to end them
     #[arg(long, conflicts_with = "ticks_only", requires = "roles")]
     no_ticks: bool,
+    /// Leave it to others to run checks
+    #[arg(long, conflicts_with = "ticks_only", requires = "roles")]
+    no_checks: bool,
+    /// A git remote by which trees travel between machines that share no disk [default: what `provost cluster
+    /// remote` has set]
+    #[arg(long, value_name = "URL")]
+    remote: Option<String>,
     /// After how long without a sign others take over what it had
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lifetime)]
     lease: Duration,
@@ -73,10 +83,19 @@ fn work(global: &Global, settings: provost_engine::harness::Settings, args: Args
     use provost_dbos::worker::{self, Options};
     use serde_json::json;
 
+    use provost_engine::carry;
+
     use crate::outcome::Outcome;
     use crate::terminal;
 
+    let mut settings = settings;
+    let remote = args.remote.map_or_else(|| carry::address(&settings.state), |address| Ok(Some(address)))?;
+    if remote.is_some() {
+        carry::keep_all_keys(&mut settings.environment);
+    }
     let options = Options {
+        remote,
+        checks_never: args.no_checks,
         roles: args.roles,
         jobs: usize::from(args.jobs),
         labels: args.labels,

@@ -1,9 +1,10 @@
 //! Many processes on one Postgres: workers that take what is offered, die, are stopped and come back.
 //!
 //! `suite.rs` is what every engine is asked (`engine.rs`), this one and the one of a single machine; `joining.rs` what
-//! only many machines are; `idle.rs` what they cost while nothing is to be done, `cost.rs` what a step costs,
-//! `stint.rs` who goes on with a plan; `metrics.rs` and `restore.rs` what those need who run it; `chaos.rs` all of it
-//! at once, with machines (`station.rs`) whose way to the database is disturbed, and `lines.rs` what was found by it.
+//! only many machines are; `apart.rs` machines that share no disk; `idle.rs` what they cost while nothing is to be
+//! done, `cost.rs` what a step costs, `stint.rs` who goes on with a plan; `metrics.rs` and `restore.rs` what those
+//! need who run it; `chaos.rs` all of it at once, with machines (`station.rs`) whose way to the database is
+//! disturbed, and `lines.rs` what was found by it.
 
 use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 use crate::env::{Env, HONEST, plan};
 
+mod apart;
 mod chaos;
 mod cost;
 mod engine;

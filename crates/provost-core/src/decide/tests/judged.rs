@@ -181,6 +181,7 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
         session: None,
         published: Vec::new(),
         rewrites: Vec::new(),
+        carried: None,
     };
     for step in [one, two] {
         say(HarnessCommand::Start { step });

@@ -1,0 +1,196 @@
+//! A plan where no workspace of it is: made of what the log says and of what the remote has.
+//!
+//! ```text
+//! <state>/depots/<remote>/               what was fetched, for all workspaces
+//! <state>-cluster/<plan>/<commit>/work   the workspace, with the plan as it is in the log
+//! <state>-cluster/<plan>/<commit>/used   when it was last opened (its time)
+//! ```
+//!
+//! The workspaces lie beside the state folder: nobody behind a fence sees anything of that one.
+//!
+//! The plan keeps the identifier it has in the log, though its path is another here. No agent works in this
+//! workspace: each attempt has a tree of its own.
+//!
+//! **Invariant:** what the configuration of the commit has to say is what was approved, or nothing is done.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use provost_core::chain::{Hash, PlanId};
+use provost_core::law;
+use provost_core::parse;
+use provost_core::run::Run;
+use provost_host::config;
+use provost_host::files;
+use provost_host::ground;
+use provost_host::plan_file::{self, PlanPlace};
+use provost_host::tree::{Error as TreeError, fetch_commit};
+use provost_store::Log;
+
+use super::{Carrying, approved_name, not_at, word};
+use crate::Error;
+use crate::drive;
+use crate::harness::{Harness, Settings};
+use crate::places;
+use crate::reading;
+
+/// A workspace that nobody opened for so long is taken away; it can be made again.
+const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
+
+pub(super) const NO_COMMIT: &str = "it was approved on no commit";
+
+/// Opens a plan by what is in the log, in a workspace of the harness's own.
+pub fn open(
+    settings: Settings,
+    log: Arc<dyn Log>,
+    plan: &PlanId,
+    carrying: Carrying,
+) -> Result<Harness, Error> {
+    let run = drive::read(&*log, plan)?;
+    let refused = |why: String| Error::NotCarried { plan: plan.clone(), why };
+    let commit = run.binding.base.clone().ok_or_else(|| refused(NO_COMMIT.to_owned()))?;
+    if let Some(why) = cannot_travel(&run) {
+        return Err(refused(why.to_owned()));
+    }
+    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let work = workspace(&state, plan, &commit, &carrying)?;
+    bring_files(&state, &work, plan, &run, &commit, &carrying)?;
+    let place = plan_place(&work, plan, &run)?;
+    let mut config = config::find(&place.workspace)?;
+    // Those are of one machine's workspace.
+    config.verify.caches.clear();
+    let harness = Harness::at_an_outpost(place, config, state, settings, log, (plan.clone(), carrying));
+    if reading::terms(harness.site(), &run.plan) != run.binding.terms {
+        let path = harness.config().path.clone();
+        let found = path.map_or("no provost.toml is there".to_owned(), |path| {
+            let name = path.strip_prefix(&work).unwrap_or(&path);
+            format!("{} says otherwise", name.display())
+        });
+        return Err(refused(format!(
+            "it was approved with other terms than those of commit {}: {found}; commit the configuration and \
+             approve the plan again",
+            short(&commit)
+        )));
+    }
+    Ok(harness)
+}
+
+/// Why a plan needs a disk that all share.
+fn cannot_travel(run: &Run) -> Option<&'static str> {
+    let is_carried_out = run.plan.steps.iter().any(|step| step.plan.is_some());
+    let by_a_plan = "a step is carried out by another plan, which is looked for in the workspace";
+    run.binding.terms.isolation.and_then(not_at).or_else(|| is_carried_out.then_some(by_a_plan))
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
+fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &Carrying) -> Result<PathBuf, Error> {
+    let digest = Hash::of(carrying.remote.to_string().as_bytes()).to_string();
+    let fetched = fetch_commit(&state.join("depots").join(&digest[..16]), &carrying.remote, commit);
+    let repository = fetched.map_err(|error| match error {
+        TreeError::NotOnRemote { .. } => Error::NotCarried {
+            plan: plan.clone(),
+            why: format!(
+                "the git remote does not have the commit {} it was approved on; `provost cluster push` sends \
+                 it, on the machine it was approved on",
+                short(commit)
+            ),
+        },
+        error => ground::Error::from(error).into(),
+    })?;
+    let name = state.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let cluster = state.with_file_name(format!("{name}-cluster"));
+    let work = cluster.join(word(plan)).join(short(commit)).join("work");
+    let io = |source| Error::Io { what: "make a workspace in", path: work.clone(), source };
+    fs::create_dir_all(&work).map_err(io)?;
+    let used = work.with_file_name("used");
+    fs::write(&used, commit).map_err(io)?;
+    let work = work.canonicalize().map_err(io)?;
+    let trees = ground::trees_of(&work, state)?;
+    trees.inhabit(&repository, commit).map_err(ground::Error::from)?;
+    trees.restore(commit, config::FILE_NAME).map_err(ground::Error::from)?;
+    sweep(&cluster, state);
+    Ok(work)
+}
+
+/// Workspaces that nobody opened for long, and their trees.
+fn sweep(cluster: &Path, state: &Path) {
+    let entries =
+        |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    for place in entries(cluster).flat_map(|plan| entries(&plan)) {
+        let last = fs::metadata(place.join("used")).and_then(|found| found.modified());
+        if last.is_ok_and(|last| SystemTime::now().duration_since(last).is_ok_and(|age| age > UNUSED)) {
+            ground::forget_trees(&place.join("work"), state);
+            let _ = fs::remove_dir_all(&place);
+        }
+    }
+}
+
+/// Files that the contracts name and that were not committed as they were approved. Whatever comes is held
+/// against what was approved when the base is made.
+fn bring_files(
+    state: &Path,
+    work: &Path,
+    plan: &PlanId,
+    run: &Run,
+    commit: &str,
+    carrying: &Carrying,
+) -> Result<(), Error> {
+    let names: Vec<String> = run.binding.files.iter().map(|file| file.path.clone()).collect();
+    let here = files::digests(work, &names);
+    let other: Vec<&str> = (run.binding.files.iter())
+        .filter(|file| !here.contains(file))
+        .map(|file| file.path.as_str())
+        .collect();
+    if other.is_empty() {
+        return Ok(());
+    }
+    let trees = ground::trees_of(work, state)?;
+    let name = approved_name(plan, run);
+    trees.receive_files(&carrying.remote, commit, &name, &other).map_err(|error| match error {
+        TreeError::NotOnRemote { .. } => Error::NotCarried {
+            plan: plan.clone(),
+            why: format!(
+                "{} was approved as it is in no commit, and the git remote does not have it; `provost cluster \
+                 push` sends it",
+                other.join(", ")
+            ),
+        },
+        error => ground::Error::from(error).into(),
+    })
+}
+
+/// The plan's file as the log has it, where the commit has it or where plans are kept.
+fn plan_place(work: &Path, plan: &PlanId, run: &Run) -> Result<PlanPlace, Error> {
+    let slug = plan.0.rsplit_once('-').map_or(plan.0.as_str(), |(slug, _)| slug);
+    let folder = places::folder(work)?;
+    let listed = plan_file::list_in(work, &folder)?.plans.into_iter();
+    let place = listed.filter(|place| place.path.starts_with(work)).find(|place| place.slug == slug);
+    let path = place.map(|place| place.path).unwrap_or_else(|| {
+        let folder = if folder.is_absolute() { Path::new(plan_file::FOLDER) } else { &folder };
+        let name = if slug == "plan" { "PLAN.md".to_owned() } else { format!("PLAN-{slug}.md") };
+        work.join(folder).join(name)
+    });
+    let is_lawful = fs::read_to_string(&path)
+        .is_ok_and(|text| run.law == Some(law::digest(&text, &parse::plan(&text).plan)));
+    if !is_lawful {
+        let text = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+        write(&path, &text).map_err(|source| Error::Io {
+            what: "write the plan to",
+            path: path.clone(),
+            source,
+        })?;
+    }
+    places::resolve(path.to_str(), work)
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    fs::write(&new, text)?;
+    fs::rename(&new, path)
+}

@@ -1,0 +1,156 @@
+//! Trees that travel: what an attempt begins with came from elsewhere, and what it left is sent on.
+//!
+//! **Invariant:** an attempt's tree and a tree that passed are on the remote before the log names them.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use provost_core::event::{Carried, Subject};
+use provost_core::run::Run;
+use provost_core::terms::{GitPolicy, Reach};
+use provost_core::verdict::Verdict;
+use provost_host::Interrupted;
+use provost_host::tree::{Apart, Error as TreeError};
+
+use super::apart::{Home, home, told};
+use super::{AttemptOrder, CheckOrder, EAR, Hands};
+use crate::carry::{self, Carrying};
+
+/// How long it is waited for a remote that does not answer, before it is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How this holder of the plan's lease sends trees.
+#[derive(Clone, Copy)]
+pub(super) struct Courier<'a> {
+    carrying: &'a Carrying,
+    epoch: u64,
+}
+
+impl<'a> Hands<'a> {
+    pub fn carrying(self, carrying: Option<&'a Carrying>, epoch: u64) -> Self {
+        Self { courier: carrying.map(|carrying| Courier { carrying, epoch }), ..self }
+    }
+
+    /// Nobody's workspace is brought up to anything where trees travel.
+    pub(super) fn home(&self, run: &Run) -> Option<Home> {
+        home(run).filter(|_| self.courier.is_none())
+    }
+
+    /// The person's own repository is on another machine: an agent has a clone of its own instead.
+    pub(super) fn within_reach(&self, reach: Reach) -> Reach {
+        match (self.courier, reach.git) {
+            (Some(_), GitPolicy::Shared) => Reach { git: GitPolicy::Clone, ..reach },
+            _ => reach,
+        }
+    }
+
+    /// What the last attempt left, where that is to be had.
+    pub(super) fn work(&self, run: &Run) -> Option<String> {
+        let courier = self.courier?;
+        let work = run.work.as_ref().filter(|_| courier.carrying.unverifiable().is_none())?;
+        Some(work.tree.clone())
+    }
+
+    /// The tree that agents find, where they do not find the workspace.
+    pub(super) fn stands_for_the_workspace(&self, run: &Run) -> Option<String> {
+        self.courier?;
+        self.work(run).or_else(|| self.tree(run))
+    }
+
+    /// The tree an agent works in, if not in the workspace.
+    pub(super) fn begin_in(&self, order: &AttemptOrder) -> Result<Option<Apart>, String> {
+        let Some(courier) = self.courier else { return self.apart(order) };
+        if let Some(lost) = courier.carrying.nothing_to_begin_with() {
+            return Err(lost);
+        }
+        let plan = self.site.id.to_string();
+        let made = self.ground.set_out(&plan, &order.place, order.tree.as_deref(), order.work.as_deref());
+        made.map(Some).map_err(|error| format!("no tree could be made for it: {}", told(&error)))
+    }
+
+    /// The files a check takes over from, or why there are none; nothing, where it takes over nothing.
+    pub(super) fn laid_out(&self, run: &Run, with_work: bool) -> Option<Result<Option<Apart>, String>> {
+        let carrying = self.courier?.carrying;
+        let lost = if with_work { carrying.unverifiable() } else { carrying.nothing_to_begin_with() };
+        if let Some(lost) = lost {
+            return Some(Err(lost));
+        }
+        if !with_work {
+            return Some(Ok(None));
+        }
+        let (plan, passed, work) = (self.site.id.to_string(), self.tree(run), self.work(run));
+        let laid = self.ground.laid_out(&plan, passed.as_deref(), work.as_deref());
+        Some(laid.map(Some).map_err(|error| told(&error)))
+    }
+
+    /// Sends what the agent left. What was not taken along is told.
+    pub(super) fn send_on(
+        &self,
+        order: &AttemptOrder,
+        apart: Option<&Apart>,
+    ) -> Result<(Option<Carried>, Vec<String>), Interrupted> {
+        let (Some(courier), Some(apart)) = (self.courier, apart) else { return Ok((None, Vec::new())) };
+        let gathered = match self.ground.gather(apart) {
+            Ok(gathered) => gathered,
+            Err(error) => {
+                return Ok((None, vec![format!("what it left cannot be carried: {}", told(&error))]));
+            }
+        };
+        let mut notes: Vec<String> =
+            gathered.refused.iter().map(|path| format!("left behind: {path}")).collect();
+        let name = carry::attempt_name(&self.site.id, order.step, order.attempt, courier.epoch);
+        if let Err(why) = self.send_stubbornly(courier, &gathered.tree.id, &name)? {
+            notes.push(format!("what it left was not carried: {why}"));
+            return Ok((None, notes));
+        }
+        let (tree, machine) = (gathered.tree.id.clone(), courier.carrying.machine.clone());
+        Ok((Some(Carried { tree, name, machine }), notes))
+    }
+
+    /// What held is there for whoever goes on with it, before it is said that it held.
+    pub(super) fn kept_for_others(
+        &self,
+        order: &CheckOrder,
+        verdict: Verdict,
+    ) -> Result<Verdict, Interrupted> {
+        let goes_on =
+            matches!(order.subject, Subject::Contract(_) | Subject::Final(_) | Subject::Postcondition(_));
+        let tree = verdict.tree.as_ref().map(|tree| tree.id.clone());
+        let (Some(courier), Some(tree), true) = (self.courier, tree, goes_on && verdict.held()) else {
+            return Ok(verdict);
+        };
+        // It came from there.
+        if order.tree.as_ref() == Some(&tree) {
+            return Ok(verdict);
+        }
+        let name = carry::passed_name(&self.site.id, &tree);
+        Ok(match self.send_stubbornly(courier, &tree, &name)? {
+            Ok(()) => verdict,
+            Err(why) => Verdict::not_run(self.ground.level, format!("it held, and could not be kept: {why}")),
+        })
+    }
+
+    /// However long the remote does not answer. Why it refuses, where it does.
+    fn send_stubbornly(
+        &self,
+        courier: Courier<'_>,
+        tree: &str,
+        name: &str,
+    ) -> Result<Result<(), String>, Interrupted> {
+        loop {
+            match self.ground.send(&courier.carrying.remote, tree, name) {
+                Ok(()) => return Ok(Ok(())),
+                Err(error @ TreeError::Unreachable { .. }) => {
+                    (courier.carrying.told)(&format!("{name} waits to be sent: {error}"));
+                }
+                Err(error) => return Ok(Err(told(&error))),
+            }
+            for _ in 0..PAUSE.as_millis() / EAR.as_millis() {
+                if self.site.stop.load(Ordering::Relaxed) {
+                    return Err(Interrupted);
+                }
+                std::thread::sleep(EAR);
+            }
+        }
+    }
+}

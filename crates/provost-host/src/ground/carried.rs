@@ -1,0 +1,92 @@
+//! Trees that travel between machines: an attempt begins with what was fetched, and what it left is sent on.
+//!
+//! The workspace of such a plan is nobody's to change. What stands for it is the tree that the last attempt
+//! left: the next one begins with it, and checks take over from it.
+
+use super::{Approved, Ground, apart};
+use crate::tree::{self, Apart, Base, Limits, Refused, Remote, Touches, Why};
+
+/// What an agent left inside of what its plan may change.
+pub struct Gathered {
+    pub tree: Base,
+    /// What could not be taken along.
+    pub refused: Vec<Refused>,
+}
+
+impl Ground {
+    fn carrying(&self) -> Result<&Approved, tree::Error> {
+        let none = || tree::Error::NotInside { path: "at this level a tree of the harness's own".to_owned() };
+        self.trees.as_ref().ok_or_else(none)
+    }
+
+    /// A tree for one attempt: what the attempt before it left, else what has passed, else what was approved.
+    pub fn set_out(
+        &self,
+        plan: &str,
+        step: &str,
+        passed: Option<&str>,
+        work: Option<&str>,
+    ) -> Result<Apart, tree::Error> {
+        let approved = self.carrying()?;
+        let (base, from) = approved.beginning(passed, work)?;
+        let apart = approved.trees.set_apart(&from, &base.id, &self.place_apart(plan, step))?;
+        self.make_repository(approved, &apart.folder)?;
+        Ok(apart)
+    }
+
+    /// The files that an attempt left, for a check to take over from.
+    pub fn laid_out(
+        &self,
+        plan: &str,
+        passed: Option<&str>,
+        work: Option<&str>,
+    ) -> Result<Apart, tree::Error> {
+        let approved = self.carrying()?;
+        let (base, from) = approved.beginning(passed, work)?;
+        match from.over {
+            None => Ok(Apart { folder: from.path.clone(), base: base.id }),
+            Some(_) => {
+                approved.trees.set_apart(&from, &base.id, &apart::room(&self.state, plan).join("left"))
+            }
+        }
+    }
+
+    /// What the agent left there, as a tree. That a file is protected is for the judge to find.
+    pub fn gather(&self, apart: &Apart) -> Result<Gathered, tree::Error> {
+        let approved = self.carrying()?;
+        let nothing: &[&str] = &[];
+        let (base, none) = (approved.kept(&apart.base)?, Touches::new(nothing)?);
+        let limits = Limits::default();
+        let mut layer =
+            approved.trees.take_over_from(&apart.folder, &base, &approved.touches, &none, &limits)?;
+        let refused = std::mem::take(&mut layer.refused);
+        if let Some(cut) = refused.iter().find(|refused| matches!(refused.why, Why::TooMany | Why::OverTotal))
+        {
+            return Err(tree::Error::TooMuch { path: cut.path.clone() });
+        }
+        Ok(Gathered { tree: approved.trees.advance(&base, layer)?, refused })
+    }
+
+    /// Sends a tree that is kept here.
+    pub fn send(&self, remote: &Remote, tree: &str, name: &str) -> Result<(), tree::Error> {
+        let approved = self.carrying()?;
+        let none = || tree::Error::NotInside { path: "without a commit, what was approved".to_owned() };
+        let commit = approved.commit.as_deref().ok_or_else(none)?;
+        approved.trees.send(remote, commit, &approved.kept(tree)?, name)
+    }
+}
+
+impl Approved {
+    /// What has passed, and what stands for the workspace.
+    fn beginning(&self, passed: Option<&str>, work: Option<&str>) -> Result<(Base, Base), tree::Error> {
+        let base = match passed {
+            Some(id) => self.kept(id)?,
+            None => self.base.clone(),
+        };
+        let from = match work {
+            Some(id) => self.kept(id)?,
+            None => base.clone(),
+        };
+        Ok((base, from))
+    }
+}

@@ -1,0 +1,354 @@
+//! Trees that travel: a git remote carries them from the machine of an agent to that of a judge.
+//!
+//! A tree is sent as a commit on top of the one that was approved. It is made in the mirror, by nobody and at
+//! no time, so that the same tree is the same commit whoever sends it. Whoever fetches it writes it out and
+//! names it anew by what is in it.
+//!
+//! ```text
+//! refs/provost/base/<commit>                     the commit that was approved, and all that leads to it
+//! refs/provost/<plan>/approved/<revision>        with files that were approved and not committed
+//! refs/provost/<plan>/<step>/a<attempt>-e<epoch> what an attempt left; another holder of the lease has
+//!                                                another epoch
+//! refs/provost/<plan>/passed/<tree>              what a contract held on
+//! ```
+//!
+//! **Invariant:** a name is made once and never moved. What is found by it is the tree only if its own id says
+//! so.
+//! **Invariant:** what opens the remote is in the environment of the process that speaks to it, and nowhere
+//! else.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::checkout::{Checkout, lossy};
+use super::commit::word;
+use super::index::Draft;
+use super::keep::Lock;
+use super::mirror::Mirror;
+use super::{Base, Error, TREE, Trees};
+
+/// Nothing is asked, and nobody is waited for who does not answer.
+const SSH: &str = "ssh -oBatchMode=yes -oConnectTimeout=15 -oServerAliveInterval=15 -oServerAliveCountMax=4";
+/// Nothing that is not encrypted, and no helper that a name would start.
+const PROTOCOLS: &str = "file:ssh:https";
+
+/// Where trees are carried by, and what opens it.
+#[derive(Clone)]
+pub struct Remote {
+    address: String,
+    environment: Vec<(OsString, OsString)>,
+}
+
+/// Why an address is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{address}` cannot be a remote: {why}")]
+pub struct BadRemote {
+    pub address: String,
+    pub why: &'static str,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+impl Remote {
+    /// `agent` is the socket of an ssh agent; `token` opens an `https` remote.
+    pub fn new(address: &str, agent: Option<OsString>, token: Option<&str>) -> Result<Self, BadRemote> {
+        if let Some(why) = wrong_with(address) {
+            return Err(BadRemote { address: address.to_owned(), why });
+        }
+        let mut environment: Vec<(OsString, OsString)> =
+            vec![("GIT_ALLOW_PROTOCOL".into(), PROTOCOLS.into()), ("GIT_SSH_COMMAND".into(), SSH.into())];
+        environment.extend(agent.map(|socket| ("SSH_AUTH_SOCK".into(), socket)));
+        // As a setting and not as a part of the address, which everybody sees who lists processes.
+        if let (Some(token), true) = (token, address.starts_with("https://")) {
+            let header = format!("Authorization: Basic {}", STANDARD.encode(format!("provost:{token}")));
+            environment.extend([
+                ("GIT_CONFIG_COUNT".into(), "1".into()),
+                ("GIT_CONFIG_KEY_0".into(), format!("http.{address}.extraHeader").into()),
+                ("GIT_CONFIG_VALUE_0".into(), header.into()),
+            ]);
+        }
+        Ok(Self { address: address.to_owned(), environment })
+    }
+
+    pub fn is_by_ssh(&self) -> bool {
+        self.address.starts_with("ssh://") || !self.address.starts_with('/') && !self.address.contains("://")
+    }
+
+    fn unreachable(&self, said: &str) -> Error {
+        Error::Unreachable { remote: self.address.clone(), said: said.trim().to_owned() }
+    }
+}
+
+fn wrong_with(address: &str) -> Option<&'static str> {
+    let host = address.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or_default());
+    let user = host.and_then(|host| host.rsplit_once('@')).map(|(user, _)| user);
+    match address.split_once("://").map(|(scheme, _)| scheme) {
+        _ if address.is_empty() || address.starts_with('-') => Some("it is no address"),
+        _ if address.chars().any(|c| c.is_control() || c.is_whitespace()) => Some("it has blanks in it"),
+        _ if address.contains("::") => Some("it would start a program"),
+        Some(_) if user.is_some_and(|user| user.contains(':')) => {
+            Some("no password is written there; PROVOST_REMOTE_TOKEN has it, or a key of ssh")
+        }
+        Some("https" | "ssh" | "file") => None,
+        Some(_) => Some("it is neither https, nor ssh, nor a folder"),
+        None if address.starts_with('/') => None,
+        // As scp writes it.
+        None if address.split('/').next().is_some_and(|host| host.contains(':')) => None,
+        None => Some("a folder is named by its whole path"),
+    }
+}
+
+fn base_name(commit: &str) -> String {
+    format!("refs/provost/base/{commit}")
+}
+
+/// Brings a commit and all that leads to it into a folder of objects that many workspaces may borrow from. The
+/// repository's own folder comes back.
+pub fn fetch_commit(folder: &Path, remote: &Remote, commit: &str) -> Result<std::path::PathBuf, Error> {
+    fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, error))?;
+    let _lock = Lock::take(folder)?;
+    let mirror = Mirror::open(folder, folder, commit)?;
+    let name = base_name(commit);
+    if mirror.known(&name)?.as_deref() == Some(commit) {
+        return Ok(mirror.path().to_owned());
+    }
+    mirror.on_remote(remote, &name)?.ok_or_else(|| Error::NotOnRemote { name: name.clone() })?;
+    mirror.fetch(remote, &name, &[])?;
+    // A commit's name is the digest of all that it holds and follows.
+    match mirror.known(&name)?.as_deref() == Some(commit) {
+        true => Ok(mirror.path().to_owned()),
+        false => Err(Error::OtherTree { name, tree: commit.to_owned() }),
+    }
+}
+
+impl Trees {
+    /// Makes a commit of the workspace's repository known on the remote, with all that leads to it.
+    pub fn send_commit(&self, remote: &Remote, commit: &str) -> Result<(), Error> {
+        let mirror = self.mirror_of(commit)?;
+        let name = base_name(commit);
+        match mirror.on_remote(remote, &name)? {
+            Some(there) if there == commit => Ok(()),
+            Some(_) => Err(Error::Taken { name }),
+            None => mirror.push(remote, commit, &name, &mirror.lends()?),
+        }
+    }
+
+    /// Sends a tree that stands on a commit, under a name that nothing has yet.
+    pub fn send(&self, remote: &Remote, commit: &str, tree: &Base, name: &str) -> Result<(), Error> {
+        let plain = self.base("", Some(commit), &[], &[])?;
+        let mirror = self.mirror_of(commit)?;
+        let parcel = {
+            let _lock = Lock::take(&self.folder)?;
+            let written = self.written_on(&mirror, commit, &plain, tree)?;
+            let said = format!("provost tree {}\n", tree.id);
+            word(&mirror.git(&["commit-tree", &written, "-p", commit], said.as_bytes(), &by_nobody())?)
+        };
+        mirror.push(remote, &parcel, name, &[])
+    }
+
+    /// The tree that was sent under this name, if it is the one of this id.
+    pub fn receive(&self, remote: &Remote, commit: &str, name: &str, id: &str) -> Result<Base, Error> {
+        if let Some(kept) = self.kept(id, &[])? {
+            return Ok(kept);
+        }
+        let Unpacked { room, sealed, id: found, _lock } = self.unpacked(remote, commit, name)?;
+        if found != id {
+            return Err(Error::OtherTree { name: name.to_owned(), tree: id.to_owned() });
+        }
+        let id = self.settle(room, &sealed, &[], found)?;
+        self.held(&id, &[], Vec::new())?.ok_or(Error::Damaged { id })
+    }
+
+    /// Writes files out of what was sent under this name. They are believed by nobody who does not look.
+    pub fn receive_files(
+        &self,
+        remote: &Remote,
+        commit: &str,
+        name: &str,
+        files: &[&str],
+    ) -> Result<(), Error> {
+        let unpacked = self.unpacked(remote, commit, name)?;
+        for file in files {
+            let (from, to) = (unpacked.room.path().join(TREE).join(file), self.workspace.join(file));
+            let folder = to.parent().unwrap_or(&to);
+            fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, error))?;
+            fs::copy(&from, &to).map_err(|error| Error::io("copy", &from, error))?;
+        }
+        Ok(())
+    }
+
+    /// Takes names off the remote, all that begin so and that `over` says are over.
+    pub fn forget_sent(
+        &self,
+        remote: &Remote,
+        commit: &str,
+        prefix: &str,
+        over: impl Fn(&str) -> bool,
+    ) -> Result<usize, Error> {
+        let mirror = self.mirror_of(commit)?;
+        let names: Vec<String> =
+            mirror.all_on_remote(remote, prefix)?.into_iter().filter(|name| over(name)).collect();
+        for some in names.chunks(100) {
+            let gone: Vec<String> = some.iter().map(|name| format!(":{name}")).collect();
+            let words = ["push", "--quiet", "--no-verify", &remote.address];
+            let args: Vec<&str> = words.into_iter().chain(gone.iter().map(String::as_str)).collect();
+            mirror.across(&args, &remote.environment)?.map_err(|said| remote.unreachable(&said))?;
+        }
+        Ok(names.len())
+    }
+
+    fn mirror_of<'a>(&'a self, commit: &'a str) -> Result<Mirror<'a>, Error> {
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+        mirror.borrow()?;
+        Ok(mirror)
+    }
+
+    fn unpacked(&self, remote: &Remote, commit: &str, name: &str) -> Result<Unpacked, Error> {
+        let mirror = self.mirror_of(commit)?;
+        mirror.on_remote(remote, name)?.ok_or_else(|| Error::NotOnRemote { name: name.to_owned() })?;
+        let had = mirror.has_commit()?;
+        mirror.fetch(remote, name, &had)?;
+        let none = || Error::NotOnRemote { name: name.to_owned() };
+        let parcel = mirror.known(name)?.ok_or_else(none)?;
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, &parcel)?;
+        let room = self.room()?;
+        let mut checkout = Checkout::begin(room.path().join(TREE), Draft::default())?;
+        // Whatever no tree may hold is left out, and missing in the id.
+        mirror.extract(&mut checkout, &[], &mut Vec::new()).map_err(|error| match error {
+            Error::Git { .. } | Error::Object { .. } | Error::Clash { .. } => {
+                Error::OtherTree { name: name.to_owned(), tree: parcel.clone() }
+            }
+            error => error,
+        })?;
+        let (sealed, id) = self.sealed(checkout)?;
+        Ok(Unpacked { room, sealed, id, _lock })
+    }
+}
+
+/// What was sent, written out, with its list and the id of that. Nobody else builds meanwhile.
+struct Unpacked {
+    room: tempfile::TempDir,
+    sealed: Vec<u8>,
+    id: String,
+    _lock: Lock,
+}
+
+impl Mirror<'_> {
+    /// What a name stands for on the remote.
+    fn on_remote(&self, remote: &Remote, name: &str) -> Result<Option<String>, Error> {
+        let listed = self.across(&["ls-remote", "--refs", &remote.address, name], &remote.environment)?;
+        let listed = listed.map_err(|said| remote.unreachable(&said))?;
+        let text = lossy(&listed);
+        // A name is found by its end, too.
+        let found = text.lines().filter_map(|line| line.split_once('\t')).find(|(_, found)| *found == name);
+        Ok(found.map(|(id, _)| id.to_owned()))
+    }
+
+    fn all_on_remote(&self, remote: &Remote, prefix: &str) -> Result<Vec<String>, Error> {
+        let pattern = format!("{prefix}*");
+        let listed = self.across(&["ls-remote", "--refs", &remote.address, &pattern], &remote.environment)?;
+        let text = lossy(&listed.map_err(|said| remote.unreachable(&said))?);
+        let names = text.lines().filter_map(|line| line.split_once('\t')).map(|(_, name)| name);
+        Ok(names.filter(|name| name.starts_with(prefix)).map(str::to_owned).collect())
+    }
+
+    /// What a name stands for here.
+    fn known(&self, name: &str) -> Result<Option<String>, Error> {
+        let listed = self.git(&["for-each-ref", "--format=%(objectname)", name], b"", &[])?;
+        Ok(Some(word(&listed)).filter(|id| !id.is_empty()))
+    }
+
+    /// The commit is said to be here when others are fetched that stand on it; that what leads to it is not,
+    /// is said too.
+    fn has_commit(&self) -> Result<Vec<(OsString, OsString)>, Error> {
+        let commit = self.commit().to_owned();
+        self.git(&["update-ref", &base_name(&commit), &commit], b"", &[])?;
+        let all = self.git(&["for-each-ref", "--format=%(objectname)", "refs/provost/base/"], b"", &[])?;
+        let file = self.path().join("cut-off");
+        fs::write(&file, all).map_err(|error| Error::io("write", &file, error))?;
+        Ok(vec![("GIT_SHALLOW_FILE".into(), file.into())])
+    }
+
+    fn fetch(&self, remote: &Remote, name: &str, more: &[(OsString, OsString)]) -> Result<(), Error> {
+        let (from_to, environment) = (format!("+{name}:{name}"), [&remote.environment[..], more].concat());
+        let words = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"];
+        let args: Vec<&str> = words.into_iter().chain([remote.address.as_str(), &from_to]).collect();
+        self.across(&args, &environment)?.map(|_| ()).map_err(|said| remote.unreachable(&said))
+    }
+
+    /// Makes the name on the remote, if nothing has it. That it stands for the very same already is as good.
+    fn push(
+        &self,
+        remote: &Remote,
+        commit: &str,
+        name: &str,
+        more: &[(OsString, OsString)],
+    ) -> Result<(), Error> {
+        let (expects_none, to) = (format!("--force-with-lease={name}:"), format!("{commit}:{name}"));
+        let args = ["push", "--quiet", "--no-verify", &expects_none, &remote.address, &to];
+        let environment = [&remote.environment[..], more].concat();
+        let Err(said) = self.across(&args, &environment)? else { return Ok(()) };
+        match self.on_remote(remote, name)? {
+            Some(there) if there == commit => Ok(()),
+            Some(_) => Err(Error::Taken { name: name.to_owned() }),
+            None => Err(remote.unreachable(&said)),
+        }
+    }
+}
+
+/// The same tree is the same commit, whoever sends it and whenever.
+fn by_nobody() -> Vec<(OsString, OsString)> {
+    let who = ["AUTHOR", "COMMITTER"].into_iter().flat_map(|who| {
+        [("NAME", "provost"), ("EMAIL", ""), ("DATE", "@0 +0000")]
+            .map(|(what, value)| (format!("GIT_{who}_{what}").into(), value.into()))
+    });
+    who.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrong_with;
+
+    #[test]
+    fn only_addresses_that_start_nothing_and_tell_nothing_are_taken() {
+        for good in [
+            "/srv/carry.git",
+            "file:///srv/carry.git",
+            "https://git.example.org/carry.git",
+            "ssh://git@git.example.org/carry.git",
+            "git@git.example.org:team/carry.git",
+        ] {
+            assert_eq!(wrong_with(good), None, "{good}");
+        }
+        for bad in [
+            "",
+            "--upload-pack=sh",
+            "ext::sh -c x",
+            "ext::sh",
+            "carry.git",
+            "../carry.git",
+            "http://git.example.org/carry.git",
+            "git://git.example.org/carry.git",
+            "https://ada:secret@git.example.org/carry.git",
+        ] {
+            assert!(wrong_with(bad).is_some(), "{bad}");
+        }
+    }
+}
