@@ -15,14 +15,13 @@ use std::process::ExitCode;
 use provost_core::chain::Timestamp;
 use provost_core::command::{HarnessCommand, HumanCommand};
 use provost_core::decide;
-use provost_core::event::{AttemptEnd, Event, Subject};
+use provost_core::event::{AttemptEnd, Ended, Event, Subject};
 use provost_core::graph::Graph;
 use provost_core::law::Binding;
 use provost_core::parse;
 use provost_core::plan::{Plan, StepNumber};
 use provost_core::run::Run;
 use provost_core::schedule::{self, Action, InHand};
-use provost_core::usage::Usage;
 use provost_core::verdict::{Isolation, Outcome, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -127,19 +126,7 @@ fn judged(action: Action) -> Option<StepNumber> {
 }
 
 fn ended(step: StepNumber) -> HarnessCommand {
-    HarnessCommand::AttemptEnded {
-        step,
-        attempt: 1,
-        end: AttemptEnd::Exited { exit_code: 0 },
-        duration_ms: 0,
-        report: String::new(),
-        notes: Vec::new(),
-        usage: Usage::default(),
-        session: None,
-        published: Vec::new(),
-        rewrites: Vec::new(),
-        carried: None,
-    }
+    HarnessCommand::AttemptEnded(Ended::new(step, 1, AttemptEnd::Exited { exit_code: 0 }))
 }
 
 fn holds(step: StepNumber) -> HarnessCommand {

@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** no variant of [`AgentCommand`] carries a verdict.
 
-use crate::event::{Approver, AttemptEnd, Carried, Choice, Post, Probe, Revision, Subject};
+use crate::event::{Approver, Choice, Ended, Probe, Revision, Subject};
 use crate::law::Binding;
 use crate::plan::StepNumber;
 use crate::usage::{Amount, Usage};
@@ -105,23 +105,7 @@ pub enum HarnessCommand {
     Start {
         step: StepNumber,
     },
-    AttemptEnded {
-        step: StepNumber,
-        attempt: u32,
-        end: AttemptEnd,
-        duration_ms: u64,
-        report: String,
-        notes: Vec<String>,
-        usage: Usage,
-        /// The conversation it was, where it can be gone on with.
-        session: Option<String>,
-        /// What it wrote to topics.
-        published: Vec<Post>,
-        /// How it changed its own plan on the way.
-        rewrites: Vec<String>,
-        /// The tree it left, where trees travel between machines.
-        carried: Option<Carried>,
-    },
+    AttemptEnded(Ended),
     /// A person interrupted the harness while the attempt ran.
     AttemptInterrupted {
         step: StepNumber,

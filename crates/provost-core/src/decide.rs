@@ -14,7 +14,9 @@ mod session;
 use crate::budget::{self, Fit};
 use crate::chain::Timestamp;
 use crate::command::{HarnessCommand, Refusal};
-use crate::event::{Approver, AttemptEnd, Dependency, Event, LossCause, Revision, RunOutcome, Scope, Why};
+use crate::event::{
+    Approver, AttemptEnd, Dependency, Ended, Event, LossCause, Revision, RunOutcome, Scope, Why,
+};
 use crate::inbox;
 use crate::law::{self, Binding, Law};
 use crate::parse;
@@ -112,34 +114,10 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             took_over,
         }]),
         HarnessCommand::Start { step } => start(run, step, means.now),
-        HarnessCommand::AttemptEnded {
-            step,
-            attempt,
-            end,
-            duration_ms,
-            report,
-            notes,
-            usage,
-            session,
-            published,
-            rewrites,
-            carried,
-        } => {
-            still_running(run, step, attempt)?;
-            let follows = after_end(run, means, step, attempt, &end);
-            let mut events = vec![Event::AttemptEnded {
-                step,
-                attempt,
-                end,
-                duration_ms,
-                report,
-                notes,
-                usage,
-                session,
-                published,
-                rewrites,
-                carried,
-            }];
+        HarnessCommand::AttemptEnded(ended) => {
+            still_running(run, ended.step, ended.attempt)?;
+            let follows = after_end(run, means, &ended);
+            let mut events = vec![Event::AttemptEnded(ended)];
             events.extend(follows);
             Ok(events)
         }
@@ -182,7 +160,9 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
 }
 
 /// What follows at once from the end of an attempt. Nothing, where the judge has the word.
-fn after_end(run: &Run, means: &Means<'_>, step: StepNumber, attempt: u32, end: &AttemptEnd) -> Vec<Event> {
+fn after_end(run: &Run, means: &Means<'_>, ended: &Ended) -> Vec<Event> {
+    let Ended { step, attempt, end, .. } = ended;
+    let (step, attempt) = (*step, *attempt);
     match end {
         AttemptEnd::NotStarted { .. } | AttemptEnd::PlanFailed { .. } => {
             recover::after(run, means, step, attempt, &Failure::Agent(end))

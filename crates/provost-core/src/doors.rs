@@ -12,7 +12,7 @@
 use crate::chain::Timestamp;
 use crate::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
 use crate::decide;
-use crate::event::{Approver, Choice, Event, Revision};
+use crate::event::{Approver, Choice, Ended, Event, Revision};
 use crate::law::Binding;
 use crate::run::Run;
 use crate::verdict::Isolation;
@@ -117,7 +117,7 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         | Event::PlanCreated { .. }
         | Event::IsolationAttested { .. }
         | Event::StepStarted { .. }
-        | Event::AttemptEnded { .. }
+        | Event::AttemptEnded(Ended { .. })
         | Event::AttemptLost { .. }
         | Event::Judged { .. }
         | Event::StepPassed { .. }

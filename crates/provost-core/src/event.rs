@@ -121,34 +121,7 @@ pub enum Event {
     StepClaimed { step: StepNumber, evidence: String },
     /// The agent's process is over.
     #[serde(rename = "ATTEMPT_ENDED")]
-    AttemptEnded {
-        step: StepNumber,
-        attempt: u32,
-        end: AttemptEnd,
-        duration_ms: u64,
-        /// The agent's last words where they are no claim: it failed, or ran out of time.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        report: String,
-        /// What the agent's fence had to say: what was refused, what was not as usual.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        notes: Vec<String>,
-        /// What it used, as far as anybody counted.
-        #[serde(default, skip_serializing_if = "Usage::is_unknown")]
-        usage: Usage,
-        /// The conversation it was, by its client's name for it, where it can be gone on with.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        session: Option<String>,
-        /// What it wrote to topics. Other steps see it once the step has passed.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        published: Vec<Post>,
-        /// How the agent changed its own plan of the work on the way: what was taken out and put in, each
-        /// time it did. The plan it was given is not its to change.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        rewrites: Vec<String>,
-        /// The tree it left, where trees travel between machines.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        carried: Option<Carried>,
-    },
+    AttemptEnded(Ended),
     /// The harness stopped while the attempt ran. It uses up no retry.
     #[serde(rename = "ATTEMPT_LOST")]
     AttemptLost { step: StepNumber, attempt: u32, cause: LossCause },
@@ -301,6 +274,56 @@ pub enum Event {
         before: String,
         commit: String,
     },
+}
+
+/// The end of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    pub step: StepNumber,
+    pub attempt: u32,
+    pub end: AttemptEnd,
+    pub duration_ms: u64,
+    /// The agent's last words where they are no claim: it failed, or ran out of time.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub report: String,
+    /// What the agent's fence had to say: what was refused, what was not as usual.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What it used, as far as anybody counted.
+    #[serde(default, skip_serializing_if = "Usage::is_unknown")]
+    pub usage: Usage,
+    /// The conversation it was, by its client's name for it, where it can be gone on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// What it wrote to topics. Other steps see it once the step has passed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Post>,
+    /// How the agent changed its own plan of the work on the way: what was taken out and put in, each
+    /// time it did. The plan it was given is not its to change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rewrites: Vec<String>,
+    /// The tree it left, where trees travel between machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<Carried>,
+}
+
+impl Ended {
+    /// Nothing more is known of it.
+    pub fn new(step: StepNumber, attempt: u32, end: AttemptEnd) -> Self {
+        Self {
+            step,
+            attempt,
+            end,
+            duration_ms: 0,
+            report: String::new(),
+            notes: Vec::new(),
+            usage: Usage::default(),
+            session: None,
+            published: Vec::new(),
+            rewrites: Vec::new(),
+            carried: None,
+        }
+    }
 }
 
 /// The tree that an attempt left, on a remote that other machines fetch it from. Whoever fetches something
@@ -621,7 +644,7 @@ impl Event {
         match self {
             Event::StepStarted { step, .. }
             | Event::StepClaimed { step, .. }
-            | Event::AttemptEnded { step, .. }
+            | Event::AttemptEnded(Ended { step, .. })
             | Event::AttemptLost { step, .. }
             | Event::StepPassed { step, .. }
             | Event::StepFailed { step, .. }
@@ -663,7 +686,7 @@ impl Event {
             Event::IsolationAttested { .. } => "ISOLATION_ATTESTED",
             Event::StepStarted { .. } => "TASK_STARTED",
             Event::StepClaimed { .. } => "STEP_CLAIMED",
-            Event::AttemptEnded { .. } => "ATTEMPT_ENDED",
+            Event::AttemptEnded(_) => "ATTEMPT_ENDED",
             Event::AttemptLost { .. } => "ATTEMPT_LOST",
             Event::Judged { .. } => "CONTRACT_JUDGED",
             Event::StepPassed { .. } => "TASK_COMPLETED",

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::chain::{PlanId, Timestamp};
-use crate::event::{Event, FailureClass};
+use crate::event::{Ended, Event, FailureClass};
 use crate::plan::StepNumber;
 use crate::quorum::Tally;
 use crate::redact::Redactor;
@@ -99,7 +99,7 @@ impl Waiting {
         match event {
             Event::PlanVerified { .. } => self.kind == Kind::Approval,
             Event::QuestionAsked { .. } => self.kind == Kind::Question,
-            Event::AttemptEnded { .. } => self.kind == Kind::Confirmation,
+            Event::AttemptEnded(Ended { .. }) => self.kind == Kind::Confirmation,
             Event::RunEnded { .. } => self.kind == Kind::Postcondition,
             Event::BudgetExceeded { .. } => self.kind == Kind::Budget,
             Event::Escalated { step: Some(_), .. } => {
@@ -113,7 +113,7 @@ impl Waiting {
 /// Whether this event can open an item, so that it is worth looking.
 pub fn may_open(run: &Run, event: &Event) -> bool {
     match event {
-        Event::AttemptEnded { step, .. } => run.confirmed_by_person(*step),
+        Event::AttemptEnded(Ended { step, .. }) => run.confirmed_by_person(*step),
         Event::PlanVerified { .. }
         | Event::ApprovalRequested { .. }
         | Event::QuestionAsked { .. }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::chain::Timestamp;
-use crate::event::{AttemptEnd, Choice, Event};
+use crate::event::{AttemptEnd, Choice, Ended, Event};
 use crate::plan::StepNumber;
 use crate::usage::{Amount, Cost, Resource, Usage};
 
@@ -138,10 +138,10 @@ impl Ledger {
                 self.held.insert(*step, *reserved);
                 self.as_it_is = false;
             }
-            Event::AttemptEnded { step, end: AttemptEnd::NotStarted { .. }, .. } => {
+            Event::AttemptEnded(Ended { step, end: AttemptEnd::NotStarted { .. }, .. }) => {
                 self.held.remove(step);
             }
-            Event::AttemptEnded { step, usage, duration_ms, .. } => {
+            Event::AttemptEnded(Ended { step, usage, duration_ms, .. }) => {
                 self.settle(*step, usage, Some(*duration_ms));
             }
             // Passed though its attempt was lost, or lost for good: nobody can say what it used.
@@ -265,7 +265,7 @@ impl Ledger {
 fn is_said_at_work(event: &Event) -> bool {
     match event {
         Event::StepStarted { .. }
-        | Event::AttemptEnded { .. }
+        | Event::AttemptEnded(Ended { .. })
         | Event::AttemptLost { .. }
         | Event::Judged { .. }
         | Event::StepPassed { .. }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 pub mod graph;
 
 use crate::budget;
-use crate::event::{AttemptEnd, Choice, Event, Landing, Probe, RunOutcome, Subject};
+use crate::event::{AttemptEnd, Choice, Ended, Event, Landing, Probe, RunOutcome, Subject};
 use crate::inbox;
 use crate::plan::{Check, Contract, Needs, Step};
 use crate::quorum::Tally;
@@ -235,7 +235,7 @@ fn control(verdict: &crate::verdict::Verdict) -> String {
 fn told_elsewhere(event: &Event) -> bool {
     match event {
         Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
-        Event::AttemptEnded { end, notes, rewrites, .. } => {
+        Event::AttemptEnded(Ended { end, notes, rewrites, .. }) => {
             *end == AttemptEnd::Exited { exit_code: 0 } && notes.is_empty() && rewrites.is_empty()
         }
         Event::Judged { subject: Subject::Control(_), verdict, .. } => !verdict.held(),
@@ -280,7 +280,7 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::StepClaimed { evidence, .. } => {
             (Symbol::Claim, format!("the agent claims “{}”", one_line(evidence)))
         }
-        Event::AttemptEnded { end, report, notes, rewrites, .. } => {
+        Event::AttemptEnded(Ended { end, report, notes, rewrites, .. }) => {
             let words = ended(end, report, notes);
             match rewrites.len() {
                 0 => (Symbol::Note, words),

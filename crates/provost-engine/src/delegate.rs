@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use provost_core::chain::{PlanId, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand};
-use provost_core::event::{AttemptEnd, Event};
+use provost_core::event::{AttemptEnd, Ended, Event};
 use provost_core::plan::{Step, StepNumber};
 use provost_core::run::{PostState, Run, Stage};
 use provost_core::schedule::{self, InHand};
@@ -270,7 +270,7 @@ impl Harness {
             let Ok(event) = sealed.event() else { return ControlFlow::Continue(()) };
             let lost = match &event {
                 Event::StepStarted { step, .. } => !open.insert(*step),
-                Event::AttemptEnded { step, .. } => {
+                Event::AttemptEnded(Ended { step, .. }) => {
                     open.remove(step);
                     false
                 }
@@ -326,19 +326,11 @@ impl Carrier for Harness {
             Standing::Stopped => AttemptEnd::PlanStopped { plan: plan.clone() },
         };
         let is_done = matches!(end, AttemptEnd::Exited { .. });
-        let ended = Said::Harness(HarnessCommand::AttemptEnded {
-            step,
-            attempt,
-            end,
+        let ended = Said::Harness(HarnessCommand::AttemptEnded(Ended {
             duration_ms: begun.elapsed().as_millis() as u64,
-            report: String::new(),
-            notes: Vec::new(),
             usage,
-            session: None,
-            published: Vec::new(),
-            rewrites: Vec::new(),
-            carried: None,
-        });
+            ..Ended::new(step, attempt, end)
+        }));
         let (done, total) = run.progress();
         let evidence =
             format!("the plan {plan} is done: {done} of {total} steps, event {} of its log", run.seq);

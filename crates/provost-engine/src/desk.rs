@@ -17,10 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_core::chain::{Head, PlanId, Sealed};
 use provost_core::command::{AgentCommand, HarnessCommand, Refusal};
-use provost_core::event::{AttemptEnd, Event};
+use provost_core::event::{AttemptEnd, Ended, Event};
 use provost_core::plan::StepNumber;
 use provost_core::run::{Run, Stage, StepState};
-use provost_core::usage::Usage;
 use provost_host::config::{self, SessionGate};
 use provost_host::plan_file;
 use provost_host::process;
@@ -382,19 +381,10 @@ fn ended(run: &Run, step: StepNumber, since: Option<provost_core::chain::Timesta
         _ => return None,
     };
     let duration_ms = since.map_or(0, |since| site::now().0.saturating_sub(since.0));
-    Some(Said::Harness(HarnessCommand::AttemptEnded {
-        step,
-        attempt,
-        end: AttemptEnd::Exited { exit_code: 0 },
+    Some(Said::Harness(HarnessCommand::AttemptEnded(Ended {
         duration_ms,
-        report: String::new(),
-        notes: Vec::new(),
-        usage: Usage::default(),
-        session: None,
-        published: Vec::new(),
-        rewrites: Vec::new(),
-        carried: None,
-    }))
+        ..Ended::new(step, attempt, AttemptEnd::Exited { exit_code: 0 })
+    })))
 }
 
 /// When the attempt that is under way began.

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::chain::PlanId;
-use provost_core::event::Event;
+use provost_core::event::{Ended, Event};
 use provost_core::plan::StepNumber;
 use provost_core::usage::{Amount, Usage};
 
@@ -101,7 +101,7 @@ impl Leash {
 /// What an event says was used.
 pub fn used(event: &Event) -> Option<&Usage> {
     match event {
-        Event::AttemptEnded { usage, .. } => Some(usage),
+        Event::AttemptEnded(Ended { usage, .. }) => Some(usage),
         Event::Judged { verdict, .. } => verdict.usage.as_deref(),
         _ => None,
     }

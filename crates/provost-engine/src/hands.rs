@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use provost_core::chain::Timestamp;
 use provost_core::command::{AgentCommand, HarnessCommand};
-use provost_core::event::{AttemptEnd, Post, Subject};
+use provost_core::event::{AttemptEnd, Ended, Post, Subject};
 use provost_core::plan::{Check, Contract, Shell, Span, Step, StepNumber, Subscription};
 use provost_core::prompt::{self, Context};
 use provost_core::recover::recipe::Recipes;
@@ -467,19 +467,11 @@ impl<'a> Hands<'a> {
         let (agent, home, outbox, account, apart) = match opened {
             Ok(opened) => opened,
             Err(reason) => {
-                return vec![Said::Harness(HarnessCommand::AttemptEnded {
+                return vec![Said::Harness(HarnessCommand::AttemptEnded(Ended::new(
                     step,
                     attempt,
-                    end: AttemptEnd::NotStarted { reason },
-                    duration_ms: 0,
-                    report: String::new(),
-                    notes: Vec::new(),
-                    usage: Usage::default(),
-                    session: None,
-                    published: Vec::new(),
-                    rewrites: Vec::new(),
-                    carried: None,
-                })];
+                    AttemptEnd::NotStarted { reason },
+                )))];
             }
         };
         let portal = portal::launcher(&self.site.launcher);
@@ -565,10 +557,7 @@ impl<'a> Hands<'a> {
         let model = role.and_then(|role| role.model.as_deref());
         let said = Usage { model: done.usage.model.as_deref().map(clean), ..done.usage };
         let usage = prices::priced(&self.site.config.prices, model, said);
-        let ended = Said::Harness(HarnessCommand::AttemptEnded {
-            step,
-            attempt,
-            end: done.end,
+        let ended = Said::Harness(HarnessCommand::AttemptEnded(Ended {
             duration_ms: done.duration.as_millis() as u64,
             report,
             notes,
@@ -577,7 +566,8 @@ impl<'a> Hands<'a> {
             published,
             rewrites,
             carried,
-        });
+            ..Ended::new(step, attempt, done.end)
+        }));
         std::iter::once(ended).chain(claim).chain(block).collect()
     }
 

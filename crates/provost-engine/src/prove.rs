@@ -14,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::chain::{PlanId, Sealed};
-use provost_core::event::{Event, Subject as Judged};
+use provost_core::event::{Ended, Event, Subject as Judged};
 use provost_core::plan::{Check, StepNumber};
 use provost_core::proof::{Doubt, Envelope, Key, PublicKey, Statement, Subject, ssh};
 use provost_core::run::{Run, StepState};
@@ -367,7 +367,7 @@ impl Witness {
         let Some(number) = event.step() else { return };
         for cost in [self.costs.entry(number).or_default(), &mut self.whole] {
             match event {
-                Event::AttemptEnded { duration_ms, .. } => {
+                Event::AttemptEnded(Ended { duration_ms, .. }) => {
                     cost.attempts += 1;
                     cost.agent_ms += duration_ms;
                 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use provost_core::chain::{Sealed, Timestamp};
 use provost_core::command::HumanCommand;
-use provost_core::event::Event;
+use provost_core::event::{Ended, Event};
 use provost_core::gate::{self, Heard};
 use provost_core::quorum::Tally;
 use provost_core::render::{self, Line, Symbol};
@@ -244,7 +244,7 @@ fn doing(run: &Run, event: &Event) -> String {
         Event::StepStarted { step, target, .. } => {
             format!(" · step {step}: {target} works on “{}”", run.title(*step).unwrap_or_default())
         }
-        Event::AttemptEnded { step, .. } | Event::StepClaimed { step, .. } => {
+        Event::AttemptEnded(Ended { step, .. }) | Event::StepClaimed { step, .. } => {
             format!(" · step {step}: the harness checks")
         }
         _ => String::new(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::command::{HarnessCommand, HumanCommand, Refusal};
 use crate::decide;
 use crate::doors;
-use crate::event::{AttemptEnd, Choice, Event, RunOutcome, Subject, Why};
+use crate::event::{AttemptEnd, Choice, Ended, Event, RunOutcome, Subject, Why};
 use crate::law::Binding;
 use crate::recover::Means;
 use crate::schedule::{self, Action, InHand};
@@ -133,19 +133,13 @@ impl Story {
         self.now += duration_ms;
         let attempt = self.run.step(step).map_or(0, |step| step.attempts);
         let (end, report, notes) = (AttemptEnd::Exited { exit_code: 0 }, String::new(), Vec::new());
-        self.harness(HarnessCommand::AttemptEnded {
-            step,
-            attempt,
-            end,
+        self.harness(HarnessCommand::AttemptEnded(Ended {
             duration_ms,
             report,
             notes,
             usage,
-            session: None,
-            published: Vec::new(),
-            rewrites: Vec::new(),
-            carried: None,
-        });
+            ..Ended::new(step, attempt, end)
+        }));
     }
 
     pub fn judge(&mut self, step: StepNumber, held: bool) {
@@ -415,19 +409,13 @@ fn an_agent_that_could_not_be_started_used_nothing() {
     let end = AttemptEnd::NotStarted { reason: "no such program".to_owned() };
     let (report, notes, usage) = (String::new(), Vec::new(), Usage::default());
     let (step, attempt, duration_ms) = (ONE, 1, 0);
-    story.harness(HarnessCommand::AttemptEnded {
-        step,
-        attempt,
-        end,
+    story.harness(HarnessCommand::AttemptEnded(Ended {
         duration_ms,
         report,
         notes,
         usage,
-        session: None,
-        published: Vec::new(),
-        rewrites: Vec::new(),
-        carried: None,
-    });
+        ..Ended::new(step, attempt, end)
+    }));
     assert_eq!(story.run.ledger.committed(Resource::Tokens, Timestamp(0)), 0);
     assert_eq!(story.run.ledger.cost().unknown, 0);
 }

@@ -7,10 +7,10 @@ use super::{
 };
 use crate::chain::Timestamp;
 use crate::command::Refusal;
-use crate::event::{AttemptEnd, Event, RunOutcome, Subject, Why};
+use crate::event::{AttemptEnd, Ended, Event, RunOutcome, Subject, Why};
 use crate::recover::{self, Failure, Means};
 use crate::run::{PostState, Run, Stage, StepState};
-use crate::usage::{Amount, Usage};
+use crate::usage::Amount;
 use crate::verdict::Verdict;
 
 /// How the target of an attempt begins that was a session's own, outside of any fence of ours.
@@ -68,19 +68,8 @@ fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
     if let Some(plan) = run.carried_by(number) {
         return Err(Refusal::CarriedByPlan { step: number, plan: plan.to_owned() });
     }
-    let ended = |attempt| Event::AttemptEnded {
-        step: number,
-        attempt,
-        end: AttemptEnd::Exited { exit_code: 0 },
-        duration_ms: 0,
-        report: String::new(),
-        notes: Vec::new(),
-        usage: Usage::default(),
-        session: None,
-        published: Vec::new(),
-        rewrites: Vec::new(),
-        carried: None,
-    };
+    let ended =
+        |attempt| Event::AttemptEnded(Ended::new(number, attempt, AttemptEnd::Exited { exit_code: 0 }));
     match step.state {
         StepState::Ended { .. } => Ok(Vec::new()),
         StepState::Running { attempt } => Ok(vec![ended(attempt)]),

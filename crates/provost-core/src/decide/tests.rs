@@ -9,10 +9,9 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::chain::Timestamp;
 use crate::command::{AgentCommand, HumanCommand};
-use crate::event::{Choice, Subject};
+use crate::event::{Choice, Ended, Subject};
 use crate::plan::Plan;
 use crate::schedule::{self, Action, InHand};
-use crate::usage::Usage;
 use crate::verdict::{Excerpt, Isolation, Outcome, Tree, Verdict};
 
 /// Two steps in order, one retry each, and a postcondition.
@@ -86,19 +85,8 @@ fn read(run: &Run, word: &str) -> Said {
     let control =
         |outcome| HarnessCommand::Judged { subject: Subject::Control(step()), verdict: verdict(outcome) };
     let answer = |choice| HumanCommand::Answer { step: Some(step()), choice, note: String::new(), by: me() };
-    let ended = |end| HarnessCommand::AttemptEnded {
-        step: step(),
-        attempt: attempt(),
-        end,
-        duration_ms: 1,
-        report: String::new(),
-        notes: Vec::new(),
-        usage: Usage::default(),
-        session: None,
-        published: Vec::new(),
-        rewrites: Vec::new(),
-        carried: None,
-    };
+    let ended =
+        |end| HarnessCommand::AttemptEnded(Ended { duration_ms: 1, ..Ended::new(step(), attempt(), end) });
     match verb {
         "claim" => Said::Agent(AgentCommand::Claim {
             step: step(),

@@ -2,11 +2,11 @@
 
 use super::made;
 use crate::chain::Timestamp;
-use crate::event::{Approver, AttemptEnd, Choice, Event, Revision, RunOutcome, Subject, Summary, Why};
+use crate::event::{Approver, AttemptEnd, Choice, Ended, Event, Revision, RunOutcome, Subject, Summary, Why};
 use crate::law::Binding;
 use crate::plan::StepNumber;
 use crate::run::Run;
-use crate::usage::{Amount, Cost, Usage};
+use crate::usage::{Amount, Cost};
 use crate::verdict::{Isolation, Outcome, Verdict};
 use crate::{command::HarnessCommand, decide};
 
@@ -50,19 +50,7 @@ fn started() -> Event {
 
 fn ended() -> Event {
     let end = AttemptEnd::Exited { exit_code: 0 };
-    Event::AttemptEnded {
-        step: ONE,
-        attempt: 1,
-        end,
-        duration_ms: 1,
-        report: String::new(),
-        notes: Vec::new(),
-        usage: Usage::default(),
-        session: None,
-        published: Vec::new(),
-        rewrites: Vec::new(),
-        carried: None,
-    }
+    Event::AttemptEnded(Ended { duration_ms: 1, ..Ended::new(ONE, 1, end) })
 }
 
 fn passed(result: &str) -> Event {

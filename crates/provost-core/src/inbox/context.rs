@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Kind, Waiting};
 use crate::chain::Timestamp;
-use crate::event::{AttemptEnd, Event, FailureClass};
+use crate::event::{AttemptEnd, Ended, Event, FailureClass};
 use crate::render;
 use crate::run::{PostState, Run};
 use crate::verdict::Verdict;
@@ -122,7 +122,7 @@ fn tried(events: &[(u64, Timestamp, Event)]) -> Vec<Tried> {
                     last.failure = Some(error_message.clone());
                 }
             }
-            Event::AttemptEnded { end, .. } if *end != (AttemptEnd::Exited { exit_code: 0 }) => {
+            Event::AttemptEnded(Ended { end, .. }) if *end != (AttemptEnd::Exited { exit_code: 0 }) => {
                 if let Some(last) = all.last_mut() {
                     last.ended = Some(render::ended(end, "", &[]));
                 }

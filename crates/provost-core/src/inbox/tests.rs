@@ -8,11 +8,10 @@ use super::{Heading, Item, is_id, named, short, waiting};
 use crate::chain::{PlanId, Timestamp};
 use crate::command::{HarnessCommand, HumanCommand};
 use crate::decide;
-use crate::event::{AttemptEnd, Choice, Event, Subject};
+use crate::event::{AttemptEnd, Choice, Ended, Event, Subject};
 use crate::law::Binding;
 use crate::plan::StepNumber;
 use crate::run::Run;
-use crate::usage::Usage;
 use crate::verdict::{Excerpt, Isolation, Outcome, Verdict};
 
 const ONE: StepNumber = StepNumber(1);
@@ -64,19 +63,11 @@ impl Story {
     fn attempt(&mut self, end: AttemptEnd, report: &str) {
         self.harness(HarnessCommand::Start { step: ONE });
         let attempt = self.run.step(ONE).expect("a step").attempts;
-        self.harness(HarnessCommand::AttemptEnded {
-            step: ONE,
-            attempt,
-            end,
+        self.harness(HarnessCommand::AttemptEnded(Ended {
             duration_ms: 5,
             report: report.to_owned(),
-            notes: Vec::new(),
-            usage: Usage::default(),
-            session: None,
-            published: Vec::new(),
-            rewrites: Vec::new(),
-            carried: None,
-        });
+            ..Ended::new(ONE, attempt, end)
+        }));
     }
 
     fn judged(&mut self, subject: Subject, outcome: Outcome, stderr: &str) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::command::{HarnessCommand, HumanCommand};
 use crate::decide;
-use crate::event::{Choice, Subject};
+use crate::event::{Choice, Ended, Subject};
 use crate::law::Binding;
 use crate::run::StepState;
 use crate::schedule::{self, Action, InHand};
@@ -87,19 +87,12 @@ impl Story {
         let attempt = self.run.step(ONE).expect("step 1").attempts;
         let (end, report) = (AttemptEnd::Exited { exit_code }, report.to_owned());
         let notes = Vec::new();
-        self.harness(HarnessCommand::AttemptEnded {
-            step: ONE,
-            attempt,
-            end,
+        self.harness(HarnessCommand::AttemptEnded(Ended {
             duration_ms: 1,
             report,
             notes,
-            usage: Usage::default(),
-            session: None,
-            published: Vec::new(),
-            rewrites: Vec::new(),
-            carried: None,
-        });
+            ..Ended::new(ONE, attempt, end)
+        }));
     }
 
     /// The contract is looked at, and this is what it prints. What follows, without the verdict.
@@ -249,19 +242,7 @@ fn invalid_input_is_asked_about() {
     story.harness(HarnessCommand::Start { step: ONE });
     let end = AttemptEnd::NotStarted { reason: "no such program".to_owned() };
     let (report, notes) = (String::new(), Vec::new());
-    let command = HarnessCommand::AttemptEnded {
-        step: ONE,
-        attempt: 1,
-        end,
-        duration_ms: 0,
-        report,
-        notes,
-        usage: Usage::default(),
-        session: None,
-        published: Vec::new(),
-        rewrites: Vec::new(),
-        carried: None,
-    };
+    let command = HarnessCommand::AttemptEnded(Ended { report, notes, ..Ended::new(ONE, 1, end) });
     let events = story.harness(command);
     assert_eq!((names(&events[1..]), class(&events)), (ESCALATED.to_vec(), FailureClass::InvalidInput));
     assert!(reason(&events).ends_with("correct it, then `retry`"), "{}", reason(&events));
@@ -347,19 +328,12 @@ fn another_role_has_one_try_where_one_is_configured() {
     assert!(matches!(&started[0], Event::StepStarted { target, .. } if target == "senior"), "{started:?}");
     let attempt = story.run.step(ONE).expect("step 1").attempts;
     let (end, report, notes) = (AttemptEnd::Exited { exit_code: 0 }, String::new(), Vec::new());
-    story.harness(HarnessCommand::AttemptEnded {
-        step: ONE,
-        attempt,
-        end,
+    story.harness(HarnessCommand::AttemptEnded(Ended {
         duration_ms: 1,
         report,
         notes,
-        usage: Usage::default(),
-        session: None,
-        published: Vec::new(),
-        rewrites: Vec::new(),
-        carried: None,
-    });
+        ..Ended::new(ONE, attempt, end)
+    }));
     assert_eq!(names(&story.breaks("no")), ESCALATED);
 }
 
@@ -437,19 +411,12 @@ fn a_conversation_goes_on_once_and_the_same_failure_again_begins_a_new_one() {
     let talks = |story: &mut Story, session: &str, stderr: &str| {
         story.harness(HarnessCommand::Start { step: ONE });
         let attempt = story.run.step(ONE).expect("step 1").attempts;
-        story.harness(HarnessCommand::AttemptEnded {
-            step: ONE,
-            attempt,
-            end: AttemptEnd::Exited { exit_code: 0 },
+        story.harness(HarnessCommand::AttemptEnded(Ended {
             duration_ms: 1,
-            report: String::new(),
-            notes: Vec::new(),
             usage: Usage { input_tokens: Some(10), ..Usage::default() },
             session: Some(session.to_owned()),
-            published: Vec::new(),
-            rewrites: Vec::new(),
-            carried: None,
-        });
+            ..Ended::new(ONE, attempt, AttemptEnd::Exited { exit_code: 0 })
+        }));
         story.breaks(stderr)
     };
     let session = |story: &Story| story.run.step(ONE).expect("step 1").session.clone();

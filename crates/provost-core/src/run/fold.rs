@@ -6,7 +6,7 @@ use super::area::Areas;
 use super::ready::Ready;
 use super::{Landed, PostState, Run, Session, Stage, StepRun, StepState, Wait};
 use crate::chain::Timestamp;
-use crate::event::{Choice, Event, LossCause, Revision, RunOutcome, Scope, Subject};
+use crate::event::{Choice, Ended, Event, LossCause, Revision, RunOutcome, Scope, Subject};
 use crate::law::{self, Binding};
 use crate::parse;
 use crate::plan::{Budget, Check, Plan, Step, StepNumber};
@@ -113,9 +113,17 @@ impl Run {
                     step.claim = Some(evidence.clone());
                 }
             }
-            Event::AttemptEnded {
-                step, attempt, end, report, usage, session, published, carried, ..
-            } => {
+            Event::AttemptEnded(Ended {
+                step,
+                attempt,
+                end,
+                report,
+                usage,
+                session,
+                published,
+                carried,
+                ..
+            }) => {
                 self.at_work.remove(step);
                 if carried.is_some() {
                     self.work.clone_from(carried);

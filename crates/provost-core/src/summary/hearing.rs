@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{Agent, AgentRow, PlanRow, StepRow, Summary, Taken};
 use crate::chain::{PlanId, Timestamp};
 use crate::decide;
-use crate::event::{Choice, Event};
+use crate::event::{Choice, Ended, Event};
 use crate::plan::StepNumber;
 use crate::run::{Run, StepState};
 use crate::usage::Usage;
@@ -97,7 +97,7 @@ impl Hearing {
                 step.open = Some(target.clone());
                 step.confirmed = false;
             }
-            Event::AttemptEnded { duration_ms, usage, .. } => {
+            Event::AttemptEnded(Ended { duration_ms, usage, .. }) => {
                 step.attempt_ends(Some((*duration_ms, usage)), counts, &mut self.agents);
                 if to_confirm {
                     step.waits_since.get_or_insert(at);

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::chain::Timestamp;
-use crate::event::{Approver, AttemptEnd, Choice, Event, FailureClass, Revision, RunOutcome, Subject};
+use crate::event::{Approver, AttemptEnd, Choice, Ended, Event, FailureClass, Revision, RunOutcome, Subject};
 use crate::plan::StepNumber;
 use crate::verdict::{Isolation, Outcome, Verdict};
 
@@ -87,17 +87,8 @@ fn event(word: &str) -> Event {
         }
         "lost" => Event::AttemptLost { step, attempt: 1, cause: crate::event::LossCause::Crash },
         // `ended 1 4000 small 900 100 5200`: milliseconds, model, tokens in and out, millionths of a dollar.
-        "ended" => Event::AttemptEnded {
-            step,
-            attempt: 1,
-            end: AttemptEnd::Exited { exit_code: 0 },
+        "ended" => Event::AttemptEnded(Ended {
             duration_ms: number(2),
-            report: String::new(),
-            notes: Vec::new(),
-            session: None,
-            published: Vec::new(),
-            rewrites: Vec::new(),
-            carried: None,
             usage: match parts.get(3) {
                 None => Usage::default(),
                 Some(model) => Usage {
@@ -108,7 +99,8 @@ fn event(word: &str) -> Event {
                     ..Usage::default()
                 },
             },
-        },
+            ..Ended::new(step, 1, AttemptEnd::Exited { exit_code: 0 })
+        }),
         "held" => judged(Outcome::Held),
         "broke" => judged(Outcome::Broke { exit_code: 1 }),
         "passed" => serde_json::from_str(&format!(

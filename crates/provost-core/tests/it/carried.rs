@@ -4,7 +4,7 @@
 use provost_core::chain::Timestamp;
 use provost_core::command::{HarnessCommand, HumanCommand, Refusal};
 use provost_core::decide;
-use provost_core::event::{AttemptEnd, Event, Subject};
+use provost_core::event::{AttemptEnd, Ended, Event, Subject};
 use provost_core::law::Binding;
 use provost_core::plan::StepNumber;
 use provost_core::run::{Run, StepState};
@@ -46,19 +46,11 @@ fn ended(run: &mut Run, end: AttemptEnd, tokens: u64) -> Vec<&'static str> {
     let usage = Usage { input_tokens: Some(tokens), output_tokens: Some(0), ..Usage::default() };
     let events = say(
         run,
-        HarnessCommand::AttemptEnded {
-            step: STEP,
-            attempt: run.step(STEP).map_or(0, |step| step.attempts),
-            end,
+        HarnessCommand::AttemptEnded(Ended {
             duration_ms: 1,
-            report: String::new(),
-            notes: Vec::new(),
             usage,
-            session: None,
-            published: Vec::new(),
-            rewrites: Vec::new(),
-            carried: None,
-        },
+            ..Ended::new(STEP, run.step(STEP).map_or(0, |step| step.attempts), end)
+        }),
     );
     events.iter().map(Event::name).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use provost_core::chain::{PlanId, Sealed};
-use provost_core::event::{Event, Subject};
+use provost_core::event::{Ended, Event, Subject};
 use provost_core::plan::StepNumber;
 use provost_core::run::Run;
 use provost_core::verdict::Verdict;
@@ -110,7 +110,7 @@ impl Tracer {
                 closed.extend(step.attempt.take().map(|attempt| lost(attempt, at)));
                 step.attempt = Some(attempt_begun(&step.span, sealed, *attempt, target));
             }
-            Event::AttemptEnded { end, usage, .. } => {
+            Event::AttemptEnded(Ended { end, usage, .. }) => {
                 closed.extend(step.attempt.take().map(|attempt| attempt_ended(attempt, at, end, usage)));
                 if to_confirm {
                     step.wait_for_person(sealed);

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use provost_core::chain::{PlanId, Timestamp};
-use provost_core::event::{AttemptEnd, Event, FailureClass, Subject};
+use provost_core::event::{AttemptEnd, Ended, Event, FailureClass, Subject};
 use provost_core::plan::StepNumber;
 use provost_core::usage::Usage;
 use provost_core::verdict::Verdict;
@@ -99,7 +99,7 @@ fn hear(all: &mut Vec<Attempt>, at: Timestamp, event: Event) {
     let Some(step) = event.step() else { return };
     let Some(last) = all.iter_mut().rev().find(|attempt| attempt.step == step) else { return };
     match event {
-        Event::AttemptEnded { end, report, notes, usage, .. } => {
+        Event::AttemptEnded(Ended { end, report, notes, usage, .. }) => {
             last.ended = Some(at);
             (last.end, last.report, last.notes, last.usage) = (Some(end), report, notes, usage);
         }

@@ -19,7 +19,7 @@ use provost_core::budget;
 use provost_core::chain::{Auditor, Head, PlanId, Sealed, Timestamp};
 use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand};
 use provost_core::decide;
-use provost_core::event::{AttemptEnd, Choice, Event, Scope, Subject};
+use provost_core::event::{AttemptEnd, Choice, Ended, Event, Scope, Subject};
 use provost_core::inbox;
 use provost_core::law::Binding;
 use provost_core::plan::StepNumber;
@@ -263,19 +263,13 @@ impl SimWorld {
             die();
         }
         let notes = Vec::new();
-        let ended = HarnessCommand::AttemptEnded {
-            step,
-            attempt,
-            end,
+        let ended = HarnessCommand::AttemptEnded(Ended {
             duration_ms: 9,
             report,
             notes,
             usage: self.with(|_, dice| used(dice)),
-            session: None,
-            published: Vec::new(),
-            rewrites: Vec::new(),
-            carried: None,
-        };
+            ..Ended::new(step, attempt, end)
+        });
         let claim = |step| Said::Agent(AgentCommand::Claim { step, evidence: "all tests pass".to_owned() });
         match mood {
             // Words for somebody else's step, an end of the whole plan: all refused or ignored.

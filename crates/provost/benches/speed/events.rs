@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use provost_core::chain::{PlanId, Timestamp};
-use provost_core::event::{AttemptEnd, Event, Subject};
+use provost_core::event::{AttemptEnd, Ended, Event, Subject};
 use provost_core::plan::StepNumber;
-use provost_core::usage::{Amount, Usage};
+use provost_core::usage::Amount;
 use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
 use provost_store::{Append, Entry, Log, Sqlite};
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -44,19 +44,10 @@ pub fn decision(step: u32) -> [Event; 3] {
 }
 
 pub fn ended(step: u32) -> Event {
-    Event::AttemptEnded {
-        step: StepNumber(step),
-        attempt: 1,
-        end: AttemptEnd::Exited { exit_code: 0 },
+    Event::AttemptEnded(Ended {
         duration_ms: 3,
-        report: String::new(),
-        notes: Vec::new(),
-        usage: Usage::default(),
-        session: None,
-        published: Vec::new(),
-        rewrites: Vec::new(),
-        carried: None,
-    }
+        ..Ended::new(StepNumber(step), 1, AttemptEnd::Exited { exit_code: 0 })
+    })
 }
 
 /// A plan's chain, written through the store.

@@ -170,18 +170,11 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
     let by = Approver::Policy { name: "any".into(), digest: String::new() };
     say(HarnessCommand::ApproveByPolicy { revision: now.revision, by });
     let (one, two) = (StepNumber(1), StepNumber(2));
-    let ended = |step, attempt| HarnessCommand::AttemptEnded {
-        step,
-        attempt,
-        end: AttemptEnd::Exited { exit_code: 0 },
-        duration_ms: 1,
-        report: String::new(),
-        notes: Vec::new(),
-        usage: crate::usage::Usage::default(),
-        session: None,
-        published: Vec::new(),
-        rewrites: Vec::new(),
-        carried: None,
+    let ended = |step, attempt| {
+        HarnessCommand::AttemptEnded(Ended {
+            duration_ms: 1,
+            ..Ended::new(step, attempt, AttemptEnd::Exited { exit_code: 0 })
+        })
     };
     for step in [one, two] {
         say(HarnessCommand::Start { step });
