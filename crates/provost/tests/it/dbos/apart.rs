@@ -224,6 +224,14 @@ fn commits(machines: &Machines) {
     let listed = machines.git(&["--git-dir", &git, "ls-tree", "-r", "--name-only", "judged"]);
     let out: Vec<&str> = listed.lines().filter(|name| name.starts_with("out/")).collect();
     assert_eq!(out, ["out/1", "out/2", "out/3"]);
+    machines.env.provost(&["fork", "--from", "3", "--name", "again", "--folder", "../again"]).exits(0);
+    let forked = machines.env.folder().join("again/out");
+    assert!(forked.join("2").exists() && !forked.join("3").exists());
+    // Without the remote it is said what is missing.
+    machines.env.provost(&["cluster", "remote", "--none"]).exits(0);
+    std::fs::remove_dir_all(machines.env.state().join("trees")).expect("what was fetched");
+    let unknown = machines.env.provost(&["commit", "--branch", "again"]).exits(2);
+    assert!(unknown.err.contains("provost cluster remote"), "{}", unknown.err);
 }
 
 #[test]
