@@ -175,7 +175,7 @@ pub fn set_address(state: &Path, address: Option<&str>) -> Result<(), Error> {
     match address {
         Some(address) => {
             remote(address)?;
-            fs::write(&path, format!("{address}\n")).map_err(io)
+            fs::create_dir_all(state).and_then(|()| fs::write(&path, format!("{address}\n"))).map_err(io)
         }
         None => match fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(error)),
@@ -250,6 +250,12 @@ pub fn send_base(harness: &Harness, run: &Run, remote: &Remote) -> Result<(), Er
     let approved = trees.base(&run.revision.0, Some(commit), &run.binding.files, &[]).map_err(failed)?;
     if plain.id != approved.id {
         trees.send(remote, commit, &approved, &approved_name(harness.id(), run)).map_err(failed)?;
+    }
+    // What a run on this machine has brought to pass, workers go on with.
+    let passed = run.tree.as_deref().filter(|_| run.work.is_none());
+    let passed = passed.map(|tree| trees.kept(tree, &harness.config().verify.caches)).transpose();
+    if let Some(passed) = passed.map_err(failed)?.flatten() {
+        trees.send(remote, commit, &passed, &passed_name(harness.id(), &passed.id)).map_err(failed)?;
     }
     Ok(())
 }

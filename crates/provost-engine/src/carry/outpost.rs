@@ -3,7 +3,7 @@
 //! ```text
 //! <state>/depots/<remote>/               what was fetched, for all workspaces
 //! <state>-cluster/<plan>/<commit>/work   the workspace, with the plan as it is in the log
-//! <state>-cluster/<plan>/<commit>/used   when it was last opened (its time)
+//! <state>-cluster/<plan>/<commit>/used   the plan, and when it was last opened (its time)
 //! ```
 //!
 //! The workspaces lie beside the state folder: nobody behind a fence sees anything of that one.
@@ -108,7 +108,7 @@ fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &Carrying) -> 
     let io = |source| Error::Io { what: "make a workspace in", path: work.clone(), source };
     fs::create_dir_all(&work).map_err(io)?;
     let used = work.with_file_name("used");
-    fs::write(&used, commit).map_err(io)?;
+    fs::write(&used, &plan.0).map_err(io)?;
     let work = work.canonicalize().map_err(io)?;
     let trees = ground::trees_of(&work, state)?;
     trees.inhabit(&repository, commit).map_err(ground::Error::from)?;
@@ -117,13 +117,16 @@ fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &Carrying) -> 
     Ok(work)
 }
 
-/// Workspaces that nobody opened for long, and their trees.
+/// Workspaces that nobody opened for long, their trees, and those of their agents.
 fn sweep(cluster: &Path, state: &Path) {
     let entries =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     for place in entries(cluster).flat_map(|plan| entries(&plan)) {
         let last = fs::metadata(place.join("used")).and_then(|found| found.modified());
         if last.is_ok_and(|last| SystemTime::now().duration_since(last).is_ok_and(|age| age > UNUSED)) {
+            if let Ok(plan) = fs::read_to_string(place.join("used")) {
+                ground::forget_apart(state, &plan);
+            }
             ground::forget_trees(&place.join("work"), state);
             let _ = fs::remove_dir_all(&place);
         }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! <place>/work         the workspace
-//! <place>/work/.git    names the commit, and the repository that has it
+//!                      its `.git` names the commit, and the repository that has it
 //! <place>/ready        it is whole
 //! ```
 

@@ -68,7 +68,7 @@ impl Remote {
     /// `agent` is the socket of an ssh agent; `token` opens an `https` remote.
     pub fn new(address: &str, agent: Option<OsString>, token: Option<&str>) -> Result<Self, BadRemote> {
         if let Some(why) = wrong_with(address) {
-            return Err(BadRemote { address: address.to_owned(), why });
+            return Err(BadRemote { address: without_password(address), why });
         }
         let mut environment: Vec<(OsString, OsString)> =
             vec![("GIT_ALLOW_PROTOCOL".into(), PROTOCOLS.into()), ("GIT_SSH_COMMAND".into(), SSH.into())];
@@ -110,6 +110,14 @@ fn wrong_with(address: &str) -> Option<&'static str> {
         // As scp writes it.
         None if address.split('/').next().is_some_and(|host| host.contains(':')) => None,
         None => Some("a folder is named by its whole path"),
+    }
+}
+
+/// Whoever is told what is wrong with it need not see all of it.
+fn without_password(address: &str) -> String {
+    match address.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+        Some((scheme, host)) => format!("{scheme}://…@{host}"),
+        None => address.to_owned(),
     }
 }
 
@@ -324,7 +332,7 @@ fn by_nobody() -> Vec<(OsString, OsString)> {
 
 #[cfg(test)]
 mod tests {
-    use super::wrong_with;
+    use super::{without_password, wrong_with};
 
     #[test]
     fn only_addresses_that_start_nothing_and_tell_nothing_are_taken() {
@@ -349,6 +357,7 @@ mod tests {
             "https://ada:secret@git.example.org/carry.git",
         ] {
             assert!(wrong_with(bad).is_some(), "{bad}");
+            assert!(!without_password(bad).contains("secret"), "{bad}");
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Worker;
 use crate::env::{Env, HONEST, answer, plan};
 
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(90);
 const THREE: [&str; 3] = ["test -e out/1", "test -e out/2 && test -e out/1", "test -e out/3"];
 /// Runs agents, and nothing else.
 const AGENTS: [&str; 4] = ["--roles", "coder", "--no-checks", "--no-ticks"];
@@ -224,6 +224,14 @@ fn commits(machines: &Machines) {
     let listed = machines.git(&["--git-dir", &git, "ls-tree", "-r", "--name-only", "judged"]);
     let out: Vec<&str> = listed.lines().filter(|name| name.starts_with("out/")).collect();
     assert_eq!(out, ["out/1", "out/2", "out/3"]);
+    machines.env.provost(&["fork", "--from", "3", "--name", "again", "--folder", "../again"]).exits(0);
+    let forked = machines.env.folder().join("again/out");
+    assert!(forked.join("2").exists() && !forked.join("3").exists());
+    // Without the remote it is said what is missing.
+    machines.env.provost(&["cluster", "remote", "--none"]).exits(0);
+    std::fs::remove_dir_all(machines.env.state().join("trees")).expect("what was fetched");
+    let unknown = machines.env.provost(&["commit", "--branch", "again"]).exits(2);
+    assert!(unknown.err.contains("provost cluster remote"), "{}", unknown.err);
 }
 
 #[test]
