@@ -253,7 +253,8 @@ pub fn idle(asked: &Asked, table: &mut Table) {
     let _workers = [fleet.worker(), fleet.worker()];
     let over = "SELECT FROM provost.event WHERE name = 'EXECUTION_COMPLETE'";
     until("the one plan ends", || !cluster.sql(&fleet.url, over).is_empty());
-    std::thread::sleep(Duration::from_secs(3));
+    // They ask for some seconds after they have joined.
+    std::thread::sleep(Duration::from_secs(15));
     let statements = || {
         let is_one = |line: &&str| line.contains("LOG:  statement: ") || line.contains("LOG:  execute ");
         cluster.said().lines().filter(is_one).count()
