@@ -31,6 +31,8 @@ const LOOKS: i32 = 16;
 const MOMENT: Duration = Duration::from_millis(300);
 /// How long it goes on that stood still in the middle of something.
 const BREATH: Duration = Duration::from_millis(20);
+/// The SDK begins by asking once in this time, and a tenth sooner each time, until it asks as often as it was told.
+const AT_FIRST: Duration = Duration::from_secs(1);
 /// When a look is tried again that the database was away for.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -59,7 +61,7 @@ pub(crate) async fn join(
             Err(error) => drop(tell.send(Err(error))),
             Ok((runtime, dbos)) => {
                 let _ = tell.send(Ok(()));
-                pace(&runtime, &crew);
+                pace(&runtime, &crew, wanted.poll);
                 runtime.block_on(dbos.shutdown());
             }
         }
@@ -80,8 +82,9 @@ enum Stillness {
     Cut,
 }
 
-fn pace(sdk: &Runtime, crew: &Arc<Crew>) {
-    let mut time = MOMENT;
+fn pace(sdk: &Runtime, crew: &Arc<Crew>, poll: Duration) {
+    // Else whoever rings later would be heard no sooner than at first.
+    let mut time = MOMENT.max(AT_FIRST.saturating_sub(poll) * 11);
     while let Some(rings) = sdk.block_on(crew.bell.calm(time)) {
         time = match crew.runtime.block_on(may_stand_still(crew)) {
             Ok(Stillness::Until(until)) => {
