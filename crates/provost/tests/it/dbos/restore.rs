@@ -143,6 +143,14 @@ fn a_dump_that_is_brought_back_is_gone_on_from_and_what_it_lacks_is_noticed() {
     let doubt = moved.audit(&here).exits(70).json();
     let doubts = doubt["disproved"].to_string();
     assert!(doubts.contains("was proved and is not in the log"), "{doubt}");
+    let refused = fleet.provost(0, &["run"]).exits(70);
+    assert!(refused.err.contains("is not the one that was proved"), "{}", refused.err);
+    let doubting = fleet.worker_of(&here, &[]);
+    fleet.until("it is told", PATIENCE, || {
+        fleet.status()["troubles"].to_string().contains("is not the one that was proved")
+    });
+    drop(doubting);
+    assert_eq!(moved.audit(&there).exits(0).json()["events"], copied, "it wrote to a log it doubts");
 
     // With the rights of a worker, by the roles that came along.
     let hand = moved.machine("hand");
