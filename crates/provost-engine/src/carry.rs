@@ -110,7 +110,7 @@ impl Carrying {
             step.is_some_and(|step| step.bytes().all(|byte| byte.is_ascii_digit()))
         };
         let forgotten = trees_of(harness).and_then(|trees| {
-            Ok(trees.forget_sent(&self.remote, commit, &prefix, is_attempt).map_err(Error::Carry)?)
+            trees.forget_sent(&self.remote, commit, &prefix, is_attempt).map_err(Error::Carry)
         });
         if let Err(error) = forgotten {
             (self.told)(&format!("what attempts left could not be taken off the remote: {error}"));
