@@ -92,7 +92,7 @@ impl Carrying {
             Err(error @ (TreeError::NotOnRemote { .. } | TreeError::OtherTree { .. })) => {
                 Ok(Some(format!("not verifiable: {error}")))
             }
-            Err(error) => Err(Error::from(ground::Error::from(error))),
+            Err(error) => Err(Error::Carry(error)),
         };
         let passed = run.tree.as_deref().map(|tree| fetch(tree, &passed_name(harness.id(), tree)));
         let work = run.work.as_ref().map(|work| fetch(&work.tree, &work.name));
@@ -110,7 +110,7 @@ impl Carrying {
             step.is_some_and(|step| step.bytes().all(|byte| byte.is_ascii_digit()))
         };
         let forgotten = trees_of(harness).and_then(|trees| {
-            Ok(trees.forget_sent(&self.remote, commit, &prefix, is_attempt).map_err(ground::Error::from)?)
+            trees.forget_sent(&self.remote, commit, &prefix, is_attempt).map_err(Error::Carry)
         });
         if let Err(error) = forgotten {
             (self.told)(&format!("what attempts left could not be taken off the remote: {error}"));
@@ -243,7 +243,7 @@ pub fn send_base(harness: &Harness, run: &Run, remote: &Remote) -> Result<(), Er
     let none = || Error::NotCarried { plan: harness.id().clone(), why: outpost::NO_COMMIT.to_owned() };
     let commit = run.binding.base.as_deref().ok_or_else(none)?;
     let trees = trees_of(harness)?;
-    let failed = ground::Error::from;
+    let failed = Error::Carry;
     trees.send_commit(remote, commit).map_err(failed)?;
     // Files that the contracts name are approved as they are, committed or not.
     let plain = trees.base("", Some(commit), &[], &[]).map_err(failed)?;
@@ -262,7 +262,7 @@ pub fn send_base(harness: &Harness, run: &Run, remote: &Remote) -> Result<(), Er
 
 /// A tree that a contract held on, here or on another machine.
 pub(crate) fn kept(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Result<Option<Base>, Error> {
-    let failed = ground::Error::from;
+    let failed = Error::Carry;
     if let Some(kept) = trees.kept(id, caches(harness, run)).map_err(failed)? {
         return Ok(Some(kept));
     }

@@ -60,6 +60,8 @@ pub enum Error {
     Remote(#[from] provost_host::tree::BadRemote),
     #[error("plan {plan} cannot be carried to this machine: {why}")]
     NotCarried { plan: provost_core::chain::PlanId, why: String },
+    #[error(transparent)]
+    Carry(provost_host::tree::Error),
     #[error("what was done for plan {plan} is on a git remote, and this machine does not know which")]
     CarriedElsewhere { plan: provost_core::chain::PlanId },
 

@@ -102,6 +102,7 @@ fn code(failure: &Failure) -> u8 {
             Error::Store(_)
             | Error::Collector(_)
             | Error::Ground(GroundError::Trees(_))
+            | Error::Carry(_)
             | Error::Unreadable(_)
             | Error::Broken { .. }
             | Error::Disproved { .. }
@@ -160,12 +161,9 @@ pub fn hint(failure: &Failure) -> Option<String> {
             Error::Ground(GroundError::Trees(TreeError::Moved { .. })) => {
                 "Nothing was changed. Name another branch with --branch."
             }
-            Error::Ground(GroundError::Trees(
-                TreeError::Unreachable { .. }
-                | TreeError::NotOnRemote { .. }
-                | TreeError::OtherTree { .. }
-                | TreeError::Taken { .. },
-            )) => "`provost cluster remote` says which git remote is used here; docs/cluster.md.",
+            Error::Carry(_) => {
+                "`provost cluster remote` says which git remote is used here; docs/cluster.md."
+            }
             Error::Ground(GroundError::Trees(_)) => {
                 "`isolation = \"in-place\"` under [verify] in provost.toml runs checks in the workspace itself."
             }

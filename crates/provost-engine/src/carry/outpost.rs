@@ -100,7 +100,7 @@ fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &Carrying) -> 
                 short(commit)
             ),
         },
-        error => ground::Error::from(error).into(),
+        error => Error::Carry(error),
     })?;
     let name = state.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let cluster = state.with_file_name(format!("{name}-cluster"));
@@ -111,8 +111,8 @@ fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &Carrying) -> 
     fs::write(&used, &plan.0).map_err(io)?;
     let work = work.canonicalize().map_err(io)?;
     let trees = ground::trees_of(&work, state)?;
-    trees.inhabit(&repository, commit).map_err(ground::Error::from)?;
-    trees.restore(commit, config::FILE_NAME).map_err(ground::Error::from)?;
+    trees.inhabit(&repository, commit).map_err(Error::Carry)?;
+    trees.restore(commit, config::FILE_NAME).map_err(Error::Carry)?;
     sweep(&cluster, state);
     Ok(work)
 }
@@ -163,7 +163,7 @@ fn bring_files(
                 other.join(", ")
             ),
         },
-        error => ground::Error::from(error).into(),
+        error => Error::Carry(error),
     })
 }
 

@@ -90,7 +90,9 @@ impl Remote {
     }
 
     fn unreachable(&self, said: &str) -> Error {
-        Error::Unreachable { remote: self.address.clone(), said: said.trim().to_owned() }
+        // What follows is advice about things that were never asked.
+        let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).take(2).collect();
+        Error::Unreachable { remote: self.address.clone(), said: lines.join("; ") }
     }
 }
 

@@ -109,9 +109,8 @@ fn tell_of_the_remote(harness: &Harness, run: &Run) {
         return;
     }
     if let Err(error) = carry::offer_base(harness, run) {
-        let why = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
         terminal::talk(&format!(
-            "it is approved, but no other machine can begin: {error}{why}; try `provost cluster push`"
+            "it is approved, but no other machine can begin: {error}; try `provost cluster push`"
         ));
     }
 }
