@@ -29,6 +29,11 @@ impl Pulse {
         Self { database: database.clone(), pool: one(database), ttl, heard: Instant::now() }
     }
 
+    /// After how long without a sign it is missed.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
     /// Says that it is there and looks after the others.
     pub async fn beat(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
         let patience = Some(self.left()).filter(|left| !left.is_zero());

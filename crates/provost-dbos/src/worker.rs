@@ -3,7 +3,7 @@
 //! **Invariant:** the name it has among the others is its own and new each time it starts: the SDK gives what
 //! one process had to whoever else has its name.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -131,15 +131,12 @@ async fn work(
         bell::listen(&listener.pool, &listener.bell, |queue| listener.listens_to(queue)).await;
     });
     joined(&id);
-    take_part(options, &crew, &badge, &mut pulse).await;
+    take_part(&crew, &badge, &mut pulse, false, || !crew.leaves()).await;
     (crew.told)("takes nothing new; what is under way is finished first");
     crew.bell.leave();
     ear.abort();
     let _ = tokio::task::spawn_blocking(move || queues.join()).await;
-    while Arc::strong_count(&crew.threads) > 1 {
-        let _ = pulse.beat(&crew, &badge, true).await;
-        tokio::time::sleep(EAR).await;
-    }
+    take_part(&crew, &badge, &mut pulse, true, || Arc::strong_count(&crew.threads) > 1).await;
     sweep::leave(&pool, &id).await?;
     pool.close().await;
     Ok(())
@@ -180,13 +177,19 @@ fn pools(options: &Options) -> Option<Vec<String>> {
     Some(pools)
 }
 
-/// Says that it is there and looks after the others, until it is told to leave.
-async fn take_part(options: &Options, crew: &Arc<Crew>, badge: &Badge, pulse: &mut Pulse) {
-    let pause = (options.ttl / 5).min(Duration::from_secs(5));
+/// Says that it is there and looks after the others, as long as it is.
+async fn take_part(
+    crew: &Arc<Crew>,
+    badge: &Badge,
+    pulse: &mut Pulse,
+    drains: bool,
+    is_there: impl Fn() -> bool,
+) {
+    let pause = (pulse.ttl() / 5).min(Duration::from_secs(5));
     let mut next = tokio::time::Instant::now();
-    while !options.drain.load(Ordering::Relaxed) {
+    while is_there() {
         if tokio::time::Instant::now() >= next {
-            if let Err(error) = pulse.beat(crew, badge, false).await {
+            if let Err(error) = pulse.beat(crew, badge, drains).await {
                 (crew.told)(&tick::said(&error));
             }
             next = tokio::time::Instant::now() + pause;

@@ -1,0 +1,318 @@
+//! An attempt: what an agent is given, where it works, and what is said of its end.
+
+use std::path::PathBuf;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use provost_core::command::{AgentCommand, HarnessCommand};
+use provost_core::event::{AttemptEnd, Ended, Post};
+use provost_core::plan::{StepNumber, Subscription};
+use provost_core::prompt::{self, Context};
+use provost_core::run::{Run, Session};
+use provost_core::terms::Reach;
+use provost_core::usage::{Amount, Usage};
+use provost_core::{budget, law, parse};
+use provost_host::agent::{Agent, Item, Outbox, Resume, Saying, Work, home};
+use provost_host::ground::Veil;
+use provost_host::meter::Account;
+use provost_host::reach::Grant;
+use provost_host::{files, prices, roster};
+
+use super::apart::{Home, globs, not_home, place};
+use super::{Hands, Order};
+use crate::live::Live;
+use crate::portal;
+use crate::world::Said;
+
+/// At most this much of a subscribed file reaches a prompt.
+const CONTEXT_BYTES: usize = 64 * 1024;
+
+pub struct AttemptOrder {
+    pub(super) step: StepNumber,
+    pub(super) attempt: u32,
+    pub(super) target: String,
+    pub(super) prompt: String,
+    /// Topics it may write to.
+    pub(super) publishes: Vec<String>,
+    /// The conversation to go on with, and what is said in it.
+    pub(super) resume: Option<(Session, String)>,
+    pub(super) timeout: Duration,
+    /// The plan file as the agent may see it, where some of it is hidden.
+    pub(super) veiled: Option<String>,
+    pub(super) reach: Reach,
+    /// Addresses that count as the model's, as they were approved.
+    pub(super) api: Vec<String>,
+    /// The most it may use.
+    pub(super) limit: Amount,
+    /// It works in a tree of its own, from this one on: what the steps before left.
+    pub(super) apart: bool,
+    pub(super) place: String,
+    pub(super) tree: Option<String>,
+    pub(super) touches: Vec<String>,
+    pub(super) home: Option<Home>,
+    /// Where trees travel: what the attempt before it left.
+    pub(super) work: Option<String>,
+    /// What its tools are to tell, where its role has them.
+    pub(super) item: Option<Item>,
+}
+
+impl Hands<'_> {
+    pub(super) fn attempt_order(&self, run: &Run, number: StepNumber) -> Order {
+        let Some(step) = run.plan.step(number) else { return Order::Nothing };
+        if let Some(errand) = self.errand(run, number) {
+            return Order::Errand(Box::new(errand));
+        }
+        let context: Vec<Context> =
+            step.subscriptions.iter().map(|subscription| self.context(run, &subscription.value)).collect();
+        let prompt = prompt::step(run, number, &context);
+        let target = run.role(number).to_owned();
+        let config = &self.site.config;
+        let role = config.agents.get(&target).and_then(|role| role.timeout);
+        let timeout = step.timeout.as_ref().map(|timeout| timeout.value).or(role);
+        let timeout = timeout.unwrap_or(config.run.step_timeout);
+        // No attempt lasts longer than the budget.
+        let left = run.ledger.held(number).and_then(|held| held.wall_ms).map(Duration::from_millis);
+        let terms = &run.binding.terms;
+        Order::Attempt(Box::new(AttemptOrder {
+            step: number,
+            attempt: run.step(number).map_or(1, |step| step.attempts),
+            reach: self.within_reach(terms.for_step_by(step, &target)),
+            api: terms.api.get(&target).cloned().unwrap_or_default(),
+            limit: budget::allows(run, number),
+            item: self.item(run, number, &target, &prompt, &context),
+            target,
+            prompt: self.site.redactor.text(&prompt).into_owned(),
+            resume: self.resume(run, number),
+            publishes: step.publishes.iter().map(|topic| topic.value.clone()).collect(),
+            timeout: left.map_or(timeout, |left| timeout.min(left)),
+            veiled: veiled(run),
+            apart: self.side_by_side && run.works_apart(number),
+            place: place(run, step),
+            tree: self.tree(run),
+            touches: globs(step).unwrap_or_default(),
+            home: self.home(run),
+            work: self.work(run),
+        }))
+    }
+
+    /// What the tools of the step's agent are to tell, where its role has such tools.
+    fn item(
+        &self,
+        run: &Run,
+        step: StepNumber,
+        role: &str,
+        prompt: &str,
+        context: &[Context],
+    ) -> Option<Item> {
+        self.site.config.agents.get(role).filter(|role| role.tools)?;
+        let clean = |text: &str| self.site.redactor.text(text).into_owned();
+        let plan = veiled(run)
+            .unwrap_or_else(|| law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step)));
+        let topics = context.iter().filter_map(|context| {
+            let name = context.name.strip_prefix("topic:")?.to_owned();
+            Some((name, clean(context.content.as_ref().ok()?)))
+        });
+        Some(Item {
+            program: self.site.launcher.first().cloned()?,
+            step,
+            plan: clean(&plan),
+            task: clean(prompt),
+            topics: topics.collect(),
+        })
+    }
+
+    fn resume(&self, run: &Run, number: StepNumber) -> Option<(Session, String)> {
+        let session = run.step(number)?.session.clone()?;
+        Some((session, self.site.redactor.text(&prompt::resumed(run, number)?).into_owned()))
+    }
+
+    fn context(&self, run: &Run, subscription: &Subscription) -> Context {
+        let place = &self.site.place;
+        let (name, path) = match subscription {
+            Subscription::File(path) => (format!("file:{path}"), place.workspace.join(path)),
+            Subscription::Topic(topic) => {
+                (format!("topic:{topic}"), place.dir.join("topics").join(format!("{topic}.md")))
+            }
+        };
+        // Where agents work elsewhere, the workspace may not be up to what has passed yet.
+        let tree = self.home(run).map(|home| home.tree).or_else(|| self.stands_for_the_workspace(run));
+        let passed = tree.and_then(|tree| match subscription {
+            Subscription::File(path) => self.ground.file_in(&tree, path),
+            Subscription::Topic(_) => None,
+        });
+        let content = files::beginning(passed.as_deref().unwrap_or(&path), CONTEXT_BYTES);
+        let content = content.map_err(|error| error.to_string());
+        if let Subscription::Topic(topic) = subscription {
+            return Context { name, content: with_posts(run, topic, content) };
+        }
+        // The plan file, by whatever name: what is hidden in it stays hidden.
+        let is_plan =
+            path.canonicalize().is_ok_and(|path| place.path.canonicalize().is_ok_and(|own| own == path));
+        match veiled(run).filter(|_| is_plan && content.is_ok()) {
+            Some(text) => Context { name, content: Ok(text.chars().take(CONTEXT_BYTES).collect()) },
+            None => Context { name, content },
+        }
+    }
+
+    pub(super) fn attempt(&self, order: &AttemptOrder) -> Vec<Said> {
+        let AttemptOrder { step, attempt, timeout, .. } = *order;
+        let tag = self.tag(step, attempt);
+        let (config, dir) = (&self.site.config, &self.site.place.dir);
+        let agent = roster::agent(config, &order.target, &self.site.launcher, dir);
+        let opened = agent.and_then(|agent| {
+            let home = self.client_home(&*agent, order)?;
+            let outbox = self.outbox(order)?;
+            self.come_home(order.home.as_ref()).map_err(|error| not_home(&error))?;
+            let apart = self.begin_in(order)?;
+            let account = self.metering.open(self.site, &order.target, order.limit)?;
+            Ok((agent, home, outbox, account, apart))
+        });
+        let (agent, home, outbox, account, apart) = match opened {
+            Ok(opened) => opened,
+            Err(reason) => {
+                return vec![Said::Harness(HarnessCommand::AttemptEnded(Ended::new(
+                    step,
+                    attempt,
+                    AttemptEnd::NotStarted { reason },
+                )))];
+            }
+        };
+        let portal = portal::launcher(&self.site.launcher);
+        let grant = Grant {
+            role: &order.target,
+            reach: order.reach,
+            api: &order.api,
+            launcher: portal.as_slice(),
+            meter: account.as_ref().map(Account::address),
+        };
+        let metered = account.as_ref().map(|account| account.environment(&self.site.environment));
+        // Without its folder a client knows nothing of what was said before.
+        let resume = order.resume.as_ref().filter(|_| home.as_ref().is_none_or(|(_, kept)| *kept));
+        let work = Work {
+            prompt: &order.prompt,
+            workspace: &self.site.place.workspace,
+            step,
+            attempt,
+            timeout,
+            tag: &tag,
+            stop: Some(&self.site.stop),
+            fence: None,
+            environment: metered.as_ref().unwrap_or(&self.site.environment),
+            bounds: Some(self.site.config.run.bounds()),
+            home: home.as_ref().map(|(home, _)| home.as_path()),
+            resume: resume.map(|(session, prompt)| Resume {
+                session: &session.id,
+                prompt,
+                used: &session.used,
+            }),
+            outbox: outbox.as_ref().map(|folder| Outbox {
+                folder,
+                topics: &order.publishes,
+                item: order.item.as_ref(),
+            }),
+            heard: None,
+        };
+        let clean = |text: &str| self.metering.clean(self.site.redactor.text(text).into_owned());
+        let live = Live::new(self.ground.state(), &self.site.id, step);
+        let veil = order.veiled.as_ref().map(|text| Veil { path: &self.site.place.path, text });
+        let done = std::thread::scope(|scope| {
+            scope.spawn(|| live.attend(clean));
+            let _over = live.until_dropped();
+            let heard = |bytes: &[u8]| live.hear(bytes);
+            let work = Work { heard: Some(&heard), ..work };
+            self.ground.attempt(&*agent, &work, veil, &grant, apart.as_ref())
+        });
+        let Ok(mut done) = done else {
+            return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
+        };
+        if let Some(account) = account {
+            self.metering.close(account, &mut done);
+        }
+        self.attended.lock().unwrap_or_else(PoisonError::into_inner).insert(step);
+        if !done.survivors.is_empty() {
+            self.haunted().insert(step, done.survivors.clone());
+        }
+        let clean = |text: &str| clean(text.trim());
+        let rewrites = done.rewrites.iter().map(|diff| clean(diff)).collect();
+        let said = done.said.map(|said| Saying { text: clean(&said.text), ..said });
+        let words = match said.as_ref().filter(|said| !said.blocked) {
+            Some(said) => format!("{}\n\n{}", said.text, clean(&done.report)).trim_end().to_owned(),
+            None => clean(&done.report),
+        };
+        // It cannot go on, and says so in so many words; where it only failed, the contract has the word.
+        let block = said.filter(|said| said.blocked && matches!(done.end, AttemptEnd::Exited { .. }));
+        let block = block.map(|said| Said::Agent(AgentCommand::Block { step, reason: said.text }));
+        let mut notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
+        let Ok((carried, untold)) = self.send_on(order, apart.as_ref()) else {
+            return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
+        };
+        notes.extend(untold.iter().map(|note| clean(note)));
+        let posts = done.published.into_iter();
+        let published = posts.map(|post| Post { text: clean(&post.text), ..post }).collect();
+        // The last words of an agent that ended well are its claim; of any other, its report.
+        let claims = done.end == (AttemptEnd::Exited { exit_code: 0 }) && !words.is_empty();
+        let (report, claim) = match claims {
+            true => (String::new(), Some(Said::Agent(AgentCommand::Claim { step, evidence: words }))),
+            false if words.is_empty() => (clean(&done.stderr.to_string()), None),
+            false => (words, None),
+        };
+        let role = self.site.config.agents.get(&order.target);
+        let model = role.and_then(|role| role.model.as_deref());
+        let said = Usage { model: done.usage.model.as_deref().map(clean), ..done.usage };
+        let usage = prices::priced(&self.site.config.prices, model, said);
+        let ended = Said::Harness(HarnessCommand::AttemptEnded(Ended {
+            duration_ms: done.duration.as_millis() as u64,
+            report,
+            notes,
+            usage,
+            session: done.session,
+            published,
+            rewrites,
+            carried,
+            ..Ended::new(step, attempt, done.end)
+        }));
+        std::iter::once(ended).chain(claim).chain(block).collect()
+    }
+
+    /// The folder of the agent's client, where it has one, and whether it is the one of the conversation.
+    fn client_home(
+        &self,
+        agent: &dyn Agent,
+        order: &AttemptOrder,
+    ) -> Result<Option<(PathBuf, bool)>, String> {
+        if !agent.has_client() {
+            return Ok(None);
+        }
+        let opened =
+            home::open(self.ground.state(), &self.site.id.to_string(), order.step, order.resume.is_some());
+        opened.map(Some).map_err(|error| format!("no folder could be made for its client: {error}"))
+    }
+
+    fn outbox(&self, order: &AttemptOrder) -> Result<Option<PathBuf>, String> {
+        if order.publishes.is_empty() && order.item.is_none() {
+            return Ok(None);
+        }
+        let made = home::outbox(self.ground.state(), &self.site.id.to_string(), order.step);
+        made.map(Some).map_err(|error| format!("no folder could be made for its topics: {error}"))
+    }
+}
+
+/// What people wrote to a topic, and after it what the steps did.
+fn with_posts(run: &Run, topic: &str, kept: Result<String, String>) -> Result<String, String> {
+    let posts: Vec<String> =
+        run.posts(topic).map(|(step, text)| format!("From step {step}:\n\n{text}")).collect();
+    match (posts.is_empty(), kept) {
+        (true, kept) => kept,
+        (false, Ok(kept)) => Ok(format!("{}\n\n{}", kept.trim_end(), posts.join("\n\n"))),
+        (false, Err(_)) => Ok(posts.join("\n\n")),
+    }
+}
+
+/// The plan as agents may see it, if some of it is hidden from them.
+fn veiled(run: &Run) -> Option<String> {
+    if !run.hides {
+        return None;
+    }
+    let marked = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+    prompt::veiled(&marked, &parse::plan(&marked).plan)
+}

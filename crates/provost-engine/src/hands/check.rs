@@ -1,0 +1,279 @@
+//! A check: what is run, on which tree, and what was seen.
+//!
+//! **Invariant:** the contract that is run is the one of the revision in the log, never of a file.
+
+use std::time::Duration;
+
+use provost_core::command::HarnessCommand;
+use provost_core::event::Subject;
+use provost_core::plan::{Check, Contract, Shell, Span, Step, StepNumber};
+use provost_core::run::Run;
+use provost_core::usage::Amount;
+use provost_core::verdict::{Excerpt, Outcome, Verdict};
+use provost_core::{budget, judgement};
+use provost_host::Interrupted;
+use provost_host::ground::Case;
+use provost_host::process::{self, Survivor};
+use provost_host::teeth::{Before, Doubts};
+use provost_host::tree::Apart;
+
+use super::apart::{Home, globs, not_home, place};
+use super::{Hands, Order};
+use crate::model_judge::Bench;
+use crate::world::Said;
+
+pub struct CheckOrder {
+    pub(super) subject: Subject,
+    pub(super) check: Option<Check>,
+    pub(super) timeout: Duration,
+    pub(super) attempt: u32,
+    /// The attempt was in flight when the harness died.
+    pub(super) lost: bool,
+    /// The tree the steps before left.
+    pub(super) tree: Option<String>,
+    /// What the agent changed takes part.
+    pub(super) with_work: bool,
+    /// It is known to hold on that very tree.
+    pub(super) known: bool,
+    pub(super) protect: Vec<String>,
+    pub(super) network: bool,
+    pub(super) runs: u32,
+    pub(super) doubts: Doubts,
+    /// Whoever did the work of the step.
+    pub(super) worker: String,
+    /// Where that was, if not in the workspace.
+    pub(super) apart: Option<Apart>,
+    /// What the step may change, where it says so.
+    pub(super) touches: Option<Vec<String>>,
+    pub(super) home: Option<Home>,
+    /// Where trees travel: why there is nothing to judge.
+    pub(super) unseen: Option<String>,
+    /// The most that a model may use which judges.
+    pub(super) limit: Amount,
+}
+
+impl CheckOrder {
+    pub(super) fn step(&self) -> StepNumber {
+        match self.subject {
+            Subject::Precondition(step)
+            | Subject::Control(step)
+            | Subject::Contract(step)
+            | Subject::Final(step) => step,
+            Subject::Postcondition(_) => StepNumber(0),
+        }
+    }
+}
+
+impl Hands<'_> {
+    pub(super) fn check_order(&self, run: &Run, subject: Subject, lost: bool) -> Order {
+        let plan = &run.plan;
+        let (contract, step): (Option<&Contract>, Option<&Step>) = match subject {
+            Subject::Precondition(number) => {
+                (plan.step(number).and_then(|step| step.precondition.as_ref()), plan.step(number))
+            }
+            Subject::Contract(number) | Subject::Control(number) | Subject::Final(number) => {
+                (plan.step(number).and_then(|step| step.contract.as_ref()), plan.step(number))
+            }
+            Subject::Postcondition(number) => {
+                let found = plan.postconditions.iter().find(|post| post.number == number);
+                (found.and_then(|post| post.contract.as_ref()), None)
+            }
+        };
+        let usual = self.site.config.verify.contract_timeout;
+        let own = step.and_then(|step| step.contract_timeout.as_ref());
+        let network = step.and_then(|step| step.network.as_ref()).is_some_and(|network| network.value);
+        let protect = step.into_iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
+        let left_alone = !self.at_home().1.is_empty();
+        let with_work = match subject {
+            Subject::Precondition(_) | Subject::Contract(_) => true,
+            Subject::Control(_) => false,
+            // Whatever somebody else has changed in the workspace takes part in the end, as it always does.
+            Subject::Final(_) | Subject::Postcondition(_) => run.has_unseen_work() || left_alone,
+        };
+        let carried = self.laid_out(run, with_work);
+        let unseen = carried.as_ref().and_then(|carried| carried.as_ref().err().cloned());
+        let apart = match subject {
+            _ if self.courier.is_some() => carried.and_then(Result::ok).flatten(),
+            Subject::Contract(number) if run.works_apart(number) => {
+                step.and_then(|step| self.ground.apart(&self.site.id.to_string(), &place(run, step)))
+            }
+            _ => None,
+        };
+        // First where it was made, then with what others left meanwhile.
+        let tree = match &apart {
+            Some(apart) if step.is_some_and(|step| !run.is_held_apart(step.number)) => {
+                Some(apart.base.clone())
+            }
+            _ => self.tree(run),
+        };
+        Order::Check(Box::new(CheckOrder {
+            subject,
+            check: contract.map(|contract| contract.check.clone()),
+            timeout: own.map_or(usual, |timeout| timeout.value),
+            attempt: step.and_then(|step| run.step(step.number)).map_or(0, |step| step.attempts),
+            lost,
+            tree,
+            with_work,
+            known: matches!(subject, Subject::Final(_) | Subject::Postcondition(_))
+                && !network
+                && !left_alone
+                && contract.is_some_and(|contract| match &contract.check {
+                    Check::Shell(shell) => run.held_on_tree(shell),
+                    Check::Human | Check::Judge { .. } => false,
+                }),
+            protect: protect.collect(),
+            network,
+            runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
+            doubts: doubts(run, subject),
+            worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
+            apart,
+            touches: step.filter(|_| matches!(subject, Subject::Contract(_))).and_then(globs),
+            home: self.home(run),
+            unseen,
+            limit: step.map(|step| budget::allows(run, step.number)).unwrap_or_default(),
+        }))
+    }
+
+    /// The contract once more, on a tree that was kept, without the agent's workspace.
+    pub fn recheck(&self, run: &Run, number: StepNumber, tree: Option<String>) -> Option<Verdict> {
+        let Order::Check(mut order) = self.check_order(run, Subject::Control(number), false) else {
+            return None;
+        };
+        order.tree = tree;
+        let shell = match order.check.clone() {
+            Some(Check::Shell(shell)) => shell,
+            Some(Check::Judge { .. }) => {
+                let reason = "a model judged this, and what a model says is not to be repeated";
+                return Some(Verdict::not_run(self.ground.level, reason));
+            }
+            Some(Check::Human) | None => return None,
+        };
+        self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
+    }
+
+    pub(super) fn check(&self, order: &CheckOrder) -> Vec<Said> {
+        let not_run = |reason: &str| Ok(Verdict::not_run(self.ground.level, reason));
+        let verdict = match (self.come_home(order.home.as_ref()), &order.check) {
+            (Err(error), _) => not_run(&not_home(&error)),
+            (Ok(()), _) if order.unseen.is_some() => not_run(order.unseen.as_deref().unwrap_or_default()),
+            (Ok(()), Some(Check::Shell(shell))) => self.judge(order, shell),
+            (Ok(()), Some(Check::Human)) => not_run("a person confirms this, no command does"),
+            (Ok(()), Some(Check::Judge { rubric })) => self.judge_by_model(order, rubric),
+            (Ok(()), None) => not_run("the approved plan has no such check"),
+        };
+        // A check that was interrupted says nothing; it is due again next time.
+        let Ok(verdict) = verdict.and_then(|verdict| self.kept_for_others(order, verdict)) else {
+            return Vec::new();
+        };
+        let verdict = self.redacted(verdict);
+        if let (Some(session), false) = (&self.session, order.lost) {
+            let person = matches!(order.check, Some(Check::Human));
+            if !verdict.held() && !person && !matches!(order.subject, Subject::Control(_)) {
+                session.end();
+            }
+            return vec![Said::Harness(HarnessCommand::Looked {
+                subject: order.subject,
+                verdict: (!person).then_some(verdict),
+                client: session.client.clone(),
+            })];
+        }
+        let max_losses = self.site.config.run.max_lost_attempts;
+        vec![Said::Harness(if order.lost {
+            HarnessCommand::JudgedLost { step: order.step(), verdict, max_losses }
+        } else {
+            HarnessCommand::Judged { subject: order.subject, verdict }
+        })]
+    }
+
+    /// What a command can say comes first; a model is asked only when that held.
+    fn judge_by_model(&self, order: &CheckOrder, rubric: &str) -> Result<Verdict, Interrupted> {
+        let command = judgement::command(rubric).unwrap_or_else(|| "true".to_owned());
+        let shell = Shell { command, body: Span::default(), expectations: Vec::new() };
+        let first = self.judge(order, &shell)?;
+        if !first.held() {
+            return Ok(first);
+        }
+        let tag = self.tag(order.step(), order.attempt);
+        let bench = Bench {
+            site: self.site,
+            ground: &self.ground,
+            metering: &self.metering,
+            step: order.step(),
+            worker: &order.worker,
+            rubric,
+            tag: &tag,
+            timeout: self.site.config.run.step_timeout,
+            limit: order.limit,
+        };
+        bench.judge(&self.case(order, &shell, &tag))
+    }
+
+    fn case<'c>(&'c self, order: &'c CheckOrder, shell: &'c Shell, tag: &'c str) -> Case<'c> {
+        Case {
+            shell,
+            timeout: order.timeout,
+            tag,
+            stop: Some(&self.site.stop),
+            tree: order.tree.as_deref(),
+            with_work: order.with_work,
+            apart: order.apart.as_ref(),
+            touches: order.touches.as_deref(),
+            protect: &order.protect,
+            network: order.network,
+            bounds: Some(self.site.config.run.bounds()),
+            doubts: order.doubts,
+        }
+    }
+
+    pub(super) fn judge(&self, order: &CheckOrder, shell: &Shell) -> Result<Verdict, Interrupted> {
+        if let (true, Some(tree)) = (order.known, &order.tree) {
+            return Ok(Verdict::known(self.ground.level, tree));
+        }
+        let step = order.step();
+        // Nothing of an attempt may be alive when it is judged.
+        let known = self.haunted().get(&step).cloned();
+        if self.is_strange(step) || order.lost || known.is_some() {
+            let left = process::end_leftovers(&format!("{}/{step}/", self.site.id));
+            let named = known.into_iter().flatten().filter(Survivor::is_alive);
+            if let Some(survivor) = left.into_iter().chain(named).next() {
+                let reason = format!("{survivor} of the attempt is still running and could not be ended");
+                return Ok(Verdict::not_run(self.ground.level, reason));
+            }
+            self.haunted().remove(&step);
+        }
+        let tag = self.tag(step, order.attempt);
+        let case = self.case(order, shell, &tag);
+        let first = self.ground.judge(&case)?;
+        for run in 2..=order.runs {
+            // A pass has to be a pass each time; a failure needs no second look.
+            if !first.held() {
+                break;
+            }
+            let again = self.ground.judge(&Case { doubts: Doubts { bite: false, ..case.doubts }, ..case })?;
+            if !again.held() {
+                let reason = format!("run {run} of {} disagreed: {}", order.runs, again.outcome);
+                return Ok(Verdict { outcome: Outcome::Flaky { reason }, ..again });
+            }
+        }
+        Ok(first)
+    }
+
+    pub(super) fn redacted(&self, verdict: Verdict) -> Verdict {
+        let clean = |excerpt: Excerpt| Excerpt {
+            head: self.site.redactor.text(&excerpt.head).into_owned(),
+            tail: self.site.redactor.text(&excerpt.tail).into_owned(),
+            bytes: excerpt.bytes,
+        };
+        Verdict { stdout: clean(verdict.stdout), stderr: clean(verdict.stderr), ..verdict }
+    }
+}
+
+/// What is known of a check from before the work, and whether it is to be tried with a failing test.
+fn doubts(run: &Run, subject: Subject) -> Doubts {
+    let Subject::Contract(number) = subject else { return Doubts::default() };
+    let before = run
+        .step(number)
+        .and_then(|step| step.held_before.map(|held| Before { held, tests: step.tests_before }));
+    let writes_tests = run.plan.step(number).is_some_and(Step::writes_tests);
+    Doubts { before, writes_tests, bite: true }
+}
