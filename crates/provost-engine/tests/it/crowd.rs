@@ -441,6 +441,7 @@ fn a_thousand_workers_carry_every_plan_to_its_end_and_nothing_twice() {
         let tally = lives_through(seed);
         assert_eq!(tally.done + tally.failed, PLANS as usize);
         all.done += tally.done;
+        all.failed += tally.failed;
         all.deaths += tally.deaths;
         all.cut_off += tally.cut_off;
         all.twice += tally.twice;
