@@ -168,14 +168,18 @@ impl Overview {
     /// Opens a plan for whoever called.
     pub fn harness(&self, seen: &Seen, access: Access, who: Who) -> Result<Harness, Error> {
         let place = seen.place.as_ref().ok_or_else(|| Error::NotThere { plan: seen.id.clone() })?;
+        self.harness_at(&seen.id, place, access, who)
+    }
+
+    fn harness_at(&self, id: &PlanId, place: &Place, access: Access, who: Who) -> Result<Harness, Error> {
         let settings = Settings {
             cwd: place.workspace.clone(),
             plan: Some(place.path.display().to_string()),
             ..self.settings.clone()
         };
         let harness = Harness::open(settings, access)?.on_behalf_of(who).in_process_since(self.begun);
-        if *harness.id() != seen.id {
-            return Err(Error::NotThere { plan: seen.id.clone() });
+        if harness.id() != id {
+            return Err(Error::NotThere { plan: id.clone() });
         }
         Ok(harness)
     }
@@ -205,10 +209,11 @@ impl Overview {
                 why: "and hung up before it could be seen from where".to_owned(),
             });
         }
+        // The log may be long, and has no more to say about it.
+        let known = places::all(self.state());
         let mut workspaces = BTreeSet::new();
-        for seen in self.plans()? {
-            let Some(place) = &seen.place else { continue };
-            if !place.is_there() || !workspaces.insert(place.workspace.clone()) {
+        for (plan, place) in &known {
+            if !place.is_there() || !workspaces.insert(&place.workspace) {
                 continue;
             }
             let holder = match self.log.holder(&lease(&place.workspace)) {
@@ -217,12 +222,12 @@ impl Overview {
                 Err(_) => String::new(),
             };
             // Recorded where the run is, if it can be told.
-            let of_run = |other: &Seen| {
-                other.place.as_ref().is_some_and(|known| known.workspace == place.workspace)
-                    && holder.ends_with(&other.id.0)
+            let of_run = |(other, there): &&(PlanId, Place)| {
+                there.workspace == place.workspace && holder.ends_with(&other.0)
             };
-            let at_work = self.plans()?.into_iter().find(of_run).unwrap_or_else(|| seen.clone());
-            self.harness(&at_work, Access::Write, who.clone())?.only_people()?;
+            let (plan, place) =
+                known.iter().find(of_run).map_or((plan, place), |(plan, place)| (plan, place));
+            self.harness_at(plan, place, Access::Write, who.clone())?.only_people()?;
         }
         match who.inside(&Sessions::new(self.state())) {
             Some(why) => Err(Error::NotAPerson { why }),

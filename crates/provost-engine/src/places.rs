@@ -64,6 +64,13 @@ pub fn find(state: &Path, plan: &PlanId) -> Option<Place> {
     serde_json::from_slice(&fs::read(file(state, plan)).ok()?).ok()
 }
 
+/// All that anybody remembers, by their plans.
+pub fn all(state: &Path) -> Vec<(PlanId, Place)> {
+    let entries = fs::read_dir(state.join("places")).into_iter().flatten().flatten();
+    let plans = entries.filter_map(|entry| Some(PlanId(entry.file_name().into_string().ok()?)));
+    plans.filter_map(|plan| find(state, &plan).map(|place| (plan, place))).collect()
+}
+
 fn file(state: &Path, plan: &PlanId) -> PathBuf {
     // Identifiers are made of a slug and a digest, and fit a file name.
     state.join("places").join(plan.0.replace('/', "_"))
