@@ -15,6 +15,8 @@ use crate::env::plan;
 /// As little as an agent can do.
 const AGENT: &str = "mkdir -p out; touch out/$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p')\n";
 const STEPS: usize = 5;
+/// After that a worker that has joined asks no more for what is not there.
+const SETTLED: Duration = Duration::from_secs(15);
 /// For so long nothing is to be done.
 const IDLE: Duration = Duration::from_secs(10);
 /// What backends counted is told to the others after about a second.
@@ -112,8 +114,14 @@ fn memory_mb(worker: &Worker) -> f64 {
 }
 
 #[test]
-#[ignore = "takes a minute, and prints a table"]
+#[ignore = "takes two minutes, and prints two tables"]
 fn what_a_step_costs() {
+    let apart: [&[&str]; 2] = [&["--ticks-only"], &["--no-ticks", "--roles", "coder", "--jobs", "4"]];
+    measure("one that looks, one that works", apart);
+    measure("two that do everything, and go on with what they have begun", [&["--jobs", "2"]; 2]);
+}
+
+fn measure(who: &str, arguments: [&[&str]; 2]) {
     let plans = std::env::var("PROVOST_COST_PLANS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
     let Some(own) = Cluster::start() else { return };
     let own: &'static Cluster = Box::leak(Box::new(own));
@@ -122,21 +130,21 @@ fn what_a_step_costs() {
     let fleet = Fleet::on(own, plans, &plan(&contracts, "abort"), AGENT, "");
     own.sql(&fleet.url, COUNTS_CALLS);
     let state = fleet.env.state();
-    let workers = [
-        fleet.joining(&state, &["--ticks-only"]),
-        fleet.joining(&state, &["--no-ticks", "--roles", "coder", "--jobs", "4"]),
-    ];
+    let workers = arguments.map(|arguments| fleet.joining(&state, arguments));
+    std::thread::sleep(SETTLED);
     let connections = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    // Looking is counted, too: two looks at once say how much it is.
+    let first = Look::at(&fleet, &workers);
     let rested = Look::at(&fleet, &workers);
     std::thread::sleep(IDLE);
     let idle = Look::at(&fleet, &workers);
     let connected_idle = number(&fleet.url, connections);
     (0..plans).for_each(|place| drop(fleet.provost(place, &["verify"]).exits(0)));
     let begun = Look::at(&fleet, &workers);
+    let started = Instant::now();
     fleet.approve_all();
     let done = "SELECT count(*) FROM provost.event WHERE name = 'EXECUTION_COMPLETE'";
     let mut connected: f64 = 0.0;
-    let started = Instant::now();
     while number(&fleet.url, done) < plans as f64 {
         connected = connected.max(number(&fleet.url, connections));
         assert!(started.elapsed() < Duration::from_secs(400), "{}", fleet.said());
@@ -146,17 +154,19 @@ fn what_a_step_costs() {
     let ended = Look::at(&fleet, &workers);
     let steps = (plans * STEPS) as f64;
     let busy_s = ended.seconds_since(&begun);
-    let per_step = |name: &str| {
-        let at_rest = idle.since(&rested, name) / idle.seconds_since(&rested);
-        (ended.since(&begun, name) - at_rest * busy_s) / steps
+    let looking = |name: &str| rested.since(&first, name);
+    let a_second = |name: &str| {
+        let quiet = idle.seconds_since(&rested) - rested.seconds_since(&first);
+        (idle.since(&rested, name) - looking(name)) / quiet
     };
+    let per_step = |name: &str| (ended.since(&begun, name) - looking(name) - a_second(name) * busy_s) / steps;
     let cpu_per_step = |of: &dyn Fn(&Look) -> f64| {
         let at_rest = (of(&idle) - of(&rested)) / idle.seconds_since(&rested);
         (of(&ended) - of(&begun) - at_rest * busy_s) / steps * 1e3
     };
-    let at_rest = |name: &str| idle.since(&rested, name) / idle.seconds_since(&rested) / workers.len() as f64;
+    let at_rest = |name: &str| a_second(name) / workers.len() as f64;
     println!(
-        "{plans} plans of {STEPS} steps in {took:.1} s ({:.1} steps/s), {} build",
+        "\n{who}: {plans} plans of {STEPS} steps in {took:.1} s ({:.1} steps/s), {} build",
         steps / took,
         build()
     );
@@ -170,17 +180,14 @@ fn what_a_step_costs() {
     println!("| transactions | {:.0} |", per_step("commits"));
     println!("| times the write-ahead log was synced | {:.1} |", per_step("syncs"));
     println!("| bytes of the write-ahead log | {:.0} |", per_step("wal"));
-    println!("| time of a core, looking | {:.0} ms |", cpu_per_step(&|look| look.workers_s[0]));
-    println!("| time of a core, working | {:.0} ms |", cpu_per_step(&|look| look.workers_s[1]));
+    println!("| time of a core, workers | {:.0} ms |", cpu_per_step(&|look| look.workers_s.iter().sum()));
     println!("| time of a core, database | {:.0} ms |", cpu_per_step(&|look| look.server_s));
     println!("| **a worker** | |");
     println!("| connections at rest | {:.1} |", connected_idle / workers.len() as f64);
     println!("| connections at work, at most | {:.1} |", connected / workers.len() as f64);
-    println!("| transactions a second at rest | {:.1} |", at_rest("commits"));
     println!("| bytes of the write-ahead log a second at rest | {:.0} |", at_rest("wal"));
-    for (name, worker) in ["looks", "works"].iter().zip(&workers) {
-        println!("| memory, one that {name} | {:.0} MB |", memory_mb(worker));
-    }
+    let memory = workers.iter().map(memory_mb).fold(0.0, f64::max);
+    println!("| memory, at most | {memory:.0} MB |");
     assert!(per_step("events") >= 4.0, "a step begins, ends, is judged and passes");
 }
 
