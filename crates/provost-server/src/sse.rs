@@ -108,6 +108,8 @@ pub fn follow(house: &Shared) -> std::io::Result<JoinHandle<()>> {
             if told.is_err() {
                 std::thread::sleep(PAUSE);
             }
+            // Whoever is told looks, and finds it folded.
+            let _ = house.overview.waiting();
         }
     })
 }
