@@ -2,7 +2,7 @@
 //! die before and after they write, are cut off and come back with what they held before; their clocks are wrong.
 //! Only the model of the database is made here; who decides, announces, does and writes is the engine.
 //!
-//! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_SIM_SEEDS=1000`.
+//! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_CROWD_SEEDS=1000`.
 
 #[path = "crowd/acts.rs"]
 mod acts;
@@ -435,7 +435,7 @@ fn a_thousand_workers_carry_every_plan_to_its_end_and_nothing_twice() {
         println!("{:?}", lives_through(seed.parse().expect("a number")));
         return;
     }
-    let seeds: u64 = std::env::var("PROVOST_SIM_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
+    let seeds: u64 = std::env::var("PROVOST_CROWD_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
     let mut all = Tally::default();
     for seed in 0..seeds {
         let tally = lives_through(seed);
