@@ -31,5 +31,5 @@ impl SessionGate {
 
 pub(super) fn read(top: &Section<'_, '_>) -> Result<Mcp, Wrong> {
     let Some(section) = top.section("mcp", &["gate"])? else { return Ok(Mcp::default()) };
-    Ok(Mcp { gate: super::word(&section, "gate", &SessionGate::ALL, SessionGate::word)? })
+    Ok(Mcp { gate: section.word("gate", &SessionGate::ALL, SessionGate::word)? })
 }

@@ -42,7 +42,7 @@ impl Notify {
 pub(super) fn read(top: &Section<'_, '_>) -> Result<Notify, Wrong> {
     let Some(section) = top.section("notify", &KEYS)? else { return Ok(Notify::default()) };
     let command = match section.has("command") {
-        true => Some(super::command(&section)?),
+        true => Some(section.command()?),
         false => None,
     };
     let webhooks = section.list("webhook", &WEBHOOK_KEYS)?.iter().map(webhook).collect::<Result<_, _>>()?;

@@ -239,6 +239,29 @@ impl<'s, 't> Section<'s, 't> {
         Ok(Some(text.to_owned()))
     }
 
+    /// One of a few words, or the default.
+    pub(super) fn word<T: Copy + Default>(
+        &self,
+        key: &str,
+        all: &[T],
+        spelled: fn(T) -> &'static str,
+    ) -> Result<T, Wrong> {
+        let Some(given) = self.string(key)? else { return Ok(T::default()) };
+        all.iter().copied().find(|each| spelled(*each) == given).ok_or_else(|| {
+            let known: Vec<&str> = all.iter().map(|each| spelled(*each)).collect();
+            self.wrong_value(key, &format!("`{key}` cannot be `{given}`"), &known)
+        })
+    }
+
+    /// A program and its arguments.
+    pub(super) fn command(&self) -> Result<Vec<String>, Wrong> {
+        let words = self.strings("command")?.ok_or_else(|| self.missing("command"))?;
+        match words.first() {
+            Some(program) if !program.is_empty() => Ok(words),
+            _ => Err(self.wrong("command", "a command needs at least the name of a program".to_owned())),
+        }
+    }
+
     pub(super) fn required(&self, key: &str) -> Result<String, Wrong> {
         self.string(key)?.filter(|text| !text.is_empty()).ok_or_else(|| self.missing(key))
     }

@@ -3,8 +3,12 @@
 use expect_test::{Expect, expect};
 
 use provost_core::recover::class::Seen;
+use provost_core::terms::Reach;
+use provost_core::verdict::Isolation;
 
 use super::*;
+use crate::agent::acp::Permissions;
+use crate::client::Client;
 
 fn parsed(text: &str) -> Config {
     match parse(Path::new("/p/provost.toml"), text) {

@@ -1,0 +1,91 @@
+//! `[gate]`: how many people approve, and which plans a policy may.
+//!
+//! **Invariant:** no configuration approves every plan. A policy bounds where a plan may write, and something else
+//! besides.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use provost_core::chain::{self, Hash};
+use provost_core::policy::{self, Policy};
+use provost_core::terms::Quorum;
+
+use super::reading::{Section, Wrong};
+use super::{Config, YEAR};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// How many people have to approve, and who counts as one.
+    pub quorum: Quorum,
+    /// What waits for a person for longer than this is told again, and stands in the log as overdue.
+    pub remind_after: Option<Duration>,
+    pub policies: BTreeMap<String, Policy>,
+}
+
+const GATE_KEYS: &[&str] = &["approvals", "self_approval", "policies_count", "remind_after", "policies"];
+
+pub(super) fn read(top: &Section<'_, '_>) -> Result<Gate, Wrong> {
+    let default = Config::default().gate;
+    let Some(section) = top.section("gate", GATE_KEYS)? else {
+        return Ok(default);
+    };
+    let quorum = Quorum {
+        approvals: section.integer("approvals", 1..=100)?.unwrap_or(1) as u32,
+        self_approval: section.boolean("self_approval")?.unwrap_or(true),
+        policies_count: section.boolean("policies_count")?.unwrap_or(false),
+    };
+    let policies = section.named("policies")?.map(|(name, each)| Ok((name.clone(), policy(name, &each)?)));
+    let remind_after = section.duration("remind_after", YEAR)?;
+    Ok(Gate { quorum, remind_after, policies: policies.collect::<Result<_, _>>()? })
+}
+
+const POLICY_KEYS: &[&str] = &["owner", "touches", "max_usd", "max_tokens", "max_minutes", "targets"];
+
+fn policy(name: String, section: &Section<'_, '_>) -> Result<Policy, Wrong> {
+    section.only(POLICY_KEYS)?;
+    let policy = Policy {
+        owner: section.strings("owner")?.unwrap_or_default(),
+        touches: section.strings("touches")?.unwrap_or_default(),
+        max_micro_usd: section.micro_usd("max_usd")?,
+        max_tokens: section.integer("max_tokens", 1..=1_000_000_000_000)?,
+        max_wall: section
+            .integer("max_minutes", 1..=7 * 24 * 60)?
+            .map(|minutes| Duration::from_secs(minutes * 60)),
+        targets: section.strings("targets")?.unwrap_or_default(),
+        name,
+    };
+    if policy.touches.is_empty() {
+        return Err(section.wrong_here(format!(
+            "policy `{}` does not bound `touches`: name the folders, such as [\"docs/**\"]",
+            policy.name
+        )));
+    }
+    if let Some(glob) = policy.touches.iter().find(|glob| !policy::bounds(glob)) {
+        let message =
+            format!("`{glob}` bounds nothing: a policy names folders of the workspace, such as \"docs/**\"");
+        return Err(section.wrong("touches", message));
+    }
+    let limited = policy.max_micro_usd.is_some() || policy.max_tokens.is_some() || policy.max_wall.is_some();
+    if policy.owner.is_empty() && policy.targets.is_empty() && !limited {
+        let message = format!(
+            "policy `{}` bounds only `touches`: add `owner`, `targets` or a limit on the budget",
+            policy.name
+        );
+        return Err(section.wrong_here(message));
+    }
+    Ok(policy)
+}
+
+/// What an approval by this policy is recorded with: SHA-256 of its canonical JSON.
+pub fn digest(policy: &Policy) -> Hash {
+    let canonical = chain::sorted(serde_json::json!({
+        "name": policy.name,
+        "owner": policy.owner,
+        "touches": policy.touches,
+        "max_micro_usd": policy.max_micro_usd,
+        "max_tokens": policy.max_tokens,
+        "max_wall_ms": policy.max_wall.map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
+        "targets": policy.targets,
+    }));
+    Hash::of(canonical.to_string().as_bytes())
+}

@@ -1,0 +1,197 @@
+//! `[agents.NAME]`: who carries out the steps of one target, by which driver, and what it may reach.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use provost_core::labels::{Label, NoLabel};
+use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
+use provost_core::usage::Amount;
+
+use super::builtin::{self, Builtin};
+use super::metering::{self, Metering};
+use super::reading::{Section, Wrong};
+use super::{WEEK, money};
+use crate::agent::Speaks;
+use crate::agent::acp::Permissions;
+use crate::client::Client;
+use crate::proxy::Address;
+
+/// Who carries out the steps of one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    pub driver: Driver,
+    /// How long an attempt may take, where the step does not say.
+    pub timeout: Option<Duration>,
+    /// What its agents may reach beside the workspace.
+    pub reach: Reach,
+    /// Addresses (`host:port`) that count as the model's, beside the well-known ones.
+    pub api: Vec<String>,
+    /// The role that has a try when this one met the same failure twice.
+    pub fallback: Option<String>,
+    /// In which form its client reports.
+    pub speaks: Speaks,
+    /// The model it asks, where its client does not say.
+    pub model: Option<String>,
+    /// What an attempt is expected to use.
+    pub estimate: Amount,
+    /// The harness stands between its agents and their model.
+    pub meter: Option<Metering>,
+    /// Its client is given tools of ours: to show the plan, to read and publish topics, to claim.
+    pub tools: bool,
+    /// What the machine must have that its agents work on, where many machines share the work.
+    pub labels: Vec<Label>,
+}
+
+impl Role {
+    /// The model it asks, as far as the configuration says.
+    pub fn asks(&self) -> Option<&str> {
+        match &self.driver {
+            Driver::Builtin(orders) => Some(orders.model.as_str()),
+            _ => self.model.as_deref(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// Any headless program: the prompt on stdin, the report from stdout.
+    Command { command: Vec<String> },
+    /// Replays a written script. The path is absolute, or relative to the working folder when there is
+    /// no configuration file.
+    Scripted { script: PathBuf },
+    /// Not in this version.
+    Human,
+    /// A coding agent with a command line of its own, run headless.
+    Client { client: Client, program: Option<String>, args: Vec<String> },
+    /// Whatever speaks the Agent Client Protocol over stdio.
+    Acp { command: Vec<String>, permissions: Permissions, mode: Option<String> },
+    /// The loop of our own, on a model's API.
+    Builtin(Builtin),
+}
+
+impl Driver {
+    /// As it is written in the configuration.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Driver::Command { .. } => "command",
+            Driver::Scripted { .. } => "scripted",
+            Driver::Human => "human",
+            Driver::Client { client, .. } => client.word(),
+            Driver::Acp { .. } => "acp",
+            Driver::Builtin(_) => "builtin",
+        }
+    }
+}
+
+const ROLE_KEYS: &[&str] = &[
+    "driver",
+    "command",
+    "script",
+    "speaks",
+    "program",
+    "args",
+    "permissions",
+    "mode",
+    "estimate",
+    "timeout",
+    "network",
+    "git",
+    "home",
+    "api",
+    "fallback",
+    "meter",
+    "tools",
+    "labels",
+];
+
+/// Keys that only some drivers have.
+fn keys_of(driver: &str) -> &'static [&'static str] {
+    match driver {
+        "command" => &["command", "model", "speaks"],
+        "acp" => &["command", "model", "permissions", "mode", "tools"],
+        "scripted" => &["script"],
+        "builtin" => &builtin::KEYS,
+        "human" => &[],
+        _ => &["model", "program", "args", "tools"],
+    }
+}
+
+pub(super) fn read(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wrong> {
+    section.only(&[ROLE_KEYS, &builtin::KEYS].concat())?;
+    let word = section.required("driver")?;
+    let client = Client::ALL.into_iter().find(|client| client.word() == word);
+    let driver = match (word.as_str(), client) {
+        (_, Some(client)) => Driver::Client {
+            client,
+            program: section.string("program")?.filter(|program| !program.is_empty()),
+            args: section.strings("args")?.unwrap_or_default(),
+        },
+        ("command", _) => Driver::Command { command: section.command()? },
+        ("acp", _) => Driver::Acp {
+            command: section.command()?,
+            permissions: section.word("permissions", &Permissions::ALL, Permissions::word)?,
+            mode: section.string("mode")?,
+        },
+        ("scripted", _) => Driver::Scripted { script: folder.join(section.required("script")?) },
+        ("builtin", _) => Driver::Builtin(builtin::read(section)?),
+        ("human", _) => Driver::Human,
+        (other, _) => {
+            let known =
+                ["command", "claude", "codex", "gemini", "opencode", "acp", "scripted", "human", "builtin"];
+            return Err(section.wrong_value("driver", &format!("there is no driver `{other}`"), &known));
+        }
+    };
+    let some = ["command", "script", "speaks", "program", "args", "permissions", "mode", "tools"];
+    for key in some.into_iter().chain(builtin::KEYS) {
+        if section.has(key) && !keys_of(&word).contains(&key) {
+            return Err(section.wrong(key, format!("driver `{word}` has no `{key}`")));
+        }
+    }
+    let timeout = section.duration("timeout", WEEK)?;
+    let fallback = section.string("fallback")?;
+    let mut api = api(section)?;
+    if let Driver::Builtin(Builtin { base_url: Some(url), .. }) = &driver {
+        api.extend(builtin::address(url).map(|address| address.to_string()));
+    }
+    let meter = metering::read(section, &word)?;
+    Ok(Role {
+        driver,
+        timeout,
+        reach: reach(section)?,
+        api,
+        fallback,
+        speaks: section.word("speaks", &Speaks::ALL, Speaks::word)?,
+        model: section.string("model")?,
+        estimate: money::amount(section, "estimate")?,
+        meter,
+        tools: section.boolean("tools")?.unwrap_or_default(),
+        labels: labels(section)?,
+    })
+}
+
+fn labels(section: &Section<'_, '_>) -> Result<Vec<Label>, Wrong> {
+    let words = section.strings("labels")?.unwrap_or_default();
+    let label =
+        |word: &String| word.parse().map_err(|wrong: NoLabel| section.wrong("labels", wrong.to_string()));
+    words.iter().map(label).collect()
+}
+
+fn reach(section: &Section<'_, '_>) -> Result<Reach, Wrong> {
+    Ok(Reach {
+        network: section.word("network", &AgentNetwork::ALL, AgentNetwork::word)?,
+        git: section.word("git", &GitPolicy::ALL, GitPolicy::word)?,
+        home: section.word("home", &Home::ALL, Home::word)?,
+    })
+}
+
+fn api(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
+    let hosts = section.strings("api")?.unwrap_or_default();
+    match hosts.iter().find(|host| Address::parse(host).is_none()) {
+        Some(host) => {
+            let message =
+                format!("`{host}` is no address such as \"llm.example.org:443\" or \"127.0.0.1:8080\"");
+            Err(section.wrong("api", message))
+        }
+        None => Ok(hosts),
+    }
+}

@@ -1,0 +1,75 @@
+//! `[verify]`: how checks are fenced, and what takes part in them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use provost_core::verdict::Isolation;
+
+use super::provision::{self, Provision};
+use super::reading::{Section, Wrong};
+use super::{Config, WEEK};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verify {
+    pub isolation: Demand,
+    /// A contract has to fail before the work is done.
+    pub require_red: bool,
+    /// Untracked folders of the workspace that take part as they were before any agent, relative to it.
+    pub caches: Vec<String>,
+    /// What builds leave is kept for the next check, by the harness.
+    pub build_caches: bool,
+    pub provision: Provision,
+    pub contract_timeout: Duration,
+}
+
+/// How a check has to be fenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// The strongest this machine attests.
+    Auto,
+    /// This one, or nothing runs.
+    Exactly(Isolation),
+}
+
+pub(super) fn read(top: &Section<'_, '_>) -> Result<Verify, Wrong> {
+    let default = Config::default().verify;
+    let keys = &["isolation", "require_red", "caches", "build_caches", "provision", "contract_timeout"];
+    let Some(section) = top.section("verify", keys)? else { return Ok(default) };
+    Ok(Verify {
+        isolation: isolation(&section)?,
+        require_red: section.boolean("require_red")?.unwrap_or(default.require_red),
+        caches: caches(&section)?.unwrap_or(default.caches),
+        build_caches: section.boolean("build_caches")?.unwrap_or(default.build_caches),
+        provision: provision::read(&section)?,
+        contract_timeout: section.duration("contract_timeout", WEEK)?.unwrap_or(default.contract_timeout),
+    })
+}
+
+fn isolation(section: &Section<'_, '_>) -> Result<Demand, Wrong> {
+    let Some(word) = section.string("isolation")? else { return Ok(Demand::Auto) };
+    let levels =
+        [Isolation::Clean, Isolation::GuardClean, Isolation::Landlock, Isolation::Uid, Isolation::InPlace];
+    if word == "auto" {
+        return Ok(Demand::Auto);
+    }
+    if word == "none" {
+        let message = "`none` is no level to configure; it is a flag of a single run".to_owned();
+        return Err(section.wrong("isolation", message));
+    }
+    levels.into_iter().find(|level| level.to_string() == word).map(Demand::Exactly).ok_or_else(|| {
+        let known = ["auto", "clean", "guard+clean", "landlock", "uid", "in-place"];
+        section.wrong_value("isolation", &format!("there is no isolation `{word}`"), &known)
+    })
+}
+
+fn caches(section: &Section<'_, '_>) -> Result<Option<Vec<String>>, Wrong> {
+    let caches = section.strings("caches")?;
+    let inside = |path: &String| {
+        Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)))
+            && !path.is_empty()
+    };
+    match caches.iter().flatten().find(|path| !inside(path)) {
+        Some(path) => Err(section.wrong("caches", format!("`{path}` is not a folder inside the workspace"))),
+        None => Ok(caches),
+    }
+}
