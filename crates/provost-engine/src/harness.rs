@@ -37,6 +37,7 @@ mod driving;
 mod looking;
 
 pub use driving::Recheck;
+pub(crate) use driving::lease;
 
 /// How the holder of a lease is called that looks at what a session has left.
 pub(crate) const LOOKING: &str = "a look for a session of ";

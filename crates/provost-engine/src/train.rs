@@ -9,6 +9,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use provost_core::chain::{Hash, PlanId};
 use provost_core::command::Refusal;
@@ -171,7 +172,7 @@ fn name(repository: &Path, target: &str) -> PlanId {
 /// One train for a branch at a time.
 fn lease(yard: &Yard<'_>, log: &dyn provost_store::Log) -> Result<Lease, Error> {
     let holder = Holder::here(format!("the train for {}", yard.target), site::now());
-    Ok(log.lease(&format!("train {}", yard.id), &holder)?)
+    harness::lease(log, &format!("train {}", yard.id), &holder, Duration::ZERO, &yard.settings.stop)
 }
 
 fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<Report, Error> {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use provost_core::chain::{Head, Sealed};
@@ -18,7 +18,7 @@ use provost_host::ground::{self, Approval, Estate, Ground, Wanted};
 use provost_host::plan_file;
 use provost_host::sandbox::{self, Attestation, Offer};
 use provost_host::{judge, process};
-use provost_store::{Error as StoreError, Fence, Holder, Lease};
+use provost_store::{Error as StoreError, Fence, Holder, Lease, Log};
 
 use crate::Error;
 use crate::carry;
@@ -208,19 +208,7 @@ impl Harness {
 
     /// Takes a lease, and waits so long for whoever has it.
     pub(crate) fn lease(&self, name: &str, holder: &Holder, usual: Duration) -> Result<Lease, Error> {
-        let begun = Instant::now();
-        loop {
-            let held = match self.log.lease(name, holder) {
-                Err(StoreError::LeaseHeld { name, holder }) => (name, holder),
-                taken => return Ok(taken?),
-            };
-            let is_gone = held.1.as_ref().is_some_and(Holder::is_gone);
-            let patience = if is_gone { usual.max(LAST_BREATH) } else { usual };
-            if begun.elapsed() >= patience || self.site.stop.load(Ordering::Relaxed) {
-                return Err(StoreError::LeaseHeld { name: held.0, holder: held.1 }.into());
-            }
-            std::thread::sleep(LEASE_LOOK);
-        }
+        lease(&*self.log, name, holder, usual, &self.site.stop)
     }
 
     /// Makes the events durable and tells them.
@@ -374,5 +362,28 @@ impl Harness {
             Some(finding) => Err(Error::Disproved { plan: self.id().clone(), finding }),
             None => Ok(()),
         }
+    }
+}
+
+/// A lease, asked for again and again for as long as is usual, and longer where its holder has just died.
+pub(crate) fn lease(
+    log: &dyn Log,
+    name: &str,
+    holder: &Holder,
+    usual: Duration,
+    stop: &AtomicBool,
+) -> Result<Lease, Error> {
+    let begun = Instant::now();
+    loop {
+        let held = match log.lease(name, holder) {
+            Err(StoreError::LeaseHeld { name, holder }) => (name, holder),
+            taken => return Ok(taken?),
+        };
+        let is_gone = held.1.as_ref().is_some_and(Holder::is_gone);
+        let patience = if is_gone { usual.max(LAST_BREATH) } else { usual };
+        if begun.elapsed() >= patience || stop.load(Ordering::Relaxed) {
+            return Err(StoreError::LeaseHeld { name: held.0, holder: held.1 }.into());
+        }
+        std::thread::sleep(LEASE_LOOK);
     }
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use provost_core::chain::Timestamp;
+use provost_store::{Holder, Log as _, Sqlite};
 use serde_json::{Value, json};
 
 use crate::env::{Answer, Env};
@@ -453,4 +455,27 @@ fn a_train_that_is_killed_goes_on() {
         assert_eq!(log.lines().len(), landings, "{name}");
         there(&env, name, &["audit", name]).exits(0);
     }
+}
+
+/// Whatever a process had that was killed while it started another is held by that one until it has begun.
+#[test]
+fn a_train_whose_holder_has_just_been_killed_is_waited_for() {
+    let env = repository();
+    done(&env, &alpha());
+    let planned = env.provost(&["integrate", "--dry-run", "--json"]).exits(0).json();
+    let mut dead = Command::new("true").spawn().expect("a process");
+    dead.wait().expect("its end");
+    let holder = Holder { pid: dead.id(), ..Holder::here("the train for main", Timestamp(0)) };
+    let log = Sqlite::open(&env.state()).expect("the log");
+    let name = format!("train {}", planned["train"].as_str().expect("its name"));
+    let held = log.lease(&name, &holder).expect("the lease");
+    let mut train = env.start(&["integrate", "--json"]);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(700) {
+        assert!(train.try_wait().expect("a child").is_none(), "it did not wait");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(held);
+    let landed = crate::env::answer(train.wait_with_output().expect("its end")).exits(0).json();
+    assert_eq!(names(&landed["landed"]), ["alpha"]);
 }
