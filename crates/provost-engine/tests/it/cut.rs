@@ -140,40 +140,10 @@ impl Log for Hasty {
         self.0.append(append)
     }
 
-    fn head(&self, plan: &PlanId) -> Result<Head, Error> {
-        self.0.head(plan)
-    }
-
-    fn read_placed(
-        &self,
-        query: &Query,
-        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
-        self.0.read_placed(query, each)
-    }
-
-    fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
-        self.0.wait(after, timeout)
-    }
-
-    fn cursor(&self) -> Result<Cursor, Error> {
-        self.0.cursor()
-    }
-
-    fn plans(&self) -> Result<Vec<PlanId>, Error> {
-        self.0.plans()
-    }
-
-    fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
-        self.0.take_wakes()
-    }
+    handed_on_to!(0);
 
     fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error> {
         self.0.lease(name, holder)
-    }
-
-    fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
-        self.0.holder(name)
     }
 }
 

@@ -4,6 +4,43 @@
 //!
 //! Run one seed with `PROVOST_SIM_SEED=17`, more of them with `PROVOST_SIM_SEEDS=100000`.
 
+/// What a log that stands before another one hands on to it as it is.
+macro_rules! handed_on_to {
+    ($log:tt) => {
+        fn head(&self, plan: &PlanId) -> Result<Head, Error> {
+            self.$log.head(plan)
+        }
+
+        fn read_placed(
+            &self,
+            query: &Query,
+            each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
+        ) -> Result<(), Error> {
+            self.$log.read_placed(query, each)
+        }
+
+        fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
+            self.$log.wait(after, timeout)
+        }
+
+        fn cursor(&self) -> Result<Cursor, Error> {
+            self.$log.cursor()
+        }
+
+        fn plans(&self) -> Result<Vec<PlanId>, Error> {
+            self.$log.plans()
+        }
+
+        fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
+            self.$log.take_wakes()
+        }
+
+        fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
+            self.$log.holder(name)
+        }
+    };
+}
+
 #[path = "crowd.rs"]
 mod crowd;
 #[path = "cut.rs"]
@@ -331,40 +368,10 @@ impl Log for Mortal<'_> {
         Ok(sealed)
     }
 
-    fn head(&self, plan: &PlanId) -> Result<Head, Error> {
-        self.log.head(plan)
-    }
-
-    fn read_placed(
-        &self,
-        query: &Query,
-        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
-        self.log.read_placed(query, each)
-    }
-
-    fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
-        self.log.wait(after, timeout)
-    }
-
-    fn cursor(&self) -> Result<Cursor, Error> {
-        self.log.cursor()
-    }
-
-    fn plans(&self) -> Result<Vec<PlanId>, Error> {
-        self.log.plans()
-    }
-
-    fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
-        self.log.take_wakes()
-    }
+    handed_on_to!(log);
 
     fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error> {
         self.log.lease(name, holder)
-    }
-
-    fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
-        self.log.holder(name)
     }
 }
 

@@ -234,39 +234,9 @@ impl Log for Line<'_> {
         Ok(sealed)
     }
 
-    fn head(&self, plan: &PlanId) -> Result<Head, Error> {
-        self.log.head(plan)
-    }
-
-    fn read_placed(
-        &self,
-        query: &Query,
-        each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
-        self.log.read_placed(query, each)
-    }
-
-    fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error> {
-        self.log.wait(after, timeout)
-    }
-
-    fn cursor(&self) -> Result<Cursor, Error> {
-        self.log.cursor()
-    }
-
-    fn plans(&self) -> Result<Vec<PlanId>, Error> {
-        self.log.plans()
-    }
-
-    fn take_wakes(&self) -> Result<Vec<PlanId>, Error> {
-        self.log.take_wakes()
-    }
+    handed_on_to!(log);
 
     fn lease(&self, _name: &str, _holder: &Holder) -> Result<Lease, Error> {
         unreachable!("leases are taken on the clock of the database")
-    }
-
-    fn holder(&self, name: &str) -> Result<Option<Holder>, Error> {
-        self.log.holder(name)
     }
 }
