@@ -20,11 +20,16 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
 
+use super::beneath;
 use super::checkout::{Checkout, lossy};
 use super::commit::word;
 use super::index::Draft;
@@ -193,11 +198,13 @@ impl Trees {
         files: &[&str],
     ) -> Result<(), Error> {
         let unpacked = self.unpacked(remote, commit, name)?;
+        let sent = unpacked.room.path().join(TREE);
+        let io = |path: &Path, error: std::io::Error| Error::io("copy", path, error);
+        let (from, to) = (beneath::top(&sent), beneath::top(&self.workspace));
+        let from = from.map_err(|errno| io(&sent, errno.into()))?;
+        let to = to.map_err(|errno| io(&self.workspace, errno.into()))?;
         for file in files {
-            let (from, to) = (unpacked.room.path().join(TREE).join(file), self.workspace.join(file));
-            let folder = to.parent().unwrap_or(&to);
-            fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, error))?;
-            fs::copy(&from, &to).map_err(|error| Error::io("copy", &from, error))?;
+            put(&from, &to, file).map_err(|error| io(Path::new(file), error))?;
         }
         Ok(())
     }
@@ -250,6 +257,30 @@ impl Trees {
         let (sealed, id) = self.sealed(checkout)?;
         Ok(Unpacked { room, sealed, id, _lock })
     }
+}
+
+/// Copies a file from one folder into another. No link is followed in either: one would lead anywhere.
+fn put(from: &OwnedFd, to: &OwnedFd, file: &str) -> std::io::Result<()> {
+    let sent = beneath::file(from, file.as_bytes())?;
+    if !sent.metadata()?.is_file() {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    }
+    let (folders, name) = file.rsplit_once('/').map_or((None, file), |(folders, name)| (Some(folders), name));
+    let mut folder = rustix::io::dup(to)?;
+    for part in folders.into_iter().flat_map(|folders| folders.split('/')) {
+        match rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        folder = beneath::folder(&folder, part.as_bytes())?;
+    }
+    match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let mode = sent.metadata()?.permissions().mode() & 0o777;
+    let mut written = beneath::new_file(&folder, name.as_bytes(), mode)?;
+    beneath::copy(&sent, &mut written, u64::MAX).map(|_| ())
 }
 
 /// What was sent, written out, with its list and the id of that. Nobody else builds meanwhile.

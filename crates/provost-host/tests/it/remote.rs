@@ -152,3 +152,35 @@ fn the_users_repository_stays_as_it_was() {
     assert_eq!(crate::tree::listed(&way.here.at(".git")), before);
     assert!(!way.here.at("ran").exists());
 }
+
+#[test]
+fn a_file_that_was_sent_is_written_where_it_is_named_and_nowhere_a_link_leads() {
+    let way = Way::new();
+    let there = way.inhabited();
+    let name = "refs/provost/plan-1/approved/r";
+    fs::remove_file(way.here.at("link")).unwrap();
+    way.here.write("link", "a file by now");
+    way.here.write("new/er/d", "four");
+    let (all, none) = (Touches::new(&["link", "new/**"]).unwrap(), Touches::new::<&str>(&[]).unwrap());
+    let trees = way.here.trees();
+    let base = trees.base("", Some(&way.commit), &[], &[]).unwrap();
+    let taken = trees.take_over(&base, &all, &none, &Limits::default()).unwrap();
+    let sent = trees.advance(&base, taken).unwrap();
+    trees.send(&way.remote, &way.commit, &sent, name).unwrap();
+    let receive = |file: &str| there.receive_files(&way.remote, &way.commit, name, &[file]);
+    receive("link").unwrap();
+    receive("new/er/d").unwrap();
+    assert_eq!(fs::read_to_string(way.there.at("src/b.rs")).unwrap(), "two", "it was written through a link");
+    assert!(fs::symlink_metadata(way.there.at("link")).unwrap().is_file());
+    assert_eq!(fs::read_to_string(way.there.at("new/er/d")).unwrap(), "four");
+    // Neither through a folder that is a link here, nor from one that is a link there.
+    let elsewhere = way.there.state.with_file_name("elsewhere");
+    fs::create_dir_all(elsewhere.join("er")).unwrap();
+    fs::remove_dir_all(way.there.at("new")).unwrap();
+    symlink(&elsewhere, way.there.at("new")).unwrap();
+    assert!(receive("new/er/d").is_err());
+    assert!(!elsewhere.join("er/d").exists(), "it was written outside of the workspace");
+    let links = "refs/provost/plan-1/approved/s";
+    way.here.trees().send(&way.remote, &way.commit, &base, links).unwrap();
+    assert!(there.receive_files(&way.remote, &way.commit, links, &["link"]).is_err());
+}
