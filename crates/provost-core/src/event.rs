@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chain::Timestamp;
+use crate::pass::Pass;
 use crate::plan::StepNumber;
 use crate::terms::Terms;
 use crate::usage::{Amount, Cost, Resource, Usage};
@@ -144,6 +145,9 @@ pub enum Event {
         /// The tree the contract held on; the next step's base.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
+        /// How much the pass means. Older logs do not say it; the fold works it out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pass: Option<Pass>,
     },
     /// The step is over and did not pass.
     #[serde(rename = "TASK_FAILED")]
@@ -610,6 +614,15 @@ pub struct Summary {
     pub completed: u32,
     pub failed: u32,
     pub skipped: u32,
+    /// Of the completed ones: those that passed in a weaker way.
+    #[serde(default, skip_serializing_if = "none")]
+    pub confirmed: u32,
+    #[serde(default, skip_serializing_if = "none")]
+    pub judged: u32,
+    #[serde(default, skip_serializing_if = "none")]
+    pub self_checked: u32,
+    #[serde(default, skip_serializing_if = "none")]
+    pub held_before: u32,
     /// How often something was tried again.
     #[serde(default, skip_serializing_if = "none")]
     pub retries: u32,
@@ -738,7 +751,10 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
         "CONTRACT_JUDGED",
         "The harness ran a precondition, a contract or a postcondition, and this is what it saw, behind which isolation.",
     ),
-    ("TASK_COMPLETED", "The step passed: its contract held, or a named person confirmed a `human` contract."),
+    (
+        "TASK_COMPLETED",
+        "The step passed. `pass` says in which way: `verified`, or a weaker one: `confirmed` by a named person, `judged` by a model, `self_checked` (the agent wrote the check and no person approved it), `held_before` (the check held before the work too).",
+    ),
     ("TASK_FAILED", "The step is over and did not pass."),
     (
         "TASK_WAIVED",

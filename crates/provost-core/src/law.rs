@@ -201,6 +201,8 @@ fn header(old: &Plan, new: &Plan, changes: &mut Vec<String>) {
     field("context", old.context.clone(), new.context.clone(), changes);
     field("depends_on", Some(list(&old.depends_on)), Some(list(&new.depends_on)), changes);
     field("touches", old.touches.as_deref().map(list), new.touches.as_deref().map(list), changes);
+    let red = |plan: &Plan| plan.require_red.as_ref().map(|red| red.value.to_string());
+    field("require_red", red(old), red(new), changes);
     field("budget", budget(&old.budget), budget(&new.budget), changes);
 }
 
@@ -242,6 +244,8 @@ fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, pairs: &Pairs,
     );
     let writes = |step: &Step| step.writes_tests().then(|| "tests".to_owned());
     field(&named("writes"), writes(before), writes(after), changes);
+    let guard = |step: &Step| step.is_guard().then(|| "yes".to_owned());
+    field(&named("guard"), guard(before), guard(after), changes);
     let hidden = |step: &Step| step.is_hidden().then(|| "yes".to_owned());
     field(&named("hidden"), hidden(before), hidden(after), changes);
     let network = |step: &Step| step.agent_network.as_ref().map(|network| network.value.word().to_owned());

@@ -1,6 +1,7 @@
 //! The rules of provost. Everything here is a function of its arguments: no file, no process, no
 //! clock, no async. Read the modules in the order in which they are declared.
 
+pub mod pass;
 pub mod plan;
 pub mod graph;
 pub mod diagnostic;

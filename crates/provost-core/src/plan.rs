@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pass::Pass;
 use crate::terms::{AgentNetwork, GitPolicy};
 
 /// The keys a plan's frontmatter knows.
-pub const FRONTMATTER_KEYS: [&str; 5] = ["type", "status", "owner", "depends_on", "touches"];
+pub const FRONTMATTER_KEYS: [&str; 6] = ["type", "status", "owner", "depends_on", "touches", "require_red"];
 /// The words `status` may be; the harness writes it.
 pub const STATUSES: [&str; 6] = ["draft", "verified", "approved", "in-progress", "done", "failed"];
 
@@ -82,6 +83,8 @@ pub struct Plan {
     pub depends_on: Vec<Spanned<String>>,
     /// `None`: not declared, so never assumed safe beside other plans.
     pub touches: Option<Vec<Spanned<String>>>,
+    /// Red first: a contract that holds before the work is shown to a person before an agent works on it.
+    pub require_red: Option<Spanned<bool>>,
     pub context: Option<String>,
     pub priority: Option<String>,
     pub budget: Option<Spanned<Budget>>,
@@ -135,6 +138,8 @@ pub struct Step {
     pub verify_runs: Option<Spanned<u32>>,
     /// Whether the contract still holds when the plan is done; it does, where nothing is said.
     pub lasting: Option<Spanned<bool>>,
+    /// The contract is meant to hold before the work, and to go on holding.
+    pub guard: Option<Spanned<bool>>,
     /// The step is carried out by this other plan.
     pub plan: Option<Spanned<String>>,
     /// Topics its agent may write to, for the steps after it.
@@ -156,6 +161,11 @@ impl Step {
     /// The slug of the plan that carries the step out, where one does.
     pub fn carried_by(&self) -> Option<&str> {
         self.plan.as_ref().map(|plan| plan.value.as_str())
+    }
+
+    /// The contract is meant to hold before the work too.
+    pub fn is_guard(&self) -> bool {
+        self.guard.as_ref().is_some_and(|guard| guard.value)
     }
 
     pub fn writes_tests(&self) -> bool {
@@ -180,7 +190,7 @@ pub struct MarkPlace {
 /// What the harness writes in front of a step's title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
-    Passed,
+    Passed(Pass),
     Failed,
     Blocked,
     Running,
@@ -188,11 +198,21 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Mark; 5] = [Mark::Passed, Mark::Failed, Mark::Blocked, Mark::Running, Mark::Waived];
+    pub const ALL: [Mark; 9] = [
+        Mark::Passed(Pass::Verified),
+        Mark::Passed(Pass::Confirmed),
+        Mark::Passed(Pass::Judged),
+        Mark::Passed(Pass::SelfChecked),
+        Mark::Passed(Pass::HeldBefore),
+        Mark::Failed,
+        Mark::Blocked,
+        Mark::Running,
+        Mark::Waived,
+    ];
 
     pub fn symbol(self) -> &'static str {
         match self {
-            Mark::Passed => "✅",
+            Mark::Passed(pass) => pass.mark(),
             Mark::Failed => "❌",
             Mark::Blocked => "⛔",
             Mark::Running => "⏳",

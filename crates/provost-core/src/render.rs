@@ -8,11 +8,12 @@ use std::fmt::Write as _;
 pub mod graph;
 
 use crate::budget;
-use crate::event::{AttemptEnd, Choice, Ended, Event, Landing, Probe, RunOutcome, Subject};
+use crate::event::{AttemptEnd, Choice, Ended, Event, Landing, Probe, RunOutcome, Subject, Summary};
 use crate::inbox;
+use crate::pass::Pass;
 use crate::plan::{Check, Contract, Needs, Step};
 use crate::quorum::Tally;
-use crate::run::{PostState, Run, StepRun, StepState};
+use crate::run::{Run, StepState};
 use crate::terms::Reach;
 use crate::usage::Cost;
 use crate::verdict::{Isolation, Outcome};
@@ -84,6 +85,9 @@ pub fn plan(run: &Run) -> String {
         if step.is_hidden() {
             out.push_str("   the contract is hidden from agents\n");
         }
+        if step.is_guard() {
+            out.push_str("   this step is a guard: its contract is meant to hold before the work too\n");
+        }
         if step.writes_tests() {
             out.push_str("   this step writes its own checks\n");
         }
@@ -102,19 +106,19 @@ pub fn plan(run: &Run) -> String {
             StepState::Waived { by } => {
                 let _ = writeln!(out, "   waived by {by}");
             }
-            StepState::Pending
-            | StepState::Running { .. }
-            | StepState::Ended { .. }
-            | StepState::Passed
-            | StepState::Failed => {}
+            StepState::Pending | StepState::Running { .. } | StepState::Ended { .. } | StepState::Failed => {}
+            StepState::Passed => {
+                let pass = run.pass(step.number).unwrap_or(Pass::Verified);
+                let why = pass.explanation().map(|why| format!(": {why}")).unwrap_or_default();
+                let _ = writeln!(out, "   {pass}{why}");
+            }
+        }
+        if let Some(why) = state.verdict.as_ref().and_then(|verdict| verdict.uncontrolled.as_ref()) {
+            let _ = writeln!(out, "   uncontrolled: {why}");
         }
     }
-    for (post, state) in run.postconditions() {
-        let mark = match state {
-            PostState::Open => "·",
-            PostState::Held => "✅",
-            PostState::Broke(_) => "❌",
-        };
+    for (post, _) in run.postconditions() {
+        let (mark, _) = run.post_mark(post.number);
         let _ = writeln!(out, "\n{mark} postcondition {}. {}", post.number, post.description);
         if let Some(check) = &post.contract {
             contract(&mut out, "contract", check);
@@ -165,14 +169,12 @@ fn contract(out: &mut String, name: &str, contract: &Contract) {
 
 /// What one event means, in a line.
 pub fn event(run: &Run, event: &Event) -> Line {
-    let (symbol, mut words) = meaning(event);
-    if let Event::RunEnded { outcome: RunOutcome::Done, .. } = event {
-        let by_model = |step: &StepRun| step.verdict.as_ref().is_some_and(|verdict| verdict.judged.is_some());
-        let judged =
-            run.steps().filter(|(_, step)| step.state == StepState::Passed && by_model(step)).count();
-        if judged > 0 {
-            let _ = write!(words, "; {judged} of them judged by a model, which is weaker than a contract");
-        }
+    let (mut symbol, mut words) = meaning(event);
+    if let Event::StepPassed { step, .. } = event {
+        symbol = Symbol::Passed(run.step(*step).and_then(|step| step.pass).unwrap_or(Pass::Verified));
+    }
+    if let Event::RunEnded { outcome, summary, train: None, .. } = event {
+        (symbol, words) = run_ended(run, *outcome, summary);
     }
     if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
         && run.plan.step(*number).is_some_and(Step::is_hidden)
@@ -225,7 +227,7 @@ fn isolation(level: Isolation, probes: &[Probe]) -> String {
 fn control(verdict: &crate::verdict::Verdict) -> String {
     match &verdict.outcome {
         Outcome::Held => {
-            "before the work the contract holds already: a guard, it proves no progress".to_owned()
+            "before the work the contract holds already: it cannot show that the work was done".to_owned()
         }
         outcome => format!("before the work the contract {outcome}, as it should"),
     }
@@ -311,7 +313,9 @@ fn meaning(event: &Event) -> (Symbol, String) {
             let tried: String = by.chain(std::iter::once(tried)).collect();
             (symbol, format!("checked: {what} {}{}{tried}", verdict.outcome, because(verdict)))
         }
-        Event::StepPassed { result, .. } => (Symbol::Passed, result.clone()),
+        Event::StepPassed { result, pass, .. } => {
+            (Symbol::Passed(pass.unwrap_or(Pass::Verified)), result.clone())
+        }
         Event::StepFailed { error, .. } => (Symbol::Failed, error.clone()),
         Event::StepWaived { by, reason, .. } => (Symbol::Waived, format!("waived by {by}: {reason}")),
         Event::FailureDetected { error_message, .. } => (Symbol::Bad, error_message.clone()),
@@ -341,27 +345,36 @@ fn meaning(event: &Event) -> (Symbol, String) {
             let base = base.get(..12).unwrap_or(base);
             (Symbol::Begun, format!("a train for {target} at {base}: {}", names.join(", ")))
         }
-        Event::PlanLanded { plan, target, commit, .. } => {
-            (Symbol::Passed, format!("{plan} landed on {target} as {}", commit.get(..12).unwrap_or(commit)))
-        }
+        Event::PlanLanded { plan, target, commit, .. } => (
+            Symbol::Passed(Pass::Verified),
+            format!("{plan} landed on {target} as {}", commit.get(..12).unwrap_or(commit)),
+        ),
         Event::RunEnded { train: Some(train), .. } => train_ended(train),
-        Event::RunEnded { outcome, summary, .. } => {
-            let (symbol, word) = match outcome {
-                // What somebody let go was not seen to be done: the plan is over, and not green.
-                RunOutcome::Done if summary.skipped > 0 => (Symbol::Waived, "done, with steps waived"),
-                RunOutcome::Done => (Symbol::Passed, "done"),
-                RunOutcome::Failed => (Symbol::Failed, "failed"),
-            };
-            let words = format!(
-                "plan {word}: {} completed, {} failed, {} skipped{}",
-                summary.completed,
-                summary.failed,
-                summary.skipped,
-                cost(&summary.cost)
-            );
-            (symbol, words)
+        // What the steps are worth is known to the run alone.
+        Event::RunEnded { .. } => (Symbol::Note, String::new()),
+    }
+}
+
+/// `plan done: 3 verified, 1 held before`.
+fn run_ended(run: &Run, outcome: RunOutcome, summary: &Summary) -> (Symbol, String) {
+    let (symbol, word) = match outcome {
+        // What somebody let go was not seen to be done: the plan is over, and not green.
+        RunOutcome::Done if summary.skipped > 0 => (Symbol::Waived, "done, with steps waived"),
+        RunOutcome::Done => (Symbol::Passed(run.plan_pass()), "done"),
+        RunOutcome::Failed => (Symbol::Failed, "failed"),
+    };
+    let mut words = format!("plan {word}: {}", run.passes_by_kind());
+    for (count, what) in [(summary.failed, "failed"), (summary.skipped, "skipped")] {
+        if count > 0 {
+            let _ = write!(words, ", {count} {what}");
         }
     }
+    let uncontrolled = run.steps().filter(|(_, step)| step.is_uncontrolled()).count();
+    if uncontrolled > 0 {
+        let _ = write!(words, "; {uncontrolled} uncontrolled");
+    }
+    words.push_str(&cost(&summary.cost));
+    (symbol, words)
 }
 
 fn train_ended(train: &Landing) -> (Symbol, String) {
@@ -398,7 +411,7 @@ pub struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symbol {
     /// The step is over.
-    Passed,
+    Passed(Pass),
     Failed,
     Blocked,
     Waived,
@@ -414,7 +427,7 @@ pub enum Symbol {
 impl Symbol {
     pub fn text(self) -> &'static str {
         match self {
-            Symbol::Passed => "✅",
+            Symbol::Passed(pass) => pass.mark(),
             Symbol::Failed => "❌",
             Symbol::Blocked => "⛔",
             Symbol::Waived => "⏭",

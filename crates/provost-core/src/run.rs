@@ -11,6 +11,7 @@ use crate::chain::{Hash, Timestamp};
 use crate::event::{Approver, AttemptEnd, Breach, Carried, Event, FailureClass, Post, Revision, Summary};
 use crate::law::{self, Binding};
 use crate::ledger::Ledger;
+use crate::pass::{Pass, Passes};
 use crate::plan::{Check, Mark, OnFail, Plan, Shell, Step, StepNumber};
 use crate::terms::Quorum;
 use crate::usage::Usage;
@@ -21,6 +22,7 @@ mod fold;
 mod ready;
 
 use area::Areas;
+pub(crate) use fold::CONFIRMED;
 use ready::Ready;
 
 /// How the reason begins for which a step waits that another plan carries out.
@@ -67,6 +69,8 @@ pub struct Run {
     pub stage: Stage,
     /// Whoever made it enough.
     pub approved_by: Option<Approver>,
+    /// It was let through without a person, and its checks are those of the agent that does the work.
+    pub checks_unread: bool,
     /// Who has approved this revision, enough or not.
     pub approvals: Vec<Approver>,
     /// Who wrote its text, as far as the log knows.
@@ -145,6 +149,8 @@ pub struct StepRun {
     pub held_apart: bool,
     /// Whether the contract held before any work was done, once that was looked at.
     pub held_before: Option<bool>,
+    /// In which way it passed last.
+    pub pass: Option<Pass>,
     /// How many passes there had been when the contract was last seen to hold at the end.
     finally: Option<u32>,
     /// How many tests it ran then, where that is known.
@@ -322,10 +328,15 @@ impl Run {
         let count = |wanted: fn(&StepState) -> bool| {
             self.steps.iter().filter(|step| wanted(&step.state)).count() as u32
         };
+        let passes = self.passes_by_kind();
         Summary {
             completed: count(|state| matches!(state, StepState::Passed)),
             failed: count(|state| matches!(state, StepState::Failed)),
             skipped: count(|state| matches!(state, StepState::Waived { .. })),
+            confirmed: passes.count(Pass::Confirmed),
+            judged: passes.count(Pass::Judged),
+            self_checked: passes.count(Pass::SelfChecked),
+            held_before: passes.count(Pass::HeldBefore),
             retries: self.retries,
             cost: self.ledger.cost(),
         }
@@ -413,12 +424,79 @@ impl Run {
         !matches!(contract.map(|contract| &contract.check), Some(Check::Human | Check::Judge { .. }))
     }
 
+    /// In which way a verdict that held passes a step.
+    pub fn pass_by(&self, number: StepNumber, verdict: Option<&Verdict>) -> Pass {
+        let held_before = self.step(number).and_then(|step| step.held_before) == Some(true);
+        match verdict {
+            Some(verdict) if verdict.judged.is_some() => Pass::Judged,
+            _ if self.is_self_checked(number) => Pass::SelfChecked,
+            _ if held_before => Pass::HeldBefore,
+            _ => Pass::Verified,
+        }
+    }
+
+    /// The check was written by the agent that does the work, and no person approved it.
+    pub fn is_self_checked(&self, number: StepNumber) -> bool {
+        self.checks_unread && self.checked_by_command(number)
+    }
+
+    /// In which way a step passed; nothing, if it has not.
+    pub fn pass(&self, number: StepNumber) -> Option<Pass> {
+        let step = self.step(number).filter(|step| step.state == StepState::Passed)?;
+        Some(step.pass.unwrap_or(Pass::Verified))
+    }
+
+    /// How many steps passed in which way.
+    pub fn passes_by_kind(&self) -> Passes {
+        self.plan.steps.iter().filter_map(|step| self.pass(step.number)).collect()
+    }
+
+    /// The mark of a plan that is done: that of its weakest step. A step that is meant to guard is no weakness
+    /// beside another one that was verified.
+    pub fn plan_pass(&self) -> Pass {
+        let all = self.plan.steps.iter().filter_map(|step| Some((step, self.pass(step.number)?)));
+        let all: Vec<_> = all.collect();
+        let verified = all.iter().any(|(_, pass)| *pass == Pass::Verified);
+        let counts = |step: &Step, pass: Pass| !(verified && pass == Pass::HeldBefore && step.is_guard());
+        let passes: Passes =
+            all.into_iter().filter(|(step, pass)| counts(step, *pass)).map(|(_, pass)| pass).collect();
+        passes.weakest().unwrap_or(Pass::Verified)
+    }
+
+    /// The word people see for how a step stands: for a passed one, in which way.
+    pub fn word(&self, number: StepNumber) -> &'static str {
+        self.pass(number).map_or_else(|| self.state_word(number), Pass::word)
+    }
+
+    /// In which way a postcondition holds; nothing, if it was not seen to.
+    pub fn post_pass(&self, number: u32) -> Option<Pass> {
+        self.postcondition(number).filter(|state| **state == PostState::Held)?;
+        Some(if self.checks_unread { Pass::SelfChecked } else { Pass::Verified })
+    }
+
+    /// The mark of a postcondition, and the word people see.
+    pub fn post_mark(&self, number: u32) -> (&'static str, &'static str) {
+        match (self.postcondition(number), self.post_pass(number)) {
+            (_, Some(Pass::Verified)) => (Pass::Verified.mark(), "held"),
+            (_, Some(pass)) => (pass.mark(), pass.word()),
+            (Some(PostState::Broke(_)), None) => ("❌", "broke"),
+            (_, None) => ("·", "open"),
+        }
+    }
+
+    /// Steps that passed in a weaker way, `1 held before`; nothing, where all were verified.
+    pub fn weaker_passes(&self) -> Option<String> {
+        let passes = self.plan.steps.iter().filter_map(|step| self.pass(step.number));
+        let weaker: Passes = passes.filter(|pass| *pass != Pass::Verified).collect();
+        weaker.weakest().map(|_| weaker.to_string())
+    }
+
     /// What stands in front of the step's title.
     pub fn mark(&self, number: StepNumber) -> Option<Mark> {
         match self.step(number)?.state {
             StepState::Pending => None,
             StepState::Running { .. } | StepState::Ended { .. } => Some(Mark::Running),
-            StepState::Passed => Some(Mark::Passed),
+            StepState::Passed => Some(Mark::Passed(self.pass(number).unwrap_or(Pass::Verified))),
             StepState::Failed => Some(Mark::Failed),
             StepState::Blocked { .. } => Some(Mark::Blocked),
             StepState::Waived { .. } => Some(Mark::Waived),
@@ -458,6 +536,7 @@ impl StepRun {
             precondition_held: false,
             held_apart: false,
             held_before: None,
+            pass: None,
             finally: None,
             tests_before: None,
             ended: None,
@@ -475,6 +554,12 @@ impl StepRun {
 }
 
 impl StepRun {
+    /// It passed, and no control could show that its check can fail.
+    pub fn is_uncontrolled(&self) -> bool {
+        let verdict = self.verdict.as_ref().filter(|_| self.state == StepState::Passed);
+        verdict.is_some_and(|verdict| verdict.held() && verdict.uncontrolled.is_some())
+    }
+
     /// What was achieved or is under way stays; what failed or waited starts afresh, since a person
     /// has looked at the plan since.
     fn under_new_law(&self) -> Self {

@@ -384,13 +384,14 @@ fn as_list(globs: &str) -> String {
 /// What a value may not change: everything but words.
 fn shape(plan: &Plan) -> Vec<String> {
     let head = format!(
-        "{} {} {:?} {:?} {:?} {}",
+        "{} {} {:?} {:?} {:?} {} {:?}",
         plan.depends_on.len(),
         plan.touches.is_some(),
         plan.owner.is_some(),
         plan.budget.as_ref().map(|budget| &budget.value),
         plan.context.is_some(),
         plan.postconditions.len(),
+        plan.require_red.as_ref().map(|red| red.value),
     );
     let steps = plan.steps.iter().map(|step| {
         format!(
@@ -412,7 +413,7 @@ fn shape(plan: &Plan) -> Vec<String> {
             step.git.as_ref().map(|it| it.value),
             step.hidden.as_ref().map(|it| it.value),
             (step.writes.as_ref().map(|it| it.value), step.verify_runs.as_ref().map(|it| it.value)),
-            (step.lasting.as_ref().map(|it| it.value), step.plan.is_some()),
+            (step.lasting.as_ref().map(|it| it.value), step.is_guard(), step.plan.is_some()),
             step.on_fail.as_ref().map(|it| &it.value),
         )
     });

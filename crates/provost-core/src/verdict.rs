@@ -40,6 +40,9 @@ pub struct Verdict {
     /// Whether it would have noticed a failing test, where that was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teeth: Option<Box<Teeth>>,
+    /// Why no control could show that it can fail, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncontrolled: Option<String>,
     /// A model judged, and no command alone: the weaker kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged: Option<Box<Judgement>>,
@@ -112,6 +115,7 @@ impl Verdict {
             provisioned: Vec::new(),
             tests: None,
             teeth: None,
+            uncontrolled: None,
             judged: None,
             usage: None,
         }

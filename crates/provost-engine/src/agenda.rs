@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use provost_core::agenda::{Agenda, Entry};
 use provost_core::chain::{PlanId, Timestamp};
+use provost_core::inbox;
 use provost_core::parse;
 use provost_core::plan::StepNumber;
 use provost_core::run::{Run, Stage};
@@ -33,6 +34,9 @@ pub struct Listed {
     pub landed: Option<String>,
     pub done: u32,
     pub total: u32,
+    /// Steps that passed in a weaker way, in words.
+    pub weaker: Option<String>,
+    pub waits_for_person: bool,
     pub depends_on: Vec<String>,
     pub touches: Option<Vec<String>>,
     /// It is meant where nobody names one.
@@ -172,6 +176,8 @@ fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
         landed: run.landed.as_ref().map(|landed| landed.target.clone()),
         done,
         total,
+        weaker: run.weaker_passes(),
+        waits_for_person: run.exists() && !inbox::waiting(&run).is_empty(),
         depends_on: spelled(plan.depends_on),
         touches: plan.touches.map(spelled),
         is_active: false,

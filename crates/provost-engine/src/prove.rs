@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use provost_core::chain::{PlanId, Sealed};
 use provost_core::event::{Ended, Event, Subject as Judged};
+use provost_core::pass::Pass;
 use provost_core::plan::{Check, StepNumber};
 use provost_core::proof::{Doubt, Envelope, Key, PublicKey, Statement, Subject, ssh};
 use provost_core::run::{Run, StepState};
@@ -390,6 +391,7 @@ impl Witness {
         predicate["contract"] = contract(run, number);
         predicate["verdict"] = json!(self.verdicts.remove(&number));
         predicate["result"] = json!(result);
+        predicate["pass"] = json!(run.pass(number));
         let times = self.costs.get(&number).copied().unwrap_or_default();
         predicate["cost"] = times.told(run.ledger.cost_of(number));
         predicate["timestamp"] = json!(sealed.at.to_string());
@@ -403,6 +405,7 @@ impl Witness {
         predicate["stage"] = json!(run.stage.word());
         predicate["summary"] = json!(run.summary());
         predicate["waived"] = waived(run);
+        predicate["passes"] = passes(run);
         predicate["cost"] = self.whole.told(run.ledger.cost());
         Some(Statement::new(subjects(&head.hash.to_string(), run.tree.as_deref()), predicate))
     }
@@ -427,6 +430,12 @@ impl Witness {
             "log": { "seq": at.seq, "hash": at.hash.to_string() },
         })
     }
+}
+
+/// How many steps passed in which way, by the key of each kind.
+fn passes(run: &Run) -> Value {
+    let passes = run.passes_by_kind();
+    Pass::ALL.into_iter().map(|pass| (pass.key().to_owned(), json!(passes.count(pass)))).collect()
 }
 
 /// What was let go, and by whom: no proof of the plan is without it.

@@ -185,6 +185,7 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
         provisioned: Vec::new(),
         tests: None,
         teeth: None,
+        uncontrolled: None,
         usage: None,
         judged: None,
     }

@@ -35,6 +35,8 @@ pub struct Card {
     /// Steps that are over, of all.
     pub done: u32,
     pub total: u32,
+    /// Steps that passed in a weaker way, in words: `1 held before`.
+    pub weaker: Option<String>,
     /// How many things of it wait for a person.
     pub waiting: usize,
     pub cost: Cost,
@@ -131,6 +133,7 @@ impl Card {
             revision: run.revision.0.clone(),
             done,
             total,
+            weaker: run.weaker_passes(),
             waiting: seen.waiting,
             cost: Cost::of(seen),
             begun: seen.begun.to_string(),

@@ -6,6 +6,7 @@ pub mod junit;
 pub mod markdown;
 pub mod sarif;
 
+use provost_core::pass::Pass;
 use provost_core::plan::{Contract, Span};
 use provost_core::run::{PostState, Run, StepState};
 use provost_core::verdict::Verdict;
@@ -47,8 +48,8 @@ pub struct Check {
 }
 
 pub enum End {
-    /// The contract held, or a person confirmed it.
-    Passed,
+    /// The contract held, or somebody said so: in which way.
+    Passed(Pass),
     /// Let go by a person or by the plan they approved; never as good as passed.
     Waived(String),
     Failed(String),
@@ -60,7 +61,7 @@ pub enum End {
 impl End {
     pub fn symbol(&self) -> &'static str {
         match self {
-            End::Passed => "✅",
+            End::Passed(pass) => pass.mark(),
             End::Waived(_) => "⏭️",
             End::Failed(_) => "❌",
             End::Waiting(_) => "⛔",
@@ -70,7 +71,7 @@ impl End {
 
     pub fn words(&self) -> String {
         match self {
-            End::Passed => "passed".to_owned(),
+            End::Passed(pass) => pass.to_string(),
             End::Waived(by) => format!("waived by {by}"),
             End::Failed(why) => format!("failed: {why}"),
             End::Waiting(why) => format!("waits for a person: {why}"),
@@ -85,7 +86,7 @@ pub fn checks(run: &Run) -> Vec<Check> {
         let seen = state.verdict.as_ref().filter(|verdict| !verdict.held());
         let outcome = seen.map_or("it did not pass".to_owned(), |verdict| verdict.outcome.to_string());
         let end = match &state.state {
-            StepState::Passed => End::Passed,
+            StepState::Passed => End::Passed(run.pass(step.number).unwrap_or(Pass::Verified)),
             StepState::Waived { by } => End::Waived(by.clone()),
             StepState::Failed => End::Failed(outcome),
             StepState::Blocked { reason } => End::Waiting(reason.clone()),
@@ -107,7 +108,7 @@ pub fn checks(run: &Run) -> Vec<Check> {
     let posts = run.postconditions().map(|(post, state)| {
         let (end, seen) = match state {
             PostState::Open => (End::Open, None),
-            PostState::Held => (End::Passed, None),
+            PostState::Held => (End::Passed(run.post_pass(post.number).unwrap_or(Pass::Verified)), None),
             PostState::Broke(verdict) => (End::Failed(verdict.outcome.to_string()), Some(verdict)),
         };
         Check {
@@ -157,7 +158,7 @@ pub mod tests {
             isolation: Some("clean".to_owned()),
             text: "one\ntwo\nthree\n".to_owned(),
             checks: vec![
-                check("1. Analyse", End::Passed, ""),
+                check("1. Analyse", End::Passed(Pass::Verified), ""),
                 check(
                     "2. Mend | it",
                     End::Waiting("broke: exit code 1".to_owned()),

@@ -11,6 +11,7 @@ use provost_core::chain::{Sealed, Timestamp};
 use provost_core::command::HumanCommand;
 use provost_core::event::{Ended, Event};
 use provost_core::gate::{self, Heard};
+use provost_core::pass::Pass;
 use provost_core::quorum::Tally;
 use provost_core::render::{self, Line, Symbol};
 use provost_core::run::Run;
@@ -262,9 +263,9 @@ fn dressed(line: &Line, colour: bool) -> String {
         return text;
     }
     let code = match line.symbol {
-        Symbol::Passed | Symbol::Good => "32",
+        Symbol::Passed(Pass::Verified) | Symbol::Good => "32",
         Symbol::Failed | Symbol::Bad => "31",
-        Symbol::Blocked | Symbol::Waived | Symbol::Waiting => "33",
+        Symbol::Passed(_) | Symbol::Blocked | Symbol::Waived | Symbol::Waiting => "33",
         Symbol::Claim => "35",
         Symbol::Begun => "36",
         Symbol::Note => "2",

@@ -23,7 +23,7 @@ fn sealed() -> Vec<Sealed> {
         },
         Event::RunEnded {
             outcome: RunOutcome::Done,
-            summary: Summary { completed: 1, failed: 0, skipped: 0, retries: 0, cost: Cost::default() },
+            summary: Summary { completed: 1, cost: Cost::default(), ..Summary::default() },
             why: None,
             train: None,
             tree: None,

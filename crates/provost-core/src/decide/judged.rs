@@ -6,9 +6,10 @@
 use super::Decision;
 use crate::command::Refusal;
 use crate::event::{Event, FailureClass, LossCause, RunOutcome, Subject, Why};
+use crate::pass::Pass;
 use crate::plan::StepNumber;
 use crate::recover::{self, Failure, Means};
-use crate::run::{PostState, Run, Stage, StepState};
+use crate::run::{CONFIRMED, PostState, Run, Stage, StepState};
 use crate::verdict::{Outcome, Verdict};
 
 pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> Decision {
@@ -163,23 +164,28 @@ pub(super) fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_l
 
 /// By a verdict that held.
 pub(super) fn passed(run: &Run, step: StepNumber, result: String, verdict: &Verdict) -> Event {
-    pass(run, step, result, Some(verdict))
+    pass(run, step, result, Some(verdict), run.pass_by(step, Some(verdict)))
 }
 
 /// By the word of a named person.
 pub(super) fn confirmed(run: &Run, step: StepNumber, by: &str) -> Event {
     let verdict = run.step(step).and_then(|step| step.verdict.as_ref());
-    pass(run, step, format!("confirmed by {by}"), verdict)
+    pass(run, step, format!("{CONFIRMED}{by}"), verdict, Pass::Confirmed)
 }
 
-fn pass(run: &Run, step: StepNumber, result: String, verdict: Option<&Verdict>) -> Event {
+fn pass(run: &Run, step: StepNumber, result: String, verdict: Option<&Verdict>, kind: Pass) -> Event {
     let tree = verdict.and_then(|verdict| verdict.tree.as_ref()).map(|tree| tree.id.clone());
-    Event::StepPassed { step, attempt: run.step(step).map_or(0, |step| step.attempts), result, tree }
+    let attempt = run.step(step).map_or(0, |step| step.attempts);
+    Event::StepPassed { step, attempt, result, tree, pass: Some(kind) }
 }
 
 pub(super) fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
-    let guard = run.step(step).is_some_and(|step| step.held_before == Some(true));
-    let worth = if guard { "; a guard: it held before the work too" } else { "" };
+    let self_checked =
+        if run.is_self_checked(step) { "; self-checked: the agent wrote this check" } else { "" };
+    let held_before = run.step(step).is_some_and(|step| step.held_before == Some(true));
+    let held_before = if held_before { "; held before the work too" } else { "" };
+    let uncontrolled = verdict.uncontrolled.iter().map(|why| format!("; uncontrolled: {why}"));
+    let worth = format!("{self_checked}{held_before}{}", uncontrolled.collect::<String>());
     let tests = match verdict.tests {
         None => String::new(),
         Some(1) => ", 1 test".to_owned(),

@@ -88,6 +88,11 @@ pub fn not_a_plan(span: Span, kind: &str) -> D {
         .fix(span, "plan")
 }
 
+pub fn bad_require_red(span: Span, value: &str) -> D {
+    new(Code::FrontmatterValue, span, format!("require_red `{value}` is neither `true` nor `false`"))
+        .hint("Write `require_red: true` or `require_red: false`.")
+}
+
 pub fn bad_status(span: Span, status: &str) -> D {
     let d = new(Code::FrontmatterValue, span, format!("status `{status}` is none of the stages"))
         .hint(format!("Write one of {} as a plain word; a new plan is `draft`.", list(STATUSES)));

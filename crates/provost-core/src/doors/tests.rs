@@ -54,7 +54,7 @@ fn ended() -> Event {
 }
 
 fn passed(result: &str) -> Event {
-    Event::StepPassed { step: ONE, attempt: 1, result: result.to_owned(), tree: None }
+    Event::StepPassed { step: ONE, attempt: 1, result: result.to_owned(), tree: None, pass: None }
 }
 
 fn blocked() -> Event {
@@ -80,7 +80,7 @@ const UNKNOWN: Cost = Cost { tokens: None, micro_usd: None, unknown: 1, wall_ms:
 fn run_ended(outcome: RunOutcome, failed: u32, completed: u32) -> Event {
     Event::RunEnded {
         outcome,
-        summary: Summary { completed, failed, skipped: 0, retries: 0, cost: UNKNOWN },
+        summary: Summary { completed, failed, cost: UNKNOWN, ..Summary::default() },
         tree: None,
         why: Some(if outcome == RunOutcome::Done { Why::Done } else { Why::Person }),
         train: None,

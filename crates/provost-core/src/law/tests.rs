@@ -20,7 +20,9 @@ fn law_of(text: &str) -> Hash {
 #[test]
 fn a_mark_changes_its_own_bytes_and_no_law() {
     let plan = parse::plan(PLAN).plan;
-    let marked = mark(PLAN, &plan, "in-progress", |step| (step.0 == 1).then_some(Mark::Passed));
+    let marked = mark(PLAN, &plan, "in-progress", |step| {
+        (step.0 == 1).then_some(Mark::Passed(crate::pass::Pass::Verified))
+    });
     expect![[r#"
         ---
         type: plan

@@ -18,6 +18,7 @@ pub enum Field {
     Writes,
     VerifyRuns,
     Lasting,
+    Guard,
     Publishes,
     Plan,
     OnFail,
@@ -26,7 +27,7 @@ pub enum Field {
 }
 
 impl Field {
-    pub const ALL: [Field; 21] = [
+    pub const ALL: [Field; 22] = [
         Field::Target,
         Field::Needs,
         Field::Subscriptions,
@@ -43,6 +44,7 @@ impl Field {
         Field::Writes,
         Field::VerifyRuns,
         Field::Lasting,
+        Field::Guard,
         Field::Publishes,
         Field::Plan,
         Field::OnFail,
@@ -68,6 +70,7 @@ impl Field {
             Field::Writes => "writes",
             Field::VerifyRuns => "verify_runs",
             Field::Lasting => "lasting",
+            Field::Guard => "guard",
             Field::Publishes => "publishes",
             Field::Plan => "plan",
             Field::OnFail => "on_fail",
@@ -99,7 +102,7 @@ impl Field {
                 "Write a time such as `10 minutes`, `90s` or `1h 30m`."
             }
             Field::Network => "Write `on` or `off`.",
-            Field::Hidden | Field::Lasting => "Write `yes` or `no`.",
+            Field::Hidden | Field::Lasting | Field::Guard => "Write `yes` or `no`.",
             Field::Writes => "Write `tests`, or leave it out.",
             Field::AgentNetwork => "Write `model`, `on` or `off`.",
             Field::Git => "Write `clone`, `none` or `shared`.",

@@ -11,7 +11,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::diagnostic::say;
-use crate::parse::Sink;
+use crate::parse::{Sink, values};
 use crate::plan::{Plan, STATUSES, Span, Spanned};
 
 type Yaml<T> = serde_saphyr::Spanned<T>;
@@ -108,6 +108,16 @@ fn fields(text: &str, yaml: Span, plan: &mut Plan, sink: &mut Sink) {
     let spanned = |value: &Yaml<String>| Spanned::new(value.value.clone(), place.scalar(value));
     plan.owner = front.owner.as_ref().map(spanned);
     plan.depends_on = front.depends_on.iter().flatten().map(spanned).collect();
+    plan.require_red = front.require_red.as_ref().and_then(|value| {
+        let span = place.scalar(value);
+        match values::switch(&value.value) {
+            Some(red) => Some(Spanned::new(red, span)),
+            None => {
+                sink.push(say::bad_require_red(span, &value.value));
+                None
+            }
+        }
+    });
     plan.touches = front.touches.as_ref().map(|globs| globs.iter().map(spanned).collect());
 }
 
@@ -161,6 +171,7 @@ struct Front {
     owner: Option<Yaml<String>>,
     depends_on: Option<Vec<Yaml<String>>>,
     touches: Option<Vec<Yaml<String>>>,
+    require_red: Option<Yaml<String>>,
     unknown: Vec<Yaml<String>>,
 }
 
@@ -188,6 +199,7 @@ impl<'de> Visitor<'de> for FrontVisitor {
                 "owner" => front.owner = map.next_value()?,
                 "depends_on" => front.depends_on = map.next_value()?,
                 "touches" => front.touches = map.next_value()?,
+                "require_red" => front.require_red = map.next_value()?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     front.unknown.push(key);

@@ -81,6 +81,7 @@ impl Draft {
             writes: None,
             verify_runs: None,
             lasting: None,
+            guard: None,
             publishes: Vec::new(),
             plan: None,
             on_fail: None,
@@ -154,6 +155,7 @@ impl Draft {
             | Field::Writes
             | Field::VerifyRuns
             | Field::Lasting
+            | Field::Guard
             | Field::Plan
             | Field::OnFail
             | Field::Budget => {
@@ -231,6 +233,9 @@ impl Draft {
             }
             Field::Lasting => {
                 values::switch(value).map(|value| self.step.lasting = Some(Spanned::new(value, span)))
+            }
+            Field::Guard => {
+                values::switch(value).map(|value| self.step.guard = Some(Spanned::new(value, span)))
             }
             Field::Writes => value
                 .eq_ignore_ascii_case("tests")

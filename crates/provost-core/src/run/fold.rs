@@ -6,12 +6,17 @@ use super::area::Areas;
 use super::ready::Ready;
 use super::{Landed, PostState, Run, Session, Stage, StepRun, StepState, Wait};
 use crate::chain::Timestamp;
-use crate::event::{Choice, Ended, Event, LossCause, Revision, RunOutcome, Scope, Subject};
+use crate::event::{Approver, Choice, Ended, Event, LossCause, Revision, RunOutcome, Scope, Subject};
 use crate::law::{self, Binding};
 use crate::parse;
+use crate::pass::Pass;
 use crate::plan::{Budget, Check, Plan, Step, StepNumber};
+use crate::policy::session;
 use crate::usage::Amount;
 use crate::verdict::{Excerpt, Outcome, Verdict};
+
+/// How the result of a step begins that a person confirmed.
+pub(crate) const CONFIRMED: &str = "confirmed by ";
 
 impl Run {
     /// An event and the time at which it became durable.
@@ -70,6 +75,7 @@ impl Run {
                 self.held_to = Some(self.binding.terms.quorum);
                 self.stage = if self.started() { Stage::InProgress } else { Stage::Approved };
                 self.approved_by = Some(by.clone());
+                self.checks_unread = matches!(by, Approver::Policy { name, .. } if name == session::NAME);
                 self.question = None;
                 self.rejection = None;
             }
@@ -145,10 +151,12 @@ impl Run {
                 self.set_state(*step, StepState::Pending);
             }
             Event::Judged { subject, verdict, .. } => self.judged(*subject, verdict),
-            Event::StepPassed { step, tree, .. } => {
+            Event::StepPassed { step, tree, pass, result, .. } => {
                 self.at_work.remove(step);
                 self.set_state(*step, StepState::Passed);
+                let pass = pass.unwrap_or_else(|| self.pass_in_old_log(*step, result));
                 if let Some(step) = self.step_mut(*step) {
+                    step.pass = Some(pass);
                     (step.ended, step.fingerprint, step.wait, step.session) = (None, None, None, None);
                 }
                 self.passes += 1;
@@ -244,6 +252,14 @@ impl Run {
                 self.forged_from = Some(self.forged_from.map_or(*from, |known| known.min(*from)));
             }
         }
+    }
+
+    /// Older logs do not say in which way a step passed, and what they say is enough to know it.
+    fn pass_in_old_log(&self, number: StepNumber, result: &str) -> Pass {
+        if result.starts_with(CONFIRMED) {
+            return Pass::Confirmed;
+        }
+        self.pass_by(number, self.step(number).and_then(|step| step.verdict.as_ref()))
     }
 
     /// An event that is not believed: it has its place in the log and no effect.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use provost_core::chain::{PlanId, Sealed};
 use provost_core::event::{Ended, Event, Subject};
+use provost_core::pass::Pass;
 use provost_core::plan::StepNumber;
 use provost_core::run::Run;
 use provost_core::verdict::Verdict;
@@ -126,7 +127,10 @@ impl Tracer {
             }
             Event::Escalated { .. } | Event::BudgetExceeded { .. } => step.wait_for_person(sealed),
             Event::Answered { .. } => step.waits_end(at, event, closed),
-            Event::StepPassed { .. } => return step.over("passed", Status::good(), at, closed),
+            Event::StepPassed { pass, .. } => {
+                step.span.attributes.extend(maybe("provost.step.pass", pass.map(Pass::key)));
+                return step.over("passed", Status::good(), at, closed);
+            }
             Event::StepFailed { error, .. } => {
                 step.span.attributes.extend(maybe("error.type", Some("failed")));
                 return step.over("failed", Status::bad(notes::told(error)), at, closed);

@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 
 use provost_core::chain::PlanId;
 use provost_core::event::{Boarded, Event, Landing, RunOutcome, Subject, Summary};
-use provost_core::usage::Cost;
 use provost_core::verdict::Verdict;
 use provost_store::{Append, Entry, Lease, Log, Query};
 
@@ -108,9 +107,7 @@ impl<'a> Record<'a> {
         let summary = Summary {
             completed: landing.plans.len() as u32,
             failed: landing.left_out.len() as u32,
-            skipped: 0,
-            retries: 0,
-            cost: Cost::default(),
+            ..Summary::default()
         };
         let train = Some(Box::new(landing.clone()));
         self.say(&[Event::RunEnded { outcome, summary, tree: None, why: None, train }])

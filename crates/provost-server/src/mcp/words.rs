@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use provost_core::law;
 use provost_core::parse;
+use provost_core::pass::Pass;
 use provost_core::plan::{Check, Contract, Step, StepNumber};
 use provost_core::prompt;
 use provost_core::run::{PostState, Run, Stage, StepRun, StepState};
@@ -28,18 +29,14 @@ pub fn plan(run: &Run, name: &str) -> String {
     }
     for (step, state) in run.steps() {
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
-        let _ = writeln!(out, "{mark} {}. {} ({})", step.number, step.title, run.state_word(step.number));
+        let _ = writeln!(out, "{mark} {}. {} ({})", step.number, step.title, run.word(step.number));
         if let Some(check) = &step.contract {
             let _ = writeln!(out, "   {}", checked_by(check, step.is_hidden()));
         }
         open_matter(&mut out, step, state);
     }
-    for (post, state) in run.postconditions() {
-        let (mark, word) = match state {
-            PostState::Open => ("·", "open"),
-            PostState::Held => ("✅", "held"),
-            PostState::Broke(_) => ("❌", "broke"),
-        };
+    for (post, _) in run.postconditions() {
+        let (mark, word) = run.post_mark(post.number);
         let _ = writeln!(out, "{mark} postcondition {}. {} ({word})", post.number, post.description);
         if let Some(check) = &post.contract {
             let _ = writeln!(out, "   {}", checked_by(check, false));
@@ -88,7 +85,7 @@ pub fn next(run: &Run) -> String {
             return "Next: the plan waits for a person's approval (`provost approve`). Tell your user, and wait.".to_owned();
         }
         Stage::Done => {
-            return "The plan is done: every check held on the final state. You may finish.".to_owned();
+            return format!("{}You may finish.", done(run));
         }
         Stage::Failed => {
             return "The plan has failed and waits for a person (`provost inbox`). Tell your user what is missing.".to_owned();
@@ -297,9 +294,10 @@ fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
     let verdict = state.verdict.as_ref();
     match &state.state {
         StepState::Passed => {
-            let guard = match state.held_before {
-                Some(true) => " It held before the work too, so it proves no progress.",
-                _ => "",
+            let pass = run.pass(number).filter(|pass| *pass != Pass::Verified);
+            let guard = match (pass, pass.and_then(Pass::explanation)) {
+                (Some(pass), Some(why)) => format!(" It counts as {pass}: {why}."),
+                _ => String::new(),
             };
             let level =
                 verdict.map(|verdict| format!(" ({}, {} ms)", verdict.isolation, verdict.duration_ms));
@@ -334,6 +332,22 @@ fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
             ))
         }
     }
+}
+
+/// What a plan that is done is worth.
+fn done(run: &Run) -> String {
+    let unread = "An agent wrote these checks and no person approved them, so the plan ends as self-checked. \
+                  Say so to your user; `provost approve` before the work would have made it verified.\n";
+    let mut out = match run.weaker_passes() {
+        None => "The plan is done: every check held on the final state. ".to_owned(),
+        Some(_) => {
+            format!("The plan is done: {}. Every check held on the final state.\n", run.passes_by_kind())
+        }
+    };
+    if run.checks_unread {
+        out.push_str(unread);
+    }
+    out
 }
 
 /// How the plan as a whole stands after everything was looked at.

@@ -92,7 +92,11 @@ fn table(cards: &[Card]) -> Markup {
                             div class="quiet" { (T(&card.name)) }
                             @if let Some(trouble) = &card.trouble { div class="bad" { (T(trouble)) } }
                         }
-                        td { (word(&card.stage)) }
+                        td {
+                            (word(&card.stage))
+                            @if let Some(weaker) = &card.weaker { div class="wait" { (T(weaker)) } }
+                            @if card.stage == "in-progress" { div class="quiet" { (standing(card)) } }
+                        }
                         td class="number" {
                             (card.done) "/" (card.total) " "
                             progress max=(card.total.max(1)) value=(card.done) aria-label={ (card.done) " of " (card.total) " steps" } {}
@@ -113,6 +117,15 @@ fn table(cards: &[Card]) -> Markup {
                 })) }
             }
         }
+    }
+}
+
+/// What a plan that is under way does now.
+fn standing(card: &Card) -> &'static str {
+    match (card.waiting, card.at_work.is_empty()) {
+        (1.., _) => "waits for a person",
+        (0, false) => "running",
+        (0, true) => "idle",
     }
 }
 

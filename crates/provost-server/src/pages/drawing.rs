@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use maud::{Markup, html};
 use provost_core::chain::Hash;
+use provost_core::pass::Pass;
 use provost_core::plan::Needs;
 use provost_core::run::Run;
 use provost_engine::overview::Attempt;
@@ -97,16 +98,19 @@ fn step(run: &Run, node: &Placed, place: &str) -> Markup {
     let number = provost_core::plan::StepNumber(node.id);
     let title = run.title(number).unwrap_or_default();
     let state = run.state_word(number);
-    let shown = state.replace('_', " ");
+    let pass = run.pass(number);
+    let shown = run.word(number).replace('_', " ");
+    let sign = pass.filter(|pass| *pass != Pass::Verified).map_or(sign(state), Pass::mark);
+    let weaker = if pass.is_some_and(|pass| pass != Pass::Verified) { " weaker" } else { "" };
     let after: Vec<String> = node.after.iter().map(ToString::to_string).collect();
     let after = if after.is_empty() { String::new() } else { format!("; after {}", after.join(", ")) };
     // It begins with what can be seen, for those who name what they see.
-    let words = format!("{} {} {shown} {title}{after}", node.id, sign(state));
+    let words = format!("{} {} {shown} {title}{after}", node.id, sign);
     html! {
-        a href={ (place) (node.id) } class={ "node " (state) } {
+        a href={ (place) (node.id) } class={ "node " (state) (weaker) } {
             title { (T(&words)) }
             rect x=(node.x) y=(node.y) width=(WIDTH) height=(HEIGHT) rx="6" {}
-            text x=(node.x + 10.0) y=(node.y + 18.0) class="state" { (node.id) " " (sign(state)) " " (shown) }
+            text x=(node.x + 10.0) y=(node.y + 18.0) class="state" { (node.id) " " (sign) " " (shown) }
             text x=(node.x + 10.0) y=(node.y + 35.0) { (T(&short(title, LETTERS))) }
         }
     }

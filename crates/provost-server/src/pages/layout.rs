@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use provost_core::event::DESCRIPTIONS;
+use provost_core::pass::Pass;
 
 use super::news::Main;
 use super::text::T;
@@ -183,6 +184,13 @@ pub fn word(word: &str) -> Markup {
         _ => "word",
     };
     html! { span class=(class) { (T(&word.replace('_', " "))) } }
+}
+
+/// How a step stands: for one that passed, its mark and in which way.
+pub fn step_word(step: &crate::view::Step) -> Markup {
+    let Some(pass) = &step.pass else { return word(&step.state) };
+    let class = if pass == Pass::Verified.key() { "word good" } else { "word wait" };
+    html! { span class=(class) { (step.mark.as_deref().unwrap_or_default()) " " (T(&step.word)) } }
 }
 
 /// An instant; the script is not needed to read it.

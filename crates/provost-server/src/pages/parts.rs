@@ -34,6 +34,7 @@ pub fn verdict(verdict: &Verdict) -> Markup {
                 "at " (T(&verdict.isolation)) ", " (lasted(verdict.duration_ms))
                 @if let Some(tests) = verdict.tests { ", " (tests) " tests" }
                 @if let Some(by) = &verdict.judged_by { ", " (T(by)) }
+                @if let Some(why) = &verdict.uncontrolled { ", uncontrolled: " (T(why)) }
                 @if let Some(at) = &verdict.at { ", " (instant(at)) }
             }
         }

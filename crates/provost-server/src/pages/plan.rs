@@ -5,7 +5,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::drawing;
-use super::layout::{Page, PlanRoom, Room, instant, now, plan_rooms, segment, word};
+use super::layout::{Page, PlanRoom, Room, instant, now, plan_rooms, segment, step_word, word};
 use super::news::part;
 use super::parts::{check, verdict};
 use super::text::T;
@@ -51,6 +51,7 @@ fn body(plan: &Plan, pictures: &Pictures) -> Markup {
             (word(&card.stage)) " " (card.done) "/" (card.total) " steps "
             progress max=(card.total.max(1)) value=(card.done) aria-label={ (card.done) " of " (card.total) " steps" } {}
             @if !card.cost.words().is_empty() { " · " (T(&card.cost.words())) }
+            @if let Some(weaker) = &card.weaker { " · " span class="wait" { (T(weaker)) } }
             " · moved " (instant(&card.moved))
         } }))
         @if let Some(trouble) = &card.trouble { p class="bad" { (T(trouble)) } }
@@ -105,13 +106,14 @@ fn step(plan: &str, step: &Step) -> Markup {
         section class="sheet" id={ "step-" (step.number) } {
             header {
                 h3 { a href={ "/plans/" (segment(plan)) "/steps/" (step.number) } { (step.number) ". " (T(&step.title)) } }
-                (word(&step.state))
+                (step_word(step))
                 @if let Some(target) = &step.target { span class="quiet" { (T(target)) } }
                 @if tried > 0 {
                     span class="quiet" { (tried) @if tried == 1 { " attempt, " } @else { " attempts, " } (lasted(took)) }
                 }
             }
             @if let Some(reason) = &step.blocked { p class="bad" { (T(reason)) } }
+            @if let Some(weaker) = &step.weaker { p class="wait" { (T(weaker)) "." } }
             @if let Some(by) = &step.waived_by { p class="wait" { "Waived by " (T(by)) "; it has not passed." } }
             @if let Some(until) = &step.not_before { p class="wait" { "Not tried again before " (instant(until)) } }
             details id={ "law-" (step.number) } {
@@ -144,10 +146,19 @@ fn step(plan: &str, step: &Step) -> Markup {
     }
 }
 
+fn post_class(post: &Post) -> &'static str {
+    match (post.state.as_str(), post.word.as_str()) {
+        ("held", "held") => "good",
+        ("broke", _) => "bad",
+        ("held", _) => "wait",
+        _ => "",
+    }
+}
+
 fn post(post: &Post) -> Markup {
     html! {
         section class="sheet" {
-            header { h3 { (post.number) ". " (T(&post.description)) } (word(&post.state)) }
+            header { h3 { (post.number) ". " (T(&post.description)) } span class={ "word " (post_class(post)) } { (post.mark) " " (T(&post.word)) } }
             @if let Some(contract) = &post.contract { (check("Contract", contract)) }
             @if let Some(seen) = &post.verdict { (verdict(seen)) }
         }

@@ -11,7 +11,7 @@ use provost_engine::overview::Seen;
 use provost_engine::people::Who;
 use provost_engine::work::{self, Changed};
 
-use super::layout::{Page, PlanRoom, Room, plan_rooms, segment, word};
+use super::layout::{Page, PlanRoom, Room, plan_rooms, segment, step_word, word};
 use super::parts::{self, check, difference, verdict};
 use super::text::T;
 use crate::api::find;
@@ -51,11 +51,12 @@ pub async fn show(
 fn body(plan: &Plan, step: &Step) -> Markup {
     html! {
         p {
-            (word(&step.state)) " of "
+            (step_word(step)) " of "
             a href={ "/plans/" (segment(&plan.card.id)) "#step-" (step.number) } { (T(&plan.card.title)) }
             @if let Some(target) = &step.target { " · " (T(target)) }
         }
         @if let Some(reason) = &step.blocked { p class="bad" { (T(reason)) } }
+        @if let Some(weaker) = &step.weaker { p class="wait" { (T(weaker)) "." } }
         @if let Some(by) = &step.waived_by { p class="wait" { "Waived by " (T(by)) "; it has not passed." } }
         @if let Some(task) = &step.task { h2 { "Task" } pre { (T(task)) } }
         @if step.contract.is_some() || step.precondition.is_some() { h2 { "Contract" } }

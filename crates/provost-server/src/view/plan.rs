@@ -1,6 +1,7 @@
 //! One plan: its text, its steps with every attempt and verdict, its postconditions.
 
 use provost_core::event::Subject;
+use provost_core::pass::Pass;
 use provost_core::plan::{Check as Contracted, Contract, Needs};
 use provost_core::render;
 use provost_core::run::{PostState, StepState};
@@ -36,6 +37,16 @@ pub struct Step {
     pub needs: Vec<u32>,
     #[schema(example = "passed")]
     pub state: String,
+    /// In which way it passed: `verified`, `confirmed`, `judged`, `self_checked` or `held_before`.
+    #[schema(example = "held_before")]
+    pub pass: Option<String>,
+    /// The same for people, with its mark.
+    pub mark: Option<String>,
+    pub word: String,
+    /// What that means, where it is weaker than a contract that held.
+    pub weaker: Option<String>,
+    /// The contract is meant to hold before the work too.
+    pub guard: bool,
     pub task: Option<String>,
     pub precondition: Option<Check>,
     pub contract: Option<Check>,
@@ -98,6 +109,8 @@ pub struct Verdict {
     pub stdout: String,
     pub stderr: String,
     pub tests: Option<u32>,
+    /// Why no control could show that it can fail, where that is so.
+    pub uncontrolled: Option<String>,
     /// A model judged, and which.
     pub judged_by: Option<String>,
     pub tree: Option<String>,
@@ -112,6 +125,9 @@ pub struct Post {
     pub description: String,
     #[schema(example = "held")]
     pub state: String,
+    /// For people, with its mark.
+    pub mark: String,
+    pub word: String,
     pub contract: Option<Check>,
     pub verdict: Option<Verdict>,
 }
@@ -138,6 +154,8 @@ impl Plan {
                         PostState::Broke(_) => "broke",
                     }
                     .to_owned(),
+                    mark: run.post_mark(post.number).0.to_owned(),
+                    word: run.post_mark(post.number).1.to_owned(),
                     contract: post.contract.as_ref().map(Check::of),
                     verdict: match state {
                         PostState::Broke(verdict) => Some(Verdict::of(verdict)),
@@ -165,6 +183,11 @@ impl Step {
             target: step.target.as_ref().map(|target| target.value.clone()),
             needs: needs(step),
             state: run.state_word(step.number).to_owned(),
+            pass: run.pass(step.number).map(|pass| pass.key().to_owned()),
+            mark: run.mark(step.number).map(|mark| mark.symbol().to_owned()),
+            word: run.word(step.number).to_owned(),
+            weaker: run.pass(step.number).and_then(Pass::explanation).map(str::to_owned),
+            guard: step.is_guard(),
             task: step.task.as_ref().map(|task| task.value.clone()),
             precondition: step.precondition.as_ref().map(Check::of),
             contract: step.contract.as_ref().map(Check::of),
@@ -269,6 +292,7 @@ impl Verdict {
             stdout: verdict.stdout.to_string(),
             stderr: verdict.stderr.to_string(),
             tests: verdict.tests,
+            uncontrolled: verdict.uncontrolled.clone(),
             judged_by: verdict.judged.as_ref().map(|judgement| judgement.by()),
             tree: tree.map(|tree| tree.id.clone()),
             files: tree.map(|tree| tree.files.clone()).unwrap_or_default(),

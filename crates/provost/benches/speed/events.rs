@@ -29,11 +29,12 @@ pub fn decision(step: u32) -> [Event; 3] {
         tests: None,
         teeth: None,
         usage: None,
+        uncontrolled: None,
         judged: None,
     };
     [
         Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict, plan: None },
-        Event::StepPassed { step: this, attempt: 1, result: "held".to_owned(), tree: None },
+        Event::StepPassed { step: this, attempt: 1, result: "held".to_owned(), tree: None, pass: None },
         Event::StepStarted {
             step: next,
             attempt: 1,

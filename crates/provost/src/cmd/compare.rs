@@ -1,3 +1,4 @@
+use provost_core::pass::Pass;
 use provost_core::run::PostState;
 use provost_core::summary::{StepRow, Sum};
 use provost_engine::compare::{self, Side};
@@ -95,7 +96,8 @@ fn found<'s>(side: &'s Side, title: &str) -> Option<&'s StepRow> {
 
 fn in_words(side: &Side, row: &StepRow) -> String {
     let role = side.run.role(row.number);
-    format!("{} by {role}, {} in {}", row.state, row.taken.attempts, seconds(row.taken.agent_ms))
+    let state = side.run.pass(row.number).map_or(row.state, Pass::word);
+    format!("{state} by {role}, {} in {}", row.taken.attempts, seconds(row.taken.agent_ms))
 }
 
 fn postconditions(side: &Side) -> String {
@@ -128,7 +130,7 @@ fn whole(side: &Side) -> Value {
 fn step(side: &Side, title: &str) -> Value {
     found(side, title).map_or(Value::Null, |row| {
         json!({
-            "number": row.number, "state": row.state, "target": side.run.role(row.number),
+            "number": row.number, "state": row.state, "pass": side.run.pass(row.number), "target": side.run.role(row.number),
             "attempts": row.taken.attempts, "agent_ms": row.taken.agent_ms,
             "verdict": side.run.step(row.number).and_then(|step| step.verdict.as_ref()).map(|v| v.outcome.word()),
             "usd": row.taken.micro_usd.total().map(|micro| micro as f64 / 1e6),

@@ -1,3 +1,4 @@
+use provost_core::run::Stage;
 use provost_engine::agenda::{self, Listed};
 use serde_json::{Value, json};
 
@@ -51,14 +52,17 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
 fn row(plan: &Listed) -> Vec<String> {
     let star = if plan.is_active { "*" } else { "" };
     let more = match &plan.landed {
-        _ if plan.is_running() => " (running)",
-        Some(_) => " (landed)",
-        None => "",
+        _ if plan.is_running() => " (running)".to_owned(),
+        Some(_) => " (landed)".to_owned(),
+        None if plan.waits_for_person => " (waits for a person)".to_owned(),
+        None if plan.stage == Stage::InProgress => " (idle)".to_owned(),
+        None => String::new(),
     };
+    let weaker = plan.weaker.as_ref().map(|weaker| format!(", {weaker}")).unwrap_or_default();
     vec![
         format!("{}{star}", plan.name),
         format!("{}{more}", plan.stage.word()),
-        format!("{}/{}", plan.done, plan.total),
+        format!("{}/{}{weaker}", plan.done, plan.total),
         plan.depends_on.join(", "),
         plan.title.clone(),
     ]
@@ -68,6 +72,7 @@ fn as_json(plan: &Listed) -> Value {
     json!({
         "plan": plan.id, "name": plan.name, "path": plan.path, "progress": plan.progress,
         "title": plan.title, "stage": plan.stage.word(), "landed": plan.landed, "done": plan.done, "total": plan.total,
+        "weaker": plan.weaker, "waits_for_person": plan.waits_for_person,
         "depends_on": plan.depends_on, "touches": plan.touches, "active": plan.is_active,
         "running": plan.is_running(), "worktrees": plan.worktrees, "trouble": plan.trouble,
     })

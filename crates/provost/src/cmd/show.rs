@@ -58,6 +58,8 @@ fn as_json(plan: &str, run: &Run) -> Value {
                 "touches": step.touches.as_ref().map(|globs| globs.iter().map(|glob| &glob.value).collect::<Vec<_>>()),
                 "budget": budget::of_step(run, step.number),
                 "state": run.state_word(step.number),
+                "pass": run.pass(step.number),
+                "guard": step.is_guard(),
                 "reach": run.binding.terms.for_step(step),
                 "contract": step.contract.as_ref().map(contract),
                 "hidden": step.is_hidden(),

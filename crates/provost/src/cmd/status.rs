@@ -1,5 +1,6 @@
 use provost_core::budget;
 use provost_core::inbox::{self, Item, Kind};
+use provost_core::pass::Pass;
 use provost_core::plan::Needs;
 use provost_core::quorum::Tally;
 use provost_core::render;
@@ -37,7 +38,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     let (done, total) = run.progress();
     let landed =
         run.landed.as_ref().map(|landed| format!(", landed on {}", landed.target)).unwrap_or_default();
-    let mut text = format!("{}: {}{landed} · {done}/{total} steps\n", run.plan.title, run.stage.word());
+    let weaker = run.weaker_passes().map(|weaker| format!(" · {weaker}")).unwrap_or_default();
+    let mut text =
+        format!("{}: {}{landed} · {done}/{total} steps{weaker}\n", run.plan.title, run.stage.word());
     if let Some(from) = run.forged_from {
         text.push_str(&format!(
             "the log was written by somebody else from event {from} on: what follows is only what was known before; `provost audit` says more\n"
@@ -56,6 +59,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             Some(judgement) => format!(" · {}, {}", verdict.outcome, judgement.by()),
             None => format!(" · {}", verdict.outcome),
         });
+        let verdict = match run.pass(step.number) {
+            Some(Pass::Judged) | None => verdict,
+            Some(pass) => Some(format!(" · {pass}")),
+        };
+        let uncontrolled = if state.is_uncontrolled() { " · uncontrolled" } else { "" };
         let attempts = match state.attempts {
             0 => String::new(),
             1 => " · 1 attempt".to_owned(),
@@ -68,7 +76,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         let plan = step.carried_by().map(|plan| format!(" · is the plan {plan}")).unwrap_or_default();
         let wait = state.wait.map(|wait| format!(" · not tried again before {}", wait.until));
         text.push_str(&format!(
-            "{lane}[Step {}/{total}] {mark} {}{plan}{attempts}{}{waived}{}\n",
+            "{lane}[Step {}/{total}] {mark} {}{plan}{attempts}{}{uncontrolled}{waived}{}\n",
             step.number,
             step.title,
             verdict.unwrap_or_default(),
@@ -96,6 +104,8 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
                 "needs": needs(&step.needs),
                 "plan": step.carried_by(),
                 "state": run.state_word(step.number),
+                "pass": run.pass(step.number),
+                "guard": step.is_guard(),
                 "attempts": state.attempts,
                 "verdict": state.verdict,
                 "claim": state.claim,
@@ -118,6 +128,7 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
         "forged_from": run.forged_from,
         "done": done,
         "total": total,
+        "weaker": run.weaker_passes(),
         "steps": steps,
         "waiting": waiting,
         "cost": cost_as_json(run),

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use provost_core::pass::Pass;
+
 use super::{Check, End, Report};
 
 pub fn text(report: &Report) -> String {
@@ -37,7 +39,11 @@ fn case(out: &mut String, report: &Report, check: &Check) {
     let _ = write!(out, "    <testcase classname=\"{plan}\" name=\"{name}\" time=\"{seconds:.3}\"");
     let words = escaped(&check.end.words());
     let _ = match &check.end {
-        End::Passed => writeln!(out, "/>"),
+        End::Passed(Pass::Verified) => writeln!(out, "/>"),
+        // Green, and with a word that says what it is worth.
+        End::Passed(_) => {
+            writeln!(out, ">\n      <system-out>{words}</system-out>\n    </testcase>")
+        }
         End::Failed(_) | End::Waiting(_) => {
             let output = escaped(&check.output);
             writeln!(out, ">\n      <failure message=\"{words}\">{output}</failure>\n    </testcase>")

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
 use provost_core::chain::{PlanId, Sealed};
+use provost_core::pass::Pass;
 use provost_core::render::{self, Line, Symbol};
 use provost_core::run::Run;
 use provost_engine::overview::{Overview, Seen};
@@ -90,9 +91,9 @@ fn line(sealed: &Sealed, all: &[Seen]) -> LogLine {
 
 fn tone(symbol: Symbol) -> Tone {
     match symbol {
-        Symbol::Passed | Symbol::Good => Tone::Good,
+        Symbol::Passed(Pass::Verified) | Symbol::Good => Tone::Good,
         Symbol::Failed | Symbol::Bad => Tone::Bad,
-        Symbol::Blocked | Symbol::Waived | Symbol::Waiting => Tone::Wait,
+        Symbol::Passed(_) | Symbol::Blocked | Symbol::Waived | Symbol::Waiting => Tone::Wait,
         Symbol::Begun => Tone::Busy,
         Symbol::Claim | Symbol::Note => Tone::Plain,
     }

@@ -1,6 +1,7 @@
 //! A plan's steps and postconditions, each with what was tried and seen.
 
 use provost_core::event::Subject;
+use provost_core::pass::Pass;
 use provost_core::plan::{Check, Contract, Needs, Step, StepNumber};
 use provost_core::render;
 use provost_core::run::{PostState, Run, StepRun, StepState};
@@ -21,7 +22,7 @@ pub fn sheet(row: PlanRow, run: &Run, attempts: &[Attempt], output: Output<'_>) 
         let own: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.step == step.number).collect();
         of_step(run, step, state, &own, output)
     });
-    let posts = run.postconditions().map(|(post, state)| of_post(post, state));
+    let posts = run.postconditions().map(|(post, state)| of_post(run, post, state));
     Sheet {
         row,
         revision: text::line(run.revision.short()),
@@ -37,11 +38,12 @@ fn of_step(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], outpu
         number: step.number.to_string(),
         mark: run.mark(step.number).map_or("·", |mark| mark.symbol()),
         title: text::line(&step.title),
-        state: run.state_word(step.number),
+        state: run.word(step.number),
         tone: match state.state {
             StepState::Pending => Tone::Plain,
             StepState::Running { .. } | StepState::Ended { .. } => Tone::Busy,
-            StepState::Passed => Tone::Good,
+            StepState::Passed if run.pass(step.number) == Some(Pass::Verified) => Tone::Good,
+            StepState::Passed => Tone::Wait,
             StepState::Failed => Tone::Bad,
             StepState::Blocked { .. } => Tone::Wait,
             StepState::Waived { .. } => Tone::Quiet,
@@ -65,13 +67,19 @@ fn page(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], output: 
         }
         _ => String::new(),
     };
-    let state_word = run.state_word(step.number);
+    let state_word = run.word(step.number);
     page.push(Said::quiet(format!("{state_word} · {who}{needs} · on_fail {}", run.on_fail(step.number))));
     match &state.state {
         StepState::Blocked { reason } => {
             page.push(Said::new(Tone::Wait, format!("waits for a person: {reason} (i opens the inbox)")));
         }
         StepState::Waived { by } => page.push(Said::new(Tone::Wait, format!("waived by {by}"))),
+        StepState::Passed => {
+            let why = run.pass(step.number).and_then(Pass::explanation);
+            page.extend(why.map(|why| Said::new(Tone::Wait, why)));
+            let uncontrolled = state.verdict.as_ref().and_then(|verdict| verdict.uncontrolled.as_ref());
+            page.extend(uncontrolled.map(|why| Said::new(Tone::Wait, format!("uncontrolled: {why}"))));
+        }
         StepState::Ended { .. } if run.confirmed_by_person(step.number) => {
             page.push(Said::new(Tone::Wait, "a person confirms it (i opens the inbox)"));
         }
@@ -187,11 +195,13 @@ fn contract(page: &mut Vec<Said>, name: &str, contract: Option<&Contract>) {
     page.extend([Said::gap(), Said::strong(format!("{name}{kind}")), Said::indented(Tone::Plain, text)]);
 }
 
-fn of_post(post: &provost_core::plan::Postcondition, state: &PostState) -> Part {
-    let (mark, word, tone) = match state {
-        PostState::Open => ("·", "open", Tone::Plain),
-        PostState::Held => ("✅", "held", Tone::Good),
-        PostState::Broke(_) => ("❌", "broke", Tone::Bad),
+fn of_post(run: &Run, post: &provost_core::plan::Postcondition, state: &PostState) -> Part {
+    let (mark, word) = run.post_mark(post.number);
+    let tone = match (state, run.post_pass(post.number)) {
+        (PostState::Broke(_), _) => Tone::Bad,
+        (_, Some(Pass::Verified)) => Tone::Good,
+        (_, Some(_)) => Tone::Wait,
+        (_, None) => Tone::Plain,
     };
     let mut page =
         vec![Said::strong(format!("Postcondition {}", post.number)), Said::plain(&post.description)];

@@ -1,0 +1,143 @@
+//! Kinds of a pass: how much it means that a step has passed.
+//!
+//! Every view takes the mark and the word from here, so that a weaker pass looks weaker everywhere.
+//!
+//! **Invariant:** ✅ stands for [`Pass::Verified`] and for nothing else.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Strongest first; the order is the one in which a summary names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pass {
+    /// The contract failed before the work and held after it, or nobody could look before.
+    Verified,
+    /// A named person said that it holds.
+    Confirmed,
+    /// A model said that it holds.
+    Judged,
+    /// The contract held, and the agent that did the work wrote it. No person has read it.
+    SelfChecked,
+    /// The contract held before the work too: it proves nothing about the work.
+    HeldBefore,
+}
+
+impl Pass {
+    pub const ALL: [Pass; 5] =
+        [Pass::Verified, Pass::Confirmed, Pass::Judged, Pass::SelfChecked, Pass::HeldBefore];
+
+    /// The sign in front of a step's title.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Pass::Verified => "✅",
+            Pass::Confirmed => "👤",
+            Pass::Judged => "🤖",
+            Pass::SelfChecked => "🟡",
+            Pass::HeldBefore => "⚪",
+        }
+    }
+
+    /// For people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Pass::Verified => "verified",
+            Pass::Confirmed => "confirmed by a person",
+            Pass::Judged => "judged by a model",
+            Pass::SelfChecked => "self-checked",
+            Pass::HeldBefore => "held before",
+        }
+    }
+
+    /// As `--json`, the API and the proof say it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Pass::Verified => "verified",
+            Pass::Confirmed => "confirmed",
+            Pass::Judged => "judged",
+            Pass::SelfChecked => "self_checked",
+            Pass::HeldBefore => "held_before",
+        }
+    }
+
+    /// What it means, in one sentence; nothing for the plain one.
+    pub fn explanation(self) -> Option<&'static str> {
+        match self {
+            Pass::Verified => None,
+            Pass::Confirmed => Some("a person confirmed it; no command decided"),
+            Pass::Judged => Some("a model judged it; that is weaker than a contract that held"),
+            Pass::SelfChecked => Some("the agent wrote this check itself, and no person approved it"),
+            Pass::HeldBefore => Some("the check held before the work too; it proves nothing about the work"),
+        }
+    }
+}
+
+impl fmt::Display for Pass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// How many steps passed in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passes([u32; Pass::ALL.len()]);
+
+impl Passes {
+    pub fn add(&mut self, pass: Pass) {
+        self.0[pass as usize] += 1;
+    }
+
+    pub fn count(&self, pass: Pass) -> u32 {
+        self.0[pass as usize]
+    }
+
+    /// The weakest kind that is there.
+    pub fn weakest(&self) -> Option<Pass> {
+        Pass::ALL.into_iter().rev().find(|pass| self.count(*pass) > 0)
+    }
+}
+
+/// `3 verified, 1 held before`.
+impl fmt::Display for Passes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = Pass::ALL.into_iter().filter(|pass| self.count(*pass) > 0);
+        let parts: Vec<String> = found.map(|pass| format!("{} {pass}", self.count(pass))).collect();
+        f.write_str(if parts.is_empty() { "0 verified" } else { "" })?;
+        f.write_str(&parts.join(", "))
+    }
+}
+
+impl FromIterator<Pass> for Passes {
+    fn from_iter<I: IntoIterator<Item = Pass>>(passes: I) -> Self {
+        let mut all = Self::default();
+        passes.into_iter().for_each(|pass| all.add(pass));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pass, Passes};
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_kind_has_a_mark_and_a_word_of_its_own() {
+        let marks: HashSet<&str> = Pass::ALL.iter().map(|pass| pass.mark()).collect();
+        let words: HashSet<&str> = Pass::ALL.iter().map(|pass| pass.word()).collect();
+        assert_eq!((marks.len(), words.len()), (Pass::ALL.len(), Pass::ALL.len()));
+        for pass in Pass::ALL {
+            assert_eq!(serde_json::to_value(pass).unwrap(), pass.key());
+            assert_eq!(pass.explanation().is_none(), pass == Pass::Verified);
+        }
+    }
+
+    #[test]
+    fn a_sum_names_the_kinds_that_are_there_and_its_weakest() {
+        let some: Passes = [Pass::HeldBefore, Pass::Verified, Pass::Verified].into_iter().collect();
+        assert_eq!(some.to_string(), "2 verified, 1 held before");
+        assert_eq!(some.weakest(), Some(Pass::HeldBefore));
+        assert_eq!(Passes::default().to_string(), "0 verified");
+        assert_eq!(Passes::default().weakest(), None);
+    }
+}
