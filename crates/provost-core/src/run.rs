@@ -463,9 +463,10 @@ impl Run {
         passes.weakest().unwrap_or(Pass::Verified)
     }
 
-    /// The word people see for how a step stands: for a passed one, in which way.
+    /// The word people see for how a step stands: for one that passed in a weaker way, which.
     pub fn word(&self, number: StepNumber) -> &'static str {
-        self.pass(number).map_or_else(|| self.state_word(number), Pass::word)
+        let weaker = self.pass(number).filter(|pass| *pass != Pass::Verified);
+        weaker.map_or_else(|| self.state_word(number), Pass::word)
     }
 
     /// In which way a postcondition holds; nothing, if it was not seen to.

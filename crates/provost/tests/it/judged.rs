@@ -47,9 +47,7 @@ fn what_a_model_judges_passes_as_the_weaker_kind() {
     env.provost(&["audit"]).exits(0);
     let status = env.provost(&["status"]).exits(0);
     assert!(status.out.contains("held, judged by a model"), "{}", status.out);
-    assert!(
-        run.err.contains("1 of them judged by a model") || run.out.contains("1 of them judged by a model")
-    );
+    assert!(run.out.contains("🤖 plan done: 1 judged by a model"), "{}", run.out);
     let again = env.provost(&["recheck", "1"]).exits(1);
     assert!(again.out.contains("a model judged this"), "{}", again.out);
 }
