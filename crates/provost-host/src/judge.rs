@@ -158,12 +158,19 @@ fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<
 
 fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdict {
     let mut unmet = Vec::new();
-    let outcome = match as_inside(court, expected, ended.how) {
+    let outcome = match ended.how {
         How::TimedOut | How::Stopped => Outcome::TimedOut { after_ms: milliseconds(court.timeout) },
+        // What a program does to itself is about the work; any other signal came from somebody else.
+        How::Signalled(signal) if crash_signal(signal).is_some() => {
+            let exit_code = 128 + signal;
+            unmet.extend(unmet_by(expected, exit_code, ended));
+            Outcome::Broke { exit_code }
+        }
         How::Signalled(signal) => Outcome::Killed { signal },
+        // The harness ended it because a program under test took too much: that is about the work, too.
         How::OverBounds(exceeded) => {
             unmet.push(format!("the check stays within its bounds: {exceeded}"));
-            Outcome::Killed { signal: Signal::KILL.as_raw() }
+            Outcome::Broke { exit_code: 128 + Signal::KILL.as_raw() }
         }
         How::Exited(exit_code) => {
             unmet.extend(unmet_by(expected, exit_code, ended));
@@ -203,15 +210,34 @@ fn tests(shell: &Shell, ended: &Ended) -> Option<u32> {
     runner::tests_run(&shell.command, &[&text(&ended.stdout), &text(&ended.stderr)])
 }
 
-/// Behind a fence a signal comes out as its exit code. Unless that very code is expected, it counts as
-/// what it most likely was.
-fn as_inside(court: &Court<'_>, expected: &[Expected<'_>], how: How) -> How {
-    let How::Exited(code) = how else { return how };
-    let wanted = expected.iter().any(|expected| *expected.written == Expectation::ExitIs(code));
-    match sandbox::signal_behind(code) {
-        Some(signal) if matches!(court.ground, Ground::Fenced { .. }) && !wanted => How::Signalled(signal),
-        _ => how,
-    }
+/// The name of a signal that a program brings on itself, or that the kernel sends to one that takes too
+/// much. Other signals come from somebody else.
+fn crash_signal(signal: i32) -> Option<&'static str> {
+    let names = [
+        (Signal::ILL, "SIGILL"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::XFSZ, "SIGXFSZ"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    names.into_iter().find(|(known, _)| known.as_raw() == signal).map(|(_, name)| name)
+}
+
+/// A shell, and the fence too, tells of a program that died of signal n as exit code 128 + n.
+fn crash_behind(exit_code: i32) -> Option<String> {
+    let signal = sandbox::signal_behind(exit_code)?;
+    let name = match crash_signal(signal) {
+        Some(name) => name,
+        None if signal == Signal::KILL.as_raw() => "SIGKILL, often for want of memory",
+        None if signal == Signal::TERM.as_raw() => "SIGTERM",
+        None => return None,
+    };
+    Some(format!("no program of the check crashes: exit code {exit_code} is signal {signal} ({name})"))
 }
 
 fn unmet_by(expected: &[Expected<'_>], exit_code: i32, ended: &Ended) -> Vec<String> {
@@ -225,7 +251,10 @@ fn unmet_by(expected: &[Expected<'_>], exit_code: i32, ended: &Ended) -> Vec<Str
         .iter()
         .filter(|expected| !expected.is_met(exit_code, ended))
         .map(|expected| expected.written.to_string());
-    implied.into_iter().chain(written).collect()
+    // A crash is no way to meet `exit_code != 0`; whoever expects one names its very code.
+    let wanted = expected.iter().any(|expected| *expected.written == Expectation::ExitIs(exit_code));
+    let crashed = crash_behind(exit_code).filter(|_| !wanted);
+    implied.into_iter().chain(written).chain(crashed).collect()
 }
 
 /// An expectation, ready to be looked for.

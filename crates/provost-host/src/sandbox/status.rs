@@ -5,8 +5,8 @@
 //! whatever code came out.
 //!
 //! A program that died of signal n is reported as 128 + n, as a shell would. Nobody outside can tell it
-//! from a program that exited so: [`signal_behind`] names the signal there may have been, and whoever
-//! judges should not count such a code as "some other code than n".
+//! from a program that exited so: [`signal_behind`] names the signal there may have been. It came from inside
+//! the fence in any case; where somebody outside ends the fence, its own process died of the signal.
 
 use std::fs;
 use std::path::Path;

@@ -69,6 +69,11 @@ fn every_ending_is_one_verdict() {
             ("no-such-program", &[]),
             ("if then (", &[]),
             ("kill -9 $$", &[]),
+            ("sh -c 'kill -ABRT $$'", &[]),
+            ("test -d / && bash -c 'kill -SEGV $$'; exit $?", &[]),
+            ("sh -c 'kill -SEGV $$'", &[Expectation::ExitIsNot(0)]),
+            ("sh -c 'kill -SEGV $$'; exit 139", &[Expectation::ExitIs(139)]),
+            ("exit 129", &[]),
             ("sleep 60 # beyond", &[]),
             ("trap '' TERM; while :; do sleep 0.01; done # beyond", &[]),
             ("sleep 60 & exit 0", &[]),
@@ -82,6 +87,11 @@ fn every_ending_is_one_verdict() {
             no-such-program -> broke: exit code 127 | exit_code == 0
             if then ( -> broke: exit code 2 | exit_code == 0
             kill -9 $$ -> killed by signal 9
+            sh -c 'kill -ABRT $$' -> broke: exit code 134 | exit_code == 0; no program of the check crashes: exit code 134 is signal 6 (SIGABRT)
+            test -d / && bash -c 'kill -SEGV $$'; exit $? -> broke: exit code 139 | exit_code == 0; no program of the check crashes: exit code 139 is signal 11 (SIGSEGV)
+            sh -c 'kill -SEGV $$' -> broke: exit code 139 | no program of the check crashes: exit code 139 is signal 11 (SIGSEGV)
+            sh -c 'kill -SEGV $$'; exit 139 -> held
+            exit 129 -> broke: exit code 129 | exit_code == 0
             sleep 60 # beyond -> timed out after 0.1 s
             trap '' TERM; while :; do sleep 0.01; done # beyond -> timed out after 0.1 s
             sleep 60 & exit 0 -> held
