@@ -173,6 +173,9 @@ pub enum Event {
         /// The role that has nothing left to spend: it is given no more work until a person says so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         halts: Option<String>,
+        /// The environment of the check is at fault: when it is mended, the check is run again, not the agent.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        of_the_check: bool,
     },
     #[serde(rename = "RECOVERY_APPLIED")]
     RecoveryApplied {

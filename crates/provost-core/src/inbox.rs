@@ -48,6 +48,8 @@ pub enum Kind {
     Postcondition,
     /// What is left of a budget does not allow the step.
     Budget,
+    /// A run stopped because the plan file is not what was approved.
+    Changed,
 }
 
 impl Kind {
@@ -61,7 +63,13 @@ impl Kind {
             Kind::Confirmation => "confirmation",
             Kind::Postcondition => "postcondition",
             Kind::Budget => "budget",
+            Kind::Changed => "changed",
         }
+    }
+
+    /// It is decided at the gate, and not by an answer.
+    pub fn is_at_gate(self) -> bool {
+        matches!(self, Kind::Approval | Kind::Question | Kind::Changed)
     }
 }
 
@@ -79,6 +87,7 @@ impl Waiting {
         match self.kind {
             Kind::Approval => &["PLAN_VERIFIED", "GATE_APPROVAL_REQUESTED"],
             Kind::Question => &["GATE_QUESTION_ASKED"],
+            Kind::Changed => &["LAW_CHANGED"],
             Kind::Postcondition => &["EXECUTION_COMPLETE"],
             Kind::Escalation | Kind::Permission | Kind::Quota | Kind::Budget | Kind::Confirmation => &[
                 "TASK_STARTED",
@@ -99,6 +108,7 @@ impl Waiting {
         match event {
             Event::PlanVerified { .. } => self.kind == Kind::Approval,
             Event::QuestionAsked { .. } => self.kind == Kind::Question,
+            Event::LawChanged { .. } => self.kind == Kind::Changed,
             Event::AttemptEnded(Ended { .. }) => self.kind == Kind::Confirmation,
             Event::RunEnded { .. } => self.kind == Kind::Postcondition,
             Event::BudgetExceeded { .. } => self.kind == Kind::Budget,
@@ -117,6 +127,7 @@ pub fn may_open(run: &Run, event: &Event) -> bool {
         Event::PlanVerified { .. }
         | Event::ApprovalRequested { .. }
         | Event::QuestionAsked { .. }
+        | Event::LawChanged { .. }
         | Event::Escalated { .. }
         | Event::BudgetExceeded { .. }
         | Event::RunEnded { .. } => true,
@@ -136,6 +147,10 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
             None => (Kind::Approval, unapproved(run)),
         };
         all.push(Waiting { kind, step: None, reason });
+    }
+    if let (Stage::Approved | Stage::InProgress, Some(changes)) = (run.stage, &run.law_changed) {
+        let reason = format!("the plan file is not what was approved: {}", changes.join("; "));
+        all.push(Waiting { kind: Kind::Changed, step: None, reason });
     }
     // Before the gate nobody is asked about steps: the plan may be another by then.
     if matches!(run.stage, Stage::Approved | Stage::InProgress) {

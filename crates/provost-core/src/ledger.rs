@@ -4,7 +4,7 @@
 //! What is allowed by it is decided in `budget`.
 //!
 //! **Invariant:** an attempt is counted once. Until its end is in the log it counts as what is held for
-//! it, and it stays counted so where nobody said what it used.
+//! it, and it stays counted so where nobody said what it used, until a person lets it be tried again.
 
 use std::collections::BTreeMap;
 
@@ -108,6 +108,11 @@ impl Account {
         self.unknown += u32::from(used.tokens().is_none() || used.micro_usd.is_none());
     }
 
+    /// What was guessed of tokens, money and time.
+    fn forget_guesses(&mut self) -> [u64; 3] {
+        [&mut self.tokens, &mut self.money, &mut self.time].map(|sum| std::mem::take(&mut sum.guessed))
+    }
+
     fn add_beside(&mut self, used: &Usage) {
         self.tokens.add_beside(used.tokens());
         self.money.add_beside(used.micro_usd);
@@ -161,6 +166,30 @@ impl Ledger {
         if !limits.is_empty() {
             let before = self.raised(scope);
             self.raised.insert(scope, limits.or(&before));
+        }
+    }
+
+    /// A person lets a step, or the whole plan, be tried again: what was only held for attempts that nobody
+    /// counted is given back. What is known to be spent stays spent.
+    pub fn give_back(&mut self, scope: Option<StepNumber>) {
+        match scope {
+            None => {
+                self.whole.forget_guesses();
+                self.steps.values_mut().for_each(|account| {
+                    account.forget_guesses();
+                });
+            }
+            Some(step) => {
+                let Some(account) = self.steps.get_mut(&step) else { return };
+                let [tokens, money, time] = account.forget_guesses();
+                for (sum, back) in [
+                    (&mut self.whole.tokens, tokens),
+                    (&mut self.whole.money, money),
+                    (&mut self.whole.time, time),
+                ] {
+                    sum.guessed = sum.guessed.saturating_sub(back);
+                }
+            }
         }
     }
 

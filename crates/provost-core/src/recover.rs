@@ -8,6 +8,7 @@
 //! **Invariant:** the same failure twice in a row is not tried a third time in the same way.
 
 pub mod class;
+pub mod environment;
 pub mod fingerprint;
 mod needed;
 pub mod pause;
@@ -145,7 +146,10 @@ pub fn classify(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failur
             Finding::new(Transient, "check-killed", "the contract was killed from outside")
         }
         Outcome::TimedOut { .. } => Finding::new(Logic, "check-timed-out", "the contract ran out of time"),
-        Outcome::NotRun { reason } => class::of(Seen { stderr: reason, ..Seen::default() }),
+        Outcome::NotRun { reason } => {
+            let stderr = format!("{reason}\n{stderr}");
+            class::of(Seen { stderr: &stderr, stdout: &stdout, exit_code: None })
+        }
         _ => of_the_work(run, step, verdict, class::of(seen)),
     }
 }
@@ -171,7 +175,8 @@ fn turned_away(run: &Run, means: &Means<'_>, step: StepNumber) -> Option<Finding
     // Only what it says counts; which code agents exit with means nothing.
     let found = class::of(Seen { exit_code: None, ..seen });
     let counts = matches!(found.class, FailureClass::Transient | FailureClass::Permission);
-    (counts && !found.mendable).then_some(Finding { of_the_agent: true, ..found })
+    let counts = found.stops_agent || counts && !found.mendable;
+    counts.then_some(Finding { of_the_agent: true, ..found })
 }
 
 /// What a contract prints is mostly about the work, whatever it says.
@@ -181,6 +186,13 @@ fn of_the_work(run: &Run, step: StepNumber, verdict: &Verdict, found: Finding) -
     match found.class {
         FailureClass::Unknown => broke(),
         _ if found.mendable => broke(),
+        // What a shell does not find is the machine's fault only where the contract itself calls it, and
+        // then the check was not run at all.
+        _ if found.rule == "command-not-found" || found.rule == "exit-not-found" => broke(),
+        _ if found.rule == "read-only" && verdict.isolation.has_fence() => {
+            let reason = "it wrote outside of its own tree, and all else is read-only for a check";
+            Finding::new(FailureClass::Logic, found.rule, reason)
+        }
         // Where there is no network, no waiting brings it.
         FailureClass::Transient if found.network && !network && verdict.isolation.has_fence() => {
             Finding::new(FailureClass::Logic, found.rule, "it wanted a network, and the check has none")
@@ -205,9 +217,10 @@ pub fn after(
         failure => failure.message(),
     };
     let halts = found.quota.then(|| run.role(step).to_owned());
+    let of_the_check = is_of_the_check(failure, &found);
     let fingerprint = failure.fingerprint();
     let again = fingerprint.is_some() && run.step(step).is_some_and(|step| step.fingerprint == fingerprint);
-    let case = Case { run, means, step, attempt, failure, found, message, hidden, again };
+    let case = Case { run, means, step, attempt, failure, found, message, hidden, again, of_the_check };
     let mut events = vec![
         Event::FailureDetected { step, attempt, error_message: case.message.clone(), fingerprint },
         Event::FailureClassified {
@@ -215,10 +228,24 @@ pub fn after(
             failure_type: case.found.class,
             rule: case.found.to_string(),
             halts,
+            of_the_check,
         },
     ];
     events.extend(case.follows());
     events
+}
+
+/// The environment of the check is at fault, and neither the agent nor its work.
+fn is_of_the_check(failure: &Failure<'_>, found: &Finding) -> bool {
+    use FailureClass::{Permission, Transient, Unrecoverable};
+    match failure {
+        Failure::Verdict(verdict) if !found.of_the_agent => match verdict.outcome {
+            Outcome::NotRun { .. } => true,
+            Outcome::Broke { .. } => matches!(found.class, Permission | Transient | Unrecoverable),
+            _ => verdict.is_of_the_check(),
+        },
+        Failure::Verdict(_) | Failure::Agent(_) => false,
+    }
 }
 
 /// What follows where the agent is a session that goes on by itself: it is told, and no retry is decided.
@@ -228,8 +255,8 @@ pub fn send_back(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failu
     events.truncate(2);
     for event in &mut events {
         // Whatever a contract prints: the session is not one of the roles that spend.
-        if let Event::FailureClassified { halts, .. } = event {
-            *halts = None;
+        if let Event::FailureClassified { halts, of_the_check, .. } = event {
+            (*halts, *of_the_check) = (None, false);
         }
     }
     events.push(Event::RecoveryApplied {
@@ -257,6 +284,8 @@ struct Case<'a> {
     hidden: bool,
     /// The same failure as the last one.
     again: bool,
+    /// The environment of the check is at fault.
+    of_the_check: bool,
 }
 
 impl Case<'_> {
@@ -393,7 +422,7 @@ impl Case<'_> {
         if self.found.class == FailureClass::Permission {
             events.push(self.permission());
         }
-        if used_up && !self.found.quota {
+        if used_up && !self.found.quota && !self.is_of_the_environment() {
             let (failures, _) = self.counted(recipe);
             let tried = if failures == 1 { "1 attempt".to_owned() } else { format!("{failures} attempts") };
             let on_fail = self.run.on_fail(self.step);
@@ -404,9 +433,17 @@ impl Case<'_> {
             events.extend(self.by_plan(reason, Why::Failed));
             return events;
         }
-        let reason = match self.found.of_the_agent {
-            true => format!("the agent was turned away: {}", self.found.reason),
-            false => format!("{}: {}", self.message, self.found.reason),
+        let again = "`retry` runs the check again, not the agent";
+        let reason = match self.failure {
+            _ if self.found.of_the_agent => {
+                let said = last_line(&self.output());
+                format!("the agent was turned away: {}{said}", self.found.reason)
+            }
+            Failure::Verdict(Verdict { outcome: Outcome::NotRun { reason }, .. }) => {
+                format!("the check could not be run: {reason}; then {again}")
+            }
+            _ if self.of_the_check => format!("{}: {}; {again}", self.message, self.found.reason),
+            _ => format!("{}: {}", self.message, self.found.reason),
         };
         let skips = self.run.on_fail(self.step).then == Then::Skip;
         match recipe.then {
@@ -419,6 +456,13 @@ impl Case<'_> {
             }
         }
         events
+    }
+
+    /// Neither the agent nor its work is at fault: what the plan says for a step that fails does not apply.
+    fn is_of_the_environment(&self) -> bool {
+        use FailureClass::Transient;
+        let not_started = matches!(self.failure, Failure::Agent(AttemptEnd::NotStarted { .. }));
+        not_started || (self.of_the_check || self.found.of_the_agent) && self.found.class != Transient
     }
 
     /// What the plan says for when all tries are used up.
@@ -445,7 +489,12 @@ impl Case<'_> {
 
     fn permission(&self) -> Event {
         let mut configure = if self.hidden { Vec::new() } else { needed::named(&self.output()) };
-        if configure.is_empty() && !self.found.configure.is_empty() {
+        if configure.is_empty() && self.found.of_the_agent && !self.found.quota {
+            let role = self.run.role(self.step);
+            configure.push(format!(
+                "the login or the key of the program behind role `{role}`, as that program wants it"
+            ));
+        } else if configure.is_empty() && !self.found.configure.is_empty() {
             configure.push(self.found.configure.clone());
         }
         Event::PermissionRequired { step: self.step, reason: self.found.reason.clone(), configure }
@@ -453,6 +502,14 @@ impl Case<'_> {
 
     fn to_a_person(&self, reason: String) -> Event {
         Event::Escalated { step: Some(self.step), reason }
+    }
+}
+
+/// What was said last, for the end of a sentence; a long line is cut.
+fn last_line(text: &str) -> String {
+    match text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => format!(" (it said: {})", line.chars().take(200).collect::<String>()),
+        None => String::new(),
     }
 }
 

@@ -473,7 +473,7 @@ pub fn ending(end: &AttemptEnd) -> String {
 
 pub(crate) fn ended(end: &AttemptEnd, report: &str, notes: &[String]) -> String {
     let how = ending(end);
-    let said = if report.is_empty() { how } else { format!("{how}: {}", one_line(report)) };
+    let said = if report.is_empty() { how } else { format!("{how}: {}", last_words(report)) };
     if notes.is_empty() { said } else { format!("{said} ({})", one_line(&notes.join("; "))) }
 }
 
@@ -515,6 +515,15 @@ fn one_line(text: &str) -> String {
     match line.char_indices().nth(200) {
         Some((cut, _)) => format!("{}…", &line[..cut]),
         None => line,
+    }
+}
+
+/// The end of a text, where the reason usually is.
+fn last_words(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().rev().nth(199) {
+        Some((from, _)) if from > 0 => format!("…{}", &line[from..]),
+        _ => line,
     }
 }
 

@@ -106,6 +106,8 @@ pub struct Run {
     pub at_work: BTreeSet<StepNumber>,
     /// The first event that somebody else than the harness wrote into the log, once that was found.
     pub forged_from: Option<u64>,
+    /// A run stopped because the plan file said something else than what was approved, and what.
+    pub law_changed: Option<Vec<String>>,
     /// A person leaves the plan failed, though a postcondition could be looked at again.
     pub given_up: bool,
     /// Roles that have nothing left to spend, until a person says otherwise.
@@ -160,6 +162,8 @@ pub struct StepRun {
     /// Of what kind the last failure was, and its fingerprint.
     pub failed_as: Option<FailureClass>,
     pub fingerprint: Option<String>,
+    /// The environment of the check was at fault the last time: another try is the check's, not the agent's.
+    pub check_again: bool,
     /// The recipe that was applied last, and how often in a row.
     pub recipe: Option<(String, u32)>,
     /// Nothing is tried before this is over.
@@ -543,6 +547,7 @@ impl StepRun {
             ended: None,
             failed_as: None,
             fingerprint: None,
+            check_again: false,
             recipe: None,
             wait: None,
             role: None,

@@ -60,6 +60,13 @@ fn approve(run: &Run, revision: Revision, by: String, modifications: Vec<String>
     one_more(run, revision, Approver::Person(by), modifications)
 }
 
+/// The run as it would be with nothing held any more for attempts that nobody counted.
+fn given_back(run: &Run) -> Run {
+    let mut run = run.clone();
+    run.ledger.give_back(None);
+    run
+}
+
 fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by: String) -> Decision {
     let Some(number) = step else { return answer_for_plan(run, choice, note, by) };
     let Some(state) = run.step(number).map(|step| &step.state) else {
@@ -75,7 +82,7 @@ fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by:
     let answered = Event::Answered { step, choice, by: by.clone(), note: text, budget };
     Ok(match choice {
         // Time is counted up to the last event: people have none.
-        Choice::Retry if over_budget && !budget::is_any_left(run, number, Timestamp(0)) => {
+        Choice::Retry if over_budget && !budget::is_any_left(&given_back(run), number, Timestamp(0)) => {
             return Err(Refusal::NothingLeft { step: number });
         }
         Choice::Retry | Choice::Revise => vec![answered],

@@ -7,12 +7,13 @@ use super::Decision;
 use crate::command::Refusal;
 use crate::event::{Event, FailureClass, LossCause, RunOutcome, Subject, Why};
 use crate::pass::Pass;
-use crate::plan::StepNumber;
-use crate::recover::{self, Failure, Means};
+use crate::plan::{Check, StepNumber};
+use crate::recover::{self, Failure, Means, environment};
 use crate::run::{CONFIRMED, PostState, Run, Stage, StepState};
 use crate::verdict::{Outcome, Verdict};
 
 pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> Decision {
+    let verdict = blamed(run, subject, verdict);
     match subject {
         Subject::Contract(number) => {
             let Some(StepState::Ended { attempt }) = run.step(number).map(|step| step.state.clone()) else {
@@ -86,6 +87,28 @@ pub(super) fn postcondition_is_due(run: &Run, number: u32) -> Result<(), Refusal
     }
 }
 
+/// A check that failed for want of something on the machine has not been run: it says nothing about the work.
+pub(super) fn blamed(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
+    let step = |number: StepNumber| run.plan.step(number);
+    let check = match subject {
+        Subject::Contract(number) | Subject::Final(number) | Subject::Control(number) => {
+            step(number).and_then(|step| step.contract.as_ref()).map(|contract| &contract.check)
+        }
+        Subject::Precondition(number) => {
+            step(number).and_then(|step| step.precondition.as_ref()).map(|contract| &contract.check)
+        }
+        Subject::Postcondition(number) => {
+            let post = run.plan.postconditions.iter().find(|post| post.number == number);
+            post.and_then(|post| post.contract.as_ref()).map(|contract| &contract.check)
+        }
+    };
+    let Some(Check::Shell(shell)) = check else { return verdict };
+    match environment::lacks(shell, &verdict) {
+        Some(reason) => Verdict { outcome: Outcome::NotRun { reason }, ..verdict },
+        None => verdict,
+    }
+}
+
 /// A pass that proves nothing is not a pass: where red is required, a contract that held before any
 /// work; anywhere, one that failed on this very tree a moment ago.
 pub(super) fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdict {
@@ -128,10 +151,19 @@ fn closed_door(run: &Run, means: &Means<'_>, step: StepNumber, what: &str, verdi
     let failure = Failure::Verdict(verdict);
     let found = recover::classify(run, means, step, &failure);
     let attempt = run.step(step).map_or(0, |step| step.attempts);
-    let reason = format!("its {what} {}", verdict.outcome);
+    let mut reason = format!("its {what} {}", verdict.outcome);
+    if matches!(verdict.outcome, Outcome::NotRun { .. }) {
+        reason.push_str("; then `retry`: no attempt was used up");
+    }
     vec![
         Event::FailureDetected { step, attempt, error_message: reason.clone(), fingerprint: None },
-        Event::FailureClassified { step, failure_type: found.class, rule: found.to_string(), halts: None },
+        Event::FailureClassified {
+            step,
+            failure_type: found.class,
+            rule: found.to_string(),
+            halts: None,
+            of_the_check: false,
+        },
         Event::Escalated { step: Some(step), reason },
     ]
 }

@@ -26,6 +26,7 @@ pub(super) fn looked(
     client: &str,
 ) -> Decision {
     let Some(verdict) = verdict else { return session_ended(run, subject, client) };
+    let verdict = judged::blamed(run, subject, verdict);
     if verdict.held() && !matches!(subject, Subject::Contract(_)) {
         return judged(run, means, subject, verdict);
     }

@@ -38,6 +38,18 @@ pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemI
             at_gate("amend", "change the text first", String::new()),
             at_gate("reject", "send it back to draft", " --reason WHY".to_owned()),
         ],
+        Kind::Changed => vec![
+            Offer {
+                choice: "approve",
+                does: "verify the new text and approve it",
+                command: format!("provost run{plan}"),
+            },
+            Offer {
+                choice: "restore",
+                does: "print the approved text, to be put back into the plan file",
+                command: format!("provost show{plan} --recorded"),
+            },
+        ],
         Kind::Postcondition => vec![
             answer(Choice::Retry, "look at everything again"),
             answer(Choice::Abort, "leave it failed, and out of the inbox"),
@@ -52,16 +64,20 @@ pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemI
         ],
         Kind::Escalation | Kind::Permission | Kind::Quota | Kind::Budget => {
             let step = waiting.step.and_then(|step| run.step(step));
+            let breach = step.and_then(|step| step.over_budget.as_ref());
+            let uncounted = breach.is_some_and(|breach| breach.unknown > 0);
             let mut again = answer(
                 Choice::Retry,
                 match waiting.kind {
                     Kind::Permission => "try again, once it is configured",
                     Kind::Quota => "try again, once there is something to spend",
+                    Kind::Budget if uncounted => {
+                        "go on; what was held for attempts that did not say what they used is given back"
+                    }
                     Kind::Budget => "go on, under these limits from now on",
                     _ => AGAIN,
                 },
             );
-            let breach = step.and_then(|step| step.over_budget.as_ref());
             if let Some(enough) = breach.and_then(|breach| breach.enough()) {
                 again.command.push_str(&format!(" --budget \"{enough}\""));
             }

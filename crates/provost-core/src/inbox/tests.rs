@@ -174,7 +174,7 @@ fn a_permission_and_a_spent_quota_say_what_they_are() {
     story.attempt(AttemptEnd::Exited { exit_code: 1 }, "Error: MODEL_API_KEY is not set");
     story.judged(Subject::Contract(ONE), Outcome::Broke { exit_code: 1 }, "");
     story.check(expect![[r#"
-        auth-3fa9c1d2:e10 permission since 1970-01-01T00:00:10.000Z: A plan, step 1 “First”: the agent was turned away: the API does not take our key
+        auth-3fa9c1d2:e10 permission since 1970-01-01T00:00:10.000Z: A plan, step 1 “First”: the agent was turned away: the API does not take our key (it said: Error: MODEL_API_KEY is not set)
           1: contract broke: exit code 1 | permission | -
           configure the variable MODEL_API_KEY
           > Error: MODEL_API_KEY is not set

@@ -38,6 +38,8 @@ pub struct Finding {
     pub mendable: bool,
     /// It takes a network to run into it.
     pub network: bool,
+    /// An agent that ran into it could do nothing, and cannot do anything the next time.
+    pub stops_agent: bool,
     /// The agent ran into it, not the check.
     pub of_the_agent: bool,
 }
@@ -60,6 +62,7 @@ impl Finding {
             quota: false,
             mendable: false,
             network: false,
+            stops_agent: false,
             of_the_agent: false,
         }
     }
@@ -83,6 +86,7 @@ pub fn of(seen: Seen<'_>) -> Finding {
             quota: rule.quota,
             mendable: rule.mendable,
             network: rule.network,
+            stops_agent: rule.stops_agent,
             ..Finding::new(rule.class, rule.name, rule.reason)
         },
         None => Finding::unknown(),

@@ -36,6 +36,8 @@ pub struct Rule {
     pub mendable: bool,
     /// It takes a network to run into it.
     pub network: bool,
+    /// An agent that ran into it could do nothing, and cannot do anything the next time.
+    pub stops_agent: bool,
     pub matches: &'static [&'static str],
     pub misses: &'static [&'static str],
 }
@@ -53,6 +55,7 @@ const fn of(class: FailureClass) -> Rule {
         quota: false,
         mendable: false,
         network: false,
+        stops_agent: false,
         matches: &[],
         misses: &[],
     }
@@ -91,6 +94,7 @@ const CODES: &[Rule] = &[
         name: "exit-killed",
         reason: "it was killed, most likely for want of memory",
         exit_code: &[137],
+        mendable: true,
         ..UNRECOVERABLE
     },
 ];
@@ -101,6 +105,7 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
         machine::EXHAUSTED,
         work::RUNNERS,
         access::OURS,
+        input::AGENTS,
         access::QUOTA,
         passing::RATE,
         access::CREDENTIALS,

@@ -230,7 +230,9 @@ fn permission_stops_names_what_to_configure_and_has_one_try_after_a_person_says_
         assert_eq!(names(&events), stopped);
         let Event::PermissionRequired { configure, .. } = &events[2] else { panic!("{events:?}") };
         assert_eq!(configure, &["the variable MODEL_API_KEY"]);
-        assert_eq!(reason(&events), "the agent was turned away: the API does not take our key");
+        let said = "(it said: Error: MODEL_API_KEY is not set)";
+        let told = format!("the agent was turned away: the API does not take our key {said}");
+        assert_eq!(reason(&events), told);
         assert_eq!(story.next(story.now), []);
         story.retry();
     }
@@ -282,6 +284,37 @@ fn unrecoverable_and_unknown_go_to_a_person_at_once() {
     story.attempt(0, "");
     let odd = story.judged(Outcome::NotRun { reason: "the tree is odd".to_owned() }, "");
     assert_eq!((names(&odd), class(&odd)), (ESCALATED.to_vec(), FailureClass::Unknown));
+}
+
+#[test]
+fn what_the_environment_lacks_goes_to_a_person_and_the_check_is_run_again() {
+    // The plan's own `abort` or `skip` is for work that fails.
+    for on_fail in ["abort", "skip", "retry(1), then abort"] {
+        let mut story = Story::new(on_fail);
+        story.attempt(0, "");
+        let reason_given = "`test` is not there".to_owned();
+        let events = story.judged(Outcome::NotRun { reason: reason_given }, "");
+        assert_eq!(names(&events), ESCALATED, "{on_fail}");
+        assert!(
+            reason(&events).ends_with("`retry` runs the check again, not the agent"),
+            "{}",
+            reason(&events)
+        );
+        story.retry();
+        assert_eq!(*story.state(), StepState::Ended { attempt: 1 });
+        // What is the work's own fault is the agent's after that.
+        story.breaks("out/1 is missing");
+        assert_eq!(story.run.step(ONE).map(|step| (step.attempts, step.check_again)), Some((1, false)));
+    }
+}
+
+#[test]
+fn a_key_that_a_check_lacks_is_configured_and_the_check_is_run_again() {
+    let mut story = Story::new("retry(1), then abort");
+    let events = story.fails("Error: GH_TOKEN is not set");
+    assert_eq!(class(&events), FailureClass::Permission);
+    story.retry();
+    assert_eq!(*story.state(), StepState::Ended { attempt: 1 });
 }
 
 #[test]

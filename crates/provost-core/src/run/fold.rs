@@ -99,6 +99,7 @@ impl Run {
                 }
                 self.isolation = Some(*level);
                 self.require_red = *require_red;
+                self.law_changed = None;
                 // A new run: what an earlier one had begun is over, or is judged first.
                 self.at_work.clear();
             }
@@ -112,6 +113,7 @@ impl Run {
                     step.ended = None;
                     step.wait = None;
                     step.held_apart = false;
+                    step.check_again = false;
                 }
             }
             Event::StepClaimed { step, evidence } => {
@@ -180,10 +182,11 @@ impl Run {
                     step.wait = None;
                 }
             }
-            Event::FailureClassified { step, failure_type, halts, .. } => {
+            Event::FailureClassified { step, failure_type, halts, of_the_check, .. } => {
                 self.halted.extend(halts.clone());
                 if let Some(step) = self.step_mut(*step) {
                     step.failed_as = Some(*failure_type);
+                    step.check_again = *of_the_check;
                 }
             }
             Event::RecoveryApplied {
@@ -246,8 +249,8 @@ impl Run {
             Event::TrainStarted { .. }
             | Event::PermissionRequired { .. }
             | Event::Escalated { step: None, .. }
-            | Event::LawChanged { .. }
             | Event::TamperDetected { from_seq: None, .. } => {}
+            Event::LawChanged { changes } => self.law_changed = Some(changes.clone()),
             Event::TamperDetected { from_seq: Some(from), .. } => {
                 self.forged_from = Some(self.forged_from.map_or(*from, |known| known.min(*from)));
             }
@@ -309,6 +312,7 @@ impl Run {
         self.tree = None;
         self.held_on_tree.clear();
         self.question = None;
+        self.law_changed = None;
         self.given_up = false;
         self.landed = None;
         self.withdraw();
@@ -423,7 +427,8 @@ impl Run {
     /// The check once more where the check was at fault, the agent otherwise.
     fn try_again(&mut self, number: StepNumber, check_again: bool) {
         let of_the_check = self.step(number).is_some_and(|step| {
-            step.attempts > 0 && (check_again || step.verdict.as_ref().is_some_and(Verdict::is_of_the_check))
+            let of_the_check = || step.verdict.as_ref().is_some_and(Verdict::is_of_the_check);
+            step.attempts > 0 && (check_again || step.check_again || of_the_check())
         });
         let attempt = self.step(number).map_or(0, |step| step.attempts);
         let state = if of_the_check { StepState::Ended { attempt } } else { StepState::Pending };
@@ -437,6 +442,9 @@ impl Run {
             Scope::Step => Some(number),
         };
         self.ledger.answered(whose, choice, limits);
+        if choice == Choice::Retry {
+            self.ledger.give_back(whose);
+        }
         if let Some(step) = self.step_mut(number).filter(|_| choice != Choice::Revise) {
             step.over_budget = None;
         }
@@ -452,6 +460,7 @@ impl Run {
         match (choice, step) {
             (Choice::Retry, Some(number)) => {
                 self.try_again(number, false);
+                self.ledger.give_back(Some(number));
                 let role = self.role(number).to_owned();
                 self.halted.remove(&role);
                 if let Some(step) = self.step_mut(number) {

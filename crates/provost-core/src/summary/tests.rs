@@ -112,6 +112,7 @@ fn event(word: &str) -> Event {
             failure_type: FailureClass::Logic,
             rule: "the contract ran".to_owned(),
             halts: None,
+            of_the_check: false,
         },
         "retry" => Event::RecoveryApplied {
             step,

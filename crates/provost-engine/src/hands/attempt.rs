@@ -253,8 +253,8 @@ impl Hands<'_> {
         let claims = done.end == (AttemptEnd::Exited { exit_code: 0 }) && !words.is_empty();
         let (report, claim) = match claims {
             true => (String::new(), Some(Said::Agent(AgentCommand::Claim { step, evidence: words }))),
-            false if words.is_empty() => (clean(&done.stderr.to_string()), None),
-            false => (words, None),
+            // Why it failed stands in either stream, and mostly at the end.
+            false => (format!("{words}\n{}", clean(&done.stderr.to_string())).trim().to_owned(), None),
         };
         let role = self.site.config.agents.get(&order.target);
         let model = role.and_then(|role| role.model.as_deref());

@@ -28,7 +28,8 @@ enum Part {
 }
 
 pub fn obey(args: Args) -> Answer {
-    let failed = |source| Failure::Io { what: "start the agent".to_owned(), source };
+    let name = args.command.first().map(|program| format!(" `{}`", program.display())).unwrap_or_default();
+    let failed = |source| Failure::Io { what: format!("start the agent's program{name}"), source };
     let program = std::env::current_exe().map_err(failed)?;
     let launcher = vec![program.into(), COMMAND.into()];
     let portal = Portal { launcher, socket: args.socket, direct: args.direct };

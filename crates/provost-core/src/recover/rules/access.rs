@@ -1,6 +1,6 @@
 //! Somebody has to let us in first: credentials, rights, quotas that only a person can raise.
 
-use super::{PERMISSION, Rule};
+use super::{INPUT, PERMISSION, Rule};
 
 /// Said by the harness itself: by its meter, in an answer that looks like a provider's, and by a driver.
 pub(super) const OURS: &[Rule] = &[
@@ -22,6 +22,15 @@ pub(super) const OURS: &[Rule] = &[
         matches: &["the agent asks for permission, and nobody is there to give it: Write a.txt"],
         misses: &["ask for permission before you write"],
         ..PERMISSION
+    },
+    Rule {
+        name: "agent-cannot-start",
+        reason: "the agent's program could not be started behind the sandbox",
+        any: &[r"cannot start the agent's program\b"],
+        stops_agent: true,
+        matches: &["error: cannot start the agent's program `claude` because: No such file or directory"],
+        misses: &["cannot start the engine"],
+        ..INPUT
     },
 ];
 

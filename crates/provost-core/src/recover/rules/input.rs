@@ -36,6 +36,54 @@ pub(super) const PARSERS: &[Rule] = &[Rule {
     ..INPUT
 }];
 
+/// Said to an agent by its model's API or by its own client: it could do nothing, and a person has to
+/// change the configuration or the plan.
+pub(super) const AGENTS: &[Rule] = &[
+    Rule {
+        name: "model-not-found",
+        reason: "the model that is configured is not known there; correct `model` in provost.toml",
+        any: &[
+            r"\bmodel_not_found\b",
+            r"\bnot_found_error\b.{0,160}\bmodel\b",
+            r"(?:unknown|invalid|unsupported|unrecognized|no such) model\b(?: |:|$)",
+            r"\bissue with the selected model\b",
+            r"\bmodels/\S+ is not found\b",
+            r"\bthe (?:requested |selected |configured )?model\b.{0,80}\b(?:does not exist|(?:was |is )?not found|is not (?:available|supported)|no longer available)",
+        ],
+        stops_agent: true,
+        matches: &[
+            "API Error: 404 {\"type\":\"error\",\"error\":{\"type\":\"not_found_error\",\"message\":\"model: opus-9\"}}",
+            "The model `gpt-9` does not exist or you do not have access to it.",
+        ],
+        misses: &["class Model was not found in models.py", "the data model is well-formed"],
+        ..INPUT
+    },
+    Rule {
+        name: "prompt-too-long",
+        reason: "the prompt is longer than the model takes; shorten the step or what it subscribes to",
+        any: &[
+            r"\b(?:prompt|input) is too long\b",
+            r"\bcontext[ _]length[ _]exceeded\b",
+            r"\bmaximum context length\b",
+            r"\brequest_too_large\b",
+            r"\b(?:input|prompt|context|request)\b.{0,40}\bexceeds?\b.{0,60}\b(?:context (?:window|length|limit)|maximum (?:number of )?(?:input )?tokens?|token limit)",
+        ],
+        stops_agent: true,
+        matches: &["API Error: 400 prompt is too long: 250000 tokens > 200000 maximum"],
+        misses: &["the line is too long (120 > 79 characters)"],
+        ..INPUT
+    },
+    Rule {
+        name: "not-an-api",
+        reason: "the model's address answers with a web page, not as an API; correct the address in provost.toml",
+        any: &[r"unexpected token '?<'?.{0,80}(?:is not valid json|in json)"],
+        stops_agent: true,
+        matches: &["SyntaxError: Unexpected token '<', \"<!DOCTYPE \"... is not valid JSON"],
+        misses: &["SyntaxError: Unexpected token h in JSON at position 1"],
+        ..INPUT
+    },
+];
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "does-not-parse",

@@ -21,10 +21,14 @@ pub(super) const RATE: &[Rule] = &[Rule {
         r"\boverloaded_error\b",
         r"\bRESOURCE_EXHAUSTED\b",
         r"(?:model|server|service|engine) is (?:currently |temporarily )?overloaded",
+        r"\b429\b.{0,20}\brate[ _-]?limit",
+        r"\brate[ _-]?limit(?:s|ed|ing)?\b.{0,20}\b429\b",
+        r"(?m)^(?:error: |warning: )?rate[ _-]?limit(?:ed)?\b[.!]?$",
     ],
     http: &[429, 529],
     matches: &[
         "HTTP 429: Too Many Requests",
+        "429 Rate limit",
         "API Error: {\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}",
     ],
     misses: &["the rate limit of this road is 50", "429 tests passed"],
@@ -114,6 +118,7 @@ pub(super) const NETWORK: &[Rule] = &[
             r"is the server running (?:on|locally)",
             r"the database system is (?:starting up|shutting down|in recovery mode)",
             r"kex_exchange_identification",
+            r"stream (?:disconnected|closed|ended|was cut) (?:before|unexpectedly|early)",
         ],
         matches: &[
             "fatal: unable to access 'https://h/x/': Recv failure: Connection reset by peer",
@@ -167,10 +172,11 @@ pub(super) const NETWORK: &[Rule] = &[
             r"could not serialize access",
             r"deadlock (?:detected|found)",
             r"\bsystem is busy\b",
+            r"\b(?:api|service|server|backend|endpoint|provider|gateway|registry|upstream) (?:(?:is|are|was|seems|appears)(?: to be)? )?(?:currently |temporarily )?(?:down|offline)\b(?:$|[.,;:!)]| for| right| at the moment| \()",
         ],
         http: &[408, 425, 500, 502, 503, 504, 520, 522, 524],
-        matches: &["error: received HTTP 503 from the registry", "HTTP/1.1 502 Bad Gateway"],
-        misses: &["line 503: note", "500 tests passed"],
+        matches: &["error: received HTTP 503 from the registry", "HTTP/1.1 502 Bad Gateway", "API down"],
+        misses: &["line 503: note", "500 tests passed", "the service is down the hall"],
         ..TRANSIENT
     },
     Rule {

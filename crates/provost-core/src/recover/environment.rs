@@ -1,0 +1,171 @@
+//! Finds out whether a check failed for want of something on the machine, and not because of the work.
+//!
+//! A program or a test runner counts as missing from the machine only if the contract's own text names it:
+//! what a script of the agent's calls and does not find is the agent's to mend.
+//!
+//! **Invariant:** nothing here turns a failure into a pass; it only says who has to act.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::class::{self, Seen};
+use crate::plan::Shell;
+use crate::verdict::{Outcome, Verdict};
+
+/// Modules that are tools of Python: `python3 -m NAME` fails for want of the tool, not of the work.
+const PYTHON_TOOLS: &[&str] = &[
+    "pytest",
+    "pip",
+    "venv",
+    "ensurepip",
+    "virtualenv",
+    "tox",
+    "nox",
+    "nose",
+    "nose2",
+    "coverage",
+    "mypy",
+    "ruff",
+    "black",
+    "isort",
+    "flake8",
+    "pylint",
+    "pyright",
+    "bandit",
+    "build",
+    "twine",
+    "poetry",
+    "pdm",
+    "hatch",
+    "hatchling",
+    "setuptools",
+    "wheel",
+    "uv",
+    "pipenv",
+    "behave",
+    "robot",
+    "hypothesis",
+    "sphinx",
+    "mkdocs",
+    "pre_commit",
+    "pytest_cov",
+    "xdist",
+    "pytest_asyncio",
+    "pytest_timeout",
+];
+
+/// A program that was looked for and not found, by the words of shells, `env`, make, Go, Node and cargo.
+static PROGRAM: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r#"(?m)^(?:.{0,200}: )?([\w.+-]+): command not found$|^(?:.{0,200}: )?\d+: ([\w.+-]+): not found$|\benv: ['‘`"]?([\w.+-]+)['’`"]?: No such file or directory|\bexec: "([\w.+-]+)": executable file not found in \$PATH|^make(?:\[\d+\])?: ([\w.+-]+): No such file or directory|\bspawn ([\w.+-]+) ENOENT|could not execute process `([\w.+-]+)[ `]"#,
+    )
+});
+
+static MODULE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r#"No module named ['"]?([\w]+)(?:\.[\w.]+)?['"]?"#));
+
+/// A contract that reads definitions, or changes where programs are found, may call what the work makes.
+static DEFINES: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?m)(?:^|[;&|({])\s*(?:\.|source)\s+\S|\(\)\s*\{|\bfunction\s|\bPATH=|\balias\s|\bexport\s+-f\b",
+    )
+});
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).unwrap_or_else(|error| unreachable!("not a pattern: {error}"))
+}
+
+/// What the machine lacks, as a sentence that says how to mend it. Nothing, where the work may be at fault.
+pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
+    let Outcome::Broke { exit_code } = verdict.outcome else { return None };
+    let output = format!("{}\n{}", verdict.stderr, verdict.stdout);
+    if let Some(program) = missing_program(&shell.command, &output) {
+        return Some(format!(
+            "`{program}` is not on the PATH of checks; install it, or start `provost run` with its folder on PATH"
+        ));
+    }
+    if let Some(tool) = missing_tool(&shell.command, &output) {
+        return Some(format!(
+            "`{tool}` is not installed for the Python that the check calls; install it \
+             (`python3 -m pip install {tool}`), or call one that has it (`.venv/bin/python -m {tool}`)"
+        ));
+    }
+    let found = class::of(Seen { stderr: &output, exit_code: Some(exit_code), ..Seen::default() });
+    (found.rule == "disk-full").then(|| {
+        "the disk is full, or the check wrote more than it may; free some space, or raise `disk` under [run] in provost.toml"
+            .to_owned()
+    })
+}
+
+/// A program that the contract names and the machine has not.
+fn missing_program(command: &str, output: &str) -> Option<String> {
+    if DEFINES.is_match(command) {
+        return None;
+    }
+    let names = PROGRAM.captures_iter(output).filter_map(|found| {
+        let name = found.iter().skip(1).flatten().next()?;
+        Some(name.as_str().to_owned())
+    });
+    names.into_iter().find(|name| calls(command, name))
+}
+
+fn missing_tool(command: &str, output: &str) -> Option<String> {
+    let names = MODULE.captures_iter(output).filter_map(|found| Some(found.get(1)?.as_str().to_owned()));
+    names.into_iter().find(|name| PYTHON_TOOLS.contains(&name.as_str()) && calls(command, name))
+}
+
+/// The name stands in the contract as a word of its own, and not as a part of a path.
+fn calls(command: &str, name: &str) -> bool {
+    let is_part = |each: char| each.is_alphanumeric() || "_./+-".contains(each);
+    command.match_indices(name).any(|(at, _)| {
+        let before = command[..at].chars().next_back();
+        let after = command[at + name.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Span;
+    use crate::verdict::{Excerpt, Isolation};
+
+    fn said(command: &str, stderr: &str) -> String {
+        let shell = Shell { command: command.to_owned(), body: Span::default(), expectations: Vec::new() };
+        let broke = Verdict::bare(Isolation::Clean, Outcome::Broke { exit_code: 127 });
+        lacks(&shell, &Verdict { stderr: Excerpt::whole(stderr), ..broke }).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_the_contract_itself_calls_and_the_machine_has_not_is_named() {
+        for (command, stderr, name) in [
+            ("cargo test -q", "bash: line 1: cargo: command not found", "`cargo`"),
+            ("cd a && node --test", "bash: line 1: node: command not found\n", "`node`"),
+            ("make && jq . x.json", "/bin/sh: 1: jq: not found", "`jq`"),
+            ("helm lint .", "exec: \"helm\": executable file not found in $PATH", "`helm`"),
+            ("python3 -m pytest -q", "/usr/bin/python3: No module named pytest", "`pytest`"),
+            ("uv run pytest", "ModuleNotFoundError: No module named 'pytest'", "`pytest`"),
+            ("cp a b", "cp: error writing 'b': No space left on device", "the disk is full"),
+        ] {
+            let words = said(command, stderr);
+            assert!(words.contains(name), "{command}: {words}");
+        }
+    }
+
+    #[test]
+    fn what_the_work_calls_or_is_to_make_is_not_the_machines_fault() {
+        for (command, stderr) in [
+            ("bash run.sh", "run.sh: line 2: pyhton3: command not found"),
+            ("python3 -m myapp", "/usr/bin/python3: No module named myapp"),
+            ("python3 -c 'import parser'", "ModuleNotFoundError: No module named 'parser'"),
+            ("./tool --help", "bash: line 1: ./tool: No such file or directory"),
+            (". ./env.sh; greet", "bash: line 1: greet: command not found"),
+            ("PATH=$PWD/bin:$PATH greet", "bash: line 1: greet: command not found"),
+            ("make test", "make: *** No rule to make target 'test'.  Stop."),
+            ("grep -q cargo README.md", "ci.sh: line 1: cargos: command not found"),
+        ] {
+            assert_eq!(said(command, stderr), "", "{command}");
+        }
+    }
+}
