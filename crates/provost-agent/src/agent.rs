@@ -370,7 +370,10 @@ impl Agent<'_> {
             Err(text) => ("error", text, true),
         };
         let text = self.settings.key.hide(&text);
-        self.ledger.end(number, &text);
+        match failed {
+            true => self.ledger.fail(number, &text),
+            false => self.ledger.end(number, &text),
+        }
         let read_on = format!("read_output with call = {number} shows them");
         let text = format!("call:{number} {word}\n{}", cap::middle(&text, room, &read_on));
         Answered { id: call.id.clone(), call: number, tool: call.tool.clone(), text, failed }

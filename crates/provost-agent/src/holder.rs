@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::Future;
 use crate::cap;
 use crate::event::Event;
-use crate::ledger::Ledger;
+use crate::ledger::{Doubt, Ledger};
 use crate::plan::{Answer, Plan, Postcondition, Status, Step};
 
 /// A plan is shown again and again, so its parts are few and short.
@@ -64,8 +64,26 @@ pub enum Refusal {
         "there is no call:{0}; cite the number that stands at the head of a tool's answer, or describe what you saw"
     )]
     NoSuchCall(u64),
+    #[error(
+        "call:{call} does not show that: it answered `{answer}`; do what is missing, then cite a call that shows it"
+    )]
+    CallFailed { call: u64, answer: String },
+    #[error(
+        "call:{call} did not answer `{words}`: it answered `{answer}`; say what it showed, or cite another call"
+    )]
+    NotSaid { call: u64, words: String, answer: String },
     #[error("the check did not hold, so this is not done:\n{0}")]
     Broke(String),
+}
+
+impl From<Doubt> for Refusal {
+    fn from(doubt: Doubt) -> Self {
+        match doubt {
+            Doubt::NoSuchCall(call) => Refusal::NoSuchCall(call),
+            Doubt::Failed { call, answer } => Refusal::CallFailed { call, answer },
+            Doubt::NotSaid { call, words, answer } => Refusal::NotSaid { call, words, answer },
+        }
+    }
 }
 
 /// The plan of one run, shared between its tools and its loop.
@@ -163,7 +181,11 @@ impl PlanHolder {
             "blocked" => Status::Blocked,
             other => return Err(Refusal::NoSuchStatus(other.to_owned())),
         };
-        ledger.check_citations(&evidence).map_err(Refusal::NoSuchCall)?;
+        match status {
+            // What is not done may well be shown by a call that failed.
+            Status::Done => ledger.check_proof(&evidence)?,
+            _ => ledger.check_citations(&evidence).map_err(Refusal::NoSuchCall)?,
+        }
         let status = match (status, contract) {
             (Status::Done, Some(contract)) => match self.judged(&contract, &evidence).await {
                 None => Status::Claimed,
@@ -201,7 +223,10 @@ impl PlanHolder {
         if evidence.trim().is_empty() {
             return Err(Refusal::NoProof);
         }
-        ledger.check_citations(&evidence).map_err(Refusal::NoSuchCall)?;
+        match unmet {
+            true => ledger.check_citations(&evidence).map_err(Refusal::NoSuchCall)?,
+            false => ledger.check_proof(&evidence)?,
+        }
         let answer = match (unmet, contract) {
             (true, _) => Answer::Unmet,
             (false, None) => Answer::Verified,

@@ -17,6 +17,8 @@ pub struct Ledger {
 struct Calls {
     last: u64,
     ended: BTreeSet<u64>,
+    /// Calls that failed, or whose answer is a no.
+    failed: BTreeSet<u64>,
     outputs: BTreeMap<u64, String>,
     size: usize,
 }
@@ -34,6 +36,9 @@ impl Ledger {
         let kept = &output[..crate::cap::floor(output, ONE)];
         let mut calls = self.lock();
         calls.ended.insert(call);
+        if says_no(output) {
+            calls.failed.insert(call);
+        }
         calls.size += kept.len();
         calls.outputs.insert(call, kept.to_owned());
         while calls.size > ALL {
@@ -42,8 +47,33 @@ impl Ledger {
         }
     }
 
+    /// The same for a call that ended with an error.
+    pub fn fail(&self, call: u64, output: &str) {
+        self.end(call, output);
+        self.lock().failed.insert(call);
+    }
+
     pub fn output(&self, call: u64) -> Option<String> {
         self.lock().outputs.get(&call).cloned()
+    }
+
+    /// Holds evidence for something done against the calls that it cites: each was made, none of them failed,
+    /// and what is said of one, in so many words, is in its answer.
+    pub(crate) fn check_proof(&self, evidence: &str) -> Result<(), Doubt> {
+        self.check_citations(evidence).map_err(Doubt::NoSuchCall)?;
+        let calls = self.lock();
+        for (call, said) in claims(evidence) {
+            let answer = calls.outputs.get(&call);
+            let shown = || answer.map_or("it is no longer kept", |text| first_line(text)).to_owned();
+            if calls.failed.contains(&call) {
+                return Err(Doubt::Failed { call, answer: shown() });
+            }
+            let missing = answer.and_then(|text| quoted(said).find(|words| !contains(text, words)));
+            if let Some(words) = missing {
+                return Err(Doubt::NotSaid { call, words: words.to_owned(), answer: shown() });
+            }
+        }
+        Ok(())
     }
 
     /// The first call that is cited and never was.
@@ -61,15 +91,70 @@ impl Ledger {
     }
 }
 
+/// Why evidence that cites calls is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    NoSuchCall(u64),
+    Failed { call: u64, answer: String },
+    NotSaid { call: u64, words: String, answer: String },
+}
+
 /// The numbers after `call:`.
 fn citations(text: &str) -> impl Iterator<Item = u64> {
+    cited(text).map(|(_, _, call)| call)
+}
+
+/// Where each citation begins and ends, and its number.
+fn cited(text: &str) -> impl Iterator<Item = (usize, usize, u64)> {
     let begins_word = |at: usize| !text[..at].ends_with(|before: char| before.is_alphanumeric());
     text.match_indices("call:").filter(move |(at, _)| begins_word(*at)).filter_map(|(at, word)| {
-        let rest = &text[at + word.len()..];
+        let from = at + word.len();
+        let rest = &text[from..];
         let digits = rest.find(|other: char| !other.is_ascii_digit()).unwrap_or(rest.len());
         // Too large a number is no call either.
-        (digits > 0).then(|| rest[..digits].parse().unwrap_or(u64::MAX))
+        (digits > 0).then(|| (at, from + digits, rest[..digits].parse().unwrap_or(u64::MAX)))
     })
+}
+
+/// Each citation with what stands before it, up to the one before or the end of the sentence before.
+fn claims(text: &str) -> impl Iterator<Item = (u64, &str)> {
+    let mut from = 0;
+    cited(text).map(move |(at, end, call)| {
+        let before = &text[from..at];
+        from = end;
+        let begins = before.rfind(['\n', ';']).map_or(0, |at| at + 1);
+        (
+            call,
+            before[begins..]
+                .trim_matches(|other: char| other.is_whitespace() || ",.:()[]-–—=→>".contains(other)),
+        )
+    })
+}
+
+/// What is said of an answer in its own words: what stands in quotes, or a single word that is all there is.
+fn quoted(said: &str) -> impl Iterator<Item = &str> {
+    let alone = Some(said).filter(|word| !word.is_empty() && !word.contains(char::is_whitespace));
+    let alone = alone.filter(|word| !word.contains(['"', '`']));
+    let parts = ['"', '`'].into_iter().flat_map(|mark| said.split(mark).skip(1).step_by(2));
+    alone.into_iter().chain(parts.filter(|part| !part.trim().is_empty()))
+}
+
+/// Blanks and letters of either case are alike.
+fn contains(text: &str, words: &str) -> bool {
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    plain(text).contains(&plain(words))
+}
+
+/// A tool's plain no: what was asked is not so, or the command failed.
+fn says_no(answer: &str) -> bool {
+    let first = first_line(answer);
+    let is_false = first.strip_prefix("false").is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));
+    let failed = first.strip_prefix("exit code ").is_some_and(|code| code.trim() != "0");
+    is_false || failed
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default().trim()
 }
 
 #[cfg(test)]
@@ -95,6 +180,42 @@ mod tests {
         assert_eq!(ledger.check_citations("call:1 and call:2"), Err(2));
         assert_eq!(ledger.check_citations("call:0"), Err(0));
         assert_eq!(ledger.output(1).as_deref(), Some("12 bytes"));
+    }
+
+    #[test]
+    fn evidence_is_held_against_what_the_calls_answered() {
+        let ledger = Ledger::default();
+        let answer = |text: &str| {
+            let call = ledger.begin();
+            ledger.end(call, text);
+            call
+        };
+        assert_eq!(answer("false: there is no out/a.txt"), 1);
+        assert_eq!(answer("true: out/a.txt, 12 bytes"), 2);
+        assert_eq!(answer("exit code 1\n2 failed"), 3);
+        assert_eq!(answer("exit code 0\n12 passed"), 4);
+        ledger.fail(ledger.begin(), "no such file");
+        let refused = |evidence: &str| match ledger.check_proof(evidence) {
+            Ok(()) => "taken",
+            Err(Doubt::NoSuchCall(_)) => "no such call",
+            Err(Doubt::Failed { .. }) => "failed",
+            Err(Doubt::NotSaid { .. }) => "not said",
+        };
+        for (evidence, said) in [
+            ("true, call:1", "failed"),
+            ("true, call:2", "taken"),
+            ("the file is there (call:2)", "taken"),
+            ("tests pass, call:3", "failed"),
+            ("tests pass: \"12 passed\", call:4", "taken"),
+            ("tests pass: \"14 passed\", call:4", "not said"),
+            ("`12  Passed` call:4", "taken"),
+            ("false, call:2", "not said"),
+            ("read it, call:5", "failed"),
+            ("it is done, call:9", "no such call"),
+            ("it is done; I looked twice", "taken"),
+        ] {
+            assert_eq!(refused(evidence), said, "{evidence}");
+        }
     }
 
     #[test]
