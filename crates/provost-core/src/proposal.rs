@@ -8,11 +8,14 @@
 use std::fmt::Write as _;
 
 use crate::diagnostic::{Code, Diagnostic};
+use crate::plan::Plan;
 use crate::prompt::{self, Context};
 
 const ASK: &str = include_str!("proposal/ask.md");
 const FORMAT: &str = include_str!("proposal/format.md");
 const AGAIN: &str = include_str!("proposal/again.md");
+/// So many steps are easy to review and to resume.
+const STEPS: std::ops::RangeInclusive<usize> = 3..=7;
 /// More reasons than this are for the round after.
 const REASONS: usize = 30;
 /// A frontmatter has few lines; what is longer is none.
@@ -77,6 +80,30 @@ fn fenced(language: &str, text: &str) -> String {
 pub fn objections(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
     let sends_back = |diagnostic: &&Diagnostic| diagnostic.is_error() || weakens(diagnostic.code);
     diagnostics.iter().filter(sends_back).collect()
+}
+
+/// A plan outside of three to seven steps says why, in a sentence before its steps that has the word
+/// "because": a person reads it at the gate.
+pub fn count_objection(text: &str, plan: &Plan) -> Option<String> {
+    let count = plan.steps.len();
+    if count == 0 || STEPS.contains(&count) {
+        return None;
+    }
+    let before = plan.steps.first().and_then(|step| text.get(..step.heading.start)).unwrap_or_default();
+    let says_why = |line: &str| {
+        let line = line.to_lowercase();
+        line.contains("because") && line.contains("step")
+    };
+    if before.lines().any(says_why) {
+        return None;
+    }
+    let steps = if count == 1 { "1 step".to_owned() } else { format!("{count} steps") };
+    Some(format!(
+        "the plan has {steps}; a plan has {} to {}. Split or join them, or say why in **Context:** in one sentence \
+         (\"one step, because …\").",
+        STEPS.start(),
+        STEPS.end()
+    ))
 }
 
 fn weakens(code: Code) -> bool {
@@ -181,6 +208,20 @@ mod tests {
         let all = [Code::NoContract, Code::WeakContract, Code::VagueTask, Code::NoBudget].map(said);
         let codes: Vec<_> = objections(&all).iter().map(|each| each.code).collect();
         assert_eq!(codes, [Code::NoContract, Code::WeakContract, Code::VagueTask]);
+    }
+
+    #[test]
+    fn a_plan_with_an_unusual_number_of_steps_says_why() {
+        let plan = |context: &str, count: usize| {
+            let mut text = format!("---\nstatus: draft\n---\n# P\n\n**Context:** {context}\n\n## Steps\n");
+            (1..=count).for_each(|number| text.push_str(&format!("### {number}. A\n**task:** Do it.\n")));
+            let plan = crate::parse::plan(&text).plan;
+            count_objection(&text, &plan)
+        };
+        assert!(plan("A bug.", 1).is_some_and(|words| words.contains("1 step; a plan has 3 to 7")));
+        assert!(plan("A bug.", 50).is_some());
+        assert_eq!((plan("A bug.", 3), plan("A bug.", 7)), (None, None));
+        assert_eq!(plan("One step, because the change is a single line.", 1), None);
     }
 
     #[test]

@@ -142,8 +142,9 @@ impl Harness {
                 Some(text) => {
                     let reading = self.check_text(text.into_bytes())?;
                     let objections = proposal::objections(&reading.diagnostics);
-                    let reasons =
-                        objections.iter().map(|each| proposal::reason(&reading.text, each)).collect();
+                    let reasons = objections.iter().map(|each| proposal::reason(&reading.text, each));
+                    let count = proposal::count_objection(&reading.text, &reading.plan);
+                    let reasons = reasons.chain(count).collect();
                     last = Some(reading);
                     reasons
                 }
