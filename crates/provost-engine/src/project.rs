@@ -3,16 +3,22 @@
 //! Both are projections: they can be lost and are made again, and nothing is ever read from them. A
 //! file that somebody edited meanwhile is left alone; the loop notices the change of the law itself.
 //!
+//! A rewrite is not made for each event, but none is left out: what was held back is written when the pause
+//! is over, by a thread of its own ([`Trailing`]).
+//!
 //! **Invariant:** only `status` and step marks of a file whose law is the log's are written.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::Sealed;
+use provost_core::chain::{Hash, Sealed};
 use provost_core::event::Event;
 use provost_core::law;
 use provost_core::parse;
+use provost_core::plan::{Mark, Plan, Step, StepNumber};
 use provost_core::render;
-use provost_core::run::{Run, StepState};
+use provost_core::run::{Run, Stage, StepRun, StepState};
 use provost_host::{plan_file, progress};
 
 use crate::site::Site;
@@ -21,22 +27,119 @@ use crate::watch_over::Watch;
 /// A rewrite may cost at most this share of the time: a large plan is marked less often.
 const COST_SHARE: u32 = 20;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
+/// The file is never behind the log for longer than a second.
+const LONGEST_PAUSE: Duration = Duration::from_millis(900);
+
+/// Writes what a run said last when its pause is over, though nothing is said meanwhile. One thread attends
+/// to it for as long as the run lasts.
+#[derive(Default)]
+pub struct Trailing {
+    waiting: Mutex<Waiting>,
+    bell: Condvar,
+}
+
+/// What the files do not show yet.
+#[derive(Default)]
+struct Waiting {
+    lines: Vec<progress::Line>,
+    marks: Option<Due>,
+    is_over: bool,
+}
+
+/// Marks that are to be written at a time.
+struct Due {
+    at: Instant,
+    watch: Arc<Watch>,
+    marked: Marked,
+}
+
+/// Where a run stands, as far as its file shows it.
+struct Marked {
+    law: Arc<Lawful>,
+    stage: Stage,
+    steps: BTreeMap<StepNumber, Mark>,
+}
+
+/// The text of a law, kept once for as long as the law is the same.
+struct Lawful {
+    digest: Option<Hash>,
+    text: String,
+    plan: Plan,
+}
+
+/// Ends the thread that attends when it is dropped.
+pub struct UntilDropped<'a>(&'a Trailing);
+
+impl Drop for UntilDropped<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.bell.notify_all();
+    }
+}
+
+impl Trailing {
+    pub fn until_dropped(&self) -> UntilDropped<'_> {
+        UntilDropped(self)
+    }
+
+    /// Writes what is due, until the run is over.
+    pub fn attend(&self, site: &Site) {
+        let mut waiting = self.lock();
+        while !waiting.is_over {
+            let left = waiting.marks.as_ref().map(|due| due.at.saturating_duration_since(Instant::now()));
+            waiting = match left {
+                None => self.bell.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => {
+                    if let Some(due) = waiting.marks.take() {
+                        due.watch.own_write(|| {
+                            waiting.tell(site);
+                            let _ = due.marked.write(site);
+                        });
+                    }
+                    waiting
+                }
+                Some(left) => self.bell.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// Appends to the progress file. What cannot be written is kept, and said.
+    fn tell(&mut self, site: &Site) -> Option<String> {
+        if self.lines.is_empty() {
+            return None;
+        }
+        match progress::append(&site.place.progress, &self.lines) {
+            Ok(()) => {
+                self.lines.clear();
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        }
+    }
+}
 
 pub struct Projector<'a> {
     site: &'a Site,
-    watch: &'a Watch,
+    watch: Arc<Watch>,
+    trailing: &'a Trailing,
     next_marks: Instant,
     /// The last event that stands in the progress file.
     written: u64,
-    lines: Vec<progress::Line>,
+    law: Option<Arc<Lawful>>,
 }
 
 impl<'a> Projector<'a> {
     /// `head` is the last event of the log: an agent can write the progress file, so it is believed
     /// no further than that.
-    pub fn new(site: &'a Site, watch: &'a Watch, head: u64) -> Self {
+    pub fn new(site: &'a Site, watch: Arc<Watch>, trailing: &'a Trailing, head: u64) -> Self {
         let written = progress::last_seq(&site.place.progress).unwrap_or(0).min(head);
-        Self { site, watch, next_marks: Instant::now(), written, lines: Vec::new() }
+        Self { site, watch, trailing, next_marks: Instant::now(), written, law: None }
     }
 
     /// An event that may be new to the files.
@@ -47,14 +150,30 @@ impl<'a> Projector<'a> {
         self.written = sealed.seq;
         let line = render::event(run, event);
         if !line.told_elsewhere {
-            self.lines.push(progress::Line { at: sealed.at, seq: sealed.seq, words: line.to_string() });
+            let line = progress::Line { at: sealed.at, seq: sealed.seq, words: line.to_string() };
+            self.trailing.lock().lines.push(line);
         }
     }
 
-    /// Writes if it is time to.
+    /// Writes if it is time to; if not, when it is.
     pub fn catch_up(&mut self, run: &Run) {
         if Instant::now() >= self.next_marks {
             self.write(run);
+        } else if !veiled_attempt(run) {
+            let (at, watch, marked) = (self.next_marks, self.watch.clone(), self.marked(run));
+            self.trailing.lock().marks = Some(Due { at, watch, marked });
+            self.trailing.bell.notify_all();
+        }
+    }
+
+    /// Writes before the first agent gets to work: as long as it does, a file that hides something stays
+    /// as it is.
+    pub fn before_an_attempt(&mut self, run: &Run) {
+        if run.hides && run.steps().filter(|(_, step)| is_running(step)).count() == 1 {
+            let marked = self.marked(run);
+            self.watch.own_write(|| {
+                let _ = marked.write(self.site);
+            });
         }
     }
 
@@ -63,29 +182,49 @@ impl<'a> Projector<'a> {
     pub fn write(&mut self, run: &Run) -> Vec<String> {
         let begun = Instant::now();
         let mut complaints = Vec::new();
-        let watch = self.watch;
+        let watch = self.watch.clone();
+        let mut waiting = self.trailing.lock();
+        waiting.marks = None;
         watch.own_write(|| {
-            if !self.lines.is_empty() {
-                match progress::append(&self.site.place.progress, &self.lines) {
-                    Ok(()) => self.lines.clear(),
-                    Err(error) => complaints.push(error.to_string()),
-                }
-            }
+            complaints.extend(waiting.tell(self.site));
             if !veiled_attempt(run) {
                 complaints.extend(marks(self.site, run).err());
             }
         });
+        drop(waiting);
         let spent = begun.elapsed();
-        self.next_marks = Instant::now() + (spent * COST_SHARE).max(SHORTEST_PAUSE);
+        self.next_marks = Instant::now() + (spent * COST_SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         complaints
     }
+
+    fn marked(&mut self, run: &Run) -> Marked {
+        let law = match self.law.take().filter(|law| law.digest == run.law) {
+            Some(law) => law,
+            None => Arc::new(Lawful { digest: run.law, text: run.text.clone(), plan: run.plan.clone() }),
+        };
+        self.law = Some(law.clone());
+        let mark = |(step, _): (&Step, &StepRun)| Some((step.number, run.mark(step.number)?));
+        Marked { law, stage: run.stage, steps: run.steps().filter_map(mark).collect() }
+    }
+}
+
+impl Marked {
+    fn write(&self, site: &Site) -> Result<(), String> {
+        let Lawful { digest, text, plan } = &*self.law;
+        write_marks(site, *digest, || {
+            law::mark(text, plan, self.stage.word(), |step| self.steps.get(&step).copied())
+        })
+    }
+}
+
+fn is_running(step: &StepRun) -> bool {
+    matches!(step.state, StepState::Running { .. })
 }
 
 /// Somebody works with a plan file that hides something. To replace the file under his fence would show
 /// him the new one, and for a moment a second one beside it; the marks can wait.
 fn veiled_attempt(run: &Run) -> bool {
-    let is_running = |state: &StepState| matches!(state, StepState::Running { .. });
-    run.hides && run.steps().any(|(_, step)| is_running(&step.state))
+    run.hides && run.steps().any(|(_, step)| is_running(step))
 }
 
 /// Makes the plan file show where the run stands.
@@ -93,21 +232,25 @@ fn veiled_attempt(run: &Run) -> bool {
 /// A file with the run's law differs from the text in the log by nothing but status and marks, so the
 /// marked text is made of that one, and a file that has not moved need not be parsed again.
 pub fn marks(site: &Site, run: &Run) -> Result<(), String> {
+    write_marks(site, run.law, || law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step)))
+}
+
+fn write_marks(site: &Site, digest: Option<Hash>, marked: impl FnOnce() -> String) -> Result<(), String> {
     let found = plan_file::read(&site.place.path).map_err(|error| error.to_string())?;
-    if !site.is_lawful(found.stamp, run) {
+    if !site.is_lawful(found.stamp, digest) {
         let Ok(text) = std::str::from_utf8(&found.bytes) else { return Ok(()) };
-        if run.law != Some(law::digest(text, &parse::plan(text).plan)) {
+        if digest != Some(law::digest(text, &parse::plan(text).plan)) {
             return Ok(());
         }
     }
-    let marked = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+    let marked = marked();
     if marked.as_bytes() == found.bytes {
-        site.now_lawful(found.stamp, run);
+        site.now_lawful(found.stamp, digest);
         return Ok(());
     }
     match plan_file::replace(&site.place.path, &found.hash, marked.as_bytes()) {
         Ok(stamp) => {
-            site.now_lawful(stamp, run);
+            site.now_lawful(stamp, digest);
             Ok(())
         }
         // Somebody is editing: their bytes win.

@@ -45,21 +45,21 @@ impl Site {
     }
 
     /// The plan file holds the run's law: no need to read it again until it moves.
-    pub fn now_lawful(&self, stamp: Stamp, run: &Run) {
+    pub fn now_lawful(&self, stamp: Stamp, law: Option<Hash>) {
         let mut lawful = self.lawful.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *lawful = run.law.map(|law| (stamp, law));
+        *lawful = law.map(|law| (stamp, law));
     }
 
     /// The plan file has not moved since it was found to hold the run's law.
-    pub fn is_lawful(&self, stamp: Stamp, run: &Run) -> bool {
+    pub fn is_lawful(&self, stamp: Stamp, wanted: Option<Hash>) -> bool {
         let lawful = *self.lawful.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        lawful.is_some_and(|(known, law)| known == stamp && run.law == Some(law))
+        lawful.is_some_and(|(known, law)| known == stamp && wanted == Some(law))
     }
 
     /// What differs between the plan file and the approved law, if anything does.
     pub fn law_changes(&self, run: &Run) -> Option<Vec<String>> {
         match plan_file::stamp(&self.place.path) {
-            Ok(stamp) if self.is_lawful(stamp, run) => return None,
+            Ok(stamp) if self.is_lawful(stamp, run.law) => return None,
             Ok(_) => {}
             Err(error) => return Some(vec![error.to_string()]),
         }
@@ -70,7 +70,7 @@ impl Site {
         let text = String::from_utf8_lossy(&found.bytes);
         let plan = parse::plan(&text).plan;
         if run.law == Some(law::digest(&text, &plan)) {
-            self.now_lawful(found.stamp, run);
+            self.now_lawful(found.stamp, run.law);
             return None;
         }
         let approved = Law { text: &run.text, plan: &run.plan, binding: None };
