@@ -31,6 +31,10 @@ pub struct Entry {
     pub under_way: bool,
     /// Lines that its work changes, where that is known.
     pub size: Option<u64>,
+    /// It has begun, and nothing can be done before a person has answered.
+    pub asks_a_person: bool,
+    /// Why its file or its log cannot be used.
+    pub trouble: Option<String>,
 }
 
 /// What is wrong with what plans say of each other.
@@ -62,6 +66,12 @@ pub enum Standing {
     Failed,
     UnderWay,
     Ready,
+    /// Nobody has approved it as it stands in the log.
+    Unapproved,
+    /// A person has to answer first.
+    AsksAPerson,
+    /// Its file or its log cannot be used, and why.
+    Broken(String),
     /// Plans that have to be done first, with their stages.
     Waits(Vec<(String, Stage)>),
     /// What it says of other plans cannot be followed.
@@ -224,6 +234,9 @@ impl Agenda {
         if entry.under_way {
             return Standing::UnderWay;
         }
+        if let Some(trouble) = &entry.trouble {
+            return Standing::Broken(trouble.clone());
+        }
         if let Some(problem) = self.unknown(entry).into_iter().next() {
             return Standing::Unsound(problem);
         }
@@ -235,7 +248,12 @@ impl Agenda {
             .filter(|other| other.stage != Stage::Done)
             .map(|other| (other.name.clone(), other.stage))
             .collect();
-        if open.is_empty() { Standing::Ready } else { Standing::Waits(open) }
+        match entry.stage {
+            _ if !open.is_empty() => Standing::Waits(open),
+            Stage::Draft | Stage::Verified => Standing::Unapproved,
+            _ if entry.asks_a_person => Standing::AsksAPerson,
+            _ => Standing::Ready,
+        }
     }
 
     /// What may start now, in order of name, and whether beside what is under way and those before it.

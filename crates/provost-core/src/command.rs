@@ -237,6 +237,8 @@ pub enum Refusal {
         .files.join(", ")
     )]
     LocalChanges { branch: String, place: String, files: Vec<String> },
+    #[error("this plan was never approved")]
+    NeverApproved,
     #[error("no revision is called `{asked}`, or more than one is; the log holds {}", .known.join(", "))]
     NoSuchRevision { asked: String, known: Vec<String> },
     #[error("step {step} ({title}) has run: a patch replaces only what has not")]
@@ -247,9 +249,11 @@ pub enum Refusal {
     NotBegun { step: StepNumber },
     #[error("the plan cannot be forked: {why}")]
     NoFork { why: String },
+    #[error("the plan depends on {}, which must be done first", .on.join(", "))]
+    DependsOn { on: Vec<String> },
     #[error("nothing waits for a person here")]
     NothingWaits,
-    #[error("nothing waits as `{id}`, or not any more")]
+    #[error("no open inbox item `{id}`; it may have been answered")]
     NoSuchItem { id: String },
     #[error("`{choice}` is no answer here: choose {instead}")]
     WrongChoice { choice: &'static str, instead: &'static str },

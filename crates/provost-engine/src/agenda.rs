@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use provost_core::agenda::{Agenda, Entry};
 use provost_core::chain::{PlanId, Timestamp};
+use provost_core::diagnostic::{Diagnostic, Severity};
 use provost_core::inbox;
 use provost_core::parse;
 use provost_core::plan::StepNumber;
 use provost_core::run::{Run, Stage};
+use provost_core::schedule::{self, InHand};
 use provost_host::plan_file::{self, PlanPlace};
 use provost_host::plan_lease;
 use provost_store::{Holder, Log, Query};
@@ -48,6 +50,10 @@ pub struct Listed {
     pub last: Option<Last>,
     /// Why it cannot be read, or cannot be believed.
     pub trouble: Option<String>,
+    /// Its file is no plan: empty, or with errors that reading it shows.
+    pub has_errors: bool,
+    /// It has begun, and nothing can be done before a person has answered.
+    pub asks_a_person: bool,
     /// Lines that its commit changes, where there is one.
     pub size: Option<u64>,
     /// Where a claim on it stands, if its folder is shared.
@@ -146,15 +152,21 @@ fn entry(plan: &Listed) -> Entry {
         depends_on: plan.depends_on.clone(),
         touches: plan.touches.clone(),
         under_way: plan.is_running(),
+        asks_a_person: plan.asks_a_person,
+        trouble: plan.trouble.clone().or_else(|| plan.has_errors.then(|| "its file has errors".to_owned())),
         size: plan.size,
     }
 }
 
 fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
     let (id, lease_file) = (plan_file::id(place), plan_lease::file(place));
-    let (plan, mut trouble) = match plan_file::read(&place.path) {
-        Ok(text) => (parse::plan(&String::from_utf8_lossy(&text.bytes)).plan, None),
-        Err(error) => (Default::default(), Some(error.to_string())),
+    let (plan, has_errors, mut trouble) = match plan_file::read(&place.path) {
+        Ok(text) => {
+            let parsed = parse::plan(&String::from_utf8_lossy(&text.bytes));
+            let is_error = |found: &Diagnostic| found.severity == Severity::Error;
+            (parsed.plan, parsed.diagnostics.iter().any(is_error), None)
+        }
+        Err(error) => (Default::default(), false, Some(error.to_string())),
     };
     let run = drive::read(log, &id).unwrap_or_else(|error| {
         trouble = Some(error.to_string());
@@ -185,12 +197,22 @@ fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
         at_work: run.under_way().map(|step| working(&run, step)).collect(),
         last: last(log, &id),
         trouble,
+        has_errors: has_errors || plan.steps.is_empty(),
+        asks_a_person: asks_a_person(&run),
         size: None,
         worktrees: Vec::new(),
         lease: lease(&lease_file),
         lease_file,
         id,
     }
+}
+
+/// Something waits for a person, and the harness could do nothing meanwhile.
+fn asks_a_person(run: &Run) -> bool {
+    let now = site::now();
+    matches!(run.stage, Stage::Approved | Stage::InProgress)
+        && schedule::next(run, &InHand::default(), 1, now).is_empty()
+        && schedule::wakes(run, now).is_none()
 }
 
 fn lease(path: &Path) -> Option<Lease> {

@@ -16,6 +16,8 @@ use crate::prove::Prover;
 #[derive(Clone, Debug)]
 pub struct Audit {
     pub head: Head,
+    /// How many steps passed, each time counted.
+    pub passed: u32,
     pub broken: Option<Break>,
     /// Steps whose passing does not rest on a verdict that held, or on a person's word.
     pub unfounded: Vec<String>,
@@ -28,7 +30,18 @@ pub struct Audit {
 }
 
 impl Audit {
+    /// The log holds no event of the plan: there is nothing that could be sound.
+    pub fn is_empty(&self) -> bool {
+        self.head.seq == 0 && self.broken.is_none()
+    }
+
+    /// There is a log, and nothing is found against it.
     pub fn sound(&self) -> bool {
+        !self.is_empty() && self.finds_nothing()
+    }
+
+    /// Nothing is found against the log, also where there is none yet.
+    pub fn finds_nothing(&self) -> bool {
         self.broken.is_none()
             && self.unfounded.is_empty()
             && self.forged.is_empty()
@@ -54,6 +67,7 @@ pub fn plan(log: &dyn Log, plan: &PlanId, prover: &Prover) -> Result<Audit, Erro
     let key = prover.public_key().filter(|_| prover.file().exists());
     Ok(Audit {
         head: auditor.head(),
+        passed: grounds.passed,
         broken,
         unfounded: grounds.unfounded,
         forged: grounds.forged,
@@ -67,12 +81,14 @@ pub fn plan(log: &dyn Log, plan: &PlanId, prover: &Prover) -> Result<Audit, Erro
 struct Grounds {
     run: Run,
     held: Vec<StepNumber>,
+    passed: u32,
     unfounded: Vec<String>,
     forged: Vec<String>,
 }
 
 impl Grounds {
     fn event(&mut self, seq: u64, event: &Event) {
+        self.passed += u32::from(matches!(event, Event::StepPassed { .. }));
         match event {
             Event::Judged { subject: Subject::Contract(step), verdict, .. } => {
                 self.held.retain(|held| held != step);

@@ -144,7 +144,10 @@ impl Harness {
             },
             Stage::Approved | Stage::InProgress => match self.is_idle(&run) {
                 true => Standing::Waits(self.waits_for(&run)?),
-                false => Standing::Ready,
+                false => match self.dependencies_are_done(&run) {
+                    Err(Error::Refused(refusal)) => Standing::Waits(format!("{name}: {refusal}")),
+                    ready => ready.map(|()| Standing::Ready)?,
+                },
             },
             Stage::Done => Standing::Done,
             Stage::Failed => Standing::Failed(self.why_failed(&run)?),

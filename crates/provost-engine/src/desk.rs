@@ -93,6 +93,11 @@ impl Desk {
         Ok(())
     }
 
+    /// The server of this session ends because its client wants it to, and not because somebody killed it.
+    pub fn depart(&self, session: &Session) {
+        self.sessions.depart(session);
+    }
+
     fn bound(&self, session: &Session, path: PathBuf) -> Answer<PathBuf> {
         if self.sessions.plan_of(session).is_none_or(|bound| bound.plan != path) {
             self.sessions.bind(session, &path)?;

@@ -32,6 +32,13 @@ pub enum Error {
     CarriesItself { plan: String },
     #[error("no agent is configured for {}", .roles.join(", "))]
     NoAgent { roles: Vec<String> },
+    /// The environment is at fault: no attempt is used up for it.
+    #[error("the workspace {} cannot be written, so no agent could do anything there", .path.display())]
+    ReadOnly {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
 
     /// The call is wrong.
     #[error(transparent)]

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_core::chain::{Hash, PlanId, Sealed, Timestamp};
-use provost_core::command::{HarnessCommand, Refusal};
-use provost_core::event::Event;
+use provost_core::command::{HarnessCommand, HumanCommand, Refusal};
+use provost_core::decide;
+use provost_core::event::{Event, Revision};
 use provost_core::law;
 use provost_core::proof::Statement;
 use provost_core::redact::{self, Redactor};
@@ -35,6 +36,7 @@ use crate::site::{self, Site};
 mod doors;
 mod driving;
 mod looking;
+mod starting;
 
 pub use driving::Recheck;
 pub(crate) use driving::lease;
@@ -330,6 +332,7 @@ impl Harness {
         }
         let reading = self.read()?;
         if self.unchanged(&run, &reading) && run.stage != Stage::Draft {
+            self.project(&run);
             return Ok((run, None));
         }
         drop(run);
@@ -342,7 +345,24 @@ impl Harness {
         Ok((run, Some(reading)))
     }
 
-    /// The same for whoever wants to approve it. Where nobody approves what they wrote, the log has to know
+    /// The same for whoever wants to approve the revision they typed, which may be a prefix. What would be
+    /// refused is refused before anything is recorded.
+    pub fn bring_up_to_approve_revision(&self, typed: &str) -> Result<(Run, Option<Reading>), Error> {
+        let (mut run, _) = self.preview()?;
+        if !run.revision.is_named_by(typed) {
+            let (read, current) = (Revision(typed.to_owned()), run.revision.short().to_owned());
+            return Err(Refusal::Stale { read: read.short().to_owned(), current }.into());
+        }
+        if run.stage == Stage::Draft {
+            run.apply(&Event::PlanVerified { revision: run.revision.clone(), warnings: 0 });
+        }
+        let (revision, by, modifications) = (run.revision.clone(), self.person(), Vec::new());
+        decide::human(&run, HumanCommand::Approve { revision, by, modifications })?;
+        self.only_at_a_terminal()?;
+        self.bring_up_to_approve()
+    }
+
+    /// The same for whoever reads the plan first. Where nobody approves what they wrote, the log has to know
     /// already who that was.
     pub fn bring_up_to_approve(&self) -> Result<(Run, Option<Reading>), Error> {
         let before = self.run()?;
@@ -446,6 +466,14 @@ impl Harness {
     pub(crate) fn project(&self, run: &Run) {
         if !self.is_under_way() {
             let _ = project::marks(&self.site, run);
+        }
+    }
+
+    /// Makes the plan file show where the run stands, for whoever looks after a crash: a run that is under way
+    /// does so itself.
+    pub fn catch_up_marks(&self, run: &Run) {
+        if run.exists() && run.forged_from.is_none() {
+            self.project(run);
         }
     }
 

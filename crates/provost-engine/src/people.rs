@@ -63,20 +63,24 @@ impl Who {
 
     /// The attempt, or the client of an agent, it is seen to be inside of.
     pub fn inside(&self, sessions: &Sessions) -> Option<String> {
-        let (tag, in_client) = match self {
-            Who::Here => (process::inside_attempt(), sessions.is_inside()),
+        let (tag, client) = match self {
+            Who::Here => (process::inside_attempt(), sessions.inside_of()),
             Who::Caller(caller) => {
                 let lineages = caller.lineages();
                 let clients = lineages.iter().flat_map(|lineage| lineage.processes());
                 let clients = clients.map(|(pid, started)| Client { pid, started });
-                (lineages.iter().find_map(Lineage::attempt), sessions.has_client_among(clients))
+                (lineages.iter().find_map(Lineage::attempt), sessions.client_among(clients))
             }
         };
         match tag {
             Some(tag) => Some(format!("from inside attempt {tag}")),
-            None => {
-                in_client.then(|| "from inside the client of an agent, which has a server of ours".to_owned())
-            }
+            None => client.map(|Client { pid, .. }| {
+                let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                format!(
+                    "from inside the client of an agent: process {pid} ({}) started `provost mcp`",
+                    name.trim()
+                )
+            }),
         }
     }
 

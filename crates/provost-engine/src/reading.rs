@@ -88,7 +88,10 @@ impl Reading {
 /// The roles of the configuration, and the one of agents that work in a client of their own, where the
 /// plan was made for one.
 fn targets(site: &Site, plan: &Plan) -> BTreeSet<String> {
-    let mut targets: BTreeSet<String> = site.config.agents.keys().cloned().collect();
+    // No driver of this version has a person do a step: whoever says so learns it before a run.
+    let works = |(_, role): &(&String, &Role)| role.driver != Driver::Human;
+    let working = site.config.agents.iter().filter(works).map(|(name, _)| name.clone());
+    let mut targets: BTreeSet<String> = working.collect();
     let is_session = |step: &Step| step.target.as_ref().is_some_and(|target| target.value == draft::ROLE);
     if plan.steps.iter().any(is_session) {
         targets.insert(draft::ROLE.to_owned());

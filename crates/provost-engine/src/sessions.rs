@@ -147,6 +147,9 @@ pub struct Bound {
     pub client: Option<Client>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refusals: Option<Refusals>,
+    /// The servers of ours that the client has started, as long as they have not ended by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    servers: Vec<Client>,
 }
 
 /// How often the session was not let go since the plan last moved.
@@ -174,11 +177,28 @@ impl Sessions {
         self.sweep();
         let By::Server(Some(client)) = session.by else { return Ok(()) };
         let key = Key::Client(client, &session.workspace);
-        if self.plan_of(session).is_some() || self.read(key).is_some() {
-            return Ok(());
-        }
+        let own = Lineage::trace().ok().and_then(|lineage| lineage.processes().next());
+        let own = own.map(|(pid, started)| Client { pid, started });
+        let known = self.plan_of(session).or_else(|| self.read(key));
         let (name, workspace) = (session.name.clone(), session.workspace.clone());
-        self.put(key, &Bound { name, workspace, client: Some(client), ..Bound::default() })
+        let mut bound = known.unwrap_or(Bound { name, workspace, client: Some(client), ..Bound::default() });
+        bound.servers.extend(own);
+        self.put(key, &bound)
+    }
+
+    /// The client has closed the server's input, and the server ends. Where the client worked on no plan and
+    /// has no other server, it is no agent's any more: a shell that only tried `provost mcp` is a person's.
+    pub fn depart(&self, session: &Session) {
+        let By::Server(Some(client)) = session.by else { return };
+        let key = Key::Client(client, &session.workspace);
+        let Some(mut bound) = self.read(key) else { return };
+        let own = std::process::id().cast_signed();
+        bound.servers.retain(|server| server.pid != own);
+        if bound.servers.is_empty() && bound.plan.as_os_str().is_empty() {
+            let _ = fs::remove_file(self.folder.join(key.file()));
+        } else {
+            let _ = self.put(key, &bound);
+        }
     }
 
     /// From now on the session works on this plan.
@@ -189,7 +209,14 @@ impl Sessions {
             name: session.name.clone(),
             client: self.client(session),
             refusals: None,
+            servers: self.servers(session),
         })
+    }
+
+    fn servers(&self, session: &Session) -> Vec<Client> {
+        let known =
+            self.client(session).and_then(|client| self.read(Key::Client(client, &session.workspace)));
+        known.map(|bound| bound.servers).unwrap_or_default()
     }
 
     /// The plan the session works on. What is found by its name is found by its process from now on, and
@@ -228,17 +255,18 @@ impl Sessions {
         }
     }
 
-    /// This process may have been started by an agent: a client that has a server of ours is above it.
-    pub fn is_inside(&self) -> bool {
-        self.has_client_among(parents())
+    /// This process may have been started by an agent: this client, which has a server of ours, is above it.
+    pub fn inside_of(&self) -> Option<Client> {
+        self.client_among(parents())
     }
 
-    /// One of these is a client that has a server of ours.
-    pub fn has_client_among(&self, processes: impl IntoIterator<Item = Client>) -> bool {
-        let above: Vec<String> = processes.into_iter().map(Client::prefix).collect();
-        self.files().any(|path| {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            above.iter().any(|prefix| name.starts_with(prefix))
+    /// The one of these that is a client with a server of ours.
+    pub fn client_among(&self, processes: impl IntoIterator<Item = Client>) -> Option<Client> {
+        let name = |path: PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let known: Vec<String> = self.files().filter_map(name).collect();
+        processes.into_iter().find(|client| {
+            let prefix = client.prefix();
+            known.iter().any(|name| name.starts_with(&prefix))
         })
     }
 

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::chain::{Head, Sealed, Timestamp};
-use provost_core::command::HarnessCommand;
+use provost_core::command::{HarnessCommand, Refusal};
 use provost_core::decide;
 use provost_core::event::Event;
 use provost_core::item::Item;
@@ -116,7 +116,11 @@ impl Harness {
         if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
             return Ok(Turn::Idle);
         }
-        self.ready_to_drive(&run)?;
+        match self.ready_to_drive(&run) {
+            // The plan is looked at again, and the other one may be done by then.
+            Err(Error::Refused(Refusal::DependsOn { .. })) => return Ok(Turn::Busy),
+            ready => ready?,
+        }
         let name = format!("plan {}", self.id());
         let lease = match self.log().lease(&name, &Holder::here(name.clone(), site::now())) {
             Err(StoreError::LeaseHeld { .. }) => {

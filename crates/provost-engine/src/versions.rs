@@ -96,6 +96,7 @@ impl Harness {
             found.iter().map(|version| version.revision.0.as_str()).collect();
         match found.pop() {
             Some(version) if word == "approved" || revisions.len() == 1 => Ok(version.clone()),
+            _ if word == "approved" => Err(Refusal::NeverApproved.into()),
             _ => {
                 let known = versions.iter().map(|version| version.revision.short().to_owned()).collect();
                 Err(Refusal::NoSuchRevision { asked: word.to_owned(), known }.into())

@@ -25,13 +25,13 @@ const LOOK: Duration = Duration::from_millis(100);
 const WINDING_DOWN: Duration = Duration::from_secs(5);
 
 /// Serves until the input ends. Tools answer within `patience`, finished or not.
-pub fn serve(desk: Arc<Desk>, session: Session, patience: Duration) -> std::io::Result<()> {
+pub fn serve(desk: Arc<Desk>, session: Session, patience: Duration) -> std::io::Result<End> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let service = Mcp::new(desk.clone(), session, patience);
-    runtime.block_on(async {
+    let end = runtime.block_on(async {
         tokio::select! {
-            () = until_the_end(&service) => {}
-            () = stopped(&desk) => {}
+            () = until_the_end(&service) => End::Input,
+            () = stopped(&desk) => End::Signal,
         }
     });
     // A check is ended with its processes, and is due again next time.
@@ -39,7 +39,16 @@ pub fn serve(desk: Arc<Desk>, session: Session, patience: Duration) -> std::io::
     service.wind_down(WINDING_DOWN);
     // A read of standard input that nobody waits for any more must not keep us.
     runtime.shutdown_background();
-    Ok(())
+    Ok(end)
+}
+
+/// Why a service came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The client closed its input.
+    Input,
+    /// Somebody sent a signal.
+    Signal,
 }
 
 /// Serves the work item of one attempt until the input ends.

@@ -24,12 +24,10 @@ const FILES: &[(&str, &str)] = &[
 pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
     let folder = make(at, fast)?;
     let workspace = folder.join("workspace");
-    let settings = Settings {
-        cwd: workspace.clone(),
-        state: folder.join("state"),
-        plan: Some("PLAN.md".to_owned()),
-        ..global.settings(None)?
-    };
+    // The demo has a state of its own, so it needs none of the user's.
+    let own = Global { state: Some(folder.join("state")), ..global.clone() };
+    let settings =
+        Settings { cwd: workspace.clone(), plan: Some("PLAN.md".to_owned()), ..own.settings(None)? };
     let harness = Harness::open(settings, Access::Write)?;
     terminal::talk(&format!("A throw-away repository: {}\n", workspace.display()));
     terminal::talk(include_str!("demo/before.txt"));

@@ -70,6 +70,7 @@ fn code(failure: &Failure) -> u8 {
                 REFUSED
             }
             Error::Diagnosed { .. } | Error::CarriesItself { .. } | Error::NoAgent { .. } => DIAGNOSTICS,
+            Error::ReadOnly { .. } => BROKEN,
             Error::NoSuchPolicy { .. }
             | Error::Config(_)
             | Error::SshKey { .. }
@@ -126,6 +127,9 @@ pub fn hint(failure: &Failure) -> Option<String> {
             Error::Refused(
                 Refusal::NothingToAnswer { .. } | Refusal::NothingWaits | Refusal::NoSuchItem { .. },
             ) => "`provost inbox` lists what waits for a person.",
+            Error::Refused(Refusal::DependsOn { .. }) => {
+                "Run it first: `provost run NAME`. `provost ready` lists the plans that can start now."
+            }
             Error::Refused(Refusal::NothingToRaise { .. }) => {
                 "`provost inbox` says which step waits for a budget."
             }
@@ -135,6 +139,9 @@ pub fn hint(failure: &Failure) -> Option<String> {
             }
             Error::Refused(Refusal::LocalChanges { .. }) => {
                 "Nothing was changed. Commit or stash them there, or land on another branch with --into."
+            }
+            Error::Refused(Refusal::NeverApproved) => {
+                "`provost show` shows it, `provost approve` approves it; `provost diff --list` lists its revisions."
             }
             Error::Refused(Refusal::NoSuchRevision { .. }) => {
                 "`provost diff --list` shows them; `approved` and `now` are names too."
@@ -146,6 +153,9 @@ pub fn hint(failure: &Failure) -> Option<String> {
                 "Others approve from their own account, or with a token: `provost serve token --scope decide --name NAME`."
             }
             Error::Refused(_) => return None,
+            Error::NotAPerson { why } if why.contains("`provost mcp`") => {
+                "Use another terminal: a program below that process cannot be told from its agent. It is free again when that process has ended."
+            }
             Error::NotAPerson { .. } => {
                 "Only a person outside of any attempt may decide this, from where the run can be seen."
             }
@@ -166,6 +176,9 @@ pub fn hint(failure: &Failure) -> Option<String> {
             }
             Error::Ground(GroundError::Trees(_)) => {
                 "`isolation = \"in-place\"` under [verify] in provost.toml runs checks in the workspace itself."
+            }
+            Error::ReadOnly { .. } => {
+                "Nothing was started. Make the folder writable (`mount -o remount,rw …`, `chmod u+w …`), then `provost run` again."
             }
             Error::CarriesItself { .. } => "`provost verify` names the plans that go round.",
             Error::NoAgent { roles } => {

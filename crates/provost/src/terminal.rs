@@ -274,11 +274,19 @@ fn dressed(line: &Line, colour: bool) -> String {
 }
 
 pub fn audit(audit: &Audit) -> String {
+    if audit.is_empty() && audit.finds_nothing() {
+        return "nothing to audit: the log holds no event of this plan; `provost run` makes some\n"
+            .to_owned();
+    }
+    let events =
+        if audit.head.seq == 1 { "1 event".to_owned() } else { format!("{} events", audit.head.seq) };
     let mut text = match &audit.broken {
-        None => format!("chain: {} events, unbroken, head {}\n", audit.head.seq, audit.head.hash),
+        None => format!("chain: {events}, unbroken, head {}\n", audit.head.hash),
         Some(found) => format!("chain: BROKEN after event {}: {found}\n", audit.head.seq),
     };
-    if audit.broken.is_none() && audit.unfounded.is_empty() {
+    if audit.broken.is_none() && audit.unfounded.is_empty() && audit.passed == 0 {
+        text.push_str("verdicts: no step has passed, so nothing is proved\n");
+    } else if audit.broken.is_none() && audit.unfounded.is_empty() {
         text.push_str("verdicts: every passed step rests on a verdict that held (a command's, or a model's that is named as one) or a person's word\n");
     }
     for finding in &audit.forged {

@@ -25,6 +25,8 @@ fn agenda(text: &str) -> Agenda {
             under_way: stage == Stage::InProgress,
             depends_on: depends_on.split_whitespace().map(str::to_owned).collect(),
             touches: touches.map(|globs| globs.split_whitespace().map(str::to_owned).collect()),
+            asks_a_person: false,
+            trouble: None,
             size: head.split_whitespace().find_map(|word| word.parse().ok()),
         }
     }))

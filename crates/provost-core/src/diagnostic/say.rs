@@ -490,7 +490,7 @@ pub fn nobody_works(span: Span, target: &str, plan: &str) -> D {
 pub fn target_unknown(span: Span, target: &str, roles: &[&str], nearest: Option<&str>) -> D {
     let d = new(Code::TargetUnknown, span, format!("no agent answers for `{target}`"));
     let known = format!(
-        "Known roles are {}; add [agents.{target}] to provost.toml for another.",
+        "Known roles are {}; add [agents.{target}] to provost.toml for another (`driver = \"human\"` is none: let the contract be `human`).",
         list(roles.iter().copied())
     );
     match nearest {

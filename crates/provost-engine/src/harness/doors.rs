@@ -34,13 +34,7 @@ impl Harness {
         let key = self.prover().secret_if_any()?.map(|secret| secret.key().public());
         let hearing = gate::hear(&self.state, key.as_ref(), &self.policies(), &run.plan)?;
         let Some(by) = hearing.approver.clone() else { return Ok((run.clone(), hearing)) };
-        let revision = run.revision.clone();
-        let command = HarnessCommand::ApproveByPolicy { revision: revision.clone(), by: by.clone() };
-        let approved = self.say(|run| match self.is_under_way() {
-            true => doors::policy(run, revision.clone(), by.clone()),
-            false => decide::harness(run, command.clone()),
-        });
-        match approved {
+        match self.approve_by_rule(run, by.clone()) {
             Ok(run) if run.approved_by.is_none() => {
                 let silent = vec![format!("{by} has approved it: {}", Tally::of(&run))];
                 Ok((run, Hearing { approver: None, silent }))
@@ -54,16 +48,20 @@ impl Harness {
         }
     }
 
-    /// The rule for plans that an agent made in a session lets this one through.
+    /// A policy, or the rule for plans that an agent made in a session, lets this one through.
     pub(crate) fn approve_by_rule(&self, run: &Run, by: Approver) -> Result<Run, Error> {
         let revision = run.revision.clone();
-        self.say(|run| match self.is_under_way() {
+        let decision = |run: &Run| match self.is_under_way() {
             true => doors::policy(run, revision.clone(), by.clone()),
             false => {
                 let (revision, by) = (revision.clone(), by.clone());
                 decide::harness(run, HarnessCommand::ApproveByPolicy { revision, by })
             }
-        })
+        };
+        // The log says that it was asked for before it says that it was given.
+        decision(&self.run()?)?;
+        self.request_approval()?;
+        self.say(decision)
     }
 
     fn policies(&self) -> Vec<(provost_core::policy::Policy, String)> {
@@ -86,7 +84,19 @@ impl Harness {
     /// A person approves the revision they read; what was changed on the way is kept with it.
     pub fn approve(&self, run: &Run, revision: Revision, by: String) -> Result<Run, Error> {
         let modifications = self.last_changes(run)?;
-        let run = self.human(HumanCommand::Approve { revision, by, modifications })?;
+        let command = HumanCommand::Approve { revision, by, modifications };
+        self.only_people()?;
+        self.only_at_a_terminal()?;
+        let now = self.run()?;
+        let would_be = self.in_their_name(command.clone())?;
+        // Refused before anything is written: a refused approval changes nothing.
+        match self.is_under_way() {
+            true => doors::human(&now, would_be)?,
+            false => decide::human(&now, would_be)?,
+        };
+        // The log says that it was asked for before it says that it was given.
+        self.request_approval()?;
+        let run = self.human(command)?;
         if run.approved_by.is_some() {
             // It is approved all the same; whoever needs it and does not find it says so.
             let _ = carry::offer_base(self, &run);

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use provost_core::chain::{Head, Sealed};
 use provost_core::command::{HarnessCommand, Refusal};
 use provost_core::decide;
 use provost_core::event::{Event, Probe};
-use provost_core::plan::{Step, StepNumber};
+use provost_core::plan::StepNumber;
 use provost_core::run::{Run, Stage, StepState};
 use provost_core::verdict::{Isolation, Verdict};
 use provost_host::agent::home;
@@ -25,7 +26,7 @@ use crate::carry;
 use crate::confined;
 use crate::drive::{self, Drive, Rest};
 use crate::hands::Hands;
-use crate::project::{self, Projector};
+use crate::project::{self, Projector, Trailing};
 use crate::share;
 use crate::sharing::Sharing;
 use crate::site;
@@ -47,16 +48,6 @@ pub struct Recheck {
 }
 
 impl Harness {
-    /// Every role of the plan has an agent.
-    pub fn ready_to_drive(&self, run: &Run) -> Result<(), Error> {
-        let target = |step: &Step| step.target.as_ref().map(|target| target.value.clone());
-        let mut roles: Vec<String> = run.plan.steps.iter().filter_map(target).collect();
-        roles.sort();
-        roles.dedup();
-        roles.retain(|role| !self.config().agents.contains_key(role));
-        if roles.is_empty() { Ok(()) } else { Err(Error::NoAgent { roles }) }
-    }
-
     /// Carries the plan out until it rests. One run per workspace, and one per plan.
     pub fn drive(
         &self,
@@ -89,6 +80,21 @@ impl Harness {
         worker: &Worker<'_>,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<(Run, Rest), Error> {
+        let trailing = Trailing::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| trailing.attend(&self.site));
+            let _over = trailing.until_dropped();
+            self.drive_shown(worker, watch, &trailing)
+        })
+    }
+
+    /// The same, with marks that are held back for a while written by `trailing`.
+    fn drive_shown(
+        &self,
+        worker: &Worker<'_>,
+        watch: &mut dyn FnMut(&Run, &Sealed, &Event),
+        trailing: &Trailing,
+    ) -> Result<(Run, Rest), Error> {
         // Orphans of an attempt come back to this process and can be ended.
         process::become_subreaper().map_err(|source| Error::Io {
             what: "take in orphans in",
@@ -116,8 +122,9 @@ impl Harness {
         self.still_proved()?;
         let secret = self.prover().secret()?;
         let mut proving = self.prover().begin(&secret)?;
-        let watched = Watch::new(&self.site, &self.state, self.prover().file(), secret);
-        let mut projector = Projector::new(&self.site, &watched, self.log.head(self.id())?.seq);
+        let watched = Arc::new(Watch::new(&self.site, &self.state, self.prover().file(), secret));
+        let head = self.log.head(self.id())?.seq;
+        let mut projector = Projector::new(&self.site, watched.clone(), trailing, head);
         // Lines that a crash kept from the progress file are told again.
         let (mut run, head) = drive::retell(&*self.log, self.id(), &mut |run, sealed, event| {
             projector.event(run, sealed, event);
@@ -131,6 +138,9 @@ impl Harness {
         let mut both = |run: &Run, sealed: &Sealed, event: &Event| {
             head.set(Head { seq: sealed.seq, hash: sealed.hash });
             projector.event(run, sealed, event);
+            if matches!(event, Event::StepStarted { .. }) {
+                projector.before_an_attempt(run);
+            }
             projector.catch_up(run);
             proving.hear(run, sealed, event);
             watch(run, sealed, event);

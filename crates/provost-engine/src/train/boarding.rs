@@ -235,6 +235,8 @@ fn entry(plan: &Plan) -> Entry {
         depends_on: among.collect(),
         touches: None,
         under_way: false,
+        asks_a_person: false,
+        trouble: None,
         size: plan.piece.as_ref().map(|piece| piece.size),
     }
 }

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use provost_core::chain::Hash;
 use provost_core::command::{HumanCommand, Refusal};
 use provost_core::event::{Choice, Revision};
-use provost_core::inbox::{self, Kind};
+use provost_core::inbox;
 use provost_core::parse;
 use provost_core::run::{Run, Stage};
 use provost_core::usage::Amount;
@@ -110,7 +110,7 @@ pub fn decide(house: &House, by: &Visitor, plan: &str, decision: Decision) -> An
     let clean = |text: &str| harness.redactor().text(text).into_owned();
     let run = match decision {
         Decision::Approve(Approval { revision: typed }) => {
-            let (run, _) = harness.bring_up_to_approve()?;
+            let (run, _) = harness.bring_up_to_approve_revision(&typed)?;
             // A prefix names the revision only if it is the one the plan has now.
             let named = run.revision.is_named_by(&typed);
             let revision = if named { run.revision.clone() } else { Revision(typed) };
@@ -161,7 +161,7 @@ pub fn answered(house: &House, by: &Visitor, item: &str, answer: Answered) -> An
     let items = house.overview.inbox()?;
     let found = items.iter().find(|known| known.id.to_string() == item);
     let found = found.ok_or_else(|| Refusal::NoSuchItem { id: item.to_owned() })?;
-    if matches!(found.kind, Kind::Approval | Kind::Question) {
+    if found.kind.is_at_gate() {
         let detail = "what waits at the gate is approved, amended, asked back or rejected there";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-an-answer", detail)
             .hint(format!("See /plans/{}/gate", found.plan)));

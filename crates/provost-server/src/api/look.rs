@@ -287,7 +287,8 @@ pub(crate) fn proofs_of(overview: &Overview, plan: &str) -> Answer<Proofs> {
     let audit = harness.audit()?;
     let broken = audit.broken.as_ref().map(ToString::to_string);
     let findings = broken.into_iter().chain(audit.unfounded.clone()).chain(audit.forged.clone());
-    let findings = findings.chain(audit.disproved.clone()).collect();
+    let none = audit.is_empty().then(|| "the log holds no event of this plan".to_owned());
+    let findings = none.into_iter().chain(findings).chain(audit.disproved.clone()).collect();
     let lines = harness.proofs()?;
     Ok(Proofs {
         plan: plan.to_owned(),

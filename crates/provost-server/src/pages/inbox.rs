@@ -58,7 +58,7 @@ pub async fn back(Viewer(_): Viewer) -> Redirect {
 }
 
 fn item(item: &Waiting, visitor: &Visitor) -> Markup {
-    let at_gate = matches!(item.kind.as_str(), "approval" | "question");
+    let at_gate = matches!(item.kind.as_str(), "approval" | "question" | "changed");
     html! {
         section class="sheet" id=(item.id) {
             header {
@@ -104,8 +104,10 @@ fn form(item: &Waiting, visitor: &Visitor) -> Markup {
     html! {
         form method="post" action={ "/inbox/" (segment(&item.id)) } {
             (form_key(visitor))
+            // Enter in a field presses the first button of a form. This one is dead, so Enter decides nothing.
+            button disabled hidden {}
             label for=(note) { "Why (kept in the log)" }
-            input id=(note) name="note" autocomplete="off";
+            textarea id=(note) name="note" rows="2" {}
             @if item.kind == "budget" {
                 label for=(budget) { "With retry: new limits, such as max $3, 400k tokens" }
                 input id=(budget) name="budget" autocomplete="off";

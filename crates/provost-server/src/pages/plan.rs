@@ -89,7 +89,7 @@ fn body(plan: &Plan, pictures: &Pictures) -> Markup {
 }
 
 fn waits(item: &Waiting) -> Markup {
-    let is_gate = matches!(item.kind.as_str(), "approval" | "question");
+    let is_gate = matches!(item.kind.as_str(), "approval" | "question" | "changed");
     html! {
         p class="wait" {
             "Waits for a person: " (T(&item.reason)) " · "

@@ -1,6 +1,6 @@
 use provost_core::command::{HumanCommand, Refusal};
 use provost_core::event::Choice;
-use provost_core::inbox::{self, Kind};
+use provost_core::inbox;
 use provost_core::parse;
 use provost_core::plan::StepNumber;
 use provost_core::run::{Run, Stage};
@@ -109,7 +109,7 @@ fn by_item(global: &Global, typed: &str, choice: Choice) -> Result<(Harness, Opt
         let listing = listing::list(&global.settings(None)?, everywhere)?;
         match inbox::named(&listing.items, typed).as_slice() {
             [] => {}
-            [item] if matches!(item.kind, Kind::Approval | Kind::Question) => {
+            [item] if item.kind.is_at_gate() => {
                 let commands: Vec<&str> = item.choices.iter().map(|offer| offer.command.as_str()).collect();
                 return Err(Failure::usage(
                     format!("`{}` is no answer to what waits at the gate", choice.word()),

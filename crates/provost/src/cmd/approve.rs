@@ -50,6 +50,12 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Done);
     }
     if args.notify {
+        if harness.config().notify == Default::default() {
+            return Err(Failure::usage(
+                "there is no [notify] in provost.toml, so there is nothing to trust",
+                "Write one first; docs/inbox.md says how.",
+            ));
+        }
         harness.trust_notify()?;
         terminal::talk("what stands under [notify] is used, as long as its text stays");
         return Ok(Outcome::Done);
@@ -83,7 +89,7 @@ fn signature(harness: &Harness, by: Option<String>) -> Result<String, Failure> {
 }
 
 fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answer {
-    let (run, _) = harness.bring_up_to_approve()?;
+    let (run, _) = harness.bring_up_to_approve_revision(typed)?;
     // A prefix names the revision only if it is the one the plan has now.
     let revision =
         if run.revision.is_named_by(typed) { run.revision.clone() } else { Revision(typed.to_owned()) };

@@ -17,7 +17,7 @@ use crate::terminal;
 Examples:
   provost audit                       the active plan
   provost audit --proof FILE --key PUB   envelopes, one a line, with a public key or its file
-  provost audit PLAN.md --json        for programs; exit code 70 when the log does not verify")]
+  provost audit PLAN.md --json        for programs; exit code 70 when the log does not verify, 5 when there is none")]
 pub struct Args {
     /// A path, a name, or nothing for the active plan
     plan: Option<String>,
@@ -40,6 +40,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             "plan": harness.id(),
             "sound": audit.sound(),
             "events": audit.head.seq,
+            "passed": audit.passed,
             "head": audit.head.hash.to_string(),
             "broken": audit.broken.as_ref().map(ToString::to_string),
             "unfounded": audit.unfounded,
@@ -52,7 +53,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     } else {
         terminal::print(&terminal::audit(&audit))?;
     }
-    Ok(if audit.sound() { Outcome::Done } else { Outcome::Unsound })
+    Ok(match audit.sound() {
+        true => Outcome::Done,
+        false if audit.is_empty() => Outcome::Refused,
+        false => Outcome::Unsound,
+    })
 }
 
 /// Envelopes by themselves: what each says, or why it proves nothing.

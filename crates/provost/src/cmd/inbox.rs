@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use provost_core::chain::PlanId;
-use provost_core::inbox::{self, Item, Kind, Tried};
+use provost_core::command::Refusal;
+use provost_core::inbox::{self, Item, Tried};
 use provost_engine::harness::Access;
 use provost_engine::inbox::{self as listing, Listing};
 use serde_json::{Value, json};
@@ -114,7 +115,7 @@ fn all(listing: &Listing, overdue: &[bool], everywhere: bool) -> Result<(), Fail
 /// All choices in one line.
 fn how(item: &Item, id: &str) -> String {
     match item.kind {
-        Kind::Approval | Kind::Question => {
+        kind if kind.is_at_gate() => {
             item.choices.first().map(|offer| offer.command.clone()).unwrap_or_default()
         }
         _ => {
@@ -129,10 +130,8 @@ fn one(global: &Global, listing: &Listing, typed: &str, overdue: &[bool]) -> Res
     let item = match found.as_slice() {
         [item] => *item,
         [] => {
-            return Err(Failure::usage(
-                format!("nothing waits as `{typed}`, or not any more"),
-                "`provost inbox --all` lists what does.",
-            ));
+            // The same answer as `provost answer` gives.
+            return Err(provost_engine::Error::from(Refusal::NoSuchItem { id: typed.to_owned() }).into());
         }
         several => {
             let ids: Vec<String> = several.iter().map(|item| item.id.to_string()).collect();

@@ -48,7 +48,12 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             other => Failure::usage(other.to_string(), "See docs/mcp.md."),
         })?;
     }
-    stdio::serve(desk, session, Duration::from_secs(args.patience))
+    let (at_the_end, who) = (desk.clone(), session.clone());
+    let end = stdio::serve(desk, session, Duration::from_secs(args.patience))
         .map_err(|source| Failure::Io { what: "serve on standard input and output".to_owned(), source })?;
+    // Whoever kills the server of its client does not become a person by that.
+    if end == stdio::End::Input {
+        at_the_end.depart(&who);
+    }
     Ok(Outcome::Done)
 }

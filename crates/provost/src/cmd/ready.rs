@@ -9,7 +9,7 @@ use crate::{table, terminal};
 
 /// Say which plans may start now, and which of them together
 ///
-/// A plan may start when the plans it depends on are done. It may run beside others when no path can be
+/// A plan may start when it is approved, the plans it depends on are done, and nobody has to answer first. It may run beside others when no path can be
 /// touched by both, which is decided from `touches`, with a path that shows it where they meet. A plan
 /// that does not say what it touches is never assumed to be safe beside another.
 #[derive(clap::Args, Debug)]
@@ -44,6 +44,11 @@ pub fn obey(global: &Global, _args: Args) -> Answer {
                 ("waits", format!("for {}", on.join(", ")))
             }
             Standing::Unsound(problem) => ("stuck", problem.to_string()),
+            Standing::Broken(why) => ("stuck", format!("{why}: `provost verify {}`", entry.name)),
+            Standing::Unapproved => {
+                ("waits", format!("for approval: `provost show {0}`, then `provost approve {0}`", entry.name))
+            }
+            Standing::AsksAPerson => ("waits", "for a person: `provost inbox`".to_owned()),
             Standing::Ready => {
                 let beside = starts.iter().find(|start| start.name == entry.name).map(|start| &start.beside);
                 ("ready", beside.map(words).unwrap_or_default())
@@ -92,7 +97,9 @@ fn as_json(agenda: &Agenda, entry: &Entry, starts: &[Start]) -> Value {
         Standing::UnderWay => ("running", Vec::new()),
         Standing::Ready => ("ready", Vec::new()),
         Standing::Waits(on) => ("waits", on.into_iter().map(|(name, _)| name).collect()),
-        Standing::Unsound(_) => ("stuck", Vec::new()),
+        Standing::Unapproved => ("unapproved", Vec::new()),
+        Standing::AsksAPerson => ("asks_a_person", Vec::new()),
+        Standing::Unsound(_) | Standing::Broken(_) => ("stuck", Vec::new()),
     };
     let beside = starts.iter().find(|start| start.name == entry.name).map(|start| match &start.beside {
         Beside::Safe => json!({ "safe": true }),

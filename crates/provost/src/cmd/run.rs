@@ -162,14 +162,18 @@ fn once(
         Ok(brought) => brought,
         Err(provost_engine::Error::Diagnosed { text, diagnostics }) => {
             let colour = terminal::colour_on_stderr();
-            let name = &harness.place().name;
-            terminal::talk(&crate::diagnose::terminal(&text, name, &diagnostics, colour));
+            let name = super::verify::shown(harness);
+            terminal::talk(&crate::diagnose::terminal(&text, &name, &diagnostics, colour));
             return Ok((Outcome::Diagnosed, false));
         }
         Err(error) => return Err(error.into()),
     };
     match run.stage {
-        Stage::Done | Stage::Failed => return Ok((rested(harness, &run)?, true)),
+        Stage::Done => {
+            terminal::talk(&done_already(&run));
+            return Ok((rested(harness, &run)?, true));
+        }
+        Stage::Failed => return Ok((rested(harness, &run)?, true)),
         Stage::Draft | Stage::Verified | Stage::Approved | Stage::InProgress => {}
     }
     harness.ready_to_drive(&run)?;
@@ -185,6 +189,17 @@ fn once(
     // The drive reads the log for itself; a large plan need not be held three times.
     drop((run, reading));
     drive(harness, notices, live, usize::from(args.jobs))
+}
+
+/// For whoever runs a plan that has nothing left to do.
+fn done_already(run: &Run) -> String {
+    let (done, total) = run.progress();
+    let landed = run.landed.as_ref().map(|landed| format!(" and landed on {}", landed.target));
+    format!(
+        "nothing to run: the plan is done{} ({done} of {total} {}); `provost status` shows it, `provost fork` runs it again beside this one",
+        landed.unwrap_or_default(),
+        if total == 1 { "step" } else { "steps" },
+    )
 }
 
 enum Passage {
@@ -294,6 +309,7 @@ fn rested(harness: &Harness, run: &Run) -> Answer {
         let id = inbox::short(&items, item);
         let answer = match item.kind {
             Kind::Approval | Kind::Question => "provost approve".to_owned(),
+            Kind::Changed => "provost run".to_owned(),
             _ => format!("provost answer {id} {}", choices.join("|")),
         };
         terminal::talk(&format!("  {item}\n    {answer}; `provost inbox {id}` says more"));

@@ -3,9 +3,10 @@ use provost_core::plan::{Check, Contract, Needs};
 use provost_core::quorum::Tally;
 use provost_core::render;
 use provost_core::run::{PostState, Run};
-use provost_engine::harness::Access;
+use provost_engine::harness::{Access, Harness};
 use serde_json::{Value, json};
 
+use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
@@ -31,7 +32,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         terminal::print(&harness.run()?.text)?;
         return Ok(Outcome::Done);
     }
-    let (run, _) = harness.preview()?;
+    let (run, changed) = harness.preview()?;
+    is_a_plan(&harness, &run)?;
+    if !changed {
+        harness.catch_up_marks(&run);
+    }
     if global.json {
         terminal::print(&format!("{}\n", as_json(harness.id().0.as_str(), &run)))?;
     } else {
@@ -43,6 +48,17 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         terminal::print(&render::plan(&run))?;
     }
     Ok(Outcome::Done)
+}
+
+/// A file without any step that the log has never seen is some other file.
+pub(crate) fn is_a_plan(harness: &Harness, run: &Run) -> Result<(), Failure> {
+    if !run.plan.steps.is_empty() || harness.run()?.exists() {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("{} is no plan: it has no steps", harness.place().path.display()),
+        "`provost verify` says what is wrong with it; `provost new NAME` makes a plan.",
+    ))
 }
 
 fn as_json(plan: &str, run: &Run) -> Value {

@@ -1,5 +1,5 @@
 use provost_core::budget;
-use provost_core::inbox::{self, Item, Kind};
+use provost_core::inbox::{self, Item};
 use provost_core::pass::Pass;
 use provost_core::plan::Needs;
 use provost_core::quorum::Tally;
@@ -27,6 +27,10 @@ pub struct Args {
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     let (run, changed) = harness.preview()?;
+    super::show::is_a_plan(&harness, &run)?;
+    if !changed {
+        harness.catch_up_marks(&run);
+    }
     let items = if changed { Vec::new() } else { harness.items(&run)? };
     let patience = harness.config().gate.remind_after;
     let overdue = |item: &Item| patience.is_some_and(|after| item.reminder(terminal::now(), after).is_some());
@@ -46,8 +50,12 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             "the log was written by somebody else from event {from} on: what follows is only what was known before; `provost audit` says more\n"
         ));
     }
-    if changed {
+    if changed && harness.run()?.exists() {
         text.push_str("the plan file has changed since the log last saw it\n");
+    } else if changed {
+        text.push_str(
+            "the log has not seen this plan yet: `provost verify` says what is wrong with it, if anything\n",
+        );
     }
     text.push_str(&money(&run));
     let is_over = |number| run.step(number).is_some_and(|step| step.state.is_settled());
@@ -194,7 +202,7 @@ fn waits(item: &Item, overdue: bool) -> Value {
 /// The command that answers it.
 fn next(item: &Item) -> String {
     match (item.kind, item.step) {
-        (Kind::Approval | Kind::Question, _) => {
+        (kind, _) if kind.is_at_gate() => {
             item.choices.first().map(|offer| offer.command.clone()).unwrap_or_default()
         }
         (_, step) => {

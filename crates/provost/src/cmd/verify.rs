@@ -1,5 +1,6 @@
 use provost_core::diagnostic;
-use provost_engine::harness::Access;
+use provost_core::event::Revision;
+use provost_engine::harness::{Access, Harness};
 use provost_engine::reading::Reading;
 
 use crate::diagnose;
@@ -40,15 +41,19 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     }
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     let reading = harness.check()?;
-    let file = harness.place().name.clone();
+    // Of a plan under way its base has moved by its own work: the revision is the one that `show` prints.
+    let revision = harness.preview()?.0.revision;
+    let file = shown(&harness);
     if args.sarif {
         terminal::print(&format!("{:#}\n", diagnose::sarif(&reading.text, &file, &reading.diagnostics)))?;
     } else if global.json {
-        terminal::print(&format!("{}\n", json(harness.id().0.as_str(), &reading)))?;
+        terminal::print(&format!("{}\n", json(harness.id().0.as_str(), &revision, &reading)))?;
     } else {
         let colour = terminal::colour_on_stdout();
         terminal::print(&diagnose::terminal(&reading.text, &file, &reading.diagnostics, colour))?;
-        let words = format!("{} steps, revision {}\n", reading.plan.steps.len(), reading.revision.short());
+        let steps = reading.plan.steps.len();
+        let steps = if steps == 1 { "1 step".to_owned() } else { format!("{steps} steps") };
+        let words = format!("{steps}, revision {}\n", revision.short());
         terminal::print(&words)?;
     }
     if reading.errors() {
@@ -67,8 +72,15 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     Ok(Outcome::Done)
 }
 
-fn json(plan: &str, reading: &Reading) -> serde_json::Value {
-    diagnose::json(&reading.text, plan, &reading.revision.0, reading.plan.steps.len(), &reading.diagnostics)
+/// The plan file as one can click on it: from the folder the command is given in, where it lies below that.
+pub(crate) fn shown(harness: &Harness) -> String {
+    let path = &harness.place().path;
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(here).unwrap_or(path).display().to_string()
+}
+
+fn json(plan: &str, revision: &Revision, reading: &Reading) -> serde_json::Value {
+    diagnose::json(&reading.text, plan, &revision.0, reading.plan.steps.len(), &reading.diagnostics)
 }
 
 fn explain(code: &str) -> Answer {

@@ -62,7 +62,7 @@ pub fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Result<St
     let clean = |text: &str| harness.redactor().text(text).into_owned();
     Ok(match decision {
         Decision::Approve { revision, .. } => {
-            let (run, _) = harness.bring_up_to_approve()?;
+            let (run, _) = harness.bring_up_to_approve_revision(&revision.0)?;
             let run = harness.approve(&run, revision, by)?;
             if run.approved_by.is_none() {
                 return Ok(format!("your yes to {name} is noted: {}", Tally::of(&run)));

@@ -158,7 +158,7 @@ pub struct Waits {
 impl Waits {
     /// It is decided at the gate.
     pub fn is_at_gate(&self) -> bool {
-        matches!(self.kind, Kind::Approval | Kind::Question)
+        self.kind.is_at_gate()
     }
 }
 

@@ -19,11 +19,16 @@ fn env(plans: &[(&str, &str)]) -> Env {
 }
 
 #[track_caller]
-fn finish(env: &Env, name: &str) {
+fn approve(env: &Env, name: &str) {
     let shown = env.provost(&["show", name, "--json"]).exits(0).json();
     let revision = shown["revision"].as_str().expect("a revision").to_owned();
     env.provost(&["verify", name]).exits(0);
     env.provost(&["approve", name, "--revision", &revision]).exits(0);
+}
+
+#[track_caller]
+fn finish(env: &Env, name: &str) {
+    approve(env, name);
     env.provost(&["run", name]).exits(0);
 }
 
@@ -67,12 +72,15 @@ fn what_may_start_follows_from_what_is_done_and_what_is_touched() {
         ("wild", "depends_on: [api]"),
         ("ui", "depends_on: [auth]\ntouches: [\"src/ui/**\"]"),
     ]);
+    for name in ["api", "auth", "login", "docs", "wild", "ui"] {
+        approve(&env, name);
+    }
     let ready = env.provost(&["ready", "--json"]).exits(0).json();
     assert_eq!(ready["together"], serde_json::json!(["api"]));
     assert_eq!(of(&ready, "plans", "auth")["standing"], "waits");
     assert_eq!(of(&ready, "plans", "auth")["waits_for"], serde_json::json!(["api"]));
 
-    finish(&env, "api");
+    env.provost(&["run", "api"]).exits(0);
     let ready = env.provost(&["ready", "--json"]).exits(0).json();
     assert_eq!(ready["together"], serde_json::json!(["auth", "docs"]));
     let login = &of(&ready, "plans", "login")["beside"];
@@ -81,6 +89,28 @@ fn what_may_start_follows_from_what_is_done_and_what_is_touched() {
     let told = env.provost(&["ready"]).exits(0);
     assert!(told.err.contains("wild does not say what it touches"), "{}", told.err);
     assert!(told.out.contains("both may change src/auth/login.rs"), "{}", told.out);
+}
+
+#[test]
+fn only_plans_that_can_start_are_called_ready() {
+    let env = env(&[("new", ""), ("good", ""), ("asks", "")]);
+    env.write(".harness/PLAN-empty.md", "");
+    env.write(".harness/PLAN-noise.md", [0xfe, 0x00, 0x9c, 0x23, 0x0a, 0x7f].repeat(500));
+    approve(&env, "good");
+    let asks = with("").replace("**task:**", "**precondition:**\n```shell\nfalse\n```\n**task:**");
+    env.write(".harness/PLAN-asks.md", asks);
+    approve(&env, "asks");
+    env.provost(&["run", "asks"]).exits(4);
+    let ready = env.provost(&["ready", "--json"]).exits(0).json();
+    let standing = |name: &str| of(&ready, "plans", name)["standing"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(standing("good"), "ready");
+    assert_eq!(standing("new"), "unapproved");
+    assert_eq!(standing("asks"), "asks_a_person");
+    assert_eq!((standing("empty"), standing("noise")), ("stuck".to_owned(), "stuck".to_owned()));
+    let told = env.provost(&["ready"]).exits(0);
+    let ready: Vec<&str> = told.out.lines().filter(|line| line.contains(" ready")).collect();
+    assert!(ready.len() == 1 && ready[0].starts_with("good"), "{}", told.out);
+    assert!(told.out.contains("provost approve new"), "{}", told.out);
 }
 
 #[test]

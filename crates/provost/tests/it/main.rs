@@ -18,6 +18,7 @@ mod commit;
 mod counsel;
 #[cfg(feature = "cluster")]
 mod dbos;
+mod decisions;
 mod demo;
 mod doctor;
 mod doors;

@@ -1,0 +1,93 @@
+//! Whether a plan can start: its roles have agents, the plans it depends on are done, and the workspace can
+//! be written.
+//!
+//! **Invariant:** what is found missing here has cost no attempt.
+
+use std::path::PathBuf;
+
+use provost_core::command::Refusal;
+use provost_core::plan::Step;
+use provost_core::run::{Run, Stage};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+
+use crate::Error;
+use crate::drive;
+use crate::places::{self, Here};
+
+use super::Harness;
+
+impl Harness {
+    /// Says what keeps the plan from starting, or from going on.
+    pub fn ready_to_drive(&self, run: &Run) -> Result<(), Error> {
+        let target = |step: &Step| step.target.as_ref().map(|target| target.value.clone());
+        let mut roles: Vec<String> = run.plan.steps.iter().filter_map(target).collect();
+        roles.sort();
+        roles.dedup();
+        roles.retain(|role| !self.config().agents.contains_key(role));
+        if !roles.is_empty() {
+            return Err(Error::NoAgent { roles });
+        }
+        self.dependencies_are_done(run)?;
+        self.workspace_can_be_written(run)
+    }
+
+    /// The plans that `depends_on` names are done, here or in another worktree of the repository.
+    pub(crate) fn dependencies_are_done(&self, run: &Run) -> Result<(), Error> {
+        let named = run.plan.depends_on.iter().map(|name| name.value.as_str());
+        let mut open: Vec<(String, Option<Stage>)> = named.map(|name| (name.to_owned(), None)).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let here = Here::of(&self.place().workspace);
+        for id in self.log().plans()? {
+            let Some(place) = places::find(self.state(), &id).filter(|place| here.has(place)) else {
+                continue;
+            };
+            let Some((_, stage)) = open.iter_mut().find(|(name, _)| *name == place.name) else { continue };
+            // One that cannot be read, or was written by somebody else, is not done.
+            let found = drive::read(self.log(), &id).ok().filter(|other| other.forged_from.is_none());
+            if *stage != Some(Stage::Done) {
+                *stage = found.map(|other| other.stage).or(*stage);
+            }
+        }
+        open.retain(|(_, stage)| *stage != Some(Stage::Done));
+        if open.is_empty() {
+            return Ok(());
+        }
+        let stage = |stage: Option<Stage>| stage.unwrap_or_default().word();
+        let on = open.into_iter().map(|(name, found)| format!("{name} ({})", stage(found))).collect();
+        Err(Refusal::DependsOn { on }.into())
+    }
+
+    /// An agent can write where the plan lets it: at the top of the workspace, or in a folder of `touches`.
+    fn workspace_can_be_written(&self, run: &Run) -> Result<(), Error> {
+        // Trees that travel between machines are not worked on here.
+        if self.carrying.is_some() {
+            return Ok(());
+        }
+        let workspace = &self.place().workspace;
+        let folders =
+            run.plan.touches.iter().flatten().map(|glob| workspace.join(literal_folder(&glob.value)));
+        let mut refused = None;
+        for folder in std::iter::once(workspace.clone()).chain(folders) {
+            match access(&folder, Access::WRITE_OK) {
+                Ok(()) => return Ok(()),
+                Err(error @ (Errno::ROFS | Errno::ACCESS | Errno::PERM)) => refused = refused.or(Some(error)),
+                // A folder that is still to be made says nothing.
+                Err(_) => {}
+            }
+        }
+        match refused {
+            Some(error) => Err(Error::ReadOnly { path: workspace.clone(), source: error.into() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The folder that a glob names before its first wildcard.
+fn literal_folder(glob: &str) -> PathBuf {
+    let mut parts: Vec<&str> = glob.trim_start_matches('!').split('/').collect();
+    parts.pop();
+    parts.into_iter().take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).collect()
+}
