@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** no variant of [`AgentCommand`] carries a verdict.
 
-use crate::event::{Approver, Choice, Ended, Probe, Revision, Subject};
+use crate::event::{Approver, Choice, Ended, Probe, Revision, StartTree, Subject};
 use crate::law::Binding;
 use crate::plan::StepNumber;
 use crate::usage::{Amount, Usage};
@@ -105,11 +105,22 @@ pub enum HarnessCommand {
     Start {
         step: StepNumber,
     },
+    /// The same, where the tree is known that it begins with.
+    StartFrom {
+        step: StepNumber,
+        start: StartTree,
+    },
     AttemptEnded(Ended),
     /// A person interrupted the harness while the attempt ran.
     AttemptInterrupted {
         step: StepNumber,
         attempt: u32,
+    },
+    /// The same, with the tree that it left.
+    AttemptStopped {
+        step: StepNumber,
+        attempt: u32,
+        left: Option<String>,
     },
     Judged {
         subject: Subject,
@@ -226,8 +237,10 @@ pub enum Refusal {
     NothingToAnswer { step: StepNumber },
     #[error("step {step} has not passed, so there is no verdict to run again")]
     NotPassed { step: StepNumber },
-    #[error("there is no tree to commit: it was judged in the workspace itself, or there is no repository")]
+    #[error("no tree is kept of it: it was checked in the workspace itself, or the tree is gone")]
     NoTree,
+    #[error("step {step} has not been tried yet")]
+    NotTried { step: StepNumber },
     #[error("{name} cannot be integrated: {why}")]
     CannotLand { name: String, why: String },
     #[error("there is no branch {branch} to integrate into")]

@@ -15,7 +15,7 @@ use crate::budget::{self, Fit};
 use crate::chain::Timestamp;
 use crate::command::{HarnessCommand, Refusal};
 use crate::event::{
-    Approver, AttemptEnd, Dependency, Ended, Event, LossCause, Revision, RunOutcome, Scope, Why,
+    Approver, AttemptEnd, Dependency, Ended, Event, LossCause, Revision, RunOutcome, Scope, StartTree, Why,
 };
 use crate::inbox;
 use crate::law::{self, Binding, Law};
@@ -113,7 +113,8 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
             agent_outside,
             took_over,
         }]),
-        HarnessCommand::Start { step } => start(run, step, means.now),
+        HarnessCommand::Start { step } => start(run, step, None, means.now),
+        HarnessCommand::StartFrom { step, start: tree } => start(run, step, Some(tree), means.now),
         HarnessCommand::AttemptEnded(ended) => {
             still_running(run, ended.step, ended.attempt)?;
             let follows = after_end(run, means, &ended);
@@ -123,7 +124,11 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
         }
         HarnessCommand::AttemptInterrupted { step, attempt } => {
             still_running(run, step, attempt)?;
-            Ok(vec![Event::AttemptLost { step, attempt, cause: LossCause::Interrupt }])
+            Ok(vec![Event::AttemptLost { step, attempt, cause: LossCause::Interrupt, left: None }])
+        }
+        HarnessCommand::AttemptStopped { step, attempt, left } => {
+            still_running(run, step, attempt)?;
+            Ok(vec![Event::AttemptLost { step, attempt, cause: LossCause::Interrupt, left }])
         }
         HarnessCommand::Judged { subject, verdict } => judged(run, means, subject, verdict),
         HarnessCommand::JudgedLost { step, verdict, max_losses } => {
@@ -253,7 +258,7 @@ fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> 
     let changes = law::diff(old, Law { text: &text, plan: &plan, binding: Some(&binding) });
     // Whoever finds the same text on another commit has not written it.
     let author = if run.law == Some(law) { run.author.clone().or(author) } else { author };
-    let Binding { base, files, terms } = binding;
+    let Binding { base, files, terms, included } = binding;
     vec![match run.exists() {
         false => {
             let drafting = Vec::new();
@@ -263,6 +268,7 @@ fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> 
                 base,
                 files,
                 terms,
+                included,
                 task_count,
                 dependencies,
                 drafting,
@@ -275,6 +281,7 @@ fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> 
             base,
             files,
             terms,
+            included,
             task_count,
             dependencies,
             changes,
@@ -312,7 +319,7 @@ fn approve_by_policy(run: &Run, revision: Revision, by: Approver) -> Decision {
     one_more(run, revision, by, Vec::new())
 }
 
-fn start(run: &Run, number: StepNumber, now: Timestamp) -> Decision {
+fn start(run: &Run, number: StepNumber, from: Option<StartTree>, now: Timestamp) -> Decision {
     if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
         return Err(wrong_stage(run, "starting a step", "approved"));
     }
@@ -327,7 +334,7 @@ fn start(run: &Run, number: StepNumber, now: Timestamp) -> Decision {
         Some(plan) => format!("{PLAN}{plan}"),
         None => run.role(number).to_owned(),
     };
-    Ok(vec![Event::StepStarted { step: number, attempt: step.attempts + 1, target, reserved }])
+    Ok(vec![Event::StepStarted { step: number, attempt: step.attempts + 1, target, reserved, start: from }])
 }
 
 fn still_running(run: &Run, step: StepNumber, attempt: u32) -> Result<(), Refusal> {

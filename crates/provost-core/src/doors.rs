@@ -81,8 +81,8 @@ fn again(run: &Run, event: &Event) -> Vec<Event> {
         Event::TamperDetected { step, what, from_seq: None } => {
             decide::harness(run, HarnessCommand::Tampered { step, what })
         }
-        Event::PlanRewritten { text, base, files, terms, author, .. } => {
-            let binding = Binding { base, files, terms };
+        Event::PlanRewritten { text, base, files, terms, included, author, .. } => {
+            let binding = Binding { base, files, terms, included };
             decide::harness(run, HarnessCommand::Record { text, binding, author })
         }
         Event::PlanVerified { revision, warnings } => {

@@ -32,6 +32,9 @@ pub enum Event {
         /// What the configuration adds to the law.
         #[serde(default, skip_serializing_if = "Terms::is_usual")]
         terms: Terms,
+        /// Files that are not in the commit and are part of the base all the same.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        included: Vec<IncludedFile>,
         task_count: u32,
         /// The steps each step waits for, as written.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -54,6 +57,8 @@ pub enum Event {
         files: Vec<NamedFile>,
         #[serde(default, skip_serializing_if = "Terms::is_usual")]
         terms: Terms,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        included: Vec<IncludedFile>,
         task_count: u32,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dependencies: Vec<Dependency>,
@@ -116,6 +121,9 @@ pub enum Event {
         /// What is held for it of the budget, and how long it may take, where there is one.
         #[serde(default, skip_serializing_if = "Amount::is_empty")]
         reserved: Amount,
+        /// The tree the attempt begins with, where the harness keeps one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        start: Option<StartTree>,
     },
     /// The agent said something about the step. It is kept and never decides.
     #[serde(rename = "STEP_CLAIMED")]
@@ -125,7 +133,14 @@ pub enum Event {
     AttemptEnded(Ended),
     /// The harness stopped while the attempt ran. It uses up no retry.
     #[serde(rename = "ATTEMPT_LOST")]
-    AttemptLost { step: StepNumber, attempt: u32, cause: LossCause },
+    AttemptLost {
+        step: StepNumber,
+        attempt: u32,
+        cause: LossCause,
+        /// The tree it left, where that was kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        left: Option<String>,
+    },
     /// A check was run and this was seen.
     #[serde(rename = "CONTRACT_JUDGED")]
     Judged {
@@ -312,6 +327,22 @@ pub struct Ended {
     /// The tree it left, where trees travel between machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried: Option<Carried>,
+    /// The tree it began with, where that was not known when it was announced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartTree>,
+    /// The tree it left, where that was kept: what a person is shown, and what the next attempt is held
+    /// against.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+}
+
+/// The tree an attempt begins with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartTree {
+    pub tree: String,
+    /// Files in it that neither the base nor the steps before have like this: somebody else changed them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
 }
 
 impl Ended {
@@ -329,6 +360,8 @@ impl Ended {
             published: Vec::new(),
             rewrites: Vec::new(),
             carried: None,
+            start: None,
+            left: None,
         }
     }
 }
@@ -413,6 +446,15 @@ impl std::fmt::Display for Revision {
 pub struct NamedFile {
     pub path: String,
     pub sha256: String,
+}
+
+/// A file that differs from the base commit and was approved with the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IncludedFile {
+    pub path: String,
+    /// The digest of its content; nothing, where the file is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

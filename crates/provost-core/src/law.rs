@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use sha2::{Digest as _, Sha256};
 
 use crate::chain::Hash;
-use crate::event::{NamedFile, Revision};
+use crate::event::{IncludedFile, NamedFile, Revision};
 use crate::graph;
 use crate::plan::{Budget, Check, Contract, Mark, Needs, Plan, Shell, Span, Spanned, Step, StepNumber};
 use crate::terms::Terms;
@@ -25,6 +25,8 @@ pub struct Binding {
     /// The files the contracts name that existed then.
     pub files: Vec<NamedFile>,
     pub terms: Terms,
+    /// Files that differ from the base commit and were included knowingly: part of the base.
+    pub included: Vec<IncludedFile>,
 }
 
 /// The digest of the law alone.
@@ -45,6 +47,10 @@ pub fn revision(law: Hash, binding: &Binding) -> Revision {
     for file in &binding.files {
         // The path goes last and is length-prefixed, so that no name can imitate another line.
         text.push_str(&format!("file {} {} {}\n", file.sha256, file.path.len(), file.path));
+    }
+    for file in &binding.included {
+        let digest = file.sha256.as_deref().unwrap_or("deleted");
+        text.push_str(&format!("included {digest} {} {}\n", file.path.len(), file.path));
     }
     Revision(Hash::of(text.as_bytes()).to_string())
 }
@@ -289,6 +295,18 @@ fn bindings(old: &Binding, new: &Binding, changes: &mut Vec<String>) {
     for file in &old.files {
         if !new.files.iter().any(|after| after.path == file.path) {
             changes.push(format!("a file the contracts name is gone: {}", file.path));
+        }
+    }
+    for file in &new.included {
+        match old.included.iter().find(|before| before.path == file.path) {
+            Some(before) if before.sha256 == file.sha256 => {}
+            Some(_) => changes.push(format!("an included uncommitted file changed: {}", file.path)),
+            None => changes.push(format!("an uncommitted file is included: {}", file.path)),
+        }
+    }
+    for file in &old.included {
+        if !new.included.iter().any(|after| after.path == file.path) {
+            changes.push(format!("an uncommitted file is no longer included: {}", file.path));
         }
     }
 }

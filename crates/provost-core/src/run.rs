@@ -8,7 +8,9 @@
 use std::collections::BTreeSet;
 
 use crate::chain::{Hash, Timestamp};
-use crate::event::{Approver, AttemptEnd, Breach, Carried, Event, FailureClass, Post, Revision, Summary};
+use crate::event::{
+    Approver, AttemptEnd, Breach, Carried, Event, FailureClass, Post, Revision, StartTree, Summary,
+};
 use crate::law::{self, Binding};
 use crate::ledger::Ledger;
 use crate::pass::{Pass, Passes};
@@ -90,6 +92,8 @@ pub struct Run {
     pub tree: Option<String>,
     /// What the last attempt left, where trees travel between machines: there it stands for the workspace.
     pub work: Option<Carried>,
+    /// The last attempt in the workspace: the trees it began with and left.
+    pub last: Option<LastAttempt>,
     /// Some contract is kept from agents.
     pub hides: bool,
     /// Some step says what it changes, and may be carried out in a tree of its own.
@@ -131,6 +135,16 @@ pub struct Landed {
     pub commit: String,
 }
 
+/// The last attempt in the workspace, whatever became of the plan since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastAttempt {
+    pub step: StepNumber,
+    /// The tree it began with.
+    pub start: String,
+    /// The tree it left, once it is over.
+    pub left: Option<String>,
+}
+
 /// What happened to a step.
 #[derive(Clone, Debug)]
 pub struct StepRun {
@@ -157,6 +171,12 @@ pub struct StepRun {
     finally: Option<u32>,
     /// How many tests it ran then, where that is known.
     pub tests_before: Option<u32>,
+    /// The tree it was looked at on then.
+    pub(crate) looked_at_before: Option<String>,
+    /// The tree its last attempt began with, and what in it was changed by somebody else.
+    pub start: Option<StartTree>,
+    /// The tree its last attempt left.
+    pub left: Option<String>,
     /// How the last attempt ended, and the agent's last words where they are no claim.
     pub ended: Option<(AttemptEnd, String)>,
     /// Of what kind the last failure was, and its fingerprint.
@@ -422,6 +442,22 @@ impl Run {
         self.confirmed_by_person(number) && matches!(state, Some(StepState::Ended { .. }))
     }
 
+    /// Whether the contract held before the work is still to be looked at.
+    pub fn lacks_control(&self, number: StepNumber) -> bool {
+        self.has_clean_tree()
+            && self.checked_by_command(number)
+            && self.step(number).is_some_and(|step| step.held_before.is_none())
+    }
+
+    /// The trees that the last attempt at a step began with and left: what it left is no work of anybody else.
+    pub fn last_attempt(&self, number: StepNumber) -> Option<(&str, Option<&str>)> {
+        let of_step = self.step(number).and_then(|step| Some((&step.start.as_ref()?.tree, &step.left)));
+        // Under another text of the step it is remembered by the run alone.
+        let last = self.last.as_ref().filter(|last| last.step == number);
+        let (start, left) = of_step.or_else(|| last.map(|last| (&last.start, &last.left)))?;
+        Some((start, left.as_deref()))
+    }
+
     /// A command alone decides about the step: neither a person nor a model.
     pub fn checked_by_command(&self, number: StepNumber) -> bool {
         let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
@@ -544,6 +580,9 @@ impl StepRun {
             pass: None,
             finally: None,
             tests_before: None,
+            looked_at_before: None,
+            start: None,
+            left: None,
             ended: None,
             failed_as: None,
             fingerprint: None,

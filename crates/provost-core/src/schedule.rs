@@ -167,6 +167,10 @@ fn to_judge<'a>(
         StepState::Running { attempt } if run.carried_by(number).is_some() => {
             Some(Action::TakeUp { step: number, attempt })
         }
+        // The tree it began with was not the one that was looked at before: that comes first.
+        StepState::Running { .. } | StepState::Ended { .. } if owes_control(run, number) => {
+            Some(Action::Judge { subject: Subject::Control(number) })
+        }
         StepState::Running { attempt } => Some(Action::JudgeLost { step: number, attempt }),
         StepState::Ended { .. } if run.confirmed_by_person(number) => None,
         StepState::Ended { .. } => Some(Action::Judge { subject: Subject::Contract(number) }),
@@ -178,15 +182,19 @@ fn to_judge<'a>(
     })
 }
 
+/// The tree the attempt began with is kept, and whether the contract held on it was not looked at.
+fn owes_control(run: &Run, step: StepNumber) -> bool {
+    run.lacks_control(step) && run.step(step).is_some_and(|step| step.start.is_some())
+}
+
 /// What begins a step; nothing, while others hold what it needs.
 fn open(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
     // A person was asked already for what it lacks.
     if run.is_held_up(step) {
         return None;
     }
-    // Whether the contract can fail is only to be seen before anybody has worked.
-    let unseen = run.step(step).is_some_and(|step| step.held_before.is_none() && step.attempts == 0);
-    if run.has_clean_tree() && unseen && run.checked_by_command(step) {
+    // Whether the contract can fail is to be seen on the tree the work begins with.
+    if run.lacks_control(step) {
         return Some(Action::Judge { subject: Subject::Control(step) });
     }
     let gated = run.plan.step(step).is_some_and(|step| step.precondition.is_some());

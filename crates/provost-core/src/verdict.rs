@@ -78,7 +78,7 @@ impl fmt::Display for Teeth {
 }
 
 /// The base a person approved, or what the steps before left of it, and what the agent put on top.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
     pub base: String,
     /// The digest of the whole tree.
@@ -89,6 +89,13 @@ pub struct Tree {
     /// What was not taken over, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
+    /// The tree the attempt began with, where somebody else had changed something since `base`. The files are
+    /// those that differ from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+    /// What somebody else had changed: in the tree, and not of the attempt's doing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
 }
 
 impl Verdict {
@@ -124,7 +131,7 @@ impl Verdict {
     /// The same check held on this very tree before, and is not run again.
     pub fn known(isolation: Isolation, tree: &str) -> Self {
         let (base, id) = (tree.to_owned(), tree.to_owned());
-        let tree = Tree { base, id, files: Vec::new(), refused: Vec::new() };
+        let tree = Tree { base, id, ..Tree::default() };
         Self { tree: Some(Box::new(tree)), cached: true, ..Self::bare(isolation, Outcome::Held) }
     }
 

@@ -21,7 +21,8 @@ use provost_core::chain::{Auditor, Hash, Head, PlanId, Sealed, Timestamp};
 use provost_core::command::HarnessCommand;
 use provost_core::decide;
 use provost_core::doors;
-use provost_core::event::{Event, Subject};
+use provost_core::event::{AttemptEnd, Ended, Event, Subject};
+use provost_core::plan::StepNumber;
 use provost_core::recover::Means;
 use provost_core::run::Run;
 use provost_core::schedule::{self, Action, InHand};
@@ -226,7 +227,7 @@ impl<'a, W: World> Loop<'a, W> {
                         continue;
                     }
                     // A session has begun by itself. And what one begins may leave too little for the next.
-                    if !self.drive.world.starts_agents() || self.decide(HarnessCommand::Start { step }) {
+                    if !self.drive.world.starts_agents() || self.start(step) {
                         self.begin(action, &mut orders);
                     }
                 }
@@ -236,6 +237,22 @@ impl<'a, W: World> Loop<'a, W> {
             }
         }
         orders
+    }
+
+    /// An attempt begins with a tree, and is credited with what differs from it. Without one nobody begins.
+    fn start(&mut self, step: StepNumber) -> bool {
+        match self.drive.world.start(&self.run, step) {
+            Ok(Some(start)) => self.decide(HarnessCommand::StartFrom { step, start }),
+            Ok(None) => self.decide(HarnessCommand::Start { step }),
+            Err(reason) => {
+                let attempt = self.run.step(step).map_or(1, |step| step.attempts + 1);
+                let end = AttemptEnd::NotStarted { reason };
+                if self.decide(HarnessCommand::Start { step }) {
+                    self.decide(HarnessCommand::AttemptEnded(Ended::new(step, attempt, end)));
+                }
+                false
+            }
+        }
     }
 
     /// When a step that waits may be tried again; never, where the loop is about to rest.

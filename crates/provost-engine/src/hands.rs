@@ -8,6 +8,7 @@ mod apart;
 mod attempt;
 mod carried;
 mod check;
+mod start;
 mod union;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,7 @@ use std::time::Duration;
 use provost_core::budget;
 use provost_core::chain::Timestamp;
 use provost_core::command::HarnessCommand;
-use provost_core::event::Subject;
+use provost_core::event::{StartTree, Subject};
 use provost_core::plan::StepNumber;
 use provost_core::recover::recipe::Recipes;
 use provost_core::run::Run;
@@ -28,6 +29,7 @@ use provost_core::verdict::Isolation;
 use provost_host::ground::Ground;
 use provost_host::process::Survivor;
 
+use self::apart::told;
 use self::attempt::AttemptOrder;
 use self::carried::Courier;
 use self::check::CheckOrder;
@@ -222,6 +224,10 @@ impl World for Hands<'_> {
     fn held_up(&self, run: &Run, step: StepNumber) -> Option<String> {
         let plan = run.carried_by(step).filter(|_| self.session.is_none())?;
         self.carrier?.held_up(plan)
+    }
+
+    fn start(&self, run: &Run, step: StepNumber) -> Result<Option<StartTree>, String> {
+        self.start(run, step).map_err(|error| told(&error))
     }
 
     fn interrupted(&self) -> bool {

@@ -109,6 +109,7 @@ fn binding(site: &Site, plan: &Plan) -> Binding {
         base: git::head(&site.place.workspace),
         files: files::digests(&site.place.workspace, &named_files(plan)),
         terms: terms(site, plan),
+        included: Vec::new(),
     }
 }
 

@@ -52,12 +52,12 @@ impl Harness {
             }
             match event {
                 Ok(
-                    Event::PlanCreated { text, revision, base, files, terms, .. }
-                    | Event::PlanRewritten { text, revision, base, files, terms, .. },
+                    Event::PlanCreated { text, revision, base, files, terms, included, .. }
+                    | Event::PlanRewritten { text, revision, base, files, terms, included, .. },
                 ) => versions.push(Version {
                     revision,
                     text,
-                    binding: Binding { base, files, terms },
+                    binding: Binding { base, files, terms, included },
                     seq: Some(sealed.seq),
                     at: Some(sealed.at),
                     approved_by: None,

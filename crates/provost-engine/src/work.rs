@@ -1,4 +1,4 @@
-//! What the work of a step changed, file by file: the tree its contract held on, against the one before.
+//! What the work of a step changed, file by file: the tree it left, against the one its attempt began with.
 //!
 //! Both are trees the harness kept; what the workspace has become since does not matter.
 //!
@@ -6,11 +6,15 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use provost_core::command::Refusal;
 use provost_core::plan::StepNumber;
+use provost_core::run::{StepRun, StepState};
+use provost_core::verdict::Tree;
 use provost_host::ground;
 use provost_host::tree::Base;
+use similar::TextDiff;
 
 use crate::Error;
 use crate::carry;
@@ -19,8 +23,8 @@ use crate::harness::Harness;
 
 /// No more of a file is shown than this.
 const FILE_BYTES: u64 = 256 * 1024;
-/// How a verdict says that a file is gone.
-const DELETED: &str = " (deleted)";
+/// Texts that have little in common are not compared for longer.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// A file before and after. Nothing, where there is none; or where it is no text, or a long one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,23 +34,115 @@ pub struct Changed {
     pub new: Option<String>,
     /// Why it is not shown.
     pub unshown: Option<&'static str>,
+    pub kind: Kind,
 }
 
-/// Of a step that has passed, where that was on a tree of the harness's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Added,
+    Changed,
+    Deleted,
+}
+
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Added => "added",
+            Kind::Changed => "changed",
+            Kind::Deleted => "deleted",
+        }
+    }
+}
+
+impl Changed {
+    /// As `diff -u` says it, or why it cannot be shown.
+    pub fn unified(&self) -> String {
+        if let Some(why) = self.unshown {
+            return format!("{} {}: {why}\n", self.kind.word(), self.path);
+        }
+        let side = |letter: &str, is_there: bool| match is_there {
+            true => format!("{letter}/{}", self.path),
+            false => "/dev/null".to_owned(),
+        };
+        let (old, new) = (self.old.as_deref().unwrap_or_default(), self.new.as_deref().unwrap_or_default());
+        let (from, to) = (side("a", self.kind != Kind::Added), side("b", self.kind != Kind::Deleted));
+        let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
+        let text = diff.unified_diff().header(&from, &to).to_string();
+        match text.is_empty() {
+            true => format!("--- {from}\n+++ {to}\n"),
+            false => text,
+        }
+    }
+
+    /// How many lines came and went.
+    pub fn count(&self) -> (usize, usize) {
+        let text = self.unified();
+        let lines = text.lines().skip(2);
+        let begins = |letter: char| lines.clone().filter(|line| line.starts_with(letter)).count();
+        if self.unshown.is_some() { (0, 0) } else { (begins('+'), begins('-')) }
+    }
+}
+
+/// What a step changed, and what somebody else had changed before it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    pub files: Vec<Changed>,
+    /// In the tree, and not of the step's doing.
+    pub others: Vec<String>,
+    /// What was not taken over, and why.
+    pub refused: Vec<String>,
+}
+
+/// The files that a step changed.
 pub fn of_step(harness: &Harness, number: StepNumber) -> Result<Vec<Changed>, Error> {
+    look(harness, number).map(|work| work.files)
+}
+
+/// What a step changed: of one that passed, on the tree its contract held on; of any other, what its last
+/// attempt left.
+pub fn look(harness: &Harness, number: StepNumber) -> Result<Work, Error> {
     let run = harness.run()?;
     let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
-    let tree = step.verdict.as_ref().and_then(|verdict| verdict.tree.as_deref());
-    let Some(tree) = tree else { return Err(Refusal::NoTree.into()) };
+    let Some((before, after)) = trees(step, run.confirmed_by_person(number)) else {
+        return Err(match step.attempts {
+            0 => Refusal::NotTried { step: number }.into(),
+            _ => Refusal::NoTree.into(),
+        });
+    };
     let trees = ground::trees_of(&harness.place().workspace, harness.state())?;
     // What the first step began with is made anew where no machine has sent it.
     if let (true, Some(commit)) = (run.work.is_some(), run.binding.base.as_deref()) {
         commit::trees(harness, &run, commit)?;
     }
     let kept = |id: &str| carry::kept(harness, &run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree));
-    let (before, after) = (kept(&tree.base)?, kept(&tree.id)?);
-    let paths = tree.files.iter().map(|path| path.strip_suffix(DELETED).unwrap_or(path));
-    Ok(paths.map(|path| clean(harness, changed(path, &before, &after))).collect())
+    let (before, after) = (kept(before)?, kept(after)?);
+    let paths = trees.differing_paths(&before, &after).map_err(ground::Error::from)?;
+    let seen = judged(step);
+    let others = match (seen, &step.start) {
+        (Some(tree), _) if !tree.others.is_empty() => tree.others.clone(),
+        (_, Some(start)) => start.others.clone(),
+        _ => Vec::new(),
+    };
+    Ok(Work {
+        files: paths.iter().map(|path| clean(harness, changed(path, &before, &after))).collect(),
+        others,
+        refused: seen.map(|tree| tree.refused.clone()).unwrap_or_default(),
+    })
+}
+
+/// The trees before and after.
+fn trees(step: &StepRun, by_person: bool) -> Option<(&str, &str)> {
+    let seen = judged(step).map(|tree| (tree.start.as_deref().unwrap_or(&tree.base), tree.id.as_str()));
+    let left = step.start.as_ref().and_then(|start| Some((start.tree.as_str(), step.left.as_deref()?)));
+    // A person confirms what the attempt left; there the verdict, if any, is that on a precondition.
+    match step.state {
+        StepState::Passed if !by_person => seen.or(left),
+        _ => left.or(seen),
+    }
+}
+
+fn judged(step: &StepRun) -> Option<&Tree> {
+    step.verdict.as_ref().and_then(|verdict| verdict.tree.as_deref())
 }
 
 fn clean(harness: &Harness, changed: Changed) -> Changed {
@@ -54,19 +150,25 @@ fn clean(harness: &Harness, changed: Changed) -> Changed {
     Changed { old: clean(changed.old), new: clean(changed.new), ..changed }
 }
 
-fn changed(path: &str, before: &Base, after: &Base) -> Changed {
+fn changed(path: &Path, before: &Base, after: &Base) -> Changed {
     let (old, new) = (text(before, path), text(after, path));
     let unshown = old.as_ref().err().or(new.as_ref().err()).copied();
+    let kind = match (before.has(path), after.has(path)) {
+        (false, _) => Kind::Added,
+        (true, false) => Kind::Deleted,
+        (true, true) => Kind::Changed,
+    };
     let shown =
         |text: Result<Option<String>, &'static str>| text.ok().flatten().filter(|_| unshown.is_none());
-    Changed { path: path.to_owned(), old: shown(old), new: shown(new), unshown }
+    let path = path.to_string_lossy().into_owned();
+    Changed { path, old: shown(old), new: shown(new), unshown, kind }
 }
 
-fn text(base: &Base, path: &str) -> Result<Option<String>, &'static str> {
+fn text(base: &Base, path: &Path) -> Result<Option<String>, &'static str> {
     if !base.has(path) {
         return Ok(None);
     }
-    let place = base.file(Path::new(path));
+    let place = base.file(path);
     let found = fs::symlink_metadata(&place).map_err(|_| "it cannot be read")?;
     match () {
         () if !found.is_file() => Err("it is no file"),

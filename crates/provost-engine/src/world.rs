@@ -5,6 +5,7 @@
 
 use provost_core::chain::Timestamp;
 use provost_core::command::{AgentCommand, HarnessCommand};
+use provost_core::event::StartTree;
 use provost_core::plan::StepNumber;
 use provost_core::recover::recipe::Recipes;
 use provost_core::run::Run;
@@ -33,6 +34,11 @@ pub trait World: Sync {
     /// Why a step cannot be begun whose turn has come, where the plan that carries it out waits for a person.
     fn held_up(&self, _run: &Run, _step: StepNumber) -> Option<String> {
         None
+    }
+
+    /// The tree that an attempt at the step begins with, where it is kept; or why it cannot be.
+    fn start(&self, _run: &Run, _step: StepNumber) -> Result<Option<StartTree>, String> {
+        Ok(None)
     }
 
     /// A person wants the harness to stop.

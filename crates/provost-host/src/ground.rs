@@ -36,6 +36,7 @@ mod counsel;
 mod exhibit;
 mod level;
 mod outfit;
+mod start;
 
 use above::Above;
 pub use apart::{Beginning, forget as forget_apart};
@@ -48,6 +49,7 @@ pub use counsel::Desk;
 pub use exhibit::Exhibit;
 pub use level::{attest, levels};
 use outfit::Fitted;
+pub use start::Outset;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -442,6 +442,7 @@ pub fn started(step: u32) -> Event {
         attempt: 1,
         target: "coder \"ä\"\n".to_owned(),
         reserved: Amount::default(),
+        start: None,
     }
 }
 

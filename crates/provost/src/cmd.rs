@@ -14,6 +14,7 @@ mod ask;
 mod audit;
 mod bench;
 mod builtin_agent;
+mod changes;
 mod classify;
 mod cluster;
 mod commit;
@@ -85,6 +86,7 @@ enum Command {
     Verify(Described<verify::Args>),
     Show(Described<show::Args>),
     Diff(Described<diff::Args>),
+    Changes(Described<changes::Args>),
     Approve(Described<approve::Args>),
     Amend(Described<amend::Args>),
     Ask(Described<ask::Args>),
@@ -182,6 +184,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Verify(Described(args)) => verify::obey(global, args),
         Command::Show(Described(args)) => show::obey(global, args),
         Command::Diff(Described(args)) => diff::obey(global, args),
+        Command::Changes(Described(args)) => changes::obey(global, args),
         Command::New(Described(args)) => new::obey(global, args),
         Command::Approve(Described(args)) => approve::obey(global, args),
         Command::Amend(Described(args)) => amend::obey(global, args),

@@ -17,6 +17,7 @@ fn sealed() -> Vec<Sealed> {
             attempt: 1,
             target: "coder".to_owned(),
             reserved: Amount::default(),
+            start: None,
         },
         Event::StepClaimed {
             step: StepNumber(1), evidence: "a \"quoted\" ünïcode\u{7f}\nclaim".to_owned()

@@ -45,7 +45,7 @@ pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Ve
             Ok(with_verdict(Some(number), subject, verdict, follows))
         }
         Subject::Control(number) => {
-            if !run.is_ready(number) {
+            if !run.is_ready(number) && !run.under_way().any(|step| step == number) {
                 return Err(Refusal::NotDue { what: format!("the control of step {number}") });
             }
             // What cannot be run now cannot be run after the work either: no agent is paid for that.
@@ -186,7 +186,7 @@ pub(super) fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_l
         let follows = vec![passed(run, number, result, &verdict)];
         return Ok(with_verdict(Some(number), subject, verdict, follows));
     }
-    let mut follows = vec![Event::AttemptLost { step: number, attempt, cause: LossCause::Crash }];
+    let mut follows = vec![Event::AttemptLost { step: number, attempt, cause: LossCause::Crash, left: None }];
     if losses + 1 >= max_losses {
         let reason = format!("{} attempts in a row were lost because the harness died", losses + 1);
         follows.push(Event::Escalated { step: Some(number), reason });
@@ -196,17 +196,20 @@ pub(super) fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_l
 
 /// By a verdict that held.
 pub(super) fn passed(run: &Run, step: StepNumber, result: String, verdict: &Verdict) -> Event {
-    pass(run, step, result, Some(verdict), run.pass_by(step, Some(verdict)))
+    let tree = verdict.tree_id().map(str::to_owned);
+    pass(run, step, result, tree, run.pass_by(step, Some(verdict)))
 }
 
 /// By the word of a named person.
 pub(super) fn confirmed(run: &Run, step: StepNumber, by: &str) -> Event {
-    let verdict = run.step(step).and_then(|step| step.verdict.as_ref());
-    pass(run, step, format!("{CONFIRMED}{by}"), verdict, Pass::Confirmed)
+    let step_run = run.step(step);
+    let seen = step_run.and_then(|step| step.verdict.as_ref()).and_then(Verdict::tree_id);
+    // What the person was shown is what the attempt left, whatever the workspace has become since.
+    let tree = step_run.and_then(|step| step.left.as_deref()).or(seen).map(str::to_owned);
+    pass(run, step, format!("{CONFIRMED}{by}"), tree, Pass::Confirmed)
 }
 
-fn pass(run: &Run, step: StepNumber, result: String, verdict: Option<&Verdict>, kind: Pass) -> Event {
-    let tree = verdict.and_then(|verdict| verdict.tree.as_ref()).map(|tree| tree.id.clone());
+fn pass(run: &Run, step: StepNumber, result: String, tree: Option<String>, kind: Pass) -> Event {
     let attempt = run.step(step).map_or(0, |step| step.attempts);
     Event::StepPassed { step, attempt, result, tree, pass: Some(kind) }
 }

@@ -76,14 +76,20 @@ fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
         StepState::Running { attempt } => Ok(vec![ended(attempt)]),
         _ => {
             // A session spends what it spends; nothing is reserved for it.
-            match start(run, number, Timestamp(0)) {
+            match start(run, number, None, Timestamp(0)) {
                 Ok(_) | Err(Refusal::NoBudget { .. }) => {}
                 Err(refusal) => return Err(refusal),
             }
             let attempt = step.attempts + 1;
             let target = format!("{SESSION}{client}");
             Ok(vec![
-                Event::StepStarted { step: number, attempt, target, reserved: Amount::default() },
+                Event::StepStarted {
+                    step: number,
+                    attempt,
+                    target,
+                    reserved: Amount::default(),
+                    start: None,
+                },
                 ended(attempt),
             ])
         }

@@ -162,7 +162,7 @@ fn read(run: &Run, word: &str) -> Said {
 fn on_tree(command: HarnessCommand, rest: &str) -> HarnessCommand {
     let HarnessCommand::Judged { subject, verdict } = command else { unreachable!() };
     let id = rest.split(' ').nth(1).unwrap_or_default().to_owned();
-    let tree = Tree { base: "base".to_owned(), id, files: Vec::new(), refused: Vec::new() };
+    let tree = Tree { base: "base".to_owned(), id, ..Tree::default() };
     HarnessCommand::Judged { subject, verdict: Verdict { tree: Some(Box::new(tree)), ..verdict } }
 }
 

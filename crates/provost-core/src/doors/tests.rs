@@ -45,7 +45,13 @@ fn approved(run: &Run) -> Event {
 }
 
 fn started() -> Event {
-    Event::StepStarted { step: ONE, attempt: 1, target: "coder".to_owned(), reserved: Amount::default() }
+    Event::StepStarted {
+        step: ONE,
+        attempt: 1,
+        target: "coder".to_owned(),
+        reserved: Amount::default(),
+        start: None,
+    }
 }
 
 fn ended() -> Event {

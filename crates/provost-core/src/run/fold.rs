@@ -4,9 +4,11 @@
 
 use super::area::Areas;
 use super::ready::Ready;
-use super::{Landed, PostState, Run, Session, Stage, StepRun, StepState, Wait};
+use super::{Landed, LastAttempt, PostState, Run, Session, Stage, StepRun, StepState, Wait};
 use crate::chain::Timestamp;
-use crate::event::{Approver, Choice, Ended, Event, LossCause, Revision, RunOutcome, Scope, Subject};
+use crate::event::{
+    Approver, Choice, Ended, Event, LossCause, Revision, RunOutcome, Scope, StartTree, Subject,
+};
 use crate::law::{self, Binding};
 use crate::parse;
 use crate::pass::Pass;
@@ -57,10 +59,11 @@ impl Run {
         self.seq += 1;
         self.ledger.hear(event);
         match event {
-            Event::PlanCreated { text, revision, base, files, terms, author, .. }
-            | Event::PlanRewritten { text, revision, base, files, terms, author, .. } => {
+            Event::PlanCreated { text, revision, base, files, terms, included, author, .. }
+            | Event::PlanRewritten { text, revision, base, files, terms, included, author, .. } => {
                 self.author.clone_from(author);
-                let binding = Binding { base: base.clone(), files: files.clone(), terms: terms.clone() };
+                let (base, files, included) = (base.clone(), files.clone(), included.clone());
+                let binding = Binding { base, files, terms: terms.clone(), included };
                 self.take_law(text, revision, binding);
             }
             Event::PlanVerified { .. } => self.stage = Stage::Verified,
@@ -103,9 +106,10 @@ impl Run {
                 // A new run: what an earlier one had begun is over, or is judged first.
                 self.at_work.clear();
             }
-            Event::StepStarted { step, attempt, .. } => {
+            Event::StepStarted { step, attempt, start, .. } => {
                 self.stage = Stage::InProgress;
                 self.at_work.insert(*step);
+                self.begin_with(*step, start.as_ref());
                 self.set_state(*step, StepState::Running { attempt: *attempt });
                 if let Some(step) = self.step_mut(*step) {
                     step.attempts = *attempt;
@@ -130,9 +134,15 @@ impl Run {
                 session,
                 published,
                 carried,
+                start,
+                left,
                 ..
             }) => {
                 self.at_work.remove(step);
+                if start.is_some() {
+                    self.begin_with(*step, start.as_ref());
+                }
+                self.leave_behind(*step, left.as_ref());
                 if carried.is_some() {
                     self.work.clone_from(carried);
                 }
@@ -145,8 +155,9 @@ impl Run {
                 }
                 self.set_state(*step, StepState::Ended { attempt: *attempt });
             }
-            Event::AttemptLost { step, cause, .. } => {
+            Event::AttemptLost { step, cause, left, .. } => {
                 self.at_work.remove(step);
+                self.leave_behind(*step, left.as_ref());
                 if let (Some(step), LossCause::Crash) = (self.step_mut(*step), cause) {
                     step.losses += 1;
                 }
@@ -333,6 +344,7 @@ impl Run {
                 if let Some(step) = self.step_mut(number).filter(|_| ran) {
                     step.held_before = Some(verdict.held());
                     step.tests_before = verdict.tests;
+                    step.looked_at_before = verdict.tree_id().map(str::to_owned);
                 }
             }
             Subject::Contract(number) => {
@@ -369,6 +381,31 @@ impl Run {
                 }
                 self.seen_finally(subject, verdict);
             }
+        }
+    }
+
+    /// The tree an attempt begins with. What held before the work was looked at on another tree, if it changed.
+    fn begin_with(&mut self, number: StepNumber, start: Option<&StartTree>) {
+        if let Some(start) = start {
+            self.last = Some(LastAttempt { step: number, start: start.tree.clone(), left: None });
+        }
+        let Some(step) = self.step_mut(number) else { return };
+        step.left = None;
+        step.start = start.cloned();
+        if let (Some(start), Some(before)) = (start, &step.looked_at_before)
+            && start.tree != *before
+        {
+            (step.held_before, step.tests_before, step.looked_at_before) = (None, None, None);
+        }
+    }
+
+    fn leave_behind(&mut self, number: StepNumber, left: Option<&String>) {
+        let Some(left) = left else { return };
+        if let Some(last) = self.last.as_mut().filter(|last| last.step == number) {
+            last.left = Some(left.clone());
+        }
+        if let Some(step) = self.step_mut(number) {
+            step.left = Some(left.clone());
         }
     }
 

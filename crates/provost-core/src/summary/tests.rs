@@ -72,6 +72,7 @@ fn event(word: &str) -> Event {
             base: None,
             files: Vec::new(),
             terms: Default::default(),
+            included: Vec::new(),
             task_count: 3,
             dependencies: Vec::new(),
         },
@@ -82,10 +83,14 @@ fn event(word: &str) -> Event {
             modifications: Vec::new(),
             missing: 0,
         },
-        "start" => {
-            Event::StepStarted { step, attempt: 1, target: parts[2].to_owned(), reserved: Default::default() }
-        }
-        "lost" => Event::AttemptLost { step, attempt: 1, cause: crate::event::LossCause::Crash },
+        "start" => Event::StepStarted {
+            step,
+            attempt: 1,
+            target: parts[2].to_owned(),
+            reserved: Default::default(),
+            start: None,
+        },
+        "lost" => Event::AttemptLost { step, attempt: 1, cause: crate::event::LossCause::Crash, left: None },
         // `ended 1 4000 small 900 100 5200`: milliseconds, model, tokens in and out, millionths of a dollar.
         "ended" => Event::AttemptEnded(Ended {
             duration_ms: number(2),

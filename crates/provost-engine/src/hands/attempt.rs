@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use provost_core::command::{AgentCommand, HarnessCommand};
-use provost_core::event::{AttemptEnd, Ended, Post};
+use provost_core::event::{AttemptEnd, Ended, Post, StartTree};
 use provost_core::plan::{StepNumber, Subscription};
 use provost_core::prompt::{self, Context};
 use provost_core::run::{Run, Session};
@@ -19,6 +19,7 @@ use provost_host::reach::Grant;
 use provost_host::{files, prices, roster};
 
 use super::apart::{Home, globs, not_home, place};
+use super::start::Beginning;
 use super::{Hands, Order};
 use crate::live::Live;
 use crate::portal;
@@ -49,6 +50,12 @@ pub struct AttemptOrder {
     pub(super) place: String,
     pub(super) tree: Option<String>,
     pub(super) touches: Vec<String>,
+    /// What the step may change, where it says so.
+    pub(super) own_touches: Option<Vec<String>>,
+    /// The tree it begins with in the workspace, where that is known.
+    pub(super) start: Option<StartTree>,
+    /// What it is found out by, where it is not.
+    pub(super) beginning: Option<Beginning>,
     pub(super) home: Option<Home>,
     /// Where trees travel: what the attempt before it left.
     pub(super) work: Option<String>,
@@ -90,6 +97,9 @@ impl Hands<'_> {
             place: place(run, step),
             tree: self.tree(run),
             touches: globs(step).unwrap_or_default(),
+            own_touches: globs(step),
+            start: run.step(number).and_then(|step| step.start.clone()),
+            beginning: self.beginning(run, number),
             home: self.home(run),
             work: self.work(run),
         }))
@@ -164,10 +174,11 @@ impl Hands<'_> {
             let outbox = self.outbox(order)?;
             self.come_home(order.home.as_ref()).map_err(|error| not_home(&error))?;
             let apart = self.begin_in(order)?;
+            let start = self.start_of(order)?;
             let account = self.metering.open(self.site, &order.target, order.limit)?;
-            Ok((agent, home, outbox, account, apart))
+            Ok((agent, home, outbox, account, apart, start))
         });
-        let (agent, home, outbox, account, apart) = match opened {
+        let (agent, home, outbox, account, apart, start) = match opened {
             Ok(opened) => opened,
             Err(reason) => {
                 return vec![Said::Harness(HarnessCommand::AttemptEnded(Ended::new(
@@ -222,8 +233,9 @@ impl Hands<'_> {
             let work = Work { heard: Some(&heard), ..work };
             self.ground.attempt(&*agent, &work, veil, &grant, apart.as_ref())
         });
+        let left = self.left_by(order, start.as_ref());
         let Ok(mut done) = done else {
-            return vec![Said::Harness(HarnessCommand::AttemptInterrupted { step, attempt })];
+            return vec![Said::Harness(HarnessCommand::AttemptStopped { step, attempt, left })];
         };
         if let Some(account) = account {
             self.metering.close(account, &mut done);
@@ -269,6 +281,8 @@ impl Hands<'_> {
             published,
             rewrites,
             carried,
+            start: start.filter(|_| order.start.is_none()),
+            left,
             ..Ended::new(step, attempt, done.end)
         }));
         std::iter::once(ended).chain(claim).chain(block).collect()

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use provost_core::command::HarnessCommand;
-use provost_core::event::Subject;
+use provost_core::event::{StartTree, Subject};
 use provost_core::plan::{Check, Contract, Shell, Span, Step, StepNumber};
 use provost_core::run::Run;
 use provost_core::usage::Amount;
@@ -15,9 +15,9 @@ use provost_host::Interrupted;
 use provost_host::ground::Case;
 use provost_host::process::{self, Survivor};
 use provost_host::teeth::{Before, Doubts};
-use provost_host::tree::Apart;
+use provost_host::tree::{self, Apart};
 
-use super::apart::{Home, globs, not_home, place};
+use super::apart::{Home, globs, not_home, place, told};
 use super::{Hands, Order};
 use crate::model_judge::Bench;
 use crate::world::Said;
@@ -31,6 +31,8 @@ pub struct CheckOrder {
     pub(super) lost: bool,
     /// The tree the steps before left.
     pub(super) tree: Option<String>,
+    /// The tree the attempt began with, where it is kept.
+    pub(super) start: Option<StartTree>,
     /// What the agent changed takes part.
     pub(super) with_work: bool,
     /// It is known to hold on that very tree.
@@ -99,8 +101,17 @@ impl Hands<'_> {
             }
             _ => None,
         };
+        let (begins, unkept) = match self.begins_with(run, subject) {
+            Ok(begins) => (begins, None),
+            Err(error) => (None, Some(told(&error))),
+        };
+        let unseen = unseen.or(unkept);
         // First where it was made, then with what others left meanwhile.
         let tree = match &apart {
+            // Before the work: on the tree that it begins with.
+            None if matches!(subject, Subject::Control(_)) && begins.is_some() => {
+                begins.as_ref().map(|start| start.tree.clone())
+            }
             Some(apart) if step.is_some_and(|step| !run.is_held_apart(step.number)) => {
                 Some(apart.base.clone())
             }
@@ -113,6 +124,7 @@ impl Hands<'_> {
             attempt: step.and_then(|step| run.step(step.number)).map_or(0, |step| step.attempts),
             lost,
             tree,
+            start: begins.filter(|_| matches!(subject, Subject::Contract(_))),
             with_work,
             known: matches!(subject, Subject::Final(_) | Subject::Postcondition(_))
                 && !network
@@ -134,12 +146,24 @@ impl Hands<'_> {
         }))
     }
 
+    /// The tree that the attempt of a check began with, or is about to.
+    fn begins_with(&self, run: &Run, subject: Subject) -> Result<Option<StartTree>, tree::Error> {
+        match subject {
+            Subject::Contract(number) => Ok(run.step(number).and_then(|step| step.start.clone())),
+            Subject::Control(number) => match run.step(number) {
+                Some(step) if run.under_way().any(|open| open == number) => Ok(step.start.clone()),
+                _ => self.start(run, number),
+            },
+            Subject::Precondition(_) | Subject::Final(_) | Subject::Postcondition(_) => Ok(None),
+        }
+    }
+
     /// The contract once more, on a tree that was kept, without the agent's workspace.
     pub fn recheck(&self, run: &Run, number: StepNumber, tree: Option<String>) -> Option<Verdict> {
-        let Order::Check(mut order) = self.check_order(run, Subject::Control(number), false) else {
+        let Order::Check(mut order) = self.check_order(run, Subject::Final(number), false) else {
             return None;
         };
-        order.tree = tree;
+        (order.tree, order.with_work, order.known) = (tree, false, false);
         let shell = match order.check.clone() {
             Some(Check::Shell(shell)) => shell,
             Some(Check::Judge { .. }) => {
@@ -215,6 +239,7 @@ impl Hands<'_> {
             tag,
             stop: Some(&self.site.stop),
             tree: order.tree.as_deref(),
+            start: order.start.as_ref(),
             with_work: order.with_work,
             apart: order.apart.as_ref(),
             touches: order.touches.as_deref(),

@@ -33,11 +33,11 @@ pub fn changes(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<Changes
     let Some((from, by)) = approved else { return Ok(None) };
     let mut before = None;
     newest(log, plan, &["PLAN_CREATED", "PLAN_REWRITTEN"], &mut |event| match event {
-        Event::PlanCreated { text, revision, base, files, terms, .. }
-        | Event::PlanRewritten { text, revision, base, files, terms, .. }
+        Event::PlanCreated { text, revision, base, files, terms, included, .. }
+        | Event::PlanRewritten { text, revision, base, files, terms, included, .. }
             if revision == from =>
         {
-            before = Some((text, Binding { base, files, terms }));
+            before = Some((text, Binding { base, files, terms, included }));
             ControlFlow::Break(())
         }
         _ => ControlFlow::Continue(()),

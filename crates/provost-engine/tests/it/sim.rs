@@ -233,8 +233,7 @@ impl World for SimWorld {
                 let files = vec!["shared".to_owned()];
                 return Verdict { outcome: Outcome::Conflict { files }, ..verdict };
             }
-            let tree =
-                Tree { id: format!("{base}+{step}"), base: base.clone(), files: vec![], refused: vec![] };
+            let tree = Tree { id: format!("{base}+{step}"), base: base.clone(), ..Tree::default() };
             Verdict { tree: verdict.held().then(|| Box::new(tree)), ..verdict }
         };
         match action {

@@ -31,9 +31,10 @@ impl Approved {
         Ok(Self { trees, base, touches, caches: approval.caches.to_vec(), commit, outfit, above: None })
     }
 
-    /// The base of this check, and what the agent has put on it.
+    /// The tree the work of this check began with, and what the agent has put on it.
     pub fn look(&self, case: &Case<'_>) -> Result<(Base, Layer), tree::Error> {
-        let base = match case.tree {
+        let start = case.start.filter(|_| case.with_work && case.apart.is_none());
+        let base = match start.map(|start| start.tree.as_str()).or(case.tree) {
             None => self.base.clone(),
             Some(id) => self.kept(id)?,
         };
@@ -69,11 +70,20 @@ impl Approved {
         protect: &Touches,
     ) -> Result<Layer, tree::Error> {
         let limits = Limits::default();
-        let take = |touches: &Touches| match folder {
+        self.within(case.touches, base, |touches| match folder {
             None => self.trees.take_over(base, touches, protect, &limits),
             Some(folder) => self.trees.take_over_from(folder, base, touches, protect, &limits),
-        };
-        let Some(globs) = case.touches else { return take(&self.touches) };
+        })
+    }
+
+    /// What is taken inside the plan's `touches` and these.
+    pub fn within(
+        &self,
+        globs: Option<&[String]>,
+        base: &Base,
+        take: impl Fn(&Touches) -> Result<Layer, tree::Error>,
+    ) -> Result<Layer, tree::Error> {
+        let Some(globs) = globs else { return take(&self.touches) };
         let layer = take(&Touches::new(globs)?)?;
         let is_ours = |path: &Path| self.touches.covers(path.as_os_str().as_encoded_bytes());
         if layer.changed_paths().chain(layer.deleted_paths()).all(is_ours) {

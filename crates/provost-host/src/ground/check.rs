@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use provost_core::event::StartTree;
 use provost_core::plan::Shell;
 use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
 
@@ -31,6 +32,8 @@ pub struct Case<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// The tree the steps before left; the approved one, if none has passed.
     pub tree: Option<&'a str>,
+    /// The tree the attempt began with, where that is known: the work is what differs from it.
+    pub start: Option<&'a StartTree>,
     /// What the agent has changed takes part; without it the base alone is looked at.
     pub with_work: bool,
     /// Where the agent worked, if not in the workspace.
@@ -55,7 +58,7 @@ impl Ground {
             Ok(found) => found,
             Err(error) => return Ok(self.unseen(error)),
         };
-        let tree = Some(Box::new(seen(&base, &layer)));
+        let tree = Some(Box::new(approved.told(case, seen(&base, &layer))));
         if let Some(first) = layer.protected_changed.first() {
             let what = format!("{first} is protected and was changed");
             return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });
@@ -228,6 +231,19 @@ impl Ground {
     }
 }
 
+impl Approved {
+    /// What the work was put on, and what of that somebody else had changed.
+    pub(super) fn told(&self, case: &Case<'_>, tree: Tree) -> Tree {
+        let Some(start) = case.start.filter(|start| start.tree == tree.base) else { return tree };
+        let base = case.tree.unwrap_or(&self.base.id);
+        if base == start.tree {
+            return tree;
+        }
+        let others = start.others.iter().take(NAMES).cloned().collect();
+        Tree { base: base.to_owned(), start: Some(start.tree.clone()), others, ..tree }
+    }
+}
+
 pub(super) fn seen(base: &Base, layer: &Layer) -> Tree {
     let deleted = layer.deleted.iter().map(|path| format!("{path} (deleted)"));
     Tree {
@@ -235,5 +251,6 @@ pub(super) fn seen(base: &Base, layer: &Layer) -> Tree {
         id: layer.id.clone(),
         files: layer.changed.iter().cloned().chain(deleted).take(NAMES).collect(),
         refused: layer.refused.iter().map(ToString::to_string).take(NAMES).collect(),
+        ..Tree::default()
     }
 }

@@ -43,7 +43,7 @@ impl Ground {
             Ok(found) => found,
             Err(error) => return Ok(self.unseen(error)),
         };
-        let tree = Some(Box::new(seen(&base, &layer)));
+        let tree = Some(Box::new(approved.told(case, seen(&base, &layer))));
         if let Some(first) = layer.protected_changed.first() {
             let what = format!("{first} is protected and was changed");
             return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });

@@ -291,9 +291,9 @@ pub(super) fn lock_with(folder: &Path, lock: &Path, bytes: &[u8]) -> io::Result<
 }
 
 /// A path and what is there now; nothing, where it is gone.
-type Change = (Vec<u8>, Option<Leaf>);
+pub(super) type Change = (Vec<u8>, Option<Leaf>);
 
-fn changes(old: &Base, new: &Base) -> Result<Vec<Change>, Error> {
+pub(super) fn changes(old: &Base, new: &Base) -> Result<Vec<Change>, Error> {
     let failed = |error: io::Error| Error::io("read the list of", &new.path, error);
     let (before, after) = (leaves(&old.index).map_err(failed)?, leaves(&new.index).map_err(failed)?);
     let gone = before.keys().filter(|path| !after.contains_key(*path)).map(|path| (path.clone(), None));

@@ -111,6 +111,7 @@ fn judge(ground: &Ground, tree: Option<&str>, with_work: bool, command: &str) ->
             tag: &tag(),
             stop: None,
             tree,
+            start: None,
             with_work,
             apart: None,
             touches: None,

@@ -54,6 +54,7 @@ impl Project {
             tag: &tag(),
             stop: None,
             tree: None,
+            start: None,
             with_work,
             apart: None,
             touches: None,

@@ -75,21 +75,30 @@ fn body(plan: &Plan, step: &Step) -> Markup {
 
 /// What the harness took over from the last attempt that it judged.
 fn changed(house: &House, seen: &Seen, number: StepNumber) -> Markup {
-    let verdict = seen.run.step(number).and_then(|step| step.verdict.as_ref());
-    let Some(tree) = verdict.and_then(|verdict| verdict.tree.as_ref()) else { return html! {} };
+    let Some(step) = seen.run.step(number).filter(|step| step.attempts > 0) else { return html! {} };
+    let tree = step.verdict.as_ref().and_then(|verdict| verdict.tree.as_ref());
+    if tree.is_none() && step.left.is_none() {
+        return html! {};
+    }
     let harness = house.overview.harness(seen, Access::Read, Who::Here);
-    let files = harness.and_then(|harness| work::of_step(&harness, number));
+    let work = harness.and_then(|harness| work::look(&harness, number));
     html! {
         h2 id="changed" { "What it changed" }
-        p class="quiet" { "Tree " code { (short(&tree.id)) } " on " code { (short(&tree.base)) } ", as the check saw it." }
-        @match files {
-            Ok(files) => {
-                @if files.is_empty() { p { "Nothing." } }
-                @for file in &files { (one(file)) }
+        @if let Some(tree) = tree {
+            p class="quiet" { "Tree " code { (short(&tree.id)) } " on " code { (short(&tree.base)) } ", as the check saw it." }
+        }
+        @match work {
+            Ok(work) => {
+                @if work.files.is_empty() { p { "Nothing." } }
+                @for file in &work.files { (one(file)) }
+                @if !work.others.is_empty() {
+                    p { "Somebody else had changed these before the attempt began; they are not counted as its work:" }
+                    ul { @for file in &work.others { li { code { (T(file)) } } } }
+                }
             }
             Err(Error::Refused(Refusal::NoTree)) => {
-                p { "Only trees on which a contract held are kept; of this one there are the names:" }
-                ul { @for file in &tree.files { li { code { (T(file)) } } } }
+                p { "The tree is not kept any more; of this one there are the names:" }
+                ul { @for file in tree.iter().flat_map(|tree| &tree.files) { li { code { (T(file)) } } } }
             }
             Err(error) => p class="wait" { "It cannot be looked at: " (T(&error.to_string())) }
         }

@@ -40,6 +40,7 @@ pub fn decision(step: u32) -> [Event; 3] {
             attempt: 1,
             target: "coder".to_owned(),
             reserved: Amount::default(),
+            start: None,
         },
     ]
 }

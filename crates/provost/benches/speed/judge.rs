@@ -127,6 +127,7 @@ impl Bench {
             tag: "judge/1/1",
             stop: None,
             tree: None,
+            start: None,
             with_work: true,
             apart: None,
             touches: None,

@@ -229,6 +229,7 @@ fn created(number: usize) -> Event {
         base: None,
         files: Vec::new(),
         terms: Terms::default(),
+        included: Vec::new(),
         task_count: 1,
         dependencies: Vec::new(),
         drafting: Vec::new(),

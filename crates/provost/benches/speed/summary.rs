@@ -36,7 +36,13 @@ fn attempt(number: u32) -> Vec<Event> {
     let step = StepNumber(number);
     let [judged, passed, _] = decision(number);
     vec![
-        Event::StepStarted { step, attempt: 1, target: "coder".to_owned(), reserved: Default::default() },
+        Event::StepStarted {
+            step,
+            attempt: 1,
+            target: "coder".to_owned(),
+            reserved: Default::default(),
+            start: None,
+        },
         ended(number),
         judged,
         passed,

@@ -52,6 +52,7 @@ mod redteam;
 mod run;
 mod serve;
 mod small_model;
+mod start;
 mod subplan;
 mod teeth;
 mod terminal;

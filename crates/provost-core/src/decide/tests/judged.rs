@@ -157,7 +157,7 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
     };
     let text = format!("---\nstatus: draft\n---\n# T\n\n## Steps\n{}{}", step(1), step(2));
     let verdict = |base: &str, id: &str, outcome| {
-        let tree = Tree { base: base.into(), id: id.into(), files: Vec::new(), refused: Vec::new() };
+        let tree = Tree { base: base.into(), id: id.into(), ..Tree::default() };
         Verdict { tree: Some(Box::new(tree)), ..Verdict::bare(Isolation::Clean, outcome) }
     };
     let mut say = |command: HarnessCommand| {

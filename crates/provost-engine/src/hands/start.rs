@@ -1,0 +1,76 @@
+//! The tree an attempt begins with in the workspace, so that it is credited only with what it did.
+
+use provost_core::event::StartTree;
+use provost_core::plan::StepNumber;
+use provost_core::run::Run;
+use provost_host::ground::Outset;
+use provost_host::tree;
+
+use super::apart::{globs, told};
+use super::{AttemptOrder, Hands};
+
+/// What the tree is found out by that an attempt begins with.
+pub struct Beginning {
+    /// What the steps before left.
+    tree: Option<String>,
+    touches: Option<Vec<String>>,
+    /// The last attempt, where it is not settled: the tree it began with, and the one it left.
+    before: Option<(String, Option<String>)>,
+    own: Vec<String>,
+}
+
+impl Hands<'_> {
+    /// The tree that an attempt at the step begins with now. Nothing, where the agent does not work in the
+    /// workspace, where it has been at work already, or where checks run in the workspace itself.
+    pub(super) fn start(&self, run: &Run, number: StepNumber) -> Result<Option<StartTree>, tree::Error> {
+        self.beginning(run, number).map_or(Ok(None), |beginning| self.find_start(&beginning))
+    }
+
+    pub(super) fn beginning(&self, run: &Run, number: StepNumber) -> Option<Beginning> {
+        let apart = self.side_by_side && run.works_apart(number);
+        if !self.dispatches || self.session.is_some() || self.courier.is_some() || apart {
+            return None;
+        }
+        Some(Beginning {
+            tree: self.tree(run),
+            touches: run.plan.step(number).and_then(globs),
+            before: run.last_attempt(number).map(|(start, left)| (start.to_owned(), left.map(str::to_owned))),
+            own: own_trees(run),
+        })
+    }
+
+    fn find_start(&self, beginning: &Beginning) -> Result<Option<StartTree>, tree::Error> {
+        let Beginning { tree, touches, before, own } = beginning;
+        let before = before.as_ref().map(|(start, left)| (start.as_str(), left.as_deref()));
+        let start =
+            self.ground.start(&Outset { tree: tree.as_deref(), touches: touches.as_deref(), before, own })?;
+        Ok(start.map(|start| StartTree { tree: start.tree.id.clone(), others: start.others }))
+    }
+
+    /// The tree that this very attempt begins with: as it was announced, or as it is now.
+    pub(super) fn start_of(&self, order: &AttemptOrder) -> Result<Option<StartTree>, String> {
+        match (&order.start, &order.beginning) {
+            (Some(start), _) => Ok(Some(start.clone())),
+            (None, Some(beginning)) => self.find_start(beginning).map_err(|error| told(&error)),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// What the attempt left, kept as a tree. Where it cannot be kept, nothing is said of it.
+    pub(super) fn left_by(&self, order: &AttemptOrder, start: Option<&StartTree>) -> Option<String> {
+        self.ground.keep_work(&start?.tree, order.own_touches.as_deref()).ok().flatten()
+    }
+}
+
+/// The trees that attempts of this plan left: what is as in one of them is the plan's own work.
+pub fn own_trees(run: &Run) -> Vec<String> {
+    let trees = run.steps().flat_map(|(_, step)| {
+        let judged = step.verdict.as_ref().and_then(|verdict| verdict.tree_id());
+        [judged.map(str::to_owned), step.left.clone()]
+    });
+    let last = run.last.as_ref().and_then(|last| last.left.clone());
+    let mut trees: Vec<String> = trees.flatten().chain(last).collect();
+    trees.sort();
+    trees.dedup();
+    trees
+}

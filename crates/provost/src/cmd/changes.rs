@@ -1,0 +1,114 @@
+use provost_core::plan::StepNumber;
+use provost_core::run::Run;
+use provost_engine::Error;
+use provost_engine::harness::{Access, Harness};
+use provost_engine::work::{self, Work};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+use provost_core::command::Refusal;
+
+/// Show what a step changed: its files and the difference
+///
+/// Of a step that passed: the tree its contract held on, against the tree its attempt began with. Of any other
+/// step: what its last attempt left. Files that somebody else changed are named and not shown as the step's.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost changes                     every step of the active plan that was tried
+  provost changes 2                   step 2 of the active plan
+  provost changes PLAN.md 2           step 2 of this plan
+  provost changes 2 --names           only the names of the files")]
+pub struct Args {
+    /// A path, a name, or nothing for the active plan; a number alone is a step of the active plan
+    plan: Option<String>,
+    /// The step's number
+    step: Option<u32>,
+    /// Print only the names of the files
+    #[arg(long)]
+    names: bool,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let (plan, step) = match (args.plan, args.step) {
+        (Some(word), None) => match word.parse() {
+            Ok(step) => (None, Some(step)),
+            Err(_) => (Some(word), None),
+        },
+        given => given,
+    };
+    let harness = global.open(plan.as_deref(), Access::Read)?;
+    let run = harness.run()?;
+    let found = match step {
+        Some(step) => vec![(StepNumber(step), work::look(&harness, StepNumber(step))?)],
+        None => every(&harness, &run)?,
+    };
+    if global.json {
+        let steps: Vec<Value> = found.iter().map(|(step, work)| as_json(*step, work)).collect();
+        terminal::print(&format!("{}\n", json!({ "plan": harness.id(), "steps": steps })))?;
+        return Ok(Outcome::Done);
+    }
+    if found.is_empty() {
+        terminal::talk("no step of this plan has been tried yet");
+    }
+    for (step, work) in &found {
+        terminal::print(&as_text(&run, *step, work, args.names))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn every(harness: &Harness, run: &Run) -> Result<Vec<(StepNumber, Work)>, Failure> {
+    let mut found = Vec::new();
+    for (step, _) in run.steps() {
+        match work::look(harness, step.number) {
+            Ok(work) => found.push((step.number, work)),
+            Err(Error::Refused(Refusal::NoTree | Refusal::NotTried { .. })) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+fn as_text(run: &Run, step: StepNumber, work: &Work, names: bool) -> String {
+    let state = run.state_word(step).replace('_', " ");
+    let mut text = format!("step {step}: {} ({state})\n", run.title(step).unwrap_or_default());
+    if work.files.is_empty() {
+        text.push_str("  it changed no file\n");
+    }
+    for file in &work.files {
+        let (more, less) = file.count();
+        text.push_str(&format!("  {} {} (+{more} -{less})\n", file.kind.word(), file.path));
+    }
+    for path in &work.others {
+        text.push_str(&format!("  not of this step: {path} was changed by somebody else before it began\n"));
+    }
+    for refused in &work.refused {
+        text.push_str(&format!("  left out: {refused}\n"));
+    }
+    if !names {
+        for file in &work.files {
+            text.push('\n');
+            text.push_str(&file.unified());
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn as_json(step: StepNumber, work: &Work) -> Value {
+    let files: Vec<Value> = work
+        .files
+        .iter()
+        .map(|file| {
+            let (more, less) = file.count();
+            json!({
+                "path": file.path, "change": file.kind.word(), "added_lines": more, "removed_lines": less,
+                "diff": file.unified(), "unshown": file.unshown,
+            })
+        })
+        .collect();
+    json!({ "step": step, "files": files, "others": work.others, "refused": work.refused })
+}

@@ -1,0 +1,173 @@
+//! An attempt is credited only with what it did: whatever else is in the workspace is part of the tree it
+//! begins with.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::env::{Env, plan};
+
+/// Step by step `src/a.py` must hold the number.
+fn counting(contracts: &[&str], on_fail: &str) -> String {
+    plan(contracts, on_fail).replace("touches: [\"out/**\"]", "touches: [\"src/**\"]")
+}
+
+fn ready(text: &str, agent: &str) -> Env {
+    let env = Env::new(text).agent(agent).isolation("guard+clean");
+    env.write("src/a.py", "x = 1\n");
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "more"]);
+    env
+}
+
+fn details(env: &Env, name: &str) -> Vec<Value> {
+    let log = env.provost(&["log", "--json"]).exits(0).lines();
+    log.into_iter().filter(|event| event["event"] == name).map(|event| event["details"].clone()).collect()
+}
+
+/// The verdicts on a subject, in order.
+fn verdicts(env: &Env, subject: &str) -> Vec<Value> {
+    let judged = details(env, "CONTRACT_JUDGED").into_iter();
+    judged.filter(|each| each["subject"].get(subject).is_some()).map(|each| each["verdict"].clone()).collect()
+}
+
+fn names(value: &Value) -> Vec<&str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn git(env: &Env, arguments: &[&str]) -> String {
+    let ran = Command::new("git").args(arguments).current_dir(env.work()).output().expect("git");
+    assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8_lossy(&ran.stdout).trim().to_owned()
+}
+
+/// Names no file, so that the approval is not bound to what is in one.
+const TWO: &str = "grep -rqx 'x = 2' src";
+
+#[test]
+fn what_a_person_did_after_the_approval_held_before_the_work() {
+    let env = ready(&counting(&[TWO], "escalate"), "true\n");
+    env.approve();
+    env.write("src/a.py", "x = 2\n");
+    env.write("src/notes.txt", "mine\n");
+    env.provost(&["run"]).exits(0);
+    let [control] = &verdicts(&env, "control")[..] else { panic!("one control") };
+    assert_eq!(control["outcome"]["kind"], "held", "it held before the work: {control}");
+    let started = details(&env, "TASK_STARTED");
+    assert_eq!(names(&started[0]["start"]["others"]), ["src/a.py", "src/notes.txt"]);
+    let [seen] = &verdicts(&env, "contract")[..] else { panic!("one verdict") };
+    assert!(names(&seen["tree"]["files"]).is_empty(), "the agent did nothing: {seen}");
+    assert_eq!(names(&seen["tree"]["others"]), ["src/a.py", "src/notes.txt"]);
+    let shown = env.provost(&["changes", "1"]).exits(0).out;
+    assert!(shown.contains("it changed no file"), "{shown}");
+    assert!(shown.contains("src/notes.txt was changed by somebody else"), "{shown}");
+}
+
+#[test]
+fn with_red_first_an_agent_that_does_nothing_does_not_pass_by_the_work_of_a_person() {
+    let env = ready(&counting(&[TWO], "escalate"), "true\n");
+    env.write("provost.toml", format!("{}require_red = true\n", env.read("provost.toml")));
+    env.approve();
+    env.write("src/a.py", "x = 2\n");
+    env.provost(&["run"]).exits(4);
+    assert!(!env.states().contains("passed"), "{}", env.states());
+}
+
+#[test]
+fn an_honest_attempt_beside_the_edits_of_a_person_is_credited_with_its_own_files() {
+    let env = ready(&counting(&[TWO], "escalate"), "echo 'x = 2' > src/a.py; echo new > src/b.py\n");
+    env.approve();
+    env.write("src/notes.txt", "mine\n");
+    env.provost(&["run"]).exits(0);
+    assert_eq!(verdicts(&env, "control")[0]["outcome"]["kind"], "broke");
+    let seen = &verdicts(&env, "contract")[0];
+    assert_eq!(names(&seen["tree"]["files"]), ["src/a.py", "src/b.py"]);
+    assert_eq!(names(&seen["tree"]["others"]), ["src/notes.txt"]);
+    let shown = env.provost(&["changes", "--json"]).exits(0).json();
+    let files: Vec<&str> = shown["steps"][0]["files"]
+        .as_array()
+        .expect("files")
+        .iter()
+        .filter_map(|f| f["path"].as_str())
+        .collect();
+    assert_eq!(files, ["src/a.py", "src/b.py"]);
+    assert!(shown["steps"][0]["files"][0]["diff"].as_str().expect("a diff").contains("-x = 1\n+x = 2\n"));
+}
+
+#[test]
+fn what_a_person_mends_between_two_attempts_is_not_the_agents() {
+    let env = ready(&counting(&[TWO], "escalate"), "echo try >> src/log.txt\n");
+    let mut person = env.person();
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    env.write("src/a.py", "x = 2\n");
+    person.provost(&["answer", "1", "retry"]).exits(0);
+    env.provost(&["run"]).exits(0);
+    let started = details(&env, "TASK_STARTED");
+    assert!(names(&started[0]["start"]["others"]).is_empty());
+    assert_eq!(
+        names(&started[1]["start"]["others"]),
+        ["src/a.py"],
+        "the agent's own log is not somebody else's"
+    );
+    let controls = verdicts(&env, "control");
+    assert_eq!(controls.last().expect("a control")["outcome"]["kind"], "held", "{controls:?}");
+    let contracts = verdicts(&env, "contract");
+    let seen = contracts.last().expect("a verdict");
+    assert_eq!(names(&seen["tree"]["files"]), ["src/log.txt"]);
+}
+
+#[test]
+fn what_an_attempt_left_is_credited_to_the_one_that_ends_the_work() {
+    let agent = "if test -e src/half; then echo 'x = 2' > src/a.py; else touch src/half; fi\n";
+    let env = ready(&counting(&[&format!("test -e src/half && {TWO}")], "retry(2), then escalate"), agent);
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let contracts = verdicts(&env, "contract");
+    assert_eq!(names(&contracts.last().expect("a verdict")["tree"]["files"]), ["src/a.py", "src/half"]);
+    assert_eq!(verdicts(&env, "control").len(), 1, "the tree the work began with is the same");
+}
+
+#[test]
+fn a_contract_that_was_mended_credits_the_work_that_was_done_already() {
+    let env = ready(&counting(&["grep -rqx 'x = 3' src"], "escalate"), "echo 'x = 2' > src/a.py\n");
+    let mut person = env.person();
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    env.write("PLAN.md", env.read("PLAN.md").replace("x = 3", "x = 2"));
+    env.provost(&["verify"]).exits(0);
+    person.approve();
+    env.provost(&["run"]).exits(0);
+    let controls = verdicts(&env, "control");
+    assert_eq!(controls.last().expect("a control")["outcome"]["kind"], "broke", "{controls:?}");
+    let contracts = verdicts(&env, "contract");
+    assert_eq!(names(&contracts.last().expect("a verdict")["tree"]["files"]), ["src/a.py"]);
+}
+
+#[test]
+fn a_person_is_shown_what_a_step_changed_and_confirms_just_that() {
+    let text = counting(&["true"], "escalate")
+        .replace("**contract:**\n```shell\ntrue\n```\nexit_code == 0\n", "**contract:** human\n");
+    let env = ready(&text, "echo 'x = 2' > src/a.py\n");
+    let mut person = env.person();
+    env.approve();
+    env.provost(&["run"]).exits(4);
+    let shown = env.provost(&["changes", "1"]).exits(0).out;
+    assert!(shown.contains("changed src/a.py (+1 -1)"), "{shown}");
+    assert!(shown.contains("-x = 1\n+x = 2\n"), "{shown}");
+    env.write("src/a.py", "x = 3\n");
+    person.provost(&["answer", "1", "confirm"]).exits(0);
+    env.provost(&["run"]).exits(0);
+    env.provost(&["commit"]).exits(0);
+    assert_eq!(git(&env, &["show", "provost/plan:src/a.py"]), "x = 2");
+}
+
+#[test]
+fn changes_of_a_step_that_was_not_tried_says_so() {
+    let env = ready(&counting(&[TWO], "escalate"), "true\n");
+    env.approve();
+    let refused = env.provost(&["changes", "1"]).exits(5);
+    assert!(refused.err.contains("step 1 has not been tried yet"), "{}", refused.err);
+    assert!(env.provost(&["changes"]).exits(0).err.contains("no step of this plan has been tried yet"));
+    assert!(env.provost(&["changes", "7"]).exits(5).err.contains("there is no step 7"));
+}
