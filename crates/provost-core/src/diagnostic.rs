@@ -189,6 +189,7 @@ codes! {
     WritesTests = "P072" Advice "a step that writes its own checks",
     HiddenInSight = "P073" Warning "a hidden contract that can be seen",
     TouchesOutside = "P074" Warning "a step outside of its plan",
+    TouchesIgnored = "P075" Advice "files that git ignores take part",
 
     // Money, size and taste.
     NoBudget = "P080" Advice "no budget",

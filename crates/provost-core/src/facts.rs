@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use crate::plan::{Check, Contract, Plan, Step, Subscription};
+use crate::plan::{Check, Contract, Plan, Spanned, Step, Subscription};
 use crate::runner::{self, Started};
 use crate::shell;
 
@@ -23,6 +23,8 @@ pub struct Questions {
     pub topics: BTreeSet<String>,
     /// Other plans by slug: what do they wait for?
     pub plans: BTreeSet<String>,
+    /// Globs of `touches`: do they name what git ignores?
+    pub globs: BTreeSet<String>,
 }
 
 /// The answers. Whatever was not asked is absent.
@@ -53,6 +55,8 @@ pub struct Facts {
     pub topics: BTreeSet<String>,
     /// Every plan that was found on the way, with the slugs it depends on or has steps carried out by.
     pub plans: BTreeMap<String, Vec<String>>,
+    /// Of the globs asked for, those that name something git ignores.
+    pub ignored_globs: BTreeSet<String>,
 }
 
 /// What verification of this plan depends on.
@@ -82,7 +86,14 @@ pub fn questions(plan: &Plan) -> Questions {
         scripts: owned(seen.scripts),
         topics: owned(seen.topics),
         plans: owned(seen.plans),
+        globs: globs_of(plan).map(|glob| glob.value.clone()).collect(),
     }
+}
+
+/// What the plan and its steps may change.
+pub(crate) fn globs_of(plan: &Plan) -> impl Iterator<Item = &Spanned<String>> {
+    let of_steps = plan.steps.iter().flat_map(|step| step.touches.iter().flatten());
+    plan.touches.iter().flatten().chain(of_steps)
 }
 
 fn test_files(step: &Step) -> Vec<String> {

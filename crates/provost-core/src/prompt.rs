@@ -205,6 +205,19 @@ fn retry(step: &Step, verdict: &Verdict, attempts: u32) -> String {
         let heading = if index == 0 { "\nNot taken over from your work:\n" } else { "" };
         let _ = writeln!(output, "{heading}- {path}");
     }
+    if let Some(tree) = &verdict.tree {
+        let more = tree.refused.len().saturating_sub(REFUSED_MAX) as u64 + tree.refused_more;
+        if more > 0 {
+            let _ = writeln!(output, "- and {more} more");
+        }
+        if !tree.ignored.is_empty() {
+            let names = tree.ignored.iter().take(REFUSED_MAX).map(String::as_str).collect::<Vec<_>>();
+            let more = tree.ignored.len().saturating_sub(REFUSED_MAX) as u64 + tree.ignored_more;
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            let _ =
+                writeln!(output, "\nIgnored by git, so the check never saw it: {}{more}", names.join(", "));
+        }
+    }
     fill(RETRY, &[("attempts", &attempts), ("outcome", &outcome), ("check", &check), ("output", &output)])
 }
 

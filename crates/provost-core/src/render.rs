@@ -180,7 +180,7 @@ pub fn event(run: &Run, event: &Event) -> Line {
         && run.plan.step(*number).is_some_and(Step::is_hidden)
     {
         // The progress file lies where agents can read it.
-        words = format!("checked: contract {}", verdict.outcome);
+        words = format!("checked: contract {}{}", verdict.outcome, left_behind(verdict));
     }
     if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
         && verdict.held()
@@ -311,7 +311,8 @@ fn meaning(event: &Event) -> (Symbol, String) {
             let tried: String = tried.collect();
             let by = verdict.judged.iter().map(|judgement| format!("; {}", judgement.by()));
             let tried: String = by.chain(std::iter::once(tried)).collect();
-            (symbol, format!("checked: {what} {}{}{tried}", verdict.outcome, because(verdict)))
+            let missing = left_behind(verdict);
+            (symbol, format!("checked: {what} {}{}{tried}{missing}", verdict.outcome, because(verdict)))
         }
         Event::StepPassed { result, pass, .. } => {
             (Symbol::Passed(pass.unwrap_or(Pass::Verified)), result.clone())
@@ -508,6 +509,12 @@ fn because(verdict: &crate::verdict::Verdict) -> String {
         Some(line) => format!(" — {}", one_line(line)),
         None => String::new(),
     }
+}
+
+/// What of the work a failed check did not get to see.
+fn left_behind(verdict: &crate::verdict::Verdict) -> String {
+    let tree = verdict.tree.iter().filter(|_| !verdict.held());
+    tree.flat_map(|tree| tree.left_behind()).map(|line| format!("; {line}")).collect()
 }
 
 fn one_line(text: &str) -> String {

@@ -86,6 +86,9 @@ pub struct Tree {
     /// The files taken over from the agent, deletions included; a long list is cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// How many more there are than the list has.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub files_more: u64,
     /// What was not taken over, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
@@ -96,6 +99,49 @@ pub struct Tree {
     /// What somebody else had changed: in the tree, and not of the attempt's doing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refused_more: u64,
+    /// What git ignores inside `touches`, and was not taken over; a folder ends with a slash.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ignored_more: u64,
+}
+
+/// So many names stand in a line for people.
+const NAMES_SHOWN: usize = 3;
+
+impl Tree {
+    /// What of the work did not get into the check, and the way out, in a line each.
+    pub fn left_behind(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.refused.is_empty() {
+            let some = listed(&self.refused, self.refused_more, "; ");
+            lines.push(format!("not taken over: {some}"));
+        }
+        if !self.ignored.is_empty() {
+            let some = listed(&self.ignored, self.ignored_more, ", ");
+            lines.push(format!(
+                "ignored by git, so not part of the check: {some}; name what the check needs in `touches`"
+            ));
+        }
+        lines
+    }
+}
+
+/// The first names, and how many more there are.
+fn listed(names: &[String], uncounted: u64, between: &str) -> String {
+    let plain = |name: &String| name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let some: Vec<String> = names.iter().take(NAMES_SHOWN).map(plain).collect();
+    let more = names.len().saturating_sub(NAMES_SHOWN) as u64 + uncounted;
+    match more {
+        0 => some.join(between),
+        more => format!("{} and {more} more", some.join(between)),
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Verdict {

@@ -7,7 +7,8 @@ use provost_core::proof::{Statement, Subject};
 use provost_core::run::{Run, Stage};
 use provost_host::git;
 use provost_host::ground::{self, Approval, Estate, Wanted as Means};
-use provost_host::tree::{Authored, Base, Committed, Error as TreeError, Trees};
+pub use provost_host::tree::Refused;
+use provost_host::tree::{Authored, Base, Committed, Error as TreeError, Limits, Trees, With};
 use serde_json::json;
 
 use crate::Error;
@@ -25,6 +26,10 @@ pub struct Wanted {
     pub message: Option<String>,
     /// Leave the signed statement beside the commit.
     pub note: bool,
+    /// Take along what git ignores and `touches` names.
+    pub with_ignored: bool,
+    /// Take along the plan and its progress file, as they are now.
+    pub with_plan: bool,
     pub by: String,
     pub home: Option<PathBuf>,
 }
@@ -37,6 +42,8 @@ pub struct Made {
     pub git_tree: String,
     pub tree: String,
     pub parent: String,
+    /// What the judged tree has otherwise than the commit, and why.
+    pub left_out: Vec<Refused>,
 }
 
 /// The harness's trees of a plan that is done.
@@ -60,10 +67,11 @@ pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<Kept, Error> {
 
 /// The harness's trees of a plan, and the one that was approved, of this commit.
 pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees, Base), Error> {
+    let read_only = harness.own_files();
     let estate = Estate {
         workspace: &harness.place().workspace,
         state: harness.state(),
-        read_only: &[],
+        read_only: &read_only,
         secret: None,
         launcher: &[],
     };
@@ -74,6 +82,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         files: &run.binding.files,
         touches: &[],
         caches,
+        limits: Limits::default(),
         wanted: Means { provision: &verify.provision, build_caches: false, stop: None },
     };
     Ok(ground::trees(&estate, &approval)?)
@@ -111,10 +120,14 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
     if there.as_ref().is_some_and(|there| *there != parent) {
         return Err(failed(TreeError::Moved { name, now: there }).into());
     }
-    let Committed { commit, tree: git_tree } =
-        trees.commit(&parent, &approved, &judged, &by).map_err(failed)?;
+    let place = harness.place();
+    let plan = [&place.path, &place.progress].map(|path| path.strip_prefix(&place.workspace).ok());
+    let plan = plan.into_iter().flatten().filter_map(|path| Some(path.to_str()?.to_owned()));
+    let with = With { ignored: wanted.with_ignored, plan: wanted.with_plan.then(|| plan.collect()) };
+    let Committed { commit, tree: git_tree, left_out } =
+        trees.commit(&parent, &approved, &judged, &with, &by).map_err(failed)?;
     trees.hand_over(&commit, &name, there.as_deref()).map_err(failed)?;
-    let made = Made { commit, git_tree, tree, parent };
+    let made = Made { commit, git_tree, tree, parent, left_out };
     if wanted.note {
         let statement = harness.seal(&statement(harness, &run, &made))?;
         let (now, before) = trees.note(&made.commit, NOTES, &statement).map_err(failed)?;

@@ -11,7 +11,7 @@ use provost_core::event::Event;
 use provost_core::patch;
 use provost_core::plan::StepNumber;
 use provost_host::ground;
-use provost_host::tree::{Authored, Error as TreeError, Trees};
+use provost_host::tree::{Authored, Error as TreeError, Trees, With};
 use provost_host::{git, plan_file, worktree};
 
 use crate::Error;
@@ -130,7 +130,7 @@ fn branch_of(
                 email: email.as_deref().unwrap_or_default(),
                 message: &message,
             };
-            trees.commit(parent, &approved, &kept, &by).map_err(failed)?.commit
+            trees.commit(parent, &approved, &kept, &With::default(), &by).map_err(failed)?.commit
         }
     };
     trees.hand_over(&commit, &name, None).map_err(failed)?;

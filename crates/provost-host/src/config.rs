@@ -152,6 +152,7 @@ impl Default for Config {
                 build_caches: true,
                 provision: Provision::default(),
                 contract_timeout: Duration::from_secs(60),
+                max_file: 1 << 30,
             },
             run: RunLimits {
                 step_timeout: Duration::from_secs(600),

@@ -8,6 +8,7 @@
 //! **Invariant:** a level is attested here, by the self-test, before anything runs at it; one that is
 //! demanded and cannot be had is an error.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -112,6 +113,8 @@ pub struct Approval<'a> {
     /// Globs; everything, where the plan does not say.
     pub touches: &'a [String],
     pub caches: &'a [String],
+    /// How much is taken over from a workspace.
+    pub limits: Limits,
     pub wanted: Wanted<'a>,
 }
 
@@ -131,6 +134,10 @@ impl Ground {
             false => None,
             true => Some(Approved::make(estate, approval)?),
         };
+        if let Some(approved) = trees.as_mut().filter(|_| level == Isolation::Uid) {
+            // Another user may give a second name to what only this one can read.
+            approved.limits.second_names = false;
+        }
         if let Some(approved) = trees.as_mut().filter(|_| !level.has_fence()) {
             approved.above = Some(Above::look(&approved.trees.assembles_in()));
         }
@@ -165,7 +172,7 @@ impl Ground {
         let base = &approved.base;
         let nothing: &[&str] = &[];
         let none = Touches::new(nothing)?;
-        let layer = approved.trees.take_over(base, &none, &none, &Limits::default())?;
+        let layer = approved.trees.take_over(base, &none, &none, &approved.limits)?;
         let deleted = gone(base, &layer);
         let view = view(base, &layer, &deleted);
         self.with_means(approved, base, &layer, stop, |means| approved.outfit.prepare(&view, means));
@@ -240,7 +247,11 @@ fn sweep(scratch: &Path) {
 
 /// What is to vanish from the files of the base.
 fn gone(base: &Base, layer: &Layer) -> Vec<PathBuf> {
-    layer.deleted_paths().chain(base.gone.iter().map(PathBuf::as_path)).map(Path::to_owned).collect()
+    // Where a file or a link of the layer stands in the place of a folder, nothing beneath is seen.
+    let changed: HashSet<&Path> = layer.changed_paths().filter(|_| !base.gone.is_empty()).collect();
+    let is_covered = |path: &&Path| path.ancestors().skip(1).any(|above| changed.contains(above));
+    let before = base.gone.iter().map(PathBuf::as_path).filter(|path| !is_covered(path));
+    layer.vanished_paths().chain(before).map(Path::to_owned).collect()
 }
 
 fn view<'a>(base: &'a Base, layer: &'a Layer, deleted: &'a [PathBuf]) -> View<'a> {

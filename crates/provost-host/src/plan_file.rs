@@ -7,7 +7,7 @@
 //! **Invariant:** [`replace`] puts new text only in the place of the text it was made from.
 
 mod listing;
-mod name;
+pub(crate) mod name;
 mod swap;
 #[cfg(test)]
 mod tests;

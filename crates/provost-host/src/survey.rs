@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use provost_core::facts::{Facts, Questions};
 use provost_core::parse;
 
+use crate::tree::{Ignored, Touches};
+
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const LIMIT: Duration = Duration::from_secs(5);
 const THREADS: usize = 2;
@@ -60,12 +62,24 @@ pub fn answer(questions: &Questions, place: &Place) -> Facts {
         judges_models: place.judges_models.clone(),
         topics: topics(&questions.topics, &place.plan_dir),
         plans: plans(&questions.plans, &place.plan_dir),
+        ignored_globs: ignored(&questions.globs, &place.workspace),
     }
 }
 
 fn existing(files: &BTreeSet<String>, workspace: &Path) -> BTreeSet<String> {
     let there = |path: &&String| inside(path) && workspace.join(path).symlink_metadata().is_ok();
     files.iter().filter(there).cloned().collect()
+}
+
+/// Those that name something git ignores, by the rules as they are now.
+fn ignored(globs: &BTreeSet<String>, workspace: &Path) -> BTreeSet<String> {
+    let Some(rules) = Ignored::of_workspace(workspace).filter(|_| !globs.is_empty()) else {
+        return BTreeSet::new();
+    };
+    let names = |glob: &&String| {
+        Touches::new(&[glob.as_str()]).is_ok_and(|touches| !rules.named_by(&touches).is_empty())
+    };
+    globs.iter().filter(names).cloned().collect()
 }
 
 /// Only plain components: no root, no `..`.
@@ -265,6 +279,7 @@ mod tests {
             scripts: set(&["echo hello", "test -f x && (", "cat <<EOF\nopen", "[[ -f x ]] && a | b"]),
             topics: set(&["known", "unknown", "../PLAN-b"]),
             plans: set(&["b", "nowhere"]),
+            globs: set(&["dist/**"]),
         };
         let place = Place {
             workspace: at.to_path_buf(),

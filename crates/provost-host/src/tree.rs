@@ -20,8 +20,9 @@
 //! **Invariant:** git is never run in a repository that an agent can write, and nothing is written
 //! there: the user's repository stays as it was, byte for byte.
 //! **Invariant:** a base has its name only once it is whole: it is built elsewhere and renamed.
-//! **Invariant:** nothing of the workspace gets into a tree but regular files inside `touches`, from
-//! descriptors that no link led to.
+//! **Invariant:** nothing of the workspace gets into a tree but files, links and empty folders inside
+//! `touches`, from descriptors that no link led to; a link leads nowhere but inside `touches`.
+//! **Invariant:** what git ignores and no glob names, and the harness's own files, are never taken over.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -44,13 +45,18 @@ pub(crate) mod beneath;
 mod checkout;
 mod clone;
 mod commit;
+mod found;
 pub(crate) mod handover;
+mod ignored;
 mod index;
 mod keep;
+mod known;
 mod linked;
 mod mirror;
+mod modes;
 mod named;
 mod outpost;
+mod own;
 mod remote;
 mod snapshot;
 mod start;
@@ -61,7 +67,8 @@ mod vary;
 
 pub use apart::{Apart, clear_apart};
 pub use assemble::Assembled;
-pub use commit::{Authored, Committed};
+pub use commit::{Authored, Committed, With};
+pub use ignored::Ignored;
 pub use keep::{Keep, sweep};
 pub use linked::Unsaved;
 pub use remote::{BadRemote, Remote, fetch_commit};
@@ -73,8 +80,9 @@ pub use vary::Variation;
 use checkout::{Checkout, lossy};
 use index::{Draft, Index, Leaf};
 use keep::Lock;
+use known::Known;
 use mirror::Mirror;
-use takeover::Known;
+use own::OwnFiles;
 
 /// Where the files lie in the folder of a base or a layer.
 const TREE: &str = "tree";
@@ -88,6 +96,9 @@ pub struct Trees {
     assembled_in: Option<PathBuf>,
     /// What the files of the workspace hold, as long as they are not touched.
     known: Known,
+    /// What git ignores, by the rules of an approval.
+    ignored: Option<Ignored>,
+    own_files: OwnFiles,
 }
 
 /// A tree that somebody approved, or that a passed step left. Kept for as long as this is held.
@@ -162,6 +173,11 @@ pub struct Layer {
     pub deleted: Vec<String>,
     /// Inside `touches`, different from the base, and not taken over. The base's version stays.
     pub refused: Vec<Refused>,
+    /// So many more than the list has.
+    pub refused_more: usize,
+    /// Inside `touches`, ignored by git and named by no glob. A folder ends with a slash.
+    pub ignored: Vec<String>,
+    pub ignored_more: usize,
     /// Inside `touches` and `protect`, and different from the base. The base's version stays.
     pub protected_changed: Vec<String>,
     /// Outside of `touches` and different from the base, as far as the walk came by and it shows
@@ -171,32 +187,53 @@ pub struct Layer {
     pub id: String,
     taken: Vec<(Vec<u8>, Leaf)>,
     removed: Vec<Vec<u8>>,
+    /// Folders with nothing in them that the base does not have.
+    folders: Vec<Vec<u8>>,
+    /// What a check must not see of the base: what was removed, whole folders where nothing is left.
+    vanished: Vec<Vec<u8>>,
     base: String,
     folder: TempDir,
+}
+
+/// What a layer is made of.
+struct Laid {
+    taken: Vec<(Vec<u8>, Leaf)>,
+    removed: Vec<Vec<u8>>,
+    folders: Vec<Vec<u8>>,
 }
 
 impl Layer {
     /// What was laid into `folder` over the base, and is all there was to lay.
     fn laid(
         base: &Base,
-        id: String,
+        mut draft: Draft<'_>,
         (folder, path): (TempDir, PathBuf),
-        taken: Vec<(Vec<u8>, Leaf)>,
-        removed: Vec<Vec<u8>>,
-    ) -> Self {
-        Self {
+        Laid { taken, removed, folders }: Laid,
+    ) -> Result<Self, Error> {
+        let vanished = draft.vanished(&removed).map_err(|error| Error::io("list", &base.path, error))?;
+        Ok(Self {
             changed: taken.iter().map(|(path, _)| lossy(path)).collect(),
             deleted: removed.iter().map(|path| lossy(path)).collect(),
             refused: Vec::new(),
+            refused_more: 0,
+            ignored: Vec::new(),
+            ignored_more: 0,
             protected_changed: Vec::new(),
             outside: Vec::new(),
             base: base.id.clone(),
-            id,
+            id: draft.id(),
             path,
             taken,
             removed,
+            folders,
+            vanished,
             folder,
-        }
+        })
+    }
+
+    /// What a check must not see of the base.
+    pub fn vanished_paths(&self) -> impl Iterator<Item = &Path> {
+        self.vanished.iter().map(|path| Path::new(OsStr::from_bytes(path)))
     }
 
     /// The files of the layer, relative to its folder, byte for byte.
@@ -210,7 +247,7 @@ impl Layer {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.taken.is_empty() && self.removed.is_empty()
+        self.taken.is_empty() && self.removed.is_empty() && self.folders.is_empty()
     }
 
     fn must_fit(&self, base: &Base) -> Result<(), Error> {
@@ -225,6 +262,7 @@ impl Layer {
             // What is gone goes first: something else may stand in its place.
             self.removed.iter().try_for_each(|path| draft.remove(path))?;
             self.taken.iter().try_for_each(|(path, leaf)| draft.set(path, *leaf))?;
+            self.folders.iter().try_for_each(|path| draft.folder(path))?;
             draft.sealed()
         };
         sealed().map_err(|error| Error::io("list", &base.path, error))
@@ -241,7 +279,9 @@ pub struct Refused {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    #[error("a symbolic link")]
+    #[error(
+        "a symbolic link that leads out of `touches`; put a copy there, or link to a path inside `touches`"
+    )]
     Link,
     #[error("a link that leads out of the tree")]
     LeadsOut,
@@ -251,11 +291,13 @@ pub enum Why {
     Socket,
     #[error("a device")]
     Device,
-    #[error("a file with more than one name")]
+    #[error("a hard link, which cannot be told from one to a file elsewhere at `uid`; put a copy there")]
     HardLink,
-    #[error("{bytes} bytes, more than is taken over of one file")]
+    #[error(
+        "{bytes} bytes, more than is taken over of one file; `[verify] max_file` in provost.toml raises it"
+    )]
     TooLarge { bytes: u64 },
-    #[error("more bytes than are taken over altogether")]
+    #[error("more bytes than are taken over altogether; `[verify] max_file` in provost.toml raises it")]
     OverTotal,
     /// Whatever comes after this one was not looked at.
     #[error("more files than are taken over altogether")]
@@ -270,8 +312,14 @@ pub enum Why {
     Changing,
     #[error("it cannot be read: {reason}")]
     Unreadable { reason: String },
-    #[error("a submodule")]
+    #[error("in a submodule, a repository of its own")]
     Submodule,
+    #[error("a repository inside the workspace; to take it into the check, name it in `touches`")]
+    Repository,
+    #[error("ignored by git; `provost commit --with-ignored` takes it along")]
+    Ignored,
+    #[error("a file of provost's own; `provost commit --with-plan` takes it along")]
+    Own,
     #[error("a name that no checkout can have")]
     Name,
     #[error("a runner's configuration; name it in touches to let it in")]
@@ -290,11 +338,23 @@ pub struct Limits {
     pub file_bytes: u64,
     pub total_bytes: u64,
     pub files: usize,
+    /// Files with more than one name are taken over like others.
+    pub second_names: bool,
+    /// Only what a commit can hold: no permissions but that to execute, no empty folders.
+    pub as_git: bool,
+}
+
+impl Limits {
+    /// With so much of one file, and some such files.
+    pub fn of_file(bytes: u64) -> Self {
+        let total_bytes = bytes.saturating_mul(4).max(8 << 30);
+        Self { file_bytes: bytes, total_bytes, ..Self::default() }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { file_bytes: 64 << 20, total_bytes: 1 << 30, files: 100_000 }
+        Self { file_bytes: 1 << 30, total_bytes: 8 << 30, files: 100_000, second_names: true, as_git: false }
     }
 }
 
@@ -368,6 +428,8 @@ impl Trees {
             workspace: whole(workspace)?,
             assembled_in: None,
             known: Known::default(),
+            ignored: None,
+            own_files: OwnFiles::default(),
         };
         for name in ["", "requests", "bases", "building", "layers"] {
             let path = trees.folder.join(name);
@@ -379,6 +441,14 @@ impl Trees {
             }
         }
         Ok(trees)
+    }
+
+    /// From now on what git ignores by the rules of this approval, and these files of the harness's own,
+    /// are not taken over and not committed.
+    pub fn leave_out(&mut self, request: &str, approved: &Base, own: &[PathBuf]) -> Result<(), Error> {
+        self.ignored = Ignored::of_approval(&self.folder, &self.workspace, request, approved)?;
+        self.own_files = OwnFiles::of(&self.workspace, own);
+        Ok(())
     }
 
     /// The folder that an assembled tree is put in.

@@ -366,6 +366,11 @@ pub fn touches_outside(span: Span, glob: &str) -> D {
         .hint("Add it to `touches` in the frontmatter, or take it out here: only what both allow is judged.")
 }
 
+pub fn touches_ignored(span: Span, glob: &str) -> D {
+    new(Code::TouchesIgnored, span, format!("`{glob}` names files that git ignores"))
+        .hint("They take part in the checks. A commit leaves them out, unless you say `provost commit --with-ignored`.")
+}
+
 // Contracts as shell.
 
 pub fn shell_syntax(span: Span, why: &str) -> D {

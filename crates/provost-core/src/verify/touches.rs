@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::diagnostic::say;
-use crate::facts::Facts;
+use crate::facts::{self, Facts};
 use crate::parse::Sink;
 use crate::plan::{Plan, Span, Spanned};
 use crate::scope::{self, overlap::Reach};
@@ -29,6 +29,9 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
         if refusal(glob).is_none() && reach.as_ref().is_some_and(|reach| reach.meets(&own()).is_none()) {
             sink.push(say::touches_outside(glob.span, &glob.value));
         }
+    }
+    for glob in facts::globs_of(plan).filter(|glob| facts.ignored_globs.contains(&glob.value)) {
+        sink.push(say::touches_ignored(glob.span, &glob.value));
     }
     let mut known: HashSet<&str> = HashSet::new();
     let of_steps =

@@ -178,6 +178,7 @@ fn worldly() -> Vec<(Code, Worsen, String)> {
         (Code::PlanCycle, Box::new(|f| drop(f.plans.insert("other".into(), vec!["this".into()]))), depends),
         (Code::TargetUnknown, Box::new(|f| assert!(f.targets.remove("writer"))), plain()),
         (Code::NoTargets, Box::new(|f| f.targets.clear()), plain()),
+        (Code::TouchesIgnored, Box::new(|f| assert!(f.ignored_globs.insert("src/**".into()))), plain()),
         (Code::TouchesOpen, Box::new(|f| f.git = true), GOOD.replace("touches: [\"src/**\"]\n", "")),
     ]
 }

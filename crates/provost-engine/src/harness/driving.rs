@@ -18,6 +18,7 @@ use provost_host::config::Demand;
 use provost_host::ground::{self, Approval, Estate, Ground, Wanted};
 use provost_host::plan_file;
 use provost_host::sandbox::{self, Attestation, Offer};
+use provost_host::tree::Limits;
 use provost_host::{judge, process};
 use provost_store::{Error as StoreError, Fence, Holder, Lease, Log};
 
@@ -246,6 +247,15 @@ impl Harness {
         Ok(())
     }
 
+    /// Files that the harness reads and writes itself, wherever they are.
+    pub(crate) fn own_files(&self) -> Vec<PathBuf> {
+        let place = self.place();
+        let marker = plan_file::marker(&place.workspace);
+        let own = [place.path.clone(), place.progress.clone(), marker].into_iter();
+        let own = own.chain(self.config().path.clone());
+        own.chain(self.within.iter().flat_map(|within| within.files.clone())).collect()
+    }
+
     /// Attests what this machine holds, records it, and makes the ground ready before any agent runs.
     fn ground(
         &self,
@@ -256,12 +266,7 @@ impl Harness {
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<Ground, Error> {
         let place = self.place();
-        let marker = plan_file::marker(&place.workspace);
-        let read_only: Vec<PathBuf> = [place.path.clone(), place.progress.clone(), marker]
-            .into_iter()
-            .chain(self.config().path.clone())
-            .chain(self.within.iter().flat_map(|within| within.files.clone()))
-            .collect();
+        let read_only = self.own_files();
         let keys = self.carrying.as_ref().and_then(|carrying| carrying.keys(&self.site.environment));
         let secret = self.config().proof.ssh_key.as_deref();
         let secret = keys.as_deref().filter(|keys| secret.is_none_or(|key| key.starts_with(keys))).or(secret);
@@ -301,6 +306,7 @@ impl Harness {
             files: &run.binding.files,
             touches: &touches,
             caches: carry::caches(self, run),
+            limits: Limits::of_file(verify.max_file),
             wanted: Wanted {
                 provision: &verify.provision,
                 build_caches: verify.build_caches,
@@ -319,8 +325,14 @@ impl Harness {
         let _ = process::become_subreaper();
         let launcher = confined::launcher(&self.site.launcher);
         let workspace = &self.place().workspace;
-        let estate =
-            Estate { workspace, state: &self.state, read_only: &[], secret: None, launcher: &launcher };
+        let read_only = self.own_files();
+        let estate = Estate {
+            workspace,
+            state: &self.state,
+            read_only: &read_only,
+            secret: None,
+            launcher: &launcher,
+        };
         let (offer, seen) = ground::attest(Demand::Exactly(recorded.isolation), &estate)?;
         let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
         if let Some(tree) = &tree {

@@ -10,7 +10,7 @@ use provost_core::command::Refusal;
 use provost_core::event::{Boarded, LeftOut};
 use provost_core::run::{Run, Stage};
 use provost_core::train::Car;
-use provost_host::tree::{Authored, Committed};
+use provost_host::tree::{Authored, Committed, With};
 use provost_host::{git, ground};
 
 use super::{Wish, Yard, open_log};
@@ -337,7 +337,8 @@ fn piece(yard: &Yard<'_>, plan: &Plan, tip: &str) -> Result<Piece, String> {
         message: &message,
     };
     let made = || {
-        let Committed { commit, tree } = trees.commit(&base, &approved, &judged, &by)?;
+        let Committed { commit, tree, .. } =
+            trees.commit(&base, &approved, &judged, &With::default(), &by)?;
         yard.trees.bring(&trees, &commit)?;
         let base_tree = yard.trees.tree_of(&base)?;
         let size = yard.trees.size(&base_tree, &tree)?;

@@ -34,13 +34,15 @@ struct Stand<'a> {
 
 impl<'a> Stand<'a> {
     fn of(yard: &Yard<'_>, plan: &'a Plan, attested: &mut Vec<Attested>) -> Result<Self, Error> {
-        let Kept { trees, approved, base, .. } = commit::kept(&plan.harness, &plan.run)?;
+        let Kept { trees, approved, judged, base } = commit::kept(&plan.harness, &plan.run)?;
+        let approved = trees.with_ignored(&approved, &judged).map_err(ground::Error::from)?;
         let harness = &plan.harness;
+        let read_only = harness.own_files();
         let launcher = confined::launcher(&harness.site().launcher);
         let estate = Estate {
             workspace: &harness.place().workspace,
             state: &yard.state,
-            read_only: &[],
+            read_only: &read_only,
             secret: None,
             launcher: &launcher,
         };

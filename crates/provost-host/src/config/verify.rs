@@ -20,6 +20,8 @@ pub struct Verify {
     pub build_caches: bool,
     pub provision: Provision,
     pub contract_timeout: Duration,
+    /// No larger file takes part in a check.
+    pub max_file: u64,
 }
 
 /// How a check has to be fenced.
@@ -33,7 +35,8 @@ pub enum Demand {
 
 pub(super) fn read(top: &Section<'_, '_>) -> Result<Verify, Wrong> {
     let default = Config::default().verify;
-    let keys = &["isolation", "require_red", "caches", "build_caches", "provision", "contract_timeout"];
+    let keys =
+        &["isolation", "require_red", "caches", "build_caches", "provision", "contract_timeout", "max_file"];
     let Some(section) = top.section("verify", keys)? else { return Ok(default) };
     Ok(Verify {
         isolation: isolation(&section)?,
@@ -42,6 +45,7 @@ pub(super) fn read(top: &Section<'_, '_>) -> Result<Verify, Wrong> {
         build_caches: section.boolean("build_caches")?.unwrap_or(default.build_caches),
         provision: provision::read(&section)?,
         contract_timeout: section.duration("contract_timeout", WEEK)?.unwrap_or(default.contract_timeout),
+        max_file: section.bytes("max_file", 1)?.unwrap_or(default.max_file),
     })
 }
 

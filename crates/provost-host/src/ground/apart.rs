@@ -13,7 +13,7 @@ use provost_core::chain::Hash;
 use provost_core::verdict::Isolation;
 
 use super::{Approved, Ground};
-use crate::tree::{self, Apart, Base, Limits, Touches, clear_apart};
+use crate::tree::{self, Apart, Base, Touches, clear_apart};
 
 /// What an attempt in a tree of its own begins with.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +120,8 @@ impl Approved {
     /// The approved tree with what the workspace has inside `touches`.
     fn as_it_is(&self) -> Result<Base, tree::Error> {
         let nothing: &[&str] = &[];
-        let layer =
-            self.trees.take_over(&self.base, &self.touches, &Touches::new(nothing)?, &Limits::default())?;
+        let none = Touches::new(nothing)?;
+        let layer = self.trees.take_over(&self.base, &self.touches, &none, &self.limits)?;
         self.trees.advance(&self.base, layer)
     }
 
@@ -130,7 +130,7 @@ impl Approved {
         let nothing: &[&str] = &[];
         let from = self.kept(&before.base)?;
         let (touches, none) = (Touches::new(touches)?, Touches::new(nothing)?);
-        let layer = self.trees.take_over_from(&before.folder, &from, &touches, &none, &Limits::default())?;
+        let layer = self.trees.take_over_from(&before.folder, &from, &touches, &none, &self.limits)?;
         self.trees.advance(base, self.trees.carried(layer, &from, base)?)
     }
 }

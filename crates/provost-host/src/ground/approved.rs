@@ -16,6 +16,7 @@ pub struct Approved {
     pub touches: Touches,
     pub caches: Vec<String>,
     pub commit: Option<String>,
+    pub limits: Limits,
     pub outfit: Outfit,
     /// Without a fence: what was above the trees of checks before any agent ran.
     pub above: Option<Above>,
@@ -23,12 +24,14 @@ pub struct Approved {
 
 impl Approved {
     pub fn make(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<Self, Error> {
-        let trees = trees_of(estate.workspace, estate.state)?;
+        let mut trees = trees_of(estate.workspace, estate.state)?;
         let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
+        trees.leave_out(approval.revision, &base, estate.read_only)?;
         let touches = Touches::new(approval.touches)?;
         let outfit = Outfit::new(estate, &approval.wanted, &base);
         let commit = approval.commit.map(str::to_owned);
-        Ok(Self { trees, base, touches, caches: approval.caches.to_vec(), commit, outfit, above: None })
+        let (caches, limits) = (approval.caches.to_vec(), approval.limits);
+        Ok(Self { trees, base, touches, caches, commit, limits, outfit, above: None })
     }
 
     /// The tree the work of this check began with, and what the agent has put on it.
@@ -40,9 +43,8 @@ impl Approved {
         };
         let nothing: &[&str] = &[];
         let protect = Touches::new(case.protect)?;
-        let limits = Limits::default();
         if !case.with_work {
-            let layer = self.trees.take_over(&base, &Touches::new(nothing)?, &protect, &limits)?;
+            let layer = self.trees.take_over(&base, &Touches::new(nothing)?, &protect, &self.limits)?;
             return Ok((base, layer));
         }
         let layer = match case.apart {
@@ -69,10 +71,9 @@ impl Approved {
         folder: Option<&Path>,
         protect: &Touches,
     ) -> Result<Layer, tree::Error> {
-        let limits = Limits::default();
         self.within(case.touches, base, |touches| match folder {
-            None => self.trees.take_over(base, touches, protect, &limits),
-            Some(folder) => self.trees.take_over_from(folder, base, touches, protect, &limits),
+            None => self.trees.take_over(base, touches, protect, &self.limits),
+            Some(folder) => self.trees.take_over_from(folder, base, touches, protect, &self.limits),
         })
     }
 
@@ -91,6 +92,9 @@ impl Approved {
         }
         let mut within = self.trees.varied(base, &layer, &Variation::Only(&is_ours))?;
         within.refused = layer.refused;
+        within.refused_more = layer.refused_more;
+        within.ignored = layer.ignored;
+        within.ignored_more = layer.ignored_more;
         within.protected_changed = layer.protected_changed;
         Ok(within)
     }

@@ -56,7 +56,7 @@ impl Ground {
         let approved = self.carrying()?;
         let nothing: &[&str] = &[];
         let (base, none) = (approved.kept(&apart.base)?, Touches::new(nothing)?);
-        let limits = Limits::default();
+        let limits = Limits { as_git: true, ..approved.limits };
         let mut layer =
             approved.trees.take_over_from(&apart.folder, &base, &approved.touches, &none, &limits)?;
         let refused = std::mem::take(&mut layer.refused);

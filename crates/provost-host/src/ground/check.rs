@@ -246,11 +246,16 @@ impl Approved {
 
 pub(super) fn seen(base: &Base, layer: &Layer) -> Tree {
     let deleted = layer.deleted.iter().map(|path| format!("{path} (deleted)"));
+    let more = |count: usize| count.saturating_sub(NAMES) as u64;
     Tree {
         base: base.id.clone(),
         id: layer.id.clone(),
         files: layer.changed.iter().cloned().chain(deleted).take(NAMES).collect(),
+        files_more: more(layer.changed.len() + layer.deleted.len()),
         refused: layer.refused.iter().map(ToString::to_string).take(NAMES).collect(),
+        refused_more: more(layer.refused.len() + layer.refused_more),
+        ignored: layer.ignored.iter().take(NAMES).cloned().collect(),
+        ignored_more: more(layer.ignored.len() + layer.ignored_more),
         ..Tree::default()
     }
 }

@@ -1,7 +1,7 @@
 //! The tree an attempt begins with in the workspace, and the one it leaves there.
 
 use super::{Approved, Ground};
-use crate::tree::{self, Limits, Start, Touches, Unsettled};
+use crate::tree::{self, Start, Touches, Unsettled};
 
 /// What is known of the plan when an attempt is to begin.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +59,6 @@ impl Approved {
     ) -> Result<tree::Layer, tree::Error> {
         let nothing: &[&str] = &[];
         let none = Touches::new(nothing)?;
-        self.within(touches, base, |touches| self.trees.take_over(base, touches, &none, &Limits::default()))
+        self.within(touches, base, |touches| self.trees.take_over(base, touches, &none, &self.limits))
     }
 }

@@ -17,28 +17,47 @@ use super::{Base, Error, Layer};
 /// changed. Its own files are there already, the very ones the check saw: what that built is still younger.
 pub fn complete(list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
     let Some(over) = &base.over else { return Ok(()) };
-    let mut files = BTreeMap::new();
-    find_files(over, Path::new(""), &mut files).map_err(|error| Error::io("read", over, error))?;
+    let (mut files, mut empty) = (BTreeMap::new(), Vec::new());
+    find_files(over, Path::new(""), &mut files, &mut empty)
+        .map_err(|error| Error::io("read", over, error))?;
     let own: BTreeSet<&Path> = layer.changed_paths().collect();
-    let mut checkout = Checkout::go_on(layer.path.clone(), own.iter().copied())?;
+    let made = layer.folders.iter().map(|path| Path::new(OsStr::from_bytes(path)));
+    let mut checkout = Checkout::go_on(layer.path.clone(), own.iter().copied(), made)?;
+    for folder in empty {
+        let entry = list.find(&folder).map_err(|error| Error::io("list", &layer.path, error))?;
+        if entry.is_some_and(|entry| entry.kind == Kind::Folder) {
+            checkout.folder(&folder)?;
+        }
+    }
     for (path, from) in files.iter().filter(|(path, _)| !own.contains(Path::new(OsStr::from_bytes(path)))) {
         let entry = list.find(path).map_err(|error| Error::io("list", &layer.path, error))?;
         // Taken away again, or turned into a folder since.
-        let Some(kind) = entry.map(|entry| entry.kind).filter(|kind| kind.is_file()) else { continue };
-        checkout.share_file(path, from, kind)?;
+        let Some(kind) = entry.map(|entry| entry.kind).filter(|kind| *kind != Kind::Folder) else { continue };
+        checkout.share(path, from, kind)?;
     }
     checkout.finish()?;
     Ok(())
 }
 
-fn find_files(folder: &Path, path: &Path, files: &mut BTreeMap<Vec<u8>, PathBuf>) -> io::Result<()> {
+/// Every file and link beneath a folder, and every folder that holds nothing.
+fn find_files(
+    folder: &Path,
+    path: &Path,
+    files: &mut BTreeMap<Vec<u8>, PathBuf>,
+    empty: &mut Vec<Vec<u8>>,
+) -> io::Result<()> {
+    let mut is_empty = true;
     for entry in folder.join(path).read_dir()? {
         let entry = entry?;
+        is_empty = false;
         let path = path.join(entry.file_name());
         match entry.file_type()?.is_dir() {
-            true => find_files(folder, &path, files)?,
+            true => find_files(folder, &path, files, empty)?,
             false => drop(files.insert(path.as_os_str().as_bytes().to_vec(), entry.path())),
         }
+    }
+    if is_empty && path != Path::new("") {
+        empty.push(path.as_os_str().as_bytes().to_vec());
     }
     Ok(())
 }
@@ -65,6 +84,8 @@ impl Gone<'_> {
     fn look(&mut self, path: &[u8]) -> io::Result<()> {
         let Some(there) = self.ground.find(path)? else { return Ok(()) };
         match self.list.find(path)? {
+            // A file or a link stands there, or above it, and covers it.
+            None if self.is_covered(path)? => {}
             None => {
                 let top = self.top(path)?;
                 self.names.insert(top.to_vec());
@@ -78,6 +99,14 @@ impl Gone<'_> {
             Some(_) => {}
         }
         Ok(())
+    }
+
+    fn is_covered(&self, path: &[u8]) -> io::Result<bool> {
+        let mut ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        ends.try_fold(false, |covered, end| {
+            let above = self.list.find(&path[..end])?;
+            Ok(covered || above.is_some_and(|entry| entry.kind != Kind::Folder))
+        })
     }
 
     /// As far up as nothing is left.

@@ -56,7 +56,8 @@ impl Trees {
         let room = tempfile::Builder::new().prefix("new-").tempdir_in(parent);
         let room = room.map_err(|error| Error::io("make a folder in", parent, error))?;
         let mut checkout = Checkout::begin(room.path().join("tree"), Draft::default())?;
-        checkout::fill(&mut checkout, &tree.index, &tree.path, &mut |checkout, path, kind| {
+        let place_of = |path: &[u8]| tree.file(OsStr::from_bytes(path));
+        checkout::fill(&mut checkout, &tree.index, &place_of, &mut |checkout, path, kind| {
             let source = tree.file(OsStr::from_bytes(path));
             let file = checkout.copy(path, &source, kind)?;
             let stamp = File::open(&source).and_then(|source| Ok(beneath::stamp(&source)?));
@@ -96,10 +97,12 @@ impl Trees {
         let mut draft = Draft::on(&onto.index).map_err(listed)?;
         removed.iter().try_for_each(|path| draft.remove(path)).map_err(listed)?;
         layer.taken.iter().try_for_each(|(path, leaf)| draft.set(path, *leaf)).map_err(listed)?;
-        let id = draft.id();
+        layer.folders.iter().try_for_each(|path| draft.folder(path)).map_err(listed)?;
+        let (id, vanished) = (draft.id(), draft.vanished(&removed).map_err(listed)?);
         Ok(Layer {
             deleted: removed.iter().map(|path| lossy(path)).collect(),
             removed,
+            vanished,
             id,
             base: onto.id.clone(),
             ..layer
@@ -269,9 +272,11 @@ impl Place<'_> {
             Kind::Folder => false,
             Kind::Link => beneath::target(&folder, name.as_bytes())
                 .is_ok_and(|target| provost_core::chain::Hash::of(&target) == entry.digest),
-            Kind::File | Kind::Program => {
+            Kind::File | Kind::Program | Kind::Moded(_) => {
+                // With which umask it was written does not matter.
+                let alike = |kind: Kind| kind == entry.kind || kind.as_in_git() == entry.kind;
                 stamp.kind() == FileType::RegularFile
-                    && Kind::of_file(stamp.mode) == entry.kind
+                    && alike(Kind::of_file(stamp.mode))
                     && stamp.size == entry.size
                     && beneath::file(&folder, name.as_bytes())
                         .is_ok_and(|file| beneath::digest(&file).is_ok_and(|digest| digest == entry.digest))
@@ -290,16 +295,19 @@ impl Place<'_> {
             self.prune(folder);
             return Ok(());
         };
-        if !entry.kind.is_file() {
-            return Err(Errno::OPNOTSUPP.into());
-        }
         let inside = self.made(folder)?;
         let new = format!(".provost-{}-{}", std::process::id(), &entry.digest.to_string()[..12]);
         let _ = rustix::fs::unlinkat(&inside, new.as_str(), AtFlags::empty());
-        let mut to = beneath::new_file(&inside, new.as_bytes(), entry.kind.mode())?;
-        let copied = File::open(tree.file(OsStr::from_bytes(self.path)))
-            .and_then(|mut from| io::copy(&mut from, &mut to).map(|_| ()))
-            .and_then(|()| Ok(rustix::fs::renameat(&inside, new.as_str(), &inside, name)?));
+        let source = tree.file(OsStr::from_bytes(self.path));
+        let written = match entry.kind {
+            Kind::Folder => Err(Errno::OPNOTSUPP.into()),
+            Kind::Link => fs::read_link(&source)
+                .and_then(|target| Ok(rustix::fs::symlinkat(target, &inside, new.as_str())?)),
+            kind => beneath::new_file(&inside, new.as_bytes(), kind.mode())
+                .map_err(io::Error::from)
+                .and_then(|mut to| io::copy(&mut File::open(&source)?, &mut to).map(|_| ())),
+        };
+        let copied = written.and_then(|()| Ok(rustix::fs::renameat(&inside, new.as_str(), &inside, name)?));
         if copied.is_err() {
             let _ = rustix::fs::unlinkat(&inside, new.as_str(), AtFlags::empty());
         }

@@ -37,7 +37,7 @@ use super::{Base, Error, Layer, Trees};
 
 /// Above the coarsest clock a file system of ours stamps with.
 const YOUNG: Duration = Duration::from_millis(100);
-const NOTES: &[u8] = b"provost worktree 1\n";
+const NOTES: &[u8] = b"provost worktree 2\n";
 
 /// A tree for one check. Dropped, it is free for the next one.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Trees {
         let path = folder.path().join("tree");
         let mut checkout = Checkout::begin(path.clone(), Draft::default())?;
         let mut written = 0;
-        checkout::fill(&mut checkout, index, &sources.base.path, &mut |checkout, path, kind| {
+        checkout::fill(&mut checkout, index, &|path| sources.of(path), &mut |checkout, path, kind| {
             written += 1;
             let source = sources.of(path);
             let from = File::open(&source).map_err(|error| Error::io("open", &source, error))?;
@@ -211,7 +211,7 @@ impl Refresh {
             let entry = wanted.binary_search_by(|entry| entry.name.cmp(name)).ok().map(|at| &wanted[at]);
             match (entry.map(|entry| entry.kind), &*kind) {
                 (Some(Kind::Folder), FileType::Directory) => true,
-                (Some(Kind::File | Kind::Program), FileType::RegularFile) => true,
+                (Some(kind), FileType::RegularFile) if kind.is_file() => true,
                 (Some(Kind::Link), FileType::Symlink) => true,
                 _ => self.remove(folder, path, name, *kind).is_err(),
             }
@@ -225,8 +225,8 @@ impl Refresh {
                     self.folder(&inner, &path, index, entry, sources, links)?;
                 }
                 Kind::Link => {
-                    let target = fs::read_link(sources.base.path.join(OsStr::from_bytes(&path)))
-                        .map_err(|error| Error::io("read", &sources.base.path, error))?;
+                    let source = sources.of(&path);
+                    let target = fs::read_link(&source).map_err(|error| Error::io("read", &source, error))?;
                     let target = target.as_os_str().as_bytes().to_vec();
                     if Hash::of(&target) != entry.digest {
                         return Err(sources.altered(&path));
@@ -239,7 +239,9 @@ impl Refresh {
                     }
                     links.push((path, target));
                 }
-                Kind::File | Kind::Program => self.file(folder, path, entry, sources, is_there)?,
+                Kind::File | Kind::Program | Kind::Moded(_) => {
+                    self.file(folder, path, entry, sources, is_there)?;
+                }
             }
         }
         Ok(())
@@ -356,7 +358,8 @@ fn written_notes(notes: &Notes) -> Vec<u8> {
     let mut bytes = [NOTES, boot().as_bytes(), b"\n"].concat();
     for (path, Note { leaf, stamp, .. }) in notes {
         // Notes outlive the moment they are written in: young is judged by the clock of now.
-        bytes.extend([leaf.kind.letter(), u8::from(is_young(stamp))]);
+        bytes.push(u8::from(is_young(stamp)));
+        bytes.extend(leaf.kind.letters());
         bytes.extend(leaf.digest.0);
         bytes.extend(leaf.size.to_be_bytes());
         let times = [stamp.modified.0, stamp.modified.1, stamp.changed.0, stamp.changed.1];
@@ -378,9 +381,9 @@ fn read_notes(bytes: &[u8]) -> Option<Notes> {
         Some(taken)
     };
     let mut notes = Notes::new();
-    while let Some(first) = take(2) {
-        let kind = Kind::from_letter(first[0])?;
-        let is_young = first[1] != 0;
+    while let Some(first) = take(1) {
+        let is_young = first[0] != 0;
+        let kind = Kind::read(&mut take)?;
         let digest = Hash(take(32)?.try_into().ok()?);
         let mut number = || Some(u64::from_be_bytes(take(8)?.try_into().ok()?));
         let size = number()?;

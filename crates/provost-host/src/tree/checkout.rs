@@ -1,8 +1,8 @@
 //! Writes a tree, file by file, where nothing was before.
 //!
 //! Files are written first and links last, so nothing is ever written through a link, whatever a tree
-//! claims to hold. Modes are 0644, 0755 for programs and folders, whatever the umask: a check sees the
-//! same on every machine.
+//! claims to hold. Modes are what the tree says (0644, 0755 for programs and folders, if nothing else),
+//! whatever the umask: a check sees the same on every machine.
 //!
 //! **Invariant:** a link is made only if it stays inside the tree: it is relative, and every `..` of it
 //! comes first and not further up than the link lies deep. Links that all keep to this lead out
@@ -15,6 +15,7 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use provost_core::chain::Hash;
 use rustix::fs::{AtFlags, Mode, Timestamps};
@@ -41,10 +42,15 @@ impl<'a> Checkout<'a> {
         Ok(Self { path, top, folders: BTreeSet::new(), links: BTreeMap::new(), draft })
     }
 
-    /// Goes on in a tree that has these files, without a listing.
-    pub fn go_on<'p>(path: PathBuf, files: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
+    /// Goes on in a tree that has these files and folders, without a listing.
+    pub fn go_on<'p>(
+        path: PathBuf,
+        files: impl Iterator<Item = &'p Path>,
+        folders: impl Iterator<Item = &'p Path>,
+    ) -> Result<Self, Error> {
         let top = beneath::top(&path).map_err(|errno| Error::io("open", &path, errno))?;
-        let folders = files.flat_map(|file| file.ancestors().skip(1));
+        let above = files.flat_map(|file| file.ancestors().skip(1));
+        let folders = above.chain(folders.flat_map(Path::ancestors));
         let folders = folders.map(|folder| folder.as_os_str().as_bytes().to_vec()).collect();
         Ok(Self { path, top, folders, links: BTreeMap::new(), draft: Draft::default() })
     }
@@ -81,8 +87,13 @@ impl<'a> Checkout<'a> {
         self.draft.folder(path).map_err(|error| Error::io("note", &self.at(path), error))
     }
 
-    /// The same file as in another tree of ours, which nobody writes.
-    pub fn share_file(&mut self, path: &[u8], source: &Path, kind: Kind) -> Result<(), Error> {
+    /// The same file or link as in another tree of ours, which nobody writes.
+    pub fn share(&mut self, path: &[u8], source: &Path, kind: Kind) -> Result<(), Error> {
+        if kind == Kind::Link {
+            let target = std::fs::read_link(source).map_err(|error| Error::io("read", source, error))?;
+            self.links.insert(path.to_vec(), target.into_os_string().into_vec());
+            return Ok(());
+        }
         self.make_parents(path)?;
         let name = OsStr::from_bytes(path);
         match rustix::fs::linkat(rustix::fs::CWD, source, &self.top, name, AtFlags::empty()) {
@@ -109,6 +120,17 @@ impl<'a> Checkout<'a> {
                 .map_err(|errno| self.refused(&path, errno))?;
         }
         Ok(self.draft)
+    }
+
+    /// Gives a file that was written the time of its last change.
+    pub fn set_time(&self, path: &[u8], modified: Duration) -> Result<(), Error> {
+        let time = rustix::fs::Timespec {
+            tv_sec: modified.as_secs().try_into().unwrap_or_default(),
+            tv_nsec: modified.subsec_nanos().into(),
+        };
+        let times = Timestamps { last_access: time, last_modification: time };
+        let (name, flags) = (OsStr::from_bytes(path), AtFlags::SYMLINK_NOFOLLOW);
+        rustix::fs::utimensat(&self.top, name, &times, flags).map_err(|errno| self.refused(path, errno))
     }
 
     fn make_parents(&mut self, path: &[u8]) -> Result<(), Error> {
@@ -147,20 +169,20 @@ impl<'a> Checkout<'a> {
 
 type WriteFile<'a> = dyn FnMut(&mut Checkout<'_>, &[u8], Kind) -> Result<(), Error> + 'a;
 
-/// Writes all that an index lists: files by `file`, folders and links as they are.
+/// Writes all that an index lists: files by `file`, folders and links as they are in `place_of` their paths.
 pub fn fill(
     checkout: &mut Checkout<'_>,
     index: &Index,
-    links_from: &Path,
+    place_of: &dyn Fn(&[u8]) -> PathBuf,
     file: &mut WriteFile<'_>,
 ) -> Result<(), Error> {
     let mut failed = None;
     let walked = index.walk(b"", index.root(), &mut |path, entry| {
         let done = match entry.kind {
-            Kind::File | Kind::Program => file(checkout, path, entry.kind),
+            kind @ (Kind::File | Kind::Program | Kind::Moded(_)) => file(checkout, path, kind),
             Kind::Folder => checkout.make_folder(path),
             Kind::Link => {
-                let target = std::fs::read_link(links_from.join(OsStr::from_bytes(path)))?;
+                let target = std::fs::read_link(place_of(path))?;
                 checkout.links.insert(path.to_vec(), target.into_os_string().into_vec());
                 Ok(())
             }
@@ -172,7 +194,7 @@ pub fn fill(
     });
     match (failed, walked) {
         (Some(error), _) => Err(error),
-        (None, Err(error)) => Err(Error::io("read", links_from, error)),
+        (None, Err(error)) => Err(Error::io("read", &place_of(b""), error)),
         (None, Ok(())) => Ok(()),
     }
 }

@@ -1,24 +1,30 @@
 //! Exactly the tree that was judged, as a commit of the user's repository.
 //!
 //! The commit is made in the mirror, from the tree the harness kept: the approved commit's tree with
-//! the files that were taken over, and nothing else. It is handed over as a pack and a ref, written as
+//! the files that were taken over, less what git ignores and the harness's own files, unless a person asks
+//! for those, and nothing else. It is handed over as a pack and a ref, written as
 //! files: git is not run in the user's repository, and its HEAD, index, hooks and configuration are not
 //! looked at.
 //!
 //! **Invariant:** a ref is made or moved from the value that was read, under its lock, or not at all.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::checkout::lossy;
-use super::index::{Index, Kind, Leaf};
+use super::checkout::{Checkout, lossy};
+use super::index::{Draft, Index, Kind, Leaf};
 use super::keep::Lock;
 use super::mirror::{self, Mirror};
-use super::{Base, Error, Trees};
+use super::touches::is_at_or_beneath;
+use super::{Base, Error, Laid, Layer, Refused, TREE, Trees, Why, beneath};
 use crate::git;
+
+/// Plans and progress files are not longer.
+const OWN_BYTES: u64 = 64 << 20;
 
 /// Who commits, and what they say.
 #[derive(Clone, Debug)]
@@ -40,29 +46,120 @@ impl Authored<'_> {
     }
 }
 
+/// What goes into a commit beside the work. Nothing of it, where nobody asks for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct With {
+    /// What git ignores and a glob of `touches` named.
+    pub ignored: bool,
+    /// Files of the harness's own, relative to the workspace, as they are there now.
+    pub plan: Option<Vec<String>>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     pub commit: String,
     /// The tree as git names it.
     pub tree: String,
+    /// What the judged tree has otherwise than the commit, and why.
+    pub left_out: Vec<Refused>,
 }
 
 impl Trees {
-    /// Makes a commit on top of `parent`, the commit `approved` was made of, whose tree is `judged`.
+    /// Makes a commit on top of `parent`, the commit `approved` was made of, whose tree is `judged` less what
+    /// no commit is to have.
     pub fn commit(
         &self,
         parent: &str,
         approved: &Base,
         judged: &Base,
+        with: &With,
         by: &Authored<'_>,
     ) -> Result<Committed, Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, parent)?;
         mirror.borrow()?;
-        let tree = self.written_on(&mirror, parent, approved, judged)?;
+        let mut changes = changes(approved, judged)?;
+        let left_out = self.left_out(&mirror, parent, &mut changes, with)?;
+        let mut listed = self.listed(&mirror, judged, &changes)?;
+        for path in with.plan.iter().flatten() {
+            listed.extend(self.listed_now(&mirror, path)?);
+        }
+        let tree = self.written_with(&mirror, parent, &listed)?;
         let args = ["commit-tree", &tree, "-p", parent];
         let commit = mirror.git(&args, by.message.as_bytes(), &by.environment())?;
-        Ok(Committed { commit: word(&commit), tree })
+        Ok(Committed { commit: word(&commit), tree, left_out })
+    }
+
+    /// Takes out what no commit is to have: what git ignores, the harness's own files, and what lies in
+    /// another repository.
+    fn left_out(
+        &self,
+        mirror: &Mirror<'_>,
+        parent: &str,
+        changes: &mut Vec<Change>,
+        with: &With,
+    ) -> Result<Vec<Refused>, Error> {
+        let listed = mirror.git(&["ls-tree", "-r", "-z", "--full-tree", parent], b"", &[])?;
+        let entries = listed.split(|byte| *byte == 0).filter_map(|line| {
+            let tab = line.iter().position(|byte| *byte == b'\t')?;
+            Some((line.starts_with(b"160000"), &line[tab + 1..]))
+        });
+        let (links, tracked): (Vec<_>, Vec<_>) = entries.partition(|(is_link, _)| *is_link);
+        let tracked: HashSet<&[u8]> = tracked.into_iter().map(|(_, path)| path).collect();
+        let ignored = self.ignored.as_ref().filter(|_| !with.ignored);
+        let why = |path: &[u8]| {
+            if !mirror::is_harmless(path) {
+                Some(Why::Repository)
+            } else if links.iter().any(|(_, link)| is_at_or_beneath(path, link)) {
+                Some(Why::Submodule)
+            } else if with.plan.is_none() && self.own_files.has(path) {
+                Some(Why::Own)
+            } else if !tracked.contains(path) && ignored.is_some_and(|rules| rules.top(path, false).is_some())
+            {
+                Some(Why::Ignored)
+            } else {
+                None
+            }
+        };
+        let mut left_out = Vec::new();
+        changes.retain(|(path, _)| match why(path) {
+            Some(why) => {
+                left_out.push(Refused { path: lossy(path), why });
+                false
+            }
+            None => true,
+        });
+        Ok(left_out)
+    }
+
+    /// The approved tree with what the judged one has and git ignores: no commit has it, and the checks that
+    /// held may need it.
+    pub fn with_ignored(&self, approved: &Base, judged: &Base) -> Result<Base, Error> {
+        let Some(ignored) = &self.ignored else { return Ok(approved.clone()) };
+        let is_left_out = |path: &[u8]| {
+            ignored.top(path, false).is_some() && !approved.has(Path::new(OsStr::from_bytes(path)))
+        };
+        let taken: Vec<(Vec<u8>, Leaf)> = changes(approved, judged)?
+            .into_iter()
+            .filter_map(|(path, leaf)| Some((path, leaf?)))
+            .filter(|(path, _)| is_left_out(path))
+            .collect();
+        if taken.is_empty() {
+            return Ok(approved.clone());
+        }
+        let layers = self.folder.join("layers");
+        let folder =
+            tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
+        let path = folder.path().join(TREE);
+        let draft = Draft::on(&approved.index).map_err(|error| Error::io("list", &approved.path, error))?;
+        let mut checkout = Checkout::begin(path.clone(), draft)?;
+        for (path, leaf) in &taken {
+            checkout.share(path, &judged.file(OsStr::from_bytes(path)), leaf.kind)?;
+            checkout.holds(path, *leaf)?;
+        }
+        let draft = checkout.finish()?;
+        let laid = Laid { taken, removed: Vec::new(), folders: Vec::new() };
+        self.advance(approved, Layer::laid(approved, draft, (folder, path), laid)?)
     }
 
     /// The commit's tree with what differs between two of ours, as git names it.
@@ -73,14 +170,35 @@ impl Trees {
         before: &Base,
         after: &Base,
     ) -> Result<String, Error> {
+        let changes = changes(before, after)?;
+        if let Some((path, _)) = changes.iter().find(|(path, _)| !mirror::is_harmless(path)) {
+            return Err(Error::NotInside { path: lossy(path) });
+        }
+        let listed = self.listed(mirror, after, &changes)?;
+        self.written_with(mirror, commit, &listed)
+    }
+
+    fn written_with(&self, mirror: &Mirror<'_>, commit: &str, listed: &[u8]) -> Result<String, Error> {
         let index = tempfile::tempdir_in(self.folder.join("building"))
             .map_err(|error| Error::io("make a folder in", &self.folder, error))?;
         let with_index = [("GIT_INDEX_FILE".into(), OsString::from(index.path().join("index")))];
         mirror.git(&["read-tree", commit], b"", &with_index)?;
-        let changes = changes(before, after)?;
-        let listed = self.listed(mirror, after, &changes)?;
-        mirror.git(&["update-index", "-z", "--index-info"], &listed, &with_index)?;
+        mirror.git(&["update-index", "-z", "--index-info"], listed, &with_index)?;
         Ok(word(&mirror.git(&["write-tree"], b"", &with_index)?))
+    }
+
+    /// What `update-index` reads for a file of the workspace as it is now; nothing, where it is not there.
+    fn listed_now(&self, mirror: &Mirror<'_>, path: &str) -> Result<Vec<u8>, Error> {
+        let failed = |error: io::Error| Error::io("read", &self.workspace.join(path), error);
+        let top = beneath::top(&self.workspace).map_err(|errno| failed(errno.into()))?;
+        let Ok(file) = beneath::file(&top, path.as_bytes()) else { return Ok(Vec::new()) };
+        if !file.metadata().map_err(failed)?.is_file() || !mirror::is_harmless(path.as_bytes()) {
+            return Ok(Vec::new());
+        }
+        let mut bytes = Vec::new();
+        beneath::copy(&file, &mut bytes, OWN_BYTES).map_err(failed)?;
+        let object = word(&mirror.git(&["hash-object", "-w", "--no-filters", "--stdin"], &bytes, &[])?);
+        Ok([format!("100644 {object}\t").as_bytes(), path.as_bytes(), b"\0"].concat())
     }
 
     /// What `update-index` reads: mode, object and path of everything that changed.
@@ -97,7 +215,7 @@ impl Trees {
                     ("120000", word(&mirror.git(&["hash-object", "-w", "--stdin"], target, &[])?))
                 }
                 Some(leaf) => {
-                    let mode = if leaf.kind == Kind::Program { "100755" } else { "100644" };
+                    let mode = if leaf.kind.is_program() { "100755" } else { "100644" };
                     (mode, written(mirror, judged, path, &mut objects)?)
                 }
             };
@@ -298,11 +416,7 @@ pub(super) fn changes(old: &Base, new: &Base) -> Result<Vec<Change>, Error> {
     let (before, after) = (leaves(&old.index).map_err(failed)?, leaves(&new.index).map_err(failed)?);
     let gone = before.keys().filter(|path| !after.contains_key(*path)).map(|path| (path.clone(), None));
     let come = after.iter().filter(|(path, leaf)| before.get(*path) != Some(leaf));
-    let changes: Vec<Change> = gone.chain(come.map(|(path, leaf)| (path.clone(), Some(*leaf)))).collect();
-    match changes.iter().find(|(path, _)| !mirror::is_harmless(path)) {
-        Some((path, _)) => Err(Error::NotInside { path: lossy(path) }),
-        None => Ok(changes),
-    }
+    Ok(gone.chain(come.map(|(path, leaf)| (path.clone(), Some(*leaf)))).collect())
 }
 
 fn leaves(index: &Index) -> io::Result<std::collections::BTreeMap<Vec<u8>, Leaf>> {

@@ -7,7 +7,7 @@
 //!
 //! **Invariant:** a folder whose digest does not fit what was read is an error, never an answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -29,34 +29,71 @@ pub enum Kind {
     File,
     /// A file that may be executed.
     Program,
+    /// A file with other permissions than 0644 and 0755.
+    Moded(u16),
     Link,
     Folder,
 }
 
 impl Kind {
+    /// What the group may write is a matter of the umask, and nothing that a tree says.
     pub fn of_file(mode: u32) -> Self {
-        if mode & 0o100 != 0 { Self::Program } else { Self::File }
-    }
-
-    pub fn is_file(self) -> bool {
-        matches!(self, Self::File | Self::Program)
-    }
-
-    pub fn mode(self) -> u32 {
-        if self == Self::Program { 0o755 } else { 0o644 }
-    }
-
-    pub fn letter(self) -> u8 {
-        match self {
-            Self::File => b'f',
-            Self::Program => b'x',
-            Self::Link => b'l',
-            Self::Folder => b'd',
+        match mode & 0o777 {
+            0o644 | 0o664 => Self::File,
+            0o755 | 0o775 => Self::Program,
+            // What its owner cannot read is of no use in a tree.
+            mode if mode & 0o400 == 0 => Self::of_git(mode & 0o100 != 0),
+            mode => u16::try_from(mode).map_or(Self::File, Self::Moded),
         }
     }
 
-    pub fn from_letter(letter: u8) -> Option<Self> {
-        [Self::File, Self::Program, Self::Link, Self::Folder].into_iter().find(|kind| kind.letter() == letter)
+    /// What git knows of a file.
+    pub fn of_git(is_program: bool) -> Self {
+        if is_program { Self::Program } else { Self::File }
+    }
+
+    /// The same, as far as git can tell.
+    pub fn as_in_git(self) -> Self {
+        if self.is_file() { Self::of_git(self.is_program()) } else { self }
+    }
+
+    pub fn is_file(self) -> bool {
+        matches!(self, Self::File | Self::Program | Self::Moded(_))
+    }
+
+    pub fn is_program(self) -> bool {
+        self.is_file() && self.mode() & 0o100 != 0
+    }
+
+    pub fn mode(self) -> u32 {
+        match self {
+            Self::Program | Self::Folder => 0o755,
+            Self::File | Self::Link => 0o644,
+            Self::Moded(mode) => u32::from(mode),
+        }
+    }
+
+    /// As it is written in a listing and in a digest.
+    pub fn letters(self) -> Vec<u8> {
+        match self {
+            Self::File => vec![b'f'],
+            Self::Program => vec![b'x'],
+            Self::Moded(mode) => [&b"m"[..], &mode.to_be_bytes()].concat(),
+            Self::Link => vec![b'l'],
+            Self::Folder => vec![b'd'],
+        }
+    }
+
+    /// Reads it from the front of some bytes.
+    pub fn read<'b>(take: &mut impl FnMut(usize) -> Option<&'b [u8]>) -> Option<Self> {
+        Some(match take(1)? {
+            b"f" => Self::File,
+            b"x" => Self::Program,
+            b"m" => Self::Moded(u16::from_be_bytes(take(2)?.try_into().ok()?)),
+            b"l" => Self::Link,
+            b"d" => Self::Folder,
+            _ => return None,
+        })
     }
 }
 
@@ -271,6 +308,53 @@ impl<'a> Draft<'a> {
         })
     }
 
+    /// Is there something at a path?
+    pub fn has(&mut self, path: &[u8]) -> io::Result<bool> {
+        let kept = self.kept;
+        let mut here = &mut self.root;
+        let mut parts = parts(path).peekable();
+        while let Some(part) = parts.next() {
+            let Some(node) = here.get_mut(part) else { return Ok(false) };
+            if parts.peek().is_none() {
+                return Ok(true);
+            }
+            match look_into(node, kept)? {
+                Some(names) => here = names,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Of what was taken away, the uppermost folders that went with it.
+    pub fn vanished(&mut self, removed: &[Vec<u8>]) -> io::Result<Vec<Vec<u8>>> {
+        let mut tops = BTreeSet::new();
+        for path in removed {
+            // Something else stands there, or above it, and covers it.
+            if self.has(path)? || self.is_beneath_a_leaf(path)? {
+                continue;
+            }
+            let mut top = path.as_slice();
+            while let (folder @ [_, ..], _) = parted(top)
+                && !self.has(folder)?
+            {
+                top = folder;
+            }
+            tops.insert(top.to_vec());
+        }
+        Ok(tops.into_iter().collect())
+    }
+
+    fn is_beneath_a_leaf(&mut self, path: &[u8]) -> io::Result<bool> {
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for end in ends {
+            if self.get(&path[..end])?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Takes a file or a link away, and the folders that are empty without it.
     pub fn remove(&mut self, path: &[u8]) -> io::Result<()> {
         let kept = self.kept;
@@ -361,7 +445,7 @@ fn written(names: &Names, bytes: &mut Vec<u8>, length: u64) -> Entry {
         .collect();
     let begin = bytes.len() as u64;
     for entry in &entries {
-        bytes.push(entry.kind.letter());
+        bytes.extend(entry.kind.letters());
         bytes.extend((entry.name.len() as u64).to_be_bytes());
         bytes.extend(&entry.name);
         bytes.extend(entry.digest.0);
@@ -376,7 +460,7 @@ fn seal(entries: &[Entry]) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update(SEAL);
     for entry in entries {
-        hasher.update([entry.kind.letter()]);
+        hasher.update(entry.kind.letters());
         hasher.update(&entry.name);
         // No name has one of these in it.
         hasher.update([0]);
@@ -427,7 +511,7 @@ impl<'a> Bytes<'a> {
     }
 
     fn entry(&mut self) -> io::Result<Entry> {
-        let kind = Kind::from_letter(self.take(1)?[0]).ok_or_else(damaged)?;
+        let kind = Kind::read(&mut |count| self.take(count).ok()).ok_or_else(damaged)?;
         let length = usize::try_from(self.number()?).map_err(|_| damaged())?;
         let name = self.take(length)?.to_vec();
         Ok(Entry { name, kind, digest: self.digest()?, size: self.number()?, at: self.number()? })

@@ -190,7 +190,7 @@ fn is_what_it_was(at: &Path, entry: &Entry) -> io::Result<bool> {
             let target = fs::read_link(at)?;
             provost_core::chain::Hash::of(target.as_os_str().as_bytes()) == entry.digest
         }
-        Kind::File | Kind::Program => {
+        Kind::File | Kind::Program | Kind::Moded(_) => {
             let file = File::open(at)?;
             let stamp = beneath::stamp(&file)?;
             Kind::of_file(stamp.mode) == entry.kind && beneath::digest(&file)? == entry.digest

@@ -492,7 +492,7 @@ impl Writing<'_, '_> {
             Kind::Link if size > TARGET_MAX as u64 => {
                 return Err(Error::Object { path: lossy(&path), said: "a link this long".into() });
             }
-            Kind::File | Kind::Program if size > AT_ONCE => {
+            kind if kind.is_file() && size > AT_ONCE => {
                 To::File(self.checkout.file(&path, kind)?, sha2::Digest::new(), 0)
             }
             _ => To::Memory(Vec::with_capacity(size as usize + 1)),

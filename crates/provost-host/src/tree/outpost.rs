@@ -41,8 +41,9 @@ impl Trees {
             return Ok(());
         }
         self.clear().map_err(|error| Error::io("clear", &self.workspace, error))?;
-        let mut checkout = Checkout::go_on(self.workspace.clone(), std::iter::empty())?;
-        checkout::fill(&mut checkout, &base.index, &base.path, &mut |checkout, path, kind| {
+        let mut checkout = Checkout::go_on(self.workspace.clone(), std::iter::empty(), std::iter::empty())?;
+        let place_of = |path: &[u8]| base.file(OsStr::from_bytes(path));
+        checkout::fill(&mut checkout, &base.index, &place_of, &mut |checkout, path, kind| {
             checkout.copy(path, &base.file(OsStr::from_bytes(path)), kind).map(|_| ())
         })?;
         checkout.finish()?;

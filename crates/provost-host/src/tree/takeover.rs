@@ -2,40 +2,41 @@
 //!
 //! The walk begins where the globs do and goes beside the index of the base, folder by folder, so it
 //! costs what lies inside `touches`, not what the tree holds. Every file is opened without following
-//! a link and looked at through what was opened. A file that is as in the base is left alone, however
-//! many names it has; one that differs is copied, and its digest is that of the bytes written.
+//! a link and looked at through what was opened. A file that is as in the base is left alone; one that
+//! differs is copied, and its digest is that of the bytes written. Files keep their permissions, and the
+//! order in which they were last written.
 //!
-//! What cannot be taken over is named and the base's version stays: links, pipes, sockets, devices,
-//! files with a second name, files that are too large, a folder in whose place something else is, and
-//! configuration of test runners that no glob names.
-//! `.git` and the cache folders are not looked at. Empty folders are not carried over.
+//! What git ignores is left out and named, unless a glob names it; so is what cannot be taken over, and
+//! then the base's version stays: links that lead out of `touches`, pipes, sockets, devices, files that are
+//! too large, a folder in whose place something else is, repositories, and configuration of test runners
+//! that no glob names. `.git`, the cache folders and the harness's own files are not looked at.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use provost_core::chain::Hash;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::assemble;
 use super::beneath::{self, Stamp};
-use super::checkout::{Checkout, lossy};
+use super::checkout::{Checkout, lossy, stays_inside};
+use super::found::{Found, Rule};
+use super::ignored::{Ignored, Naming};
 use super::index::{Draft, Entry, Index, Kind, Leaf, joined};
+use super::known::Known;
+use super::modes::Modes;
+use super::own::OwnFiles;
 use super::snapshot::{DEPTH, special, unreadable};
-use super::{Base, Error, Layer, Limits, Refused, TREE, Touches, Trees, Why};
+use super::touches::is_at_or_beneath;
+use super::{Base, Error, Laid, Layer, Limits, TREE, Touches, Trees, Why};
 
-/// For a word to the user, not for a record.
-const OUTSIDE_MAX: usize = 20;
 /// Names in one folder beyond those of the base and those that could be taken over.
 const NAMES_MORE: usize = 1_000;
-/// A list that people read; one that is longer says enough.
-const REFUSED_MAX: usize = 1_000;
 
 impl Trees {
     /// Takes over from the agent's workspace exactly the files inside `touches` and outside of
@@ -68,10 +69,14 @@ impl Trees {
         let mut walk = Walk {
             index,
             known: &self.known,
+            modes: Modes::since(&base.ground().path),
             workspace,
             touches,
             protect,
             limits,
+            ignored: self.ignored.as_ref(),
+            namings: self.ignored.as_ref().map(|ignored| ignored.named_by(touches)).unwrap_or_default(),
+            own_files: &self.own_files,
             caches: &base.caches,
             own: self.own_place().filter(|_| workspace == self.workspace),
             checkout: Checkout::begin(path.clone(), draft)?,
@@ -79,63 +84,39 @@ impl Trees {
             bytes: 0,
             is_over: false,
         };
+        let begun = SystemTime::now();
         let top = beneath::top(workspace).map_err(|errno| Error::io("open", workspace, errno))?;
         for start in touches.starts() {
             walk.from(&top, start)?;
         }
+        walk.keep_order(begun)?;
         let Walk { checkout, found, .. } = walk;
-        let id = checkout.finish()?.id();
+        let draft = checkout.finish()?;
+        let laid = Laid { taken: found.taken, removed: found.removed, folders: found.folders };
         Ok(Layer {
-            refused: found.refused,
+            refused: found.refused.some,
+            refused_more: found.refused.more,
+            ignored: found.ignored.some,
+            ignored_more: found.ignored.more,
             protected_changed: found.protected,
-            outside: found.outside,
-            ..Layer::laid(base, id, (folder, path), found.taken, found.removed)
+            outside: found.outside.some,
+            ..Layer::laid(base, draft, (folder, path), laid)?
         })
     }
-}
-
-/// What files hold that were read and have not been touched since: not read again for each check. A file
-/// that had changed so shortly before that a second change could bear the same time is not remembered;
-/// nobody of the attempt is alive when it is noted, so nobody writes through an old mapping.
-#[derive(Debug, Default)]
-pub struct Known(Mutex<HashMap<(u64, u64), (Stamp, Hash)>>);
-
-impl Known {
-    fn digest(&self, stamp: &Stamp) -> Option<Hash> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (then, digest) = known.get(&(stamp.device, stamp.inode))?;
-        (then == stamp).then_some(*digest)
-    }
-
-    fn note(&self, stamp: &Stamp, digest: Hash) {
-        if !assemble::is_young(stamp) {
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            known.insert((stamp.device, stamp.inode), (*stamp, digest));
-        }
-    }
-}
-
-/// As far as can be seen without reading.
-fn fits(stamp: &Stamp, base: &Entry) -> bool {
-    stamp.kind() == FileType::RegularFile && base.kind == Kind::of_file(stamp.mode) && base.size == stamp.size
-}
-
-#[derive(Default)]
-struct Found {
-    taken: Vec<(Vec<u8>, Leaf)>,
-    removed: Vec<Vec<u8>>,
-    refused: Vec<Refused>,
-    protected: Vec<String>,
-    outside: Vec<String>,
 }
 
 struct Walk<'a> {
     index: &'a Index,
     known: &'a Known,
+    modes: Modes,
     workspace: &'a Path,
     touches: &'a Touches,
     protect: &'a Touches,
     limits: &'a Limits,
+    ignored: Option<&'a Ignored>,
+    /// Globs that name something git ignores.
+    namings: Vec<Naming>,
+    own_files: &'a OwnFiles,
     caches: &'a [Vec<u8>],
     own: Option<Vec<u8>>,
     checkout: Checkout<'a>,
@@ -143,13 +124,6 @@ struct Walk<'a> {
     bytes: u64,
     /// Too many files: the rest is not looked at.
     is_over: bool,
-}
-
-/// What the globs say of a path and all that is in it.
-#[derive(Clone, Copy, Default)]
-struct Rule {
-    is_touched: bool,
-    is_protected: bool,
 }
 
 /// A name in the workspace, opened folder and all.
@@ -170,6 +144,7 @@ impl Walk<'_> {
         let mut here = rustix::io::dup(top).map_err(|errno| Error::io("open", self.workspace, errno))?;
         let mut base = Some(root);
         let mut path = Vec::new();
+        let mut rule = Rule::default();
         let parts: Vec<&[u8]> = start.split(|byte| *byte == b'/').collect();
         for (depth, name) in parts.iter().enumerate() {
             path = joined(&path, name);
@@ -177,14 +152,15 @@ impl Walk<'_> {
             let kind = beneath::stamp_at(&here, name).map(|stamp| stamp.kind());
             let is_folder = matches!(kind, Ok(FileType::Directory))
                 && base.as_ref().is_none_or(|base| base.kind == Kind::Folder);
-            if depth + 1 == parts.len() || !is_folder || self.is_left_alone(&path, name) {
+            if depth + 1 == parts.len() || !is_folder || self.is_left_alone(&path) {
                 let place = Place { folder: &here, path: &path, name, depth };
                 return match kind {
-                    Ok(kind) => self.visit(&place, kind, base.as_ref(), Rule::default()),
-                    Err(Errno::NOENT) => self.gone(&path, base.as_ref(), Rule::default()),
+                    Ok(kind) => self.visit(&place, kind, base.as_ref(), rule),
+                    Err(Errno::NOENT) => self.gone(&path, base.as_ref(), rule),
                     Err(errno) => self.refuse(&path, unreadable(errno)),
                 };
             }
+            rule.ignored = self.ignoring(&path, true, rule);
             match beneath::folder(&here, name) {
                 Ok(inner) => here = inner,
                 Err(errno) => return self.refuse(&path, unreadable(errno)),
@@ -222,6 +198,24 @@ impl Walk<'_> {
         for entry in entries {
             self.gone(&joined(path, &entry.name), Some(&entry), rule)?;
         }
+        if names.is_empty() && rule.is_touched && !rule.is_protected && !self.limits.as_git {
+            self.empty_folder(path)?;
+        }
+        Ok(())
+    }
+
+    /// There is nothing in it: git would not keep it, but the agent made it or left it so.
+    fn empty_folder(&mut self, path: &[u8]) -> Result<(), Error> {
+        let was_there = self.index.find(path).map_err(|error| self.unlisted(error))?;
+        let is_there = self.checkout.draft.has(path).map_err(|error| self.unlisted(error))?;
+        if is_there && was_there.is_some_and(|entry| entry.kind == Kind::Folder) || path.is_empty() {
+            return Ok(());
+        }
+        if self.found.taken.len() + self.found.folders.len() >= self.limits.files {
+            return self.give_up(path);
+        }
+        self.checkout.folder(path)?;
+        self.found.folders.push(path.to_vec());
         Ok(())
     }
 
@@ -232,18 +226,32 @@ impl Walk<'_> {
         base: Option<&Entry>,
         rule: Rule,
     ) -> Result<(), Error> {
-        if self.is_over || self.is_left_alone(place.path, place.name) {
+        if self.is_over || self.is_left_alone(place.path) {
             return Ok(());
         }
-        let rule = self.rule(place.path, rule);
+        let is_folder = kind == FileType::Directory;
+        let mut rule = self.rule(place.path, rule);
+        rule.ignored = self.ignoring(place.path, is_folder, rule);
         let base_is_folder = base.is_some_and(|base| base.kind == Kind::Folder);
         if !rule.is_touched && !self.touches.reaches_into(place.path) {
             self.seen_outside(place, kind, base);
             return Ok(());
         }
+        if base.is_none() && rule.ignored.is_some() && !self.is_named(place.path, is_folder, rule) {
+            if rule.is_touched {
+                self.found.ignore(place.path, is_folder);
+            }
+            return Ok(());
+        }
+        if place.name.eq_ignore_ascii_case(b".git") && !self.is_let_in(place.path) {
+            // As a file it belongs to a submodule or a worktree, and leads elsewhere.
+            let is_named = is_folder && rule.is_touched;
+            return if is_named { self.refuse(place.path, Why::Repository) } else { Ok(()) };
+        }
         match kind {
             FileType::Directory => self.enter(place, base, rule),
             FileType::Symlink if self.is_same_link(place, base) => Ok(()),
+            FileType::Symlink if rule.is_touched => self.link(place, base, rule),
             FileType::RegularFile if rule.is_touched => self.file(place, base, rule),
             // Files of the base that the plan may change were beneath it.
             FileType::RegularFile if base_is_folder => self.refuse(place.path, Why::NotAFolder),
@@ -283,7 +291,7 @@ impl Walk<'_> {
     /// The base has it and the workspace does not.
     fn gone(&mut self, path: &[u8], base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
         let Some(base) = base else { return Ok(()) };
-        if self.is_over || self.is_left_alone(path, &base.name) {
+        if self.is_over || self.is_left_alone(path) {
             return Ok(());
         }
         let rule = self.rule(path, rule);
@@ -293,7 +301,11 @@ impl Walk<'_> {
         }
         match base.kind {
             Kind::Folder => {
-                for entry in self.index.listing(base).map_err(|error| self.unlisted(error))? {
+                let entries = self.index.listing(base).map_err(|error| self.unlisted(error))?;
+                if entries.is_empty() && rule.is_touched && !rule.is_protected && !self.limits.as_git {
+                    self.remove(path)?;
+                }
+                for entry in entries {
                     self.gone(&joined(path, &entry.name), Some(&entry), rule)?;
                 }
                 Ok(())
@@ -304,18 +316,20 @@ impl Walk<'_> {
                 Ok(())
             }
             _ if self.touches.lets_in_unseen(path) => self.refuse(path, Why::RunnerFile),
-            _ => {
-                self.checkout.draft.remove(path).map_err(|error| self.unlisted(error))?;
-                self.found.removed.push(path.to_vec());
-                Ok(())
-            }
+            _ => self.remove(path),
         }
+    }
+
+    fn remove(&mut self, path: &[u8]) -> Result<(), Error> {
+        self.checkout.draft.remove(path).map_err(|error| self.unlisted(error))?;
+        self.found.removed.push(path.to_vec());
+        Ok(())
     }
 
     /// A regular file inside `touches`.
     fn file(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
         if let (Some(base), Ok(stamp)) = (base, beneath::stamp_at(place.folder, place.name))
-            && fits(&stamp, base)
+            && self.fits(&stamp, base)
             && self.known.digest(&stamp) == Some(base.digest)
         {
             return Ok(());
@@ -357,8 +371,75 @@ impl Walk<'_> {
         self.refuse(place.path, Why::Changing)
     }
 
+    /// A link inside `touches`. It is taken over as it is, and nobody follows it.
+    fn link(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
+        if rule.is_protected {
+            return self.protected(place.path);
+        }
+        let target = match beneath::target(place.folder, place.name) {
+            Ok(target) => target,
+            Err(errno) => return self.refuse(place.path, unreadable(errno)),
+        };
+        if !self.leads_to_the_work(place.path, &target) {
+            return self.refuse(place.path, Why::Link);
+        }
+        if self.touches.lets_in_unseen(place.path) {
+            return self.refuse(place.path, Why::RunnerFile);
+        }
+        if self.found.taken.len() >= self.limits.files {
+            return self.give_up(place.path);
+        }
+        if base.is_some_and(|base| base.kind == Kind::Folder) && !self.clears(place.path, base, rule)? {
+            return self.refuse(place.path, Why::InTheWay);
+        }
+        let leaf = Leaf { kind: Kind::Link, digest: Hash::of(&target), size: target.len() as u64 };
+        self.checkout.link(place.path, &target)?;
+        self.found.taken.push((place.path.to_vec(), leaf));
+        Ok(())
+    }
+
+    /// Does a link lead to something that the plan may change as well? Through any other, a check that
+    /// writes would write what it is judged by.
+    fn leads_to_the_work(&self, path: &[u8], target: &[u8]) -> bool {
+        if !stays_inside(path, target) {
+            return false;
+        }
+        let folder = path.iter().rposition(|byte| *byte == b'/').map_or(&path[..0], |slash| &path[..slash]);
+        let mut parts: Vec<&[u8]> =
+            folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+        for part in target.split(|byte| *byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => drop(parts.pop()),
+                name => parts.push(name),
+            }
+        }
+        let led = parts.join(&b'/');
+        !led.is_empty()
+            && self.touches.covers(&led)
+            && !self.protect.covers(&led)
+            && !self.own_files.leaves_out(&led, self.touches)
+            && !self.caches.iter().any(|cache| is_at_or_beneath(&led, cache))
+            && !parts.iter().any(|part| part.eq_ignore_ascii_case(b".git"))
+    }
+
+    /// As far as can be seen without reading.
+    fn fits(&self, stamp: &Stamp, base: &Entry) -> bool {
+        stamp.kind() == FileType::RegularFile
+            && base.kind.is_file()
+            && base.size == stamp.size
+            && self.has_mode_of(stamp, base.kind)
+    }
+
+    fn has_mode_of(&self, stamp: &Stamp, base: Kind) -> bool {
+        match self.limits.as_git {
+            true => Kind::of_file(stamp.mode).as_in_git() == base.as_in_git(),
+            false => self.modes.are_those_of(stamp, base),
+        }
+    }
+
     fn is_as_in_base(&self, file: &File, stamp: &Stamp, base: Option<&Entry>) -> io::Result<bool> {
-        let Some(base) = base.filter(|base| fits(stamp, base)) else { return Ok(false) };
+        let Some(base) = base.filter(|base| self.fits(stamp, base)) else { return Ok(false) };
         let digest = beneath::digest(file)?;
         if beneath::stamp(file).is_ok_and(|after| after == *stamp) {
             self.known.note(stamp, digest);
@@ -367,11 +448,11 @@ impl Walk<'_> {
     }
 
     fn too_much(&self, stamp: &Stamp) -> Option<Why> {
-        if stamp.links > 1 {
+        if stamp.links > 1 && !self.limits.second_names {
             Some(Why::HardLink)
         } else if stamp.size > self.limits.file_bytes {
             Some(Why::TooLarge { bytes: stamp.size })
-        } else if self.found.taken.len() >= self.limits.files {
+        } else if self.found.taken.len() + self.found.folders.len() >= self.limits.files {
             Some(Why::TooMany)
         } else if self.bytes.saturating_add(stamp.size) > self.limits.total_bytes {
             Some(Why::OverTotal)
@@ -384,7 +465,7 @@ impl Walk<'_> {
     /// stay, and then all of it stays.
     fn clears(&mut self, path: &[u8], base: Option<&Entry>, rule: Rule) -> Result<bool, Error> {
         let removed = self.found.removed.len();
-        let stays = |found: &Found| found.protected.len() + found.refused.len();
+        let stays = |found: &Found| found.protected.len() + found.refused.count();
         let before = stays(&self.found);
         self.gone(path, base, rule)?;
         if stays(&self.found) == before {
@@ -402,6 +483,7 @@ impl Walk<'_> {
     /// False if it changed meanwhile.
     fn is_copied(&mut self, file: &File, before: &Stamp, path: &[u8]) -> Result<bool, Error> {
         let kind = Kind::of_file(before.mode);
+        let kind = if self.limits.as_git { kind.as_in_git() } else { kind };
         let mut to = self.checkout.file(path, kind)?;
         let most = self.limits.file_bytes.min(self.limits.total_bytes - self.bytes);
         let copied = match beneath::copy(file, &mut to, most) {
@@ -415,6 +497,7 @@ impl Walk<'_> {
                 self.bytes += size;
                 let leaf = Leaf { kind, digest, size };
                 self.checkout.holds(path, leaf)?;
+                self.found.written.push((before.modified, path.to_vec()));
                 self.found.taken.push((path.to_vec(), leaf));
                 Ok(true)
             }
@@ -426,6 +509,26 @@ impl Walk<'_> {
         }
     }
 
+    /// Files get times in the order in which they were written last, as build tools compare them. All are
+    /// times of this walk: nothing that was built before it counts as younger than what changed since.
+    fn keep_order(&mut self, begun: SystemTime) -> Result<(), Error> {
+        let written = &mut self.found.written;
+        written.sort();
+        let from = begun.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let room = SystemTime::now().duration_since(begun).unwrap_or_default();
+        let count = u32::try_from(written.len()).unwrap_or(u32::MAX).max(1);
+        let mut last = None;
+        let mut time = from;
+        for (at, (modified, path)) in written.iter().enumerate() {
+            if last.is_some_and(|last| last != *modified) {
+                time = from + room / count * u32::try_from(at).unwrap_or(u32::MAX);
+            }
+            last = Some(*modified);
+            self.checkout.set_time(path, time)?;
+        }
+        Ok(())
+    }
+
     fn is_same_link(&self, place: &Place<'_>, base: Option<&Entry>) -> bool {
         base.is_some_and(|base| {
             base.kind == Kind::Link
@@ -434,18 +537,40 @@ impl Walk<'_> {
         })
     }
 
-    /// Repositories are nobody's to hand in, and caches come from before the agent.
-    fn is_left_alone(&self, path: &[u8], name: &[u8]) -> bool {
-        name.eq_ignore_ascii_case(b".git")
+    /// The repository itself is nobody's to hand in, caches come from before the agent, and the harness's
+    /// own files from the base.
+    fn is_left_alone(&self, path: &[u8]) -> bool {
+        path.eq_ignore_ascii_case(b".git")
             || self.caches.iter().any(|cache| cache == path)
             || self.own.as_deref() == Some(path)
+            || self.own_files.leaves_out(path, self.touches)
+    }
+
+    /// The `.git` of a repository inside the workspace is for a glob to name, where it can travel at all.
+    fn is_let_in(&self, path: &[u8]) -> bool {
+        self.touches.names_repository(path) && !self.limits.as_git
     }
 
     fn rule(&self, path: &[u8], above: Rule) -> Rule {
         Rule {
             is_touched: above.is_touched || self.touches.matches(path),
             is_protected: above.is_protected || self.protect.covers(path),
+            ..above
         }
+    }
+
+    /// Where what git ignores begins: at this path, at one above it, or nowhere.
+    fn ignoring(&self, path: &[u8], is_folder: bool, above: Rule) -> Option<usize> {
+        let begins = |ignored: &Ignored| ignored.matches(path, is_folder).then_some(path.len());
+        above.ignored.or_else(|| self.ignored.and_then(begins))
+    }
+
+    /// Is this, or may something in this folder be, what a glob means by its name?
+    fn is_named(&self, path: &[u8], is_folder: bool, rule: Rule) -> bool {
+        let top = &path[..rule.ignored.unwrap_or_default().min(path.len())];
+        let naming = self.namings.iter().filter(|naming| naming.names(top)).map(|naming| naming.glob);
+        let globs: Vec<usize> = naming.collect();
+        !globs.is_empty() && (is_folder || self.touches.covers_by(&globs, path))
     }
 
     fn child(&self, folder: Option<&Entry>, name: &[u8]) -> Result<Option<Entry>, Error> {
@@ -455,9 +580,7 @@ impl Walk<'_> {
     }
 
     fn refuse(&mut self, path: &[u8], why: Why) -> Result<(), Error> {
-        if self.found.refused.len() < REFUSED_MAX {
-            self.found.refused.push(Refused { path: lossy(path), why });
-        }
+        self.found.refuse(path, why);
         Ok(())
     }
 
@@ -473,15 +596,12 @@ impl Walk<'_> {
 
     /// Only what shows without opening it.
     fn seen_outside(&mut self, place: &Place<'_>, kind: FileType, base: Option<&Entry>) {
-        if self.found.outside.len() >= OUTSIDE_MAX {
-            return;
-        }
         let Some(base) = base else { return };
         let is_same = match (kind, base.kind) {
             (FileType::Directory, Kind::Folder) => true,
             (FileType::Symlink, Kind::Link) => self.is_same_link(place, Some(base)),
             (FileType::RegularFile, kind) if kind.is_file() => beneath::stamp_at(place.folder, place.name)
-                .is_ok_and(|stamp| stamp.size == base.size && Kind::of_file(stamp.mode) == kind),
+                .is_ok_and(|stamp| stamp.size == base.size && self.has_mode_of(&stamp, kind)),
             _ => false,
         };
         if !is_same {
@@ -490,9 +610,7 @@ impl Walk<'_> {
     }
 
     fn outside(&mut self, path: &[u8]) {
-        if self.found.outside.len() < OUTSIDE_MAX {
-            self.found.outside.push(lossy(path));
-        }
+        self.found.see_outside(path);
     }
 
     fn at(&self, path: &[u8]) -> std::path::PathBuf {

@@ -10,6 +10,7 @@ use super::Error;
 
 #[derive(Clone, Debug, Default)]
 pub struct Touches {
+    written: Vec<String>,
     globs: Vec<Reach>,
     set: GlobSet,
 }
@@ -22,6 +23,8 @@ struct Reach {
     /// How many parts a path has that it matches; `None`: any number.
     depth: Option<usize>,
     is_everything: bool,
+    /// There is no wildcard in it.
+    is_plain: bool,
 }
 
 impl Touches {
@@ -37,7 +40,33 @@ impl Touches {
             glob: error.glob().unwrap_or_default().to_owned(),
             why: error.kind().to_string(),
         };
-        Ok(Self { globs: reaches, set: set.build().map_err(refused)? })
+        let written = globs.iter().map(|glob| glob.as_ref().to_owned()).collect();
+        Ok(Self { written, globs: reaches, set: set.build().map_err(refused)? })
+    }
+
+    /// The globs, as they were written.
+    pub fn written(&self) -> &[String] {
+        &self.written
+    }
+
+    /// Is a glob without wildcards exactly this path, or one beneath it?
+    pub fn spells_out(&self, path: &[u8]) -> bool {
+        let is_plain = |reach: &&Reach| reach.is_plain;
+        self.globs.iter().filter(is_plain).any(|reach| is_at_or_beneath(&reach.start, path))
+    }
+
+    /// Does one of these globs, by their numbers, cover the path?
+    pub fn covers_by(&self, globs: &[usize], path: &[u8]) -> bool {
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        ends.chain([path.len()]).any(|end| {
+            let matching = self.set.matches(OsStr::from_bytes(&path[..end]));
+            globs.iter().any(|glob| matching.contains(glob))
+        })
+    }
+
+    /// Does a glob lead into a repository inside the workspace by its name, as `vendor/x/.git/**` does?
+    pub fn names_repository(&self, path: &[u8]) -> bool {
+        self.globs.iter().any(|reach| is_at_or_beneath(&reach.start, path))
     }
 
     /// Configuration of a test runner that a glob covers without showing it: `src/**` and
@@ -92,14 +121,20 @@ pub fn is_at_or_beneath(path: &[u8], folder: &[u8]) -> bool {
         || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
 }
 
+/// The part of a glob before the first wildcard.
+pub fn start_of(glob: &str) -> Vec<u8> {
+    let is_plain = |part: &&str| !part.contains(['*', '?', '[', ']', '{', '}', '\\', '!']);
+    glob.split('/').take_while(is_plain).collect::<Vec<_>>().join("/").into_bytes()
+}
+
 fn reach(glob: &str) -> Reach {
     let parts: Vec<&str> = glob.split('/').collect();
-    let is_plain = |part: &&&str| !part.contains(['*', '?', '[', ']', '{', '}', '\\', '!']);
-    let start: Vec<&str> = parts.iter().take_while(is_plain).copied().collect();
+    let start = start_of(glob);
     // Alternatives may hold slashes of their own.
     let open = glob.contains("**") || glob.contains('{');
     Reach {
-        start: start.join("/").into_bytes(),
+        is_plain: start == glob.as_bytes(),
+        start,
         depth: (!open).then_some(parts.len()),
         is_everything: matches!(glob, "**" | "**/*" | "*"),
     }

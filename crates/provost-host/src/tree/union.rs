@@ -14,12 +14,12 @@ use std::path::Path;
 
 use provost_core::chain::Hash;
 
-use super::checkout::{Checkout, lossy};
+use super::checkout::{Checkout, lossy, stays_inside};
 use super::index::{Draft, Kind, Leaf};
 use super::keep::Lock;
 use super::mirror::{self, Mirror};
 use super::touches::is_at_or_beneath;
-use super::{Authored, Base, Error, Layer, TREE, Trees};
+use super::{Authored, Base, Error, Laid, Layer, TREE, Trees};
 
 /// What became of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,7 +176,7 @@ impl Trees {
             .filter(|change| mirror::is_harmless(&change.path) && !in_cache(&change.path))
             .filter(|change| !change.is_of_a_submodule())
             .collect();
-        if let Some(odd) = changes.iter().find(|change| !change.is_of_files()) {
+        if let Some(odd) = changes.iter().find(|change| !change.is_of_files_and_links()) {
             return Err(Error::Unlaid { path: lossy(&odd.path) });
         }
         let layer = self.layer_of(base, from, &changes)?;
@@ -205,19 +205,26 @@ impl Trees {
             let Some((mode, id)) = &change.new else { continue };
             let missing = || Error::Object { path: lossy(&change.path), said: "it is missing".into() };
             let bytes = blobs.remove(id.as_str()).ok_or_else(missing)?;
-            let kind = if mode == "100755" { Kind::Program } else { Kind::File };
+            let kind = if mode == "120000" { Kind::Link } else { Kind::of_git(mode == "100755") };
             let leaf = Leaf { kind, digest: Hash::of(&bytes), size: bytes.len() as u64 };
             let there = base.index.find(&change.path).map_err(listed)?;
             let is_same = there.is_some_and(|entry| entry.kind == kind && entry.digest == leaf.digest);
+            match kind {
+                _ if is_same => {}
+                Kind::Link if !stays_inside(&change.path, &bytes) => {
+                    return Err(Error::Unlaid { path: lossy(&change.path) });
+                }
+                Kind::Link => checkout.link(&change.path, &bytes)?,
+                kind => checkout.write(&change.path, kind, &bytes)?,
+            }
             if !is_same {
-                checkout.write(&change.path, kind, &bytes)?;
                 taken.push((change.path.clone(), leaf));
             }
             // Two paths may hold the same.
             blobs.insert(id.clone(), bytes);
         }
-        let id = checkout.finish()?.id();
-        Ok(Layer::laid(base, id, (folder, path), taken, removed))
+        let draft = checkout.finish()?;
+        Layer::laid(base, draft, (folder, path), Laid { taken, removed, folders: Vec::new() })
     }
 
     /// The content of objects that the mirror has.
@@ -256,6 +263,10 @@ impl Differing {
 
     fn is_of_a_submodule(&self) -> bool {
         self.sides().all(|mode| mode == "160000")
+    }
+
+    fn is_of_files_and_links(&self) -> bool {
+        self.sides().all(|mode| mode.starts_with("100") || mode == "120000")
     }
 
     pub(super) fn is_of_files(&self) -> bool {

@@ -10,7 +10,7 @@ use provost_core::chain::Hash;
 
 use super::checkout::Checkout;
 use super::index::{Draft, Kind, Leaf};
-use super::{Base, Error, Layer, TREE, Trees};
+use super::{Base, Error, Laid, Layer, TREE, Trees};
 
 /// How a layer is to differ.
 pub enum Variation<'a> {
@@ -46,7 +46,7 @@ impl Trees {
             layer.taken.iter().filter(|(path, _)| is_kept(path)).cloned().collect();
         for (path, leaf) in &taken {
             let source = layer.path.join(OsStr::from_bytes(path));
-            checkout.share_file(path, &source, leaf.kind)?;
+            checkout.share(path, &source, leaf.kind)?;
             checkout.holds(path, *leaf)?;
         }
         if let Variation::Also { path, content } = how {
@@ -57,7 +57,9 @@ impl Trees {
             checkout.write(path, kind, content)?;
             taken.push((path.to_vec(), Leaf { kind, digest: Hash::of(content), size: content.len() as u64 }));
         }
-        let id = checkout.finish()?.id();
-        Ok(Layer::laid(base, id, (folder, path), taken, removed))
+        let folders: Vec<Vec<u8>> = layer.folders.iter().filter(|path| is_kept(path)).cloned().collect();
+        folders.iter().try_for_each(|folder| checkout.folder(folder))?;
+        let draft = checkout.finish()?;
+        Layer::laid(base, draft, (folder, path), Laid { taken, removed, folders })
     }
 }

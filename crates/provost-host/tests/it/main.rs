@@ -16,6 +16,7 @@ mod remote;
 mod sandbox;
 mod teeth;
 mod tree;
+mod travel;
 mod tree_hostile;
 mod union;
 mod verdicts;

@@ -10,6 +10,7 @@ use provost_core::plan::{Shell, Span};
 use provost_core::verdict::{Isolation, Outcome, Verdict};
 use provost_host::config::{self, Config, Demand};
 use provost_host::ground::{self, Approval, Case, Estate, Ground, Wanted};
+use provost_host::tree::Limits;
 use tempfile::TempDir;
 
 use crate::tag;
@@ -85,6 +86,7 @@ impl Site {
             files: &[],
             touches: &["x".to_owned(), "new.lock".to_owned()],
             caches: &verify.caches,
+            limits: Limits::default(),
             wanted: Wanted { provision: &verify.provision, build_caches: verify.build_caches, stop: None },
         };
         Ground::prepare(offer, self.level, &estate, &approval).unwrap()

@@ -11,6 +11,7 @@ use provost_core::verdict::{Isolation, Verdict};
 use provost_host::config::Config;
 use provost_host::ground::{Approval, Case, Estate, Ground, Wanted};
 use provost_host::teeth::{Before, Doubts};
+use provost_host::tree::Limits;
 use tempfile::TempDir;
 
 use crate::tag;
@@ -37,8 +38,15 @@ impl Project {
         let touches: Vec<String> = touches.iter().map(|glob| glob.to_string()).collect();
         let provision = Config::default().verify.provision;
         let wanted = Wanted { provision: &provision, build_caches: false, stop: None };
-        let approval =
-            Approval { revision: "r", commit: None, files: &[], touches: &touches, caches: &[], wanted };
+        let approval = Approval {
+            revision: "r",
+            commit: None,
+            files: &[],
+            touches: &touches,
+            caches: &[],
+            limits: Limits::default(),
+            wanted,
+        };
         let ground = Ground::prepare(None, Isolation::GuardClean, &estate, &approval).unwrap();
         let shell = Shell { command: contract.to_owned(), body: Span::default(), expectations: Vec::new() };
         let mut project = Self { folder, ground, shell, before: None };

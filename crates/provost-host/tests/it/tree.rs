@@ -271,8 +271,8 @@ fn what_is_protected_stays_as_it_was_and_is_named() {
 }
 
 #[test]
-fn links_pipes_sockets_and_second_names_are_refused_by_name() {
-    let site = Site::with(&[("src/a", "1"), ("src/dir/b", "1"), ("src/c", "1"), ("src/same", "1")]);
+fn links_that_lead_out_pipes_and_sockets_are_refused_by_name() {
+    let site = Site::with(&[("src/a", "1"), ("src/dir/b", "1")]);
     symlink("a", site.at("src/known")).unwrap();
     site.commit();
     let base = site.base();
@@ -280,7 +280,7 @@ fn links_pipes_sockets_and_second_names_are_refused_by_name() {
     symlink("/etc/passwd", site.at("src/a")).unwrap();
     fs::remove_dir_all(site.at("src/dir")).unwrap();
     symlink("/etc", site.at("src/dir")).unwrap();
-    symlink("loop", site.at("src/loop")).unwrap();
+    symlink("../outside", site.at("src/out")).unwrap();
     rustix::fs::mknodat(
         rustix::fs::CWD,
         site.at("src/pipe"),
@@ -290,19 +290,13 @@ fn links_pipes_sockets_and_second_names_are_refused_by_name() {
     )
     .unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(site.at("src/socket")).unwrap();
-    fs::remove_file(site.at("src/c")).unwrap();
-    site.write("elsewhere", "secret");
-    fs::hard_link(site.at("elsewhere"), site.at("src/c")).unwrap();
-    // A second name of a file that is as it was is nobody's business.
-    fs::hard_link(site.at("src/same"), site.at("outside")).unwrap();
     let layer = site.take(&base, &["src/**"], &[]);
     assert_eq!(
         refused(&layer),
         [
             ("src/a", &Why::Link),
-            ("src/c", &Why::HardLink),
             ("src/dir", &Why::Link),
-            ("src/loop", &Why::Link),
+            ("src/out", &Why::Link),
             ("src/pipe", &Why::Pipe),
             ("src/socket", &Why::Socket),
         ]

@@ -70,8 +70,13 @@ fn a_union_is_laid_on_a_base_that_keeps_its_caches() {
     assert_eq!(trees.laid(&base, &trees, (&old, &old), None).unwrap().id, base.id);
     symlink("a", site.at("link")).unwrap();
     let linked = trees.tree_of(&side(&site, &[])).unwrap();
+    let laid = trees.laid(&base, &trees, (&old, &linked), None).unwrap();
+    assert_eq!(fs::read_link(laid.file("link")).unwrap().to_str(), Some("a"));
+    fs::remove_file(site.at("link")).unwrap();
+    symlink("/etc", site.at("link")).unwrap();
+    let leads_out = trees.tree_of(&side(&site, &[])).unwrap();
     assert!(
-        matches!(trees.laid(&base, &trees, (&old, &linked), None), Err(Error::Unlaid { path }) if path == "link")
+        matches!(trees.laid(&base, &trees, (&old, &leads_out), None), Err(Error::Unlaid { path }) if path == "link")
     );
 }
 

@@ -42,9 +42,22 @@ pub fn verdict(verdict: &Verdict) -> Markup {
         @for (name, text) in [("Output", &verdict.stdout), ("Errors", &verdict.stderr)] {
             @if !text.is_empty() { p class="quiet" { (name) } pre { (T(text)) } }
         }
-        @if !verdict.files.is_empty() { p class="quiet" { "Taken over: " (T(&verdict.files.join(", "))) } }
+        @if !verdict.files.is_empty() {
+            p class="quiet" { "Taken over: " (T(&verdict.files.join(", "))) (more(verdict.files_more)) }
+        }
         @for line in &verdict.refused { p class="bad" { "Not taken over: " (T(line)) } }
+        @if verdict.refused_more > 0 { p class="bad" { "Not taken over:" (more(verdict.refused_more)) } }
+        @if !verdict.ignored.is_empty() {
+            p class="quiet" {
+                "Ignored by git, so not part of the check: "
+                (T(&verdict.ignored.join(", "))) (more(verdict.ignored_more))
+            }
+        }
     }
+}
+
+fn more(count: u64) -> String {
+    if count == 0 { String::new() } else { format!(" and {count} more") }
 }
 
 /// One attempt: what the agent says on one side, what the harness saw on the other.

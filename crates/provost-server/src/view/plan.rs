@@ -116,7 +116,14 @@ pub struct Verdict {
     pub tree: Option<String>,
     /// What was taken over from the agent.
     pub files: Vec<String>,
+    /// How many more there are than the list has.
+    pub files_more: u64,
+    /// What was not taken over, and why.
     pub refused: Vec<String>,
+    pub refused_more: u64,
+    /// What git ignores, and was not taken over.
+    pub ignored: Vec<String>,
+    pub ignored_more: u64,
 }
 
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -296,7 +303,11 @@ impl Verdict {
             judged_by: verdict.judged.as_ref().map(|judgement| judgement.by()),
             tree: tree.map(|tree| tree.id.clone()),
             files: tree.map(|tree| tree.files.clone()).unwrap_or_default(),
+            files_more: tree.map_or(0, |tree| tree.files_more),
             refused: tree.map(|tree| tree.refused.clone()).unwrap_or_default(),
+            refused_more: tree.map_or(0, |tree| tree.refused_more),
+            ignored: tree.map(|tree| tree.ignored.clone()).unwrap_or_default(),
+            ignored_more: tree.map_or(0, |tree| tree.ignored_more),
         }
     }
 }

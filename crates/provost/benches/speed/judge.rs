@@ -11,6 +11,7 @@ use provost_core::plan::{Shell, Span};
 use provost_host::config::{Config, Demand};
 use provost_host::ground::{self, Approval, Case, Estate, Ground, Wanted};
 use provost_host::teeth::Doubts;
+use provost_host::tree::Limits;
 
 use crate::Asked;
 use crate::measure::{interleaved, is_whole, kept, median, time};
@@ -67,6 +68,7 @@ impl Bench {
             files: &[],
             touches: &touches,
             caches: &[],
+            limits: Limits::default(),
             wanted,
         };
         let ground = Ground::prepare(offer, seen.level, &estate, &approval).ok()?;

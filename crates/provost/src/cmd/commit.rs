@@ -1,4 +1,6 @@
-use provost_engine::commit::{self, Wanted};
+use std::collections::BTreeMap;
+
+use provost_engine::commit::{self, Refused, Wanted};
 use provost_engine::harness::Access;
 use serde_json::json;
 
@@ -6,10 +8,14 @@ use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
 
+/// So many names of files of one kind are shown.
+const SHOWN: usize = 5;
+
 /// Commit exactly the tree that all contracts held on
 ///
 /// Makes a branch with one commit on top of the base that was approved, for a plan that is done. The
-/// checkout, its index and HEAD stay as they are: merge the branch as you like.
+/// checkout, its index and HEAD stay as they are: merge the branch as you like. What git ignores, the
+/// plan, its progress file and provost.toml are left out and named.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -25,6 +31,12 @@ pub struct Args {
     /// The commit's message [default: the plan's title, revision, tree and approver]
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
+    /// Take along files that git ignores and `touches` names
+    #[arg(long)]
+    with_ignored: bool,
+    /// Take along the plan and its progress file, as they are now
+    #[arg(long)]
+    with_plan: bool,
     /// Leave the signed statement beside the commit, as a git note
     #[arg(long)]
     note: bool,
@@ -38,6 +50,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         branch: branch.clone(),
         message: args.message,
         note: args.note,
+        with_ignored: args.with_ignored,
+        with_plan: args.with_plan,
         by: terminal::user(),
         home: std::env::var_os("HOME").map(Into::into),
     };
@@ -45,11 +59,15 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if global.json {
         let answer = json!({
             "plan": harness.id(), "branch": branch, "commit": made.commit, "git_tree": made.git_tree,
-            "tree": made.tree, "parent": made.parent,
+            "tree": made.tree, "parent": made.parent, "left_out": made.left_out.iter().map(
+                |left| json!({ "path": left.path, "why": left.why.to_string() })).collect::<Vec<_>>(),
         });
         terminal::print(&format!("{answer}\n"))?;
     } else {
         let short = |id: &str| id.chars().take(12).collect::<String>();
+        for left in left_out(&made.left_out) {
+            terminal::talk(&format!("not in the commit: {left}"));
+        }
         terminal::print(&format!(
             "{} on branch {branch}: exactly tree {}, on {}\n",
             short(&made.commit),
@@ -58,4 +76,19 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         ))?;
     }
     Ok(Outcome::Done)
+}
+
+/// A line for each reason, with the first files that it holds for.
+fn left_out(files: &[Refused]) -> Vec<String> {
+    let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for left in files {
+        by_reason.entry(left.why.to_string()).or_default().push(&left.path);
+    }
+    let line = |(why, paths): (String, Vec<&str>)| {
+        let more = paths.len().saturating_sub(SHOWN);
+        let some = paths.into_iter().take(SHOWN).collect::<Vec<_>>().join(", ");
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        format!("{some}{more} ({why})")
+    };
+    by_reason.into_iter().map(line).collect()
 }

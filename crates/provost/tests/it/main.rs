@@ -58,6 +58,7 @@ mod teeth;
 mod terminal;
 mod tidy;
 mod tools;
+mod travel;
 mod train;
 mod versions;
 mod watch;

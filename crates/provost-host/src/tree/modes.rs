@@ -1,0 +1,51 @@
+//! Whether a file of a workspace has the permissions that its tree says.
+//!
+//! Git keeps no permissions but one bit, so the same commit is checked out as 0644 by one person and as
+//! 0600 by another. What the umask explains, and what was so before the base was made, is no change.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::beneath::Stamp;
+use super::index::Kind;
+
+/// What is known of the permissions of unchanged files.
+#[derive(Clone, Copy, Debug)]
+pub struct Modes {
+    /// When the tree at the bottom of the base was written.
+    since: Option<Duration>,
+}
+
+impl Modes {
+    /// `tree` is the folder of the base that was written out whole.
+    pub fn since(tree: &Path) -> Self {
+        let made = tree.metadata().and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        Self { since: made.duration_since(UNIX_EPOCH).ok() }
+    }
+
+    pub fn are_those_of(&self, stamp: &Stamp, base: Kind) -> bool {
+        let now = Kind::of_file(stamp.mode);
+        if now == base {
+            return true;
+        }
+        if !matches!(base, Kind::File | Kind::Program) || now.as_in_git() != base {
+            return false;
+        }
+        let seconds = u64::try_from(stamp.changed.0).unwrap_or(0);
+        let changed = Duration::new(seconds, u32::try_from(stamp.changed.1).unwrap_or(0));
+        let is_older = self.since.is_some_and(|since| changed < since);
+        let by_umask = if base == Kind::Program { 0o777 } else { 0o666 } & !umask();
+        is_older || stamp.mode & 0o777 == by_umask
+    }
+}
+
+/// The umask of this process: that of the person who started it.
+fn umask() -> u32 {
+    static UMASK: OnceLock<u32> = OnceLock::new();
+    *UMASK.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        line.and_then(|word| u32::from_str_radix(word.trim(), 8).ok()).unwrap_or(0o022)
+    })
+}
