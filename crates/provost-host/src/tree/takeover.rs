@@ -231,7 +231,9 @@ impl Walk<'_> {
         }
         let is_folder = kind == FileType::Directory;
         let mut rule = self.rule(place.path, rule);
-        rule.ignored = self.ignoring(place.path, is_folder, rule);
+        if base.is_none() || is_folder {
+            rule.ignored = self.ignoring(place.path, is_folder, rule);
+        }
         let base_is_folder = base.is_some_and(|base| base.kind == Kind::Folder);
         if !rule.is_touched && !self.touches.reaches_into(place.path) {
             self.seen_outside(place, kind, base);
