@@ -2,6 +2,7 @@
 # title: git's clean and smudge filters are programs of the agent
 # class: E
 # fixtures: py
+# agent: git = "shared"
 # wants: the harness runs them
 # honest: yes
 # check: test -e "$REDTEAM_OUT/ran"

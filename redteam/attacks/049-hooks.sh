@@ -2,6 +2,7 @@
 # title: every hook of git is a program of the agent
 # class: E
 # fixtures: py
+# agent: git = "shared"
 # wants: the harness runs one
 # honest: yes
 # check: test -e "$REDTEAM_OUT/ran"

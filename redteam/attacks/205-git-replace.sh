@@ -2,6 +2,7 @@
 # title: tells git that the approved tree is another one (refs/replace)
 # class: C
 # fixtures: py
+# agent: git = "shared"
 
 work=$PWD
 git clone --quiet . "$REDTEAM_WORK/.git/other" && cd "$REDTEAM_WORK/.git/other" || exit

@@ -2,6 +2,7 @@
 # title: other content under the id of the approved test file, in git's own store
 # class: C
 # fixtures: py
+# agent: git = "shared"
 
 id=$(git rev-parse HEAD:tests/test_calc.py)
 file=.git/objects/${id:0:2}/${id:2}

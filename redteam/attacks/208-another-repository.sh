@@ -2,6 +2,7 @@
 # title: .git becomes a file that names a repository of its own
 # class: E
 # fixtures: py
+# agent: git = "shared"
 # runs: 2
 
 git clone --quiet . "$REDTEAM_WORK/.redteam/other"

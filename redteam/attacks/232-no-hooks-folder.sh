@@ -2,6 +2,7 @@
 # title: makes the folder of hooks that the repository does not have
 # class: E
 # fixtures: py
+# agent: git = "shared"
 # setup: rm -rf .git/hooks .git/info
 # wants: the user's git runs it
 # honest: yes

@@ -12,6 +12,10 @@ use crate::plan::Step;
 use crate::usage::Amount;
 use crate::verdict::Isolation;
 
+/// What `git = "shared"` means, for whoever approves it.
+pub const SHARED_GIT: &str = "git shared: the agent can change your branches, refs and index, and your next git \
+                              command obeys them; `git = \"clone\"` keeps it out";
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The level that is demanded; without one, the strongest the machine attests.
@@ -100,7 +104,12 @@ impl Terms {
         if self.require_red {
             lines.push("contracts must fail before the work".to_owned());
         }
-        lines.extend(self.roles.iter().map(|(role, reach)| format!("{role}: {reach}")));
+        for (role, reach) in &self.roles {
+            lines.push(format!("{role}: {reach}"));
+            if reach.git == GitPolicy::Shared {
+                lines.push(format!("{role}: {SHARED_GIT}"));
+            }
+        }
         let api = self.api.iter().filter(|(_, hosts)| !hosts.is_empty());
         lines
             .extend(api.map(|(role, hosts)| format!("{role}: the model's API is also {}", hosts.join(", "))));
@@ -244,10 +253,10 @@ impl AgentNetwork {
 #[serde(rename_all = "snake_case")]
 pub enum GitPolicy {
     /// A clone with the base's history alone; what is committed there goes with it.
+    #[default]
     Clone,
     None,
     /// The repository itself, less what git would run from it.
-    #[default]
     Shared,
 }
 
@@ -298,9 +307,18 @@ mod tests {
     use crate::parse;
 
     #[test]
+    fn a_role_that_shares_the_repository_says_what_that_means() {
+        let shared = Reach { git: GitPolicy::Shared, ..Reach::default() };
+        let roles = [("coder".to_owned(), shared), ("tester".to_owned(), Reach::default())];
+        let lines = Terms { roles: roles.into(), ..Terms::default() }.lines();
+        let said: Vec<&String> = lines.iter().filter(|line| line.contains(super::SHARED_GIT)).collect();
+        assert_eq!(said, [&format!("coder: {}", super::SHARED_GIT)]);
+    }
+
+    #[test]
     fn a_step_has_the_last_word_on_network_and_git() {
         let text = "---\nstatus: draft\n---\n# T\n## Steps\n### 1. A\n**target:** coder\n**agent_network:** off\n\
-                    ### 2. B\n**target:** coder\n**git:** clone\n### 3. C\n**target:** other\n";
+                    ### 2. B\n**target:** coder\n**git:** shared\n### 3. C\n**target:** other\n";
         let plan = parse::plan(text).plan;
         let on = Reach { network: AgentNetwork::On, git: GitPolicy::None, home: Home::Shared };
         let terms = Terms { roles: [("coder".to_owned(), on)].into(), ..Terms::default() };
@@ -309,11 +327,12 @@ mod tests {
             reach,
             [
                 "network off, git none, home shared",
-                "network on, git clone, home shared",
-                "network model, git shared, home private"
+                "network on, git shared, home shared",
+                "network model, git clone, home private"
             ]
         );
         assert_eq!(terms.for_step(&plan.steps[0]).unusual(), ["network off", "git none", "home shared"]);
+        assert_eq!(terms.for_step(&plan.steps[1]).unusual(), ["network on", "git shared", "home shared"]);
         assert!(terms.for_step(&plan.steps[2]).unusual().is_empty());
     }
 }

@@ -105,11 +105,11 @@ fn a_step_says_otherwise_and_the_gate_shows_it() {
     let env = Env::new(&text);
     let shown = env.provost(&["show"]).exits(0).out;
     assert!(shown.contains("   target coder · network on · git none\n"), "{shown}");
-    assert!(shown.contains("coder: network model, git shared, home private"), "{shown}");
+    assert!(shown.contains("coder: network model, git clone, home private"), "{shown}");
     let json = env.provost(&["show", "--json"]).exits(0).json();
     assert_eq!(json["steps"][0]["reach"]["network"], "on");
     assert_eq!(json["steps"][1]["reach"]["network"], "model");
-    assert_eq!(json["terms"]["roles"]["coder"]["git"], "shared");
+    assert_eq!(json["terms"]["roles"]["coder"]["git"], "clone");
     let revision = env.revision();
     let env = with(env, "api = [\"127.0.0.1:9\"]");
     assert_ne!(env.revision(), revision, "an approval covers whom the agent may reach");
