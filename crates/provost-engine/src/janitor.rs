@@ -88,7 +88,7 @@ pub fn findings(settings: &Settings) -> (Vec<String>, Vec<Finding>) {
 
 fn of_all(settings: &Settings, plans: &Plans) -> Result<Vec<Finding>, Error> {
     let mut found = Vec::new();
-    found.extend(plans.dangling.as_ref().map(|words| marker(plans, words)));
+    found.extend(plans.dangling.as_ref().map(|words| marker(settings, plans, words)));
     found.extend(plans.listing.copies.iter().map(copy));
     found.extend(plans.listing.unnameable.iter().map(|path| unnameable(path)));
     for plan in &plans.listed {
@@ -107,10 +107,12 @@ fn warn(code: &'static str, what: String, hint: impl Into<String>, path: &Path) 
 }
 
 /// Commands refuse it loudly; here it is only told, for the rest of the house is in order.
-fn marker(plans: &Plans, words: &str) -> Finding {
-    let path = plan_file::marker(&plans.listing.workspace);
-    let note = git::spawn_note(&plans.listing.workspace).and_then(|note| fs::read(note).ok());
-    let note = note.and_then(|text| serde_json::from_slice::<worktrees::Note>(&text).ok());
+fn marker(settings: &Settings, plans: &Plans, words: &str) -> Finding {
+    let workspace = &plans.listing.workspace;
+    let path = plan_file::marker(workspace);
+    let real = workspace.canonicalize().unwrap_or_else(|_| workspace.clone());
+    let own = git::spawn_note(workspace).and_then(|note| note.parent()?.canonicalize().ok());
+    let note = own.and_then(|own| worktrees::records(settings).find(&real, &own));
     let meant = note.map(|note| note.plan).filter(|plan| plans.agenda.get(plan).is_some());
     let mend = match meant {
         Some(plan) => Mend::Mark { path: path.clone(), plan },

@@ -11,7 +11,7 @@ use provost_host::config;
 use provost_host::git;
 use provost_host::process::{self, How, Keep, Spawn};
 use provost_host::tree::Trees;
-use provost_host::worktree::{self, Wanted};
+use provost_host::worktree::{self, Records, Wanted};
 
 use crate::Error;
 use crate::agenda::Listed;
@@ -47,6 +47,7 @@ pub fn spawn(settings: Settings, set_up: bool, tell: &mut dyn FnMut(&str)) -> Re
     let settings = &harness.config().worktrees;
     let wanted = Wanted {
         trees: &trees(harness.state(), &top)?,
+        records: &Records::new(harness.state()),
         workspace: &top,
         beside: &top.join(&settings.folder),
         plan: &place.name,
@@ -115,7 +116,12 @@ fn trees(state: &Path, top: &Path) -> Result<Trees, Error> {
 
 /// All worktrees of the repository beside its main checkout.
 pub fn list(settings: &Settings) -> Vec<Found> {
-    worktree::list(Here::of(&settings.cwd).workspace())
+    worktree::list(Here::of(&settings.cwd).workspace(), &records(settings))
+}
+
+/// What the state folder remembers of the worktrees that provost made.
+pub fn records(settings: &Settings) -> Records {
+    Records::new(&std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()))
 }
 
 /// Those that were made for a plan, the newest attempt last.
@@ -145,7 +151,7 @@ pub fn fates(settings: &Settings) -> Result<Vec<(Found, Fate)>, Error> {
 pub fn prune(settings: &Settings, found: &Found) -> Result<(), Error> {
     let keeper = Keeper::new(settings)?;
     let is_busy = |folder: &Path| keeper.is_busy(folder);
-    Ok(worktree::prune(&keeper.trees, &keeper.top, found, &is_busy)?)
+    Ok(worktree::prune(&keeper.trees, &keeper.top, found, &records(settings), &is_busy)?)
 }
 
 struct Keeper {

@@ -2,7 +2,8 @@
 //! when nothing in it would be lost.
 //!
 //! What git keeps of a worktree are a few small files, and they are written here: git is not run in the
-//! user's repository. A note beside them says that provost made the worktree, and what for.
+//! user's repository. A record in the state folder says that provost made the worktree, and what for; a
+//! note beside git's files tells the same to whoever looks there, and decides nothing.
 //!
 //! **Invariant:** of a spawn that fails nothing is left.
 //! **Invariant:** [`prune`] removes only what is merged and clean, and only what provost made.
@@ -15,7 +16,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use note::{Found, Note, list};
+pub use note::{Found, Note, Records, list};
 pub use prune::{Fate, fate, prune};
 
 use crate::git;
@@ -52,6 +53,7 @@ impl Error {
 /// What is to be made.
 pub struct Wanted<'a> {
     pub trees: &'a Trees,
+    pub records: &'a Records,
     /// The checkout it is made from.
     pub workspace: &'a Path,
     /// The folder the new one is put in; it is made if it is not there.
@@ -84,6 +86,7 @@ pub fn spawn(
     let no_commit = || Error::NoCommit(wanted.workspace.to_owned());
     let repository = git::repository(wanted.workspace).ok_or_else(no_commit)?;
     let (mut making, attempt) = Making::begin(wanted, repository)?;
+    making.records = Some(wanted.records.clone());
     making.note(wanted, attempt, false)?;
     making.link()?;
     wanted.trees.make_branch(wanted.base, &making.branch())?;
@@ -119,6 +122,8 @@ struct Making {
     base: String,
     /// It was made for this.
     has_branch: bool,
+    /// Where it is recorded, if it is.
+    records: Option<Records>,
     is_done: bool,
 }
 
@@ -145,7 +150,8 @@ impl Making {
                 made => made.map_err(Error::io("make", &path))?,
             }
             let base = wanted.base.to_owned();
-            let making = Self { repository, path, own, short, base, has_branch: false, is_done: false };
+            let making =
+                Self { repository, path, own, short, base, has_branch: false, records: None, is_done: false };
             // Whoever has the folder has the number; only a clean-up by hand could stand here.
             fs::create_dir(&making.own).map_err(Error::io("make", &making.own))?;
             return Ok((making, attempt));
@@ -164,7 +170,7 @@ impl Making {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let own = free_folder(&owned, &name).inspect_err(|_| folder::remove(&path))?;
         let (short, base) = (branch.to_owned(), commit.to_owned());
-        Ok(Self { repository, path, own, short, base, has_branch: false, is_done: false })
+        Ok(Self { repository, path, own, short, base, has_branch: false, records: None, is_done: false })
     }
 
     fn branch(&self) -> String {
@@ -192,6 +198,8 @@ impl Making {
             pid: std::process::id(),
             finished,
         };
+        let failed = Error::io("record", &self.path);
+        wanted.records.write(&self.path, &self.own, &note).map_err(failed)?;
         self.write(git::SPAWN_NOTE, &note.text())
     }
 
@@ -230,6 +238,9 @@ impl Drop for Making {
         }
         folder::remove(&self.path);
         folder::remove(&self.own);
+        if let Some(records) = &self.records {
+            records.remove(&self.path);
+        }
         if self.has_branch {
             let _ = refs::delete(&self.repository, &self.branch(), &self.base);
         }

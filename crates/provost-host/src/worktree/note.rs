@@ -1,11 +1,19 @@
-//! Which worktrees a repository has, and which of them provost made, by the files git keeps of them.
+//! Lists the worktrees of a repository, and says which of them provost made.
+//!
+//! Git's own files say which worktrees there are. An agent may be able to write those, so they do not say
+//! who made one: that is recorded in the state folder, where no agent writes.
+//!
+//! **Invariant:** a worktree counts as provost's only if the state folder has a record of this very path
+//! and of the folder in which git keeps it.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use provost_core::chain::Hash;
 use serde::{Deserialize, Serialize};
 
-use crate::git;
+use crate::{files, folder, git};
 
 /// What a worktree was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +32,48 @@ pub struct Note {
 impl Note {
     pub(super) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// The worktrees that provost made, as the state folder remembers them.
+#[derive(Clone, Debug)]
+pub struct Records {
+    folder: PathBuf,
+}
+
+/// One file of [`Records`].
+#[derive(Serialize, Deserialize)]
+struct Record {
+    path: PathBuf,
+    /// What git keeps of it.
+    own: PathBuf,
+    note: Note,
+}
+
+impl Records {
+    pub fn new(state: &Path) -> Self {
+        Self { folder: state.join("worktrees") }
+    }
+
+    pub(super) fn write(&self, path: &Path, own: &Path, note: &Note) -> io::Result<()> {
+        folder::make_private(&self.folder)?;
+        let record = Record { path: path.to_owned(), own: own.to_owned(), note: note.clone() };
+        files::write_whole(&self.file(path), &serde_json::to_vec(&record)?)
+    }
+
+    /// What a worktree was made for; nothing, where provost did not make it.
+    pub fn find(&self, path: &Path, own: &Path) -> Option<Note> {
+        let record: Record = serde_json::from_slice(&fs::read(self.file(path)).ok()?).ok()?;
+        (record.path == path && record.own == own).then_some(record.note)
+    }
+
+    pub(super) fn remove(&self, path: &Path) {
+        let _ = fs::remove_file(self.file(path));
+    }
+
+    fn file(&self, path: &Path) -> PathBuf {
+        let name = Hash::of(path.as_os_str().as_encoded_bytes()).to_string();
+        self.folder.join(format!("{}.json", &name[..32]))
     }
 }
 
@@ -48,16 +98,16 @@ impl Found {
 }
 
 /// All worktrees beside the main checkout, in order of their names.
-pub fn list(workspace: &Path) -> Vec<Found> {
+pub fn list(workspace: &Path, records: &Records) -> Vec<Found> {
     let Some(repository) = git::repository(workspace) else { return Vec::new() };
     let entries = repository.join("worktrees").read_dir().into_iter().flatten().flatten();
     let mut found: Vec<Found> =
-        entries.filter_map(|entry| one(workspace, &repository, entry.path())).collect();
+        entries.filter_map(|entry| one(workspace, &repository, entry.path(), records)).collect();
     found.sort_by(|a, b| a.own.cmp(&b.own));
     found
 }
 
-fn one(workspace: &Path, repository: &Path, own: PathBuf) -> Option<Found> {
+fn one(workspace: &Path, repository: &Path, own: PathBuf, records: &Records) -> Option<Found> {
     let link = git::line(&own.join("gitdir"))?;
     let path = Path::new(&link).parent()?.to_owned();
     let head = git::line(&own.join("HEAD"));
@@ -66,9 +116,7 @@ fn one(workspace: &Path, repository: &Path, own: PathBuf) -> Option<Found> {
         Some(branch) => git::find(workspace, branch),
         None => head.filter(|head| head.bytes().all(|byte| byte.is_ascii_hexdigit())),
     };
-    let note = own.join(git::SPAWN_NOTE);
-    let note = note.is_file().then(|| fs::read(note).ok()).flatten();
-    let note = note.and_then(|text| serde_json::from_slice(&text).ok());
+    let note = records.find(&path, &own);
     let is_locked = own.join("locked").exists();
     own.starts_with(repository).then_some(Found { path, own, branch, head: commit, note, is_locked })
 }

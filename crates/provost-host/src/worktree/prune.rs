@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::note::Found;
+use super::note::{Found, Records};
 use super::refs;
 use crate::folder;
 use crate::git;
@@ -27,8 +27,12 @@ pub enum Fate {
 pub fn fate(trees: &Trees, workspace: &Path, found: &Found, is_busy: &dyn Fn(&Path) -> bool) -> Fate {
     let mut reasons = Vec::new();
     let Some(note) = &found.note else {
-        return Fate::Stays(vec!["provost did not make it".to_owned()]);
+        return Fate::Stays(vec!["provost did not make it; `git worktree remove` takes it away".to_owned()]);
     };
+    // The place that was recorded, and not where a link leads by now.
+    if found.path.canonicalize().is_ok_and(|real| real != found.path) {
+        return Fate::Stays(vec!["a link leads elsewhere from where it was made".to_owned()]);
+    }
     if !note.finished {
         let is_making = rustix::process::Pid::from_raw(note.pid as i32)
             .is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok());
@@ -159,6 +163,7 @@ pub fn prune(
     trees: &Trees,
     workspace: &Path,
     found: &Found,
+    records: &Records,
     is_busy: &dyn Fn(&Path) -> bool,
 ) -> Result<(), super::Error> {
     if let Fate::Stays(reasons) = fate(trees, workspace, found, is_busy) {
@@ -171,6 +176,7 @@ pub fn prune(
         return Err(super::Error::Io { attempted: "remove", path: found.path.clone(), source });
     }
     folder::remove(&found.own);
+    records.remove(&found.path);
     if let (Some(branch), Some(head), Some(repository)) =
         (&found.branch, &found.head, git::repository(workspace))
     {
