@@ -8,6 +8,7 @@
 //! **Invariant:** the time is linear in the text. No rule looks back over what another one scanned.
 
 mod assignments;
+mod event;
 mod known;
 mod names;
 mod shapes;

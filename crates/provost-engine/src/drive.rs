@@ -300,6 +300,7 @@ impl<'a, W: World> Loop<'a, W> {
             self.begun = self.drive.world.now();
         }
         for event in events {
+            let event = self.drive.world.redacted(event);
             self.run.apply(&event);
             self.events.push(event);
         }
@@ -426,6 +427,7 @@ impl<'a, W: World> Loop<'a, W> {
     fn disbelieve(&self, from_seq: u64, what: String) -> Error {
         let Drive { log, plan, world, .. } = &self.drive;
         let event = Event::TamperDetected { step: None, what: what.clone(), from_seq: Some(from_seq) };
+        let event = world.redacted(event);
         let entries = [Entry { event: &event, task_name: None }];
         for _ in 0..RACES {
             let Ok(head) = log.head(plan) else { break };

@@ -19,7 +19,7 @@ use std::time::Duration;
 use provost_core::budget;
 use provost_core::chain::Timestamp;
 use provost_core::command::HarnessCommand;
-use provost_core::event::{StartTree, Subject};
+use provost_core::event::{Event, StartTree, Subject};
 use provost_core::plan::StepNumber;
 use provost_core::recover::recipe::Recipes;
 use provost_core::run::Run;
@@ -240,6 +240,10 @@ impl World for Hands<'_> {
 
     fn dispatches(&self) -> bool {
         self.dispatches
+    }
+
+    fn redacted(&self, event: Event) -> Event {
+        self.metering.redacted(self.site.redactor.event(event))
     }
 
     fn order(&self, run: &Run, action: Action) -> Order {

@@ -103,7 +103,8 @@ pub fn state_folder(environment: &[(OsString, OsString)]) -> Result<PathBuf, Err
     Ok(Path::new(home).join(".local/state/provost"))
 }
 
-fn redactor(environment: &[(OsString, OsString)]) -> Redactor {
+/// Knows the values of the environment that must not be shown.
+pub(crate) fn redactor(environment: &[(OsString, OsString)]) -> Redactor {
     let text = environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     Redactor::new(text.filter(|(name, _)| redact::looks_secret(name)))
 }
@@ -416,7 +417,7 @@ impl Harness {
     fn say(&self, decision: impl Fn(&Run) -> Result<Vec<Event>, Refusal>) -> Result<Run, Error> {
         loop {
             let mut run = self.run()?;
-            let events = decision(&run)?;
+            let events = self.redacted(decision(&run)?);
             if events.is_empty() {
                 return Ok(run);
             }
@@ -426,6 +427,11 @@ impl Harness {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// The events as they may stand in the log: without secrets.
+    pub(crate) fn redacted(&self, events: Vec<Event>) -> Vec<Event> {
+        events.into_iter().map(|event| self.site.redactor.event(event)).collect()
     }
 
     /// Applies the events and makes them durable.
@@ -446,6 +452,8 @@ impl Harness {
         effects: &[Effect],
     ) -> Result<Vec<Sealed>, provost_store::Error> {
         let expected_seq = run.seq;
+        // All events that no drive makes pass here; to redact twice changes nothing.
+        let events = &self.redacted(events.to_vec());
         for event in events {
             run.apply(event);
         }

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use provost_core::event::Event;
 use provost_core::redact::Redactor;
 use provost_core::usage::{Amount, Usage};
 use provost_host::agent::Attempt;
@@ -55,6 +56,12 @@ impl Metering {
                 .notes
                 .push("the agent says that it asked a model, and the meter saw nothing of it".to_owned());
         }
+    }
+
+    /// The event without any of the secrets that were learned here.
+    pub fn redacted(&self, event: Event) -> Event {
+        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        secrets.iter().fold(event, |event, secrets| secrets.event(event))
     }
 
     /// Without any of the secrets that were learned here.

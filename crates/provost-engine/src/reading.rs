@@ -140,7 +140,8 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let config::Budget { plan: budget, step: step_budget } = site.config.budget;
     let prices = site.config.prices.iter().map(|(model, price)| (model.clone(), price.to_string())).collect();
     let require_red = verify.require_red;
-    Terms {
+    // As they may stand in the log: they are held against what stands there.
+    site.redactor.value(Terms {
         isolation,
         require_red,
         roles,
@@ -153,7 +154,7 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
         meter,
         judge,
         quorum: site.config.gate.quorum,
-    }
+    })
 }
 
 /// Roles that ask the very model the judge asks, as far as the configuration says which that is.

@@ -129,7 +129,7 @@ pub fn integrate(
                 return Err(Error::NotAPerson { why });
             }
             let lease = lease(&yard, &*log)?;
-            let mut record = Record::open(&*log, &yard.id, &lease)?;
+            let mut record = Record::open(&*log, &yard.id, &lease, harness::redactor(&settings.environment))?;
             go(&yard, &mut record)
         }
     };

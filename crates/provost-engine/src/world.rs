@@ -5,7 +5,7 @@
 
 use provost_core::chain::Timestamp;
 use provost_core::command::{AgentCommand, HarnessCommand};
-use provost_core::event::StartTree;
+use provost_core::event::{Event, StartTree};
 use provost_core::plan::StepNumber;
 use provost_core::recover::recipe::Recipes;
 use provost_core::run::Run;
@@ -52,6 +52,11 @@ pub trait World: Sync {
     /// The end is decided as soon as it is due. Where it is not, it is given out like any deed.
     fn ends(&self) -> bool {
         true
+    }
+
+    /// The event as it may stand in the log: without secrets. Every event of a drive passes here.
+    fn redacted(&self, event: Event) -> Event {
+        event
     }
 
     fn order(&self, run: &Run, action: Action) -> Self::Order;

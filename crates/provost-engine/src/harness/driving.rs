@@ -240,8 +240,9 @@ impl Harness {
         fence: Option<&Fence>,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
     ) -> Result<(), Error> {
-        let sealed = self.append_with(run, events, fence, &[])?;
-        for (sealed, event) in sealed.iter().zip(events) {
+        let events = self.redacted(events.to_vec());
+        let sealed = self.append_with(run, &events, fence, &[])?;
+        for (sealed, event) in sealed.iter().zip(&events) {
             watch(run, sealed, event);
         }
         Ok(())

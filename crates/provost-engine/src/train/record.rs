@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 
 use provost_core::chain::PlanId;
 use provost_core::event::{Boarded, Event, Landing, RunOutcome, Subject, Summary};
+use provost_core::redact::Redactor;
 use provost_core::verdict::Verdict;
 use provost_store::{Append, Entry, Lease, Log, Query};
 
@@ -24,18 +25,33 @@ pub struct Record<'a> {
     pub decided: Option<Landing>,
     /// Where the last train that landed left the branch.
     pub landed: Option<String>,
+    /// Takes secrets out of what is written.
+    redactor: Option<Redactor>,
 }
 
 impl<'a> Record<'a> {
     /// Keeps what it hears for as long as it lives.
     pub fn silent() -> Self {
-        Self { to: None, seq: 0, begun: None, verdicts: Vec::new(), decided: None, landed: None }
+        Self {
+            to: None,
+            seq: 0,
+            begun: None,
+            verdicts: Vec::new(),
+            decided: None,
+            landed: None,
+            redactor: None,
+        }
     }
 
-    pub fn open(log: &'a dyn Log, id: &'a PlanId, lease: &'a Lease) -> Result<Self, Error> {
+    pub fn open(
+        log: &'a dyn Log,
+        id: &'a PlanId,
+        lease: &'a Lease,
+        redactor: Redactor,
+    ) -> Result<Self, Error> {
         // The chain is checked on the way.
         drive::read(log, id)?;
-        let mut record = Self { to: Some((log, id, lease)), ..Self::silent() };
+        let mut record = Self { to: Some((log, id, lease)), redactor: Some(redactor), ..Self::silent() };
         let mut bad = Ok(());
         log.read(&Query::plan(id), &mut |sealed| match sealed.event() {
             Ok(event) => {
@@ -125,6 +141,11 @@ impl<'a> Record<'a> {
     }
 
     fn say(&mut self, events: &[Event]) -> Result<(), Error> {
+        let clean = |event: &Event| match &self.redactor {
+            Some(redactor) => redactor.event(event.clone()),
+            None => event.clone(),
+        };
+        let events = &events.iter().map(clean).collect::<Vec<_>>();
         if let Some((log, plan, lease)) = self.to {
             let entries: Vec<Entry<'_>> =
                 events.iter().map(|event| Entry { event, task_name: None }).collect();
