@@ -116,7 +116,7 @@ pub fn difference(changes: &Changes) -> String {
             (Some(_), None) => " (deleted)",
             _ => "",
         };
-        let _ = writeln!(out, "file: {path}{state}");
+        let _ = writeln!(out, "file: {}{state}", crate::quote::one_line(path));
         let lines = |text: &Option<String>| -> Vec<String> {
             text.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
         };

@@ -40,6 +40,7 @@ pub mod train;
 pub mod gate;
 pub mod policy;
 pub mod draft;
+pub mod quote;
 pub mod prompt;
 pub mod dialect;
 pub mod template;

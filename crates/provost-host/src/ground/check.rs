@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use provost_core::event::StartTree;
 use provost_core::plan::Shell;
+use provost_core::quote;
 use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
 
 use super::outfit::Fitted;
@@ -60,7 +61,7 @@ impl Ground {
         };
         let tree = Some(Box::new(approved.told(case, seen(&base, &layer))));
         if let Some(first) = layer.protected_changed.first() {
-            let what = format!("{first} is protected and was changed");
+            let what = format!("{} is protected and was changed", quote::one_line(first));
             return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });
         }
         if let Some(cut) =
@@ -93,7 +94,10 @@ impl Ground {
     /// There is no tree to look at.
     pub(super) fn unseen(&self, error: tree::Error) -> Verdict {
         match error {
-            tree::Error::Conflict { files } => Verdict::bare(self.level, Outcome::Conflict { files }),
+            tree::Error::Conflict { files } => {
+                let files = files.iter().map(|file| quote::one_line(file).into_owned()).collect();
+                Verdict::bare(self.level, Outcome::Conflict { files })
+            }
             error => Verdict::not_run(self.level, told(&error)),
         }
     }
