@@ -99,7 +99,8 @@ impl Harness {
     ) -> Result<Drafting, Error> {
         let planning = &self.config().plan;
         let of = goal.rounds.unwrap_or(planning.rounds).max(1);
-        let context: Vec<Context> = goal.context.iter().map(|(name, path)| context(name, path)).collect();
+        let context: Vec<Context> =
+            goal.context.iter().map(|(name, path)| context(&self.place().workspace, name, path)).collect();
         // Whoever plans and whoever judges is not there to work.
         let judge = self.config().judge.role.as_ref();
         let workers =
@@ -187,17 +188,15 @@ impl Harness {
     }
 }
 
-fn context(name: &str, path: &Path) -> Context {
-    let content = files::beginning(path, CONTEXT_BYTES).map_err(|error| error.to_string());
+fn context(workspace: &Path, name: &str, path: &Path) -> Context {
+    let content = files::beginning(workspace, path, CONTEXT_BYTES).map_err(|error| error.to_string());
     Context { name: format!("file:{name}"), content }
 }
 
 /// The file the planner wrote, as long as it is one.
 fn written(path: &Path, harness: &Harness) -> Option<String> {
-    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
-        return None;
-    }
-    let text = files::beginning(path, DRAFT_BYTES).ok().filter(|text| !text.trim().is_empty())?;
+    let desk = path.parent()?;
+    let text = files::beginning(desk, path, DRAFT_BYTES).ok().filter(|text| !text.trim().is_empty())?;
     Some(harness.redactor().text(&text).into_owned())
 }
 
@@ -228,7 +227,7 @@ pub fn templates(cwd: &Path) -> Vec<Known> {
     let mut known: Vec<Known> = own
         .into_iter()
         .filter_map(|path| {
-            let text = files::beginning(&path, DRAFT_BYTES).ok()?;
+            let text = files::beginning(cwd, &path, DRAFT_BYTES).ok()?;
             let name = path.file_stem()?.to_string_lossy().into_owned();
             Some(Known { name, path: Some(path), template: Template::read(&text) })
         })

@@ -1,17 +1,24 @@
-//! Digests of the files a plan's contracts name, so that an approval can be bound to them.
+//! Reads and writes single files where agents can write too: digests of the files that contracts name,
+//! texts for prompts, reports.
 //!
-//! **Invariant:** only regular files inside the workspace are opened; no link leads out of it.
+//! **Invariant:** in a folder that agents can write, only regular files beneath it are opened; no link leads
+//! out of it, and for prompts and reports no link is followed at all.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read, Write as _};
-use std::path::{Component, Path};
+use std::io::{self, ErrorKind, Read, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
 
 use provost_core::chain::Hash;
 use provost_core::event::NamedFile;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
+
+use crate::tree::beneath;
 
 const FILES_MAX: usize = 512;
 const SIZE_MAX: u64 = 64 << 20;
@@ -106,22 +113,142 @@ pub fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
 }
 
 /// The beginning of a text file, for a prompt. What is no text says so instead.
-pub fn beginning(path: &Path, limit: usize) -> std::io::Result<String> {
-    use std::io::{Error, ErrorKind, Read as _};
-    let metadata = std::fs::metadata(path)?;
+///
+/// A path that is not absolute lies in the workspace, which agents may write: there no link is followed, and
+/// outside of it none at the end.
+pub fn beginning(workspace: &Path, path: &Path, limit: usize) -> io::Result<String> {
+    let full = workspace.join(path);
+    let file = match within(workspace, &full) {
+        Some((root, inside)) => {
+            let top = beneath::top(&root)?;
+            beneath::file(&top, plain(&inside)?).map_err(|errno| refused(&top, &inside, errno))?
+        }
+        None => match std::fs::read_link(&full) {
+            Ok(leads_to) => return Err(a_link(&leads_to)),
+            Err(_) => {
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                File::from(rustix::fs::open(&full, flags, Mode::empty())?)
+            }
+        },
+    };
+    let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(limit as u64).read_to_end(&mut bytes)?;
+    file.take(limit as u64).read_to_end(&mut bytes)?;
     if bytes.contains(&0) {
-        return Err(Error::new(ErrorKind::InvalidData, "it is not text"));
+        return Err(io::Error::new(ErrorKind::InvalidData, "it is not text"));
     }
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
     if metadata.len() > limit as u64 {
         text.push_str(&format!("\n[… {} more bytes]", metadata.len() - limit as u64));
     }
     Ok(text)
+}
+
+/// How [`write_report`] puts a text into a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// In place of what is there.
+    Whole,
+    /// Behind what is there.
+    Added,
+}
+
+/// Writes a file that a person named while agents can write `workspace`.
+///
+/// Inside of the workspace no link is followed: one at the end is replaced by the file, one on the way is an
+/// error. Outside, a link at the end is an error, but for those of `/dev` and `/proc`.
+pub fn write_report(workspace: &Path, path: &Path, text: &[u8], put: Put) -> io::Result<()> {
+    let full = std::path::absolute(path)?;
+    if let Some((root, inside)) = within(workspace, &full) {
+        return write_beneath(&root, &inside, text, put);
+    }
+    let is_system = full.starts_with("/dev") || full.starts_with("/proc");
+    if !is_system && let Ok(leads_to) = std::fs::read_link(&full) {
+        return Err(a_link(&leads_to));
+    }
+    let mut options = File::options();
+    let add = put == Put::Added;
+    options.create(true).write(true).append(add).truncate(!add);
+    options.open(&full)?.write_all(text)
+}
+
+/// The folder of the way to `path` that is the workspace, by whatever name, and the rest of the way.
+fn within(workspace: &Path, path: &Path) -> Option<(PathBuf, PathBuf)> {
+    let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
+    // The outermost one: behind it every name may be an agent's.
+    let mut folders: Vec<&Path> = path.ancestors().skip(1).collect();
+    folders.reverse();
+    let root = folders.into_iter().find(|folder| folder.canonicalize().is_ok_and(|found| found == real))?;
+    Some((root.to_owned(), path.strip_prefix(root).ok()?.to_owned()))
+}
+
+/// Writes to a file beneath `root`. No link is followed: one at the end is replaced, and so is a file that
+/// has a second name.
+pub fn write_beneath(root: &Path, path: &Path, text: &[u8], put: Put) -> io::Result<()> {
+    let top = beneath::top(root)?;
+    let name = plain(path)?;
+    let failed = |errno| refused(&top, path, errno);
+    if put == Put::Added {
+        match beneath::writable(&top, name, OFlags::APPEND | OFlags::CREATE) {
+            Ok(mut file) => {
+                let stamp = beneath::stamp(&file)?;
+                if stamp.kind() == FileType::RegularFile && stamp.links == 1 {
+                    return file.write_all(text);
+                }
+            }
+            Err(Errno::LOOP) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = match parent {
+        Some(parent) => beneath::folder(&top, parent.as_os_str().as_bytes()).map_err(failed)?,
+        None => rustix::io::dup(&top)?,
+    };
+    let last = path.file_name().unwrap_or_default();
+    // A folder in the way, and not a link to one.
+    if beneath::stamp_at(&folder, last.as_bytes()).is_ok_and(|found| found.kind() == FileType::Directory) {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    let fresh = format!(".provost-{}-{:x}", std::process::id(), Hash::of(text).0[0]);
+    let _ = rustix::fs::unlinkat(&folder, fresh.as_str(), AtFlags::empty());
+    let mut file = beneath::writable(&folder, fresh.as_bytes(), OFlags::CREATE | OFlags::EXCL)?;
+    let done = file.write_all(text);
+    let done = done.and_then(|()| Ok(rustix::fs::renameat(&folder, fresh.as_str(), &folder, last)?));
+    done.inspect_err(|_| {
+        let _ = rustix::fs::unlinkat(&folder, fresh.as_str(), AtFlags::empty());
+    })
+}
+
+/// A way down, without detours.
+fn plain(path: &Path) -> io::Result<&[u8]> {
+    let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    match path.components().all(is_plain) && path.file_name().is_some() {
+        true => Ok(path.as_os_str().as_bytes()),
+        false => Err(io::Error::new(ErrorKind::InvalidInput, "it does not lie inside the workspace")),
+    }
+}
+
+/// Names the link that was not followed.
+fn refused(top: &OwnedFd, path: &Path, errno: Errno) -> io::Error {
+    if matches!(errno, Errno::LOOP | Errno::NOTDIR | Errno::XDEV) {
+        let mut ways: Vec<&Path> = path.ancestors().filter(|way| !way.as_os_str().is_empty()).collect();
+        ways.reverse();
+        for way in ways {
+            if let Ok(target) = beneath::target(top, way.as_os_str().as_bytes()) {
+                return a_link(Path::new(OsStr::from_bytes(&target)));
+            }
+        }
+    }
+    errno.into()
+}
+
+fn a_link(leads_to: &Path) -> io::Error {
+    let words = format!("it is a link to {:?}, and links are not followed; name that file itself", leads_to);
+    io::Error::new(ErrorKind::InvalidInput, words)
 }
 
 #[cfg(test)]
@@ -179,6 +306,72 @@ mod tests {
         let folder = File::open(root.path()).expect("the folder");
         assert!(walk(&folder, Path::new("./sub/b"), OFlags::RDONLY).is_ok());
         assert!(walk(&folder, Path::new("link/b"), OFlags::RDONLY).is_err());
+    }
+
+    #[test]
+    fn a_text_for_a_prompt_is_read_through_no_link() {
+        let outside = tempfile::tempdir().expect("a folder");
+        let root = tempfile::tempdir().expect("a folder");
+        std::fs::write(outside.path().join("secret"), "abc").expect("a file");
+        std::fs::create_dir(root.path().join("docs")).expect("a folder");
+        std::fs::write(root.path().join("docs/a.md"), "words").expect("a file");
+        symlink(outside.path().join("secret"), root.path().join("link.md")).expect("a link");
+        symlink(outside.path(), root.path().join("out")).expect("a link");
+        symlink("docs/a.md", root.path().join("near.md")).expect("a link");
+        let read = |name: &str| beginning(root.path(), Path::new(name), 100);
+        assert_eq!(read("docs/a.md").expect("text"), "words");
+        assert_eq!(read("./docs/a.md").expect("text"), "words");
+        for name in ["link.md", "out/secret", "near.md"] {
+            let said = read(name).expect_err(name).to_string();
+            assert!(said.contains("a link to"), "{name}: {said}");
+        }
+        let outer = outside.path().join("link");
+        symlink(outside.path().join("secret"), &outer).expect("a link");
+        for name in ["docs/../../secret", "docs", &outer.display().to_string()] {
+            assert!(read(name).is_err(), "{name}");
+        }
+        assert_eq!(read("no.md").expect_err("nothing").kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_report_inside_the_workspace_is_written_through_no_link() {
+        let outside = tempfile::tempdir().expect("a folder");
+        let root = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| root.path().join(name);
+        let precious = outside.path().join("precious");
+        std::fs::write(&precious, "mine").expect("a file");
+        let write = |name: &str, put| write_report(root.path(), &at(name), b"report", put);
+        for (name, put) in [("whole.xml", Put::Whole), ("added.md", Put::Added)] {
+            symlink(&precious, at(name)).expect("a link");
+            write(name, put).expect("written");
+            assert_eq!(std::fs::read_to_string(at(name)).expect("read"), "report", "{name}");
+            assert!(!at(name).is_symlink(), "{name}");
+            std::fs::remove_file(at(name)).expect("removed");
+            std::fs::hard_link(&precious, at(name)).expect("a second name");
+            write(name, put).expect("written");
+        }
+        symlink(outside.path(), at("out")).expect("a link");
+        assert!(write("out/precious", Put::Whole).is_err());
+        assert!(write("out/precious", Put::Added).is_err());
+        assert_eq!(std::fs::read_to_string(&precious).expect("read"), "mine");
+        // As people use it.
+        std::fs::create_dir(at("reports")).expect("a folder");
+        for _ in 0..2 {
+            write("reports/a.xml", Put::Whole).expect("written");
+            write("reports/b.md", Put::Added).expect("written");
+        }
+        assert_eq!(std::fs::read_to_string(at("reports/a.xml")).expect("read"), "report");
+        assert_eq!(std::fs::read_to_string(at("reports/b.md")).expect("read"), "reportreport");
+        // By another name of the workspace, and outside of it.
+        symlink(root.path(), outside.path().join("work")).expect("a link");
+        let by_link = outside.path().join("work/c.xml");
+        write_report(root.path(), &by_link, b"report", Put::Whole).expect("written");
+        assert!(at("c.xml").is_file());
+        let elsewhere = outside.path().join("d.xml");
+        write_report(root.path(), &elsewhere, b"report", Put::Whole).expect("written");
+        symlink(&precious, outside.path().join("e.xml")).expect("a link");
+        assert!(write_report(root.path(), &outside.path().join("e.xml"), b"x", Put::Whole).is_err());
+        write_report(root.path(), Path::new("/dev/null"), b"report", Put::Whole).expect("written");
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
+use crate::tree::beneath;
+
 /// A ref is one line; a `.git` file too.
 const LINE_MAX: u64 = 4096;
 const PACKED_MAX: u64 = 64 << 20;
@@ -21,7 +23,7 @@ const REFS_MAX: usize = 100_000;
 /// yet, or a way of keeping refs that this version cannot read.
 pub fn head(workspace: &Path) -> Option<String> {
     let own = git_folder(workspace)?;
-    let value = line(&own.join("HEAD"))?;
+    let value = ref_line(&own, "HEAD")?;
     resolve(&own, value)
 }
 
@@ -37,9 +39,9 @@ fn resolve(own: &Path, mut value: String) -> Option<String> {
         if !is_ref_name(name) {
             return None;
         }
-        value = match line(&own.join(name)).or_else(|| line(&shared.join(name))) {
+        value = match ref_line(own, name).or_else(|| ref_line(&shared, name)) {
             Some(next) => next,
-            None => return packed(&shared.join("packed-refs"), name),
+            None => return packed(&shared, name),
         };
     }
     None
@@ -167,8 +169,43 @@ pub(crate) fn line(path: &Path) -> Option<String> {
     Some(text.lines().next()?.trim().to_owned())
 }
 
-fn packed(path: &Path, name: &str) -> Option<String> {
-    let file = File::open(path).ok()?;
+/// The line of a ref. No link on the way to it is followed: it could lead out of the repository.
+fn ref_line(repository: &Path, name: &str) -> Option<String> {
+    let file = opened(repository, name)?;
+    let mut text = String::new();
+    file.take(LINE_MAX).read_to_string(&mut text).ok()?;
+    Some(text.lines().next()?.trim().to_owned())
+}
+
+/// A regular file of the repository, by no link.
+fn opened(repository: &Path, name: &str) -> Option<File> {
+    let top = beneath::top(repository).ok()?;
+    let file = beneath::file(&top, name.as_bytes()).ok()?;
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+/// The link by which a path of the repository would lead elsewhere, if there is one on the way.
+pub(crate) fn link_on_the_way(repository: &Path, name: &str) -> Option<PathBuf> {
+    let mut here = repository.to_owned();
+    Path::new(name).components().find_map(|part| {
+        here.push(part);
+        here.is_symlink().then(|| here.clone())
+    })
+}
+
+/// The objects that git would show others in the place of (`refs/replace`).
+pub fn replaced(workspace: &Path) -> std::collections::BTreeSet<String> {
+    let Some(shared) = repository(workspace) else { return Default::default() };
+    let loose = shared.join("refs/replace").read_dir().into_iter().flatten().flatten();
+    let loose = loose.filter_map(|entry| entry.file_name().into_string().ok());
+    let packed = opened(&shared, "packed-refs").into_iter();
+    let packed = packed.flat_map(|file| BufReader::new(file.take(PACKED_MAX)).lines().map_while(Result::ok));
+    let packed = packed.filter_map(|line| Some(line.split_once(" refs/replace/")?.1.trim().to_owned()));
+    loose.chain(packed).collect()
+}
+
+fn packed(repository: &Path, name: &str) -> Option<String> {
+    let file = opened(repository, "packed-refs")?;
     let lines = BufReader::new(file.take(PACKED_MAX)).lines().map_while(Result::ok);
     let mut found =
         lines.filter_map(|line| line.split_once(' ').map(|(id, each)| (id.to_owned(), each.trim() == name)));
@@ -196,7 +233,7 @@ pub fn refs(workspace: &Path, prefix: &str) -> Vec<(String, String)> {
             }
         }
     }
-    if let Ok(file) = File::open(shared.join("packed-refs")) {
+    if let Some(file) = opened(&shared, "packed-refs") {
         let lines = BufReader::new(file.take(PACKED_MAX)).lines().map_while(Result::ok);
         let packed = lines.filter_map(|line| Some(line.split_once(' ')?.1.trim().to_owned()));
         names.extend(packed.filter(|name| name.starts_with(prefix)));
@@ -206,7 +243,7 @@ pub fn refs(workspace: &Path, prefix: &str) -> Vec<(String, String)> {
 
 /// The branch that HEAD of the checkout at `workspace` is on, by its whole name.
 pub fn branch(workspace: &Path) -> Option<String> {
-    line(&git_folder(workspace)?.join("HEAD"))?.strip_prefix("ref:").map(|name| name.trim().to_owned())
+    ref_line(&git_folder(workspace)?, "HEAD")?.strip_prefix("ref:").map(|name| name.trim().to_owned())
 }
 
 /// What provost may write: a branch, or notes, of a name that git would take.
@@ -273,6 +310,23 @@ mod tests {
         let index = [b"DIRC\0\0\0\x02\0\0\0\x02".to_vec(), entry("docs/PLAN.md"), entry("a.md")].concat();
         assert!(names(&index, b"docs/PLAN.md") && names(&index, b"a.md"));
         assert!(!names(&index, b"PLAN.md") && !names(&index, b"docs") && !names(b"", b"a.md"));
+    }
+
+    #[test]
+    fn a_ref_is_read_through_no_link() {
+        let root = tempfile::tempdir().expect("a folder");
+        let git = root.path().join(".git");
+        write(&root.path().join("elsewhere/main"), ONE);
+        write(&git.join("HEAD"), "ref: refs/heads/main\n");
+        write(&git.join("refs/heads/kept"), ONE);
+        std::os::unix::fs::symlink(root.path().join("elsewhere/main"), git.join("refs/heads/main"))
+            .expect("a link");
+        std::os::unix::fs::symlink(root.path().join("elsewhere"), git.join("refs/out")).expect("a link");
+        assert_eq!(head(root.path()), None);
+        assert_eq!(find(root.path(), "refs/out/main"), None);
+        assert_eq!(find(root.path(), "refs/heads/kept").as_deref(), Some(ONE));
+        assert_eq!(link_on_the_way(&git, "refs/out/main"), Some(git.join("refs/out")));
+        assert_eq!(link_on_the_way(&git, "refs/heads/kept"), None);
     }
 
     #[test]

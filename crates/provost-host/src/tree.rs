@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 use provost_core::chain::Hash;
 use provost_core::event::NamedFile;
+use provost_core::quote;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -328,7 +329,7 @@ pub enum Why {
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.path, self.why)
+        write!(f, "{}: {}", quote::one_line(&self.path), self.why)
     }
 }
 
@@ -396,6 +397,13 @@ pub enum Error {
     TooMuch { path: String },
     #[error("another provost holds {} for too long", .path.display())]
     Busy { path: PathBuf },
+    #[error(
+        "the repository has another object in the place of {object} (refs/replace), which this commit contains: \
+         a checkout would have bytes that were never judged. `git replace -d {object}` takes it away"
+    )]
+    Replaced { object: String },
+    #[error("{} is a link, and refs are written through none", .path.display())]
+    Linked { path: PathBuf },
     #[error("the git remote {remote} could not be used: {said}")]
     Unreachable { remote: String, said: String },
     #[error("the git remote has no {name}")]

@@ -53,7 +53,8 @@ pub fn conclude(answer: Answer) -> ExitCode {
 fn code(failure: &Failure) -> u8 {
     use provost_core::command::Refusal;
     use provost_engine::{
-        CollectorError, GroundError, PlanFileError, PlanLeaseError, StoreError, TreeError, WorktreeError,
+        CollectorError, ConfigError, GroundError, PlanFileError, PlanLeaseError, StoreError, TreeError,
+        WorktreeError,
     };
     match failure {
         Failure::Usage { .. } => USAGE,
@@ -66,11 +67,15 @@ fn code(failure: &Failure) -> u8 {
             Error::Refused(_)
             | Error::NotAPerson { .. }
             | Error::NoTerminal { .. }
-            | Error::Ground(GroundError::Unattested { .. } | GroundError::Trees(TreeError::Moved { .. })) => {
-                REFUSED
-            }
+            | Error::Ground(
+                GroundError::Unattested { .. }
+                | GroundError::Trees(
+                    TreeError::Moved { .. } | TreeError::Replaced { .. } | TreeError::Linked { .. },
+                ),
+            ) => REFUSED,
             Error::Diagnosed { .. } | Error::CarriesItself { .. } | Error::NoAgent { .. } => DIAGNOSTICS,
             Error::ReadOnly { .. } => BROKEN,
+            Error::Config(ConfigError::Untrusted(_)) => REFUSED,
             Error::NoSuchPolicy { .. }
             | Error::Config(_)
             | Error::SshKey { .. }
@@ -82,7 +87,9 @@ fn code(failure: &Failure) -> u8 {
             | Error::OtherLog { .. }
             | Error::NoPostgres { .. }
             | Error::NoStateFolder => USAGE,
-            Error::PlanFile(PlanFileError::Changed { .. } | PlanFileError::Exists { .. }) => REFUSED,
+            Error::PlanFile(
+                PlanFileError::Changed { .. } | PlanFileError::Exists { .. } | PlanFileError::Untrusted(_),
+            ) => REFUSED,
             Error::PlanFile(PlanFileError::TooLarge { .. }) => DIAGNOSTICS,
             Error::PlanFile(PlanFileError::Io { .. }) => BROKEN,
             Error::PlanLease(PlanLeaseError::Held(_) | PlanLeaseError::Lost(_)) => REFUSED,

@@ -87,6 +87,13 @@ pub fn new_file(inside: impl AsFd, path: &[u8], mode: u32) -> Result<File, Errno
     Ok(file)
 }
 
+/// For writing, with the mode that the umask leaves; `flags` say whether it is made, added to or must be new.
+pub fn writable(inside: impl AsFd, path: &[u8], flags: OFlags) -> Result<File, Errno> {
+    let flags =
+        flags | OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+    open(inside, path, flags, 0o666).map(File::from)
+}
+
 fn open(inside: impl AsFd, path: &[u8], flags: OFlags, mode: u32) -> Result<OwnedFd, Errno> {
     let path = OsStr::from_bytes(path);
     let mode = Mode::from_raw_mode(mode);

@@ -284,6 +284,10 @@ impl Trees {
         let words = ["rev-list", "--objects", "--no-object-names", "--no-walk"];
         let args: Vec<&str> = words.iter().chain(commits).chain(&["--"]).copied().collect();
         let list = mirror.git(&args, b"", &[])?;
+        let replaced = git::replaced(&self.workspace);
+        if let Some(object) = lossy(&list).lines().find(|id| replaced.contains(id.trim())) {
+            return Err(Error::Replaced { object: object.trim().to_owned() });
+        }
         let room = tempfile::tempdir_in(self.folder.join("building"))
             .map_err(|error| Error::io("make a folder in", &self.folder, error))?;
         let name = mirror.git_path(&["pack-objects", "--quiet"], &room.path().join("pack"), &list, &[])?;
@@ -357,6 +361,9 @@ pub(super) fn move_ref(
     let path = repository.join(name);
     let moved = || Error::Moved { name: name.to_owned(), now: git::find(workspace, name) };
     let lock = PathBuf::from(format!("{}.lock", path.display()));
+    if let Some(link) = git::link_on_the_way(repository, name) {
+        return Err(Error::Linked { path: link });
+    }
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, error))?;
     }
@@ -369,6 +376,7 @@ pub(super) fn move_ref(
     };
     let written = { write }();
     match &written {
+        Ok(()) if git::link_on_the_way(repository, &format!("logs/{name}")).is_some() => {}
         Ok(()) => note_move(&repository.join("logs").join(name), commit, expected),
         Err(_) => drop(fs::remove_file(&lock)),
     }

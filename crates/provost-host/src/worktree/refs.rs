@@ -4,8 +4,16 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::git;
+
 /// Removes a ref that stands for `expected`, loose and packed, with its history.
 pub fn delete(repository: &Path, name: &str, expected: &str) -> io::Result<()> {
+    if let Some(link) = git::link_on_the_way(repository, name) {
+        return Err(io::Error::other(format!(
+            "{} is a link, and refs are written through none",
+            link.display()
+        )));
+    }
     let path = repository.join(name);
     let _lock = Lock::take(&PathBuf::from(format!("{}.lock", path.display())))?;
     unpack(repository, name, expected)?;

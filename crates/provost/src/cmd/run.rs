@@ -1,9 +1,9 @@
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::inbox::{self, Kind};
 use provost_core::quorum::Tally;
 use provost_core::run::{Run, Stage};
+use provost_engine::Put;
 use provost_engine::drive::Rest;
 use provost_engine::harness::{Access, Harness};
 use provost_engine::inbox::Woken;
@@ -72,13 +72,13 @@ fn write_reports(harness: &Harness, args: &Args, answer: &Answer) -> Result<(), 
     }
     let report = report(harness, answer)?;
     if let Some(path) = &args.junit {
-        put(path, &report::junit::text(&report), false)?;
+        put(harness, path, &report::junit::text(&report), Put::Whole)?;
     }
     if let Some(path) = &args.sarif {
-        put(path, &report::sarif::text(&report, &relative(harness)), false)?;
+        put(harness, path, &report::sarif::text(&report, &relative(harness)), Put::Whole)?;
     }
     if let Some(path) = &summary {
-        put(path, &report::markdown::text(&report), true)?;
+        put(harness, path, &report::markdown::text(&report), Put::Added)?;
     }
     Ok(())
 }
@@ -118,11 +118,9 @@ fn relative(harness: &Harness) -> String {
 }
 
 /// A summary is added to what others said; a report is whole.
-fn put(path: &Path, text: &str, add: bool) -> Result<(), Failure> {
-    let mut options = std::fs::File::options();
-    options.create(true).write(true).append(add).truncate(!add);
-    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|source| Failure::Io { what: format!("write {}", path.display()), source })
+fn put(harness: &Harness, path: &Path, text: &str, put: Put) -> Result<(), Failure> {
+    provost_engine::write_report(&harness.place().workspace, path, text.as_bytes(), put)
+        .map_err(|source| Failure::Io { what: format!("write {}", path.display()), source })
 }
 
 /// Until it rests, or, if that is wanted, until nobody has to be waited for any more.
@@ -304,6 +302,9 @@ fn rested(harness: &Harness, run: &Run) -> Answer {
             Outcome::Waiting
         }
     };
+    for line in harness.left_outside(run) {
+        terminal::talk(&line);
+    }
     for item in &items {
         let choices: Vec<&str> = item.choices.iter().map(|offer| offer.choice).collect();
         let id = inbox::short(&items, item);
