@@ -158,7 +158,7 @@ pub fn perform(
     let (holder, ledger) = (PlanHolder::default(), Ledger::default());
     let mut catalogue = Catalogue::standard(&workspace, &ledger).with_plan(&holder, &ledger);
     if let Some(folder) = &orders.topics {
-        catalogue = catalogue.with_all(topics::tools(&workspace.root().join(folder)));
+        catalogue = catalogue.with_all(topics::declared(&workspace.root().join(folder)));
     }
     let agent = Agent { provider: &provider, catalogue, holder, ledger, settings: settings(orders, key) };
     let runtime =

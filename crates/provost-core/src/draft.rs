@@ -35,6 +35,8 @@ pub struct Step {
     pub check: String,
     pub needs: Vec<u32>,
     pub network: bool,
+    /// Topics it may publish to.
+    pub publishes: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -160,6 +162,9 @@ fn write(draft: &Draft, manner: Manner) -> String {
         let number = place as u32 + 1;
         let _ = writeln!(out, "\n### {number}. {}\n\n**target:** {ROLE}", said(&step.title, manner));
         out.push_str(&needs(draft, place));
+        if !step.publishes.is_empty() {
+            let _ = writeln!(out, "**publishes:** {}", step.publishes.join(", "));
+        }
         let _ = writeln!(out, "**task:**\n{}\n", task(&step.task, manner));
         if step.check.is_empty() {
             out.push_str("**contract:** human\n");
@@ -254,6 +259,9 @@ fn differs(plan: &Plan, draft: &Draft) -> Option<String> {
         }
         if !same(read.contract.as_ref(), &step.check) {
             return Some(format!("the check of step {number}"));
+        }
+        if !read.publishes.iter().map(|topic| &topic.value).eq(&step.publishes) {
+            return Some(format!("`publishes` of step {number}"));
         }
         if read.network.as_ref().is_some_and(|network| network.value) != step.network {
             return Some(format!("the task of step {number}"));

@@ -42,7 +42,7 @@ pub fn ask(
     metering: &Metering,
     question: &Question<'_>,
 ) -> Result<Result<Attempt, String>, Interrupted> {
-    let agent = roster::agent(&site.config, question.role, &site.launcher, &site.place.dir);
+    let agent = roster::agent(&site.config, question.role, &site.launcher);
     let opened = agent.and_then(|agent| {
         // Nothing of it is gone on with, so nothing of it is kept.
         let home = agent.has_client().then(|| ground.desk()).transpose();

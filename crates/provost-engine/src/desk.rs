@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use provost_core::chain::{Head, PlanId, Sealed};
 use provost_core::command::{AgentCommand, HarnessCommand, Refusal};
-use provost_core::event::{AttemptEnd, Ended, Event};
+use provost_core::event::{AttemptEnd, Ended, Event, Post};
 use provost_core::plan::StepNumber;
 use provost_core::run::{Run, Stage, StepState};
 use provost_host::config::{self, SessionGate};
@@ -195,11 +195,17 @@ impl Desk {
         let step = self.workable(&harness, &run, step)?;
         let evidence = harness.redactor().text(evidence.trim()).into_owned();
         let since = begun(&harness, step)?;
+        let posts = self.posts(harness.id(), &run, step);
         let words = move |run: &Run| {
             let claim = Said::Agent(AgentCommand::Claim { step, evidence: evidence.clone() });
-            Ok(start(run, step)?.into_iter().chain(ended(run, step, since)).chain([claim]).collect())
+            let ended = ended(run, step, since, posts.clone());
+            Ok(start(run, step)?.into_iter().chain(ended).chain([claim]).collect())
         };
-        self.judged(&harness, &words, told)
+        let run = self.judged(&harness, &words, told)?;
+        if is_over(&run, step) {
+            self.forget_posts(harness.id(), step);
+        }
+        Ok(run)
     }
 
     /// The session cannot go on with a step; a person is asked.
@@ -378,7 +384,12 @@ fn start(run: &Run, step: StepNumber) -> Result<Vec<Said>, Refusal> {
 }
 
 /// The attempt is over when the session says so. One that waits for its check again has ended before.
-fn ended(run: &Run, step: StepNumber, since: Option<provost_core::chain::Timestamp>) -> Option<Said> {
+fn ended(
+    run: &Run,
+    step: StepNumber,
+    since: Option<provost_core::chain::Timestamp>,
+    published: Vec<Post>,
+) -> Option<Said> {
     let (state, attempts) = run.step(step).map(|step| (step.state.clone(), step.attempts))?;
     let attempt = match state {
         StepState::Running { attempt } => attempt,
@@ -388,6 +399,7 @@ fn ended(run: &Run, step: StepNumber, since: Option<provost_core::chain::Timesta
     let duration_ms = since.map_or(0, |since| site::now().0.saturating_sub(since.0));
     Some(Said::Harness(HarnessCommand::AttemptEnded(Ended {
         duration_ms,
+        published,
         ..Ended::new(step, attempt, AttemptEnd::Exited { exit_code: 0 })
     })))
 }

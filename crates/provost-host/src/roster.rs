@@ -1,7 +1,6 @@
 //! Which agent a role is, by the configuration.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use crate::agent::Agent;
 use crate::agent::acp::Acp;
@@ -11,14 +10,8 @@ use crate::agent::headless::Headless;
 use crate::agent::scripted::Scripted;
 use crate::config::{Config, Driver};
 
-/// The agent of a role, or why there is none, in words for the person who configures it. `plans` is the
-/// folder of the plan.
-pub fn agent(
-    config: &Config,
-    role: &str,
-    launcher: &[OsString],
-    plans: &Path,
-) -> Result<Box<dyn Agent>, String> {
+/// The agent of a role, or why there is none, in words for the person who configures it.
+pub fn agent(config: &Config, role: &str, launcher: &[OsString]) -> Result<Box<dyn Agent>, String> {
     let Some(found) = config.agents.get(role) else {
         return Err(format!("no agent is configured for `{role}`: add [agents.{role}] to provost.toml"));
     };
@@ -33,7 +26,6 @@ pub fn agent(
         Driver::Builtin(orders) => Ok(Box::new(Builtin {
             program: launcher.first().cloned().unwrap_or_default(),
             orders: orders.clone(),
-            topics: plans.join("topics"),
         })),
         Driver::Client { client, program, args } => Ok(Box::new(Headless {
             client: *client,

@@ -159,16 +159,18 @@ impl Mcp {
             "topic_read" => {
                 let topic = arguments.text("topic")?;
                 if topic.is_empty() {
-                    let topics = self.look(|desk| Ok(desk.topics())).await?;
+                    let topics = self.look(move |desk| Ok(desk.topics(&session))).await?;
                     return Ok(Reply::ok(words::topics(&topics)));
                 }
-                Ok(Reply::ok(self.look(move |desk| desk.topic(&topic)).await?))
+                Ok(Reply::ok(self.look(move |desk| desk.topic(&session, &topic)).await?))
             }
             "topic_publish" => {
                 let (topic, text) = (arguments.required("topic")?, arguments.required("text")?);
                 let named = topic.clone();
-                let length = self.look(move |desk| desk.publish(&topic, &text)).await?;
-                Ok(Reply::ok(format!("published; topic {named} has {length} bytes now")))
+                let length = self.look(move |desk| desk.publish(&session, &topic, &text)).await?;
+                Ok(Reply::ok(format!(
+                    "published to {named}, {length} bytes; others read it once the step has passed"
+                )))
             }
             other => Err(Reply::refusal(format!(
                 "there is no tool `{other}`; there are: {}",

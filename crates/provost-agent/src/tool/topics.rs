@@ -44,6 +44,53 @@ pub fn tools(folder: &Path) -> Vec<Tool> {
     ]
 }
 
+/// What the harness laid out for an attempt: the topics its step reads, and those it may publish to.
+#[derive(Deserialize)]
+struct Declared {
+    reads: Vec<String>,
+    publishes: Vec<String>,
+}
+
+/// The topics that a step declares, as the harness laid them out in `folder` for its attempt; no tool for
+/// what is not declared. What is published there is taken when the attempt is over.
+pub fn declared(folder: &Path) -> Vec<Tool> {
+    let index = fs::read(folder.join("item/index.json")).ok();
+    let Some(declared) = index.and_then(|text| serde_json::from_slice::<Declared>(&text).ok()) else {
+        return Vec::new();
+    };
+    let mut tools = Vec::new();
+    if !declared.reads.is_empty() {
+        let (from, names) = (folder.join("item"), declared.reads);
+        let read = move |ask: TopicRead| {
+            let place = names.iter().position(|name| *name == ask.topic);
+            std::future::ready(match place {
+                Some(number) => fs::read_to_string(from.join(format!("topic-{number}.md")))
+                    .map_err(|_| format!("nothing was published under `{}`", ask.topic)),
+                None => {
+                    Err(format!("the step does not read `{}`; it reads: {}", ask.topic, names.join(", ")))
+                }
+            })
+        };
+        tools.push(Tool::new("topic_read", "Reads what was published under a topic.", read).reading_only());
+    }
+    if !declared.publishes.is_empty() {
+        let (to, names) = (folder.to_owned(), declared.publishes);
+        let publish = move |ask: TopicPublish| {
+            std::future::ready(match names.contains(&ask.topic) {
+                true => publish(&to, &ask),
+                false => Err(format!(
+                    "the step does not publish `{}`; it may publish: {}",
+                    ask.topic,
+                    names.join(", ")
+                )),
+            })
+        };
+        let what = "Adds a text to a topic, for the steps after this one, once it has passed.";
+        tools.push(Tool::new("topic_publish", what, publish));
+    }
+    tools
+}
+
 fn file(folder: &Path, topic: &str) -> Result<PathBuf, String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     match !topic.is_empty() && topic.len() <= 100 && topic.bytes().all(is_plain) {
@@ -89,6 +136,20 @@ fn publish(folder: &Path, ask: &TopicPublish) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_are_tools_for_declared_topics_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(declared(folder.path()).is_empty());
+        let lay_out = |index: &str| {
+            fs::create_dir_all(folder.path().join("item")).expect("made");
+            fs::write(folder.path().join("item/index.json"), index).expect("written");
+            declared(folder.path()).len()
+        };
+        assert_eq!(lay_out(r#"{"step":1,"reads":[],"publishes":[]}"#), 0);
+        assert_eq!(lay_out(r#"{"step":1,"reads":["a"],"publishes":[]}"#), 1);
+        assert_eq!(lay_out(r#"{"step":1,"reads":["a"],"publishes":["b"]}"#), 2);
+    }
 
     #[test]
     fn what_is_published_is_read_and_names_are_plain() {

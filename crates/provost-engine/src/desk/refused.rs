@@ -73,6 +73,13 @@ pub enum Refused {
     NoSuchTopic { name: String, topics: Vec<String> },
     #[error("a topic takes at most {most} bytes; publish a summary, or a path to a file")]
     TopicFull { most: usize },
+    #[error("no step is open, so there is nobody to publish for; call plan_show")]
+    NoStepToPublish,
+    #[error(
+        "step {step} does not publish `{name}`: {}. Topics are declared with the plan (`publishes` of a step in plan_create)",
+        declared_topics(declared)
+    )]
+    NotDeclared { name: String, step: StepNumber, declared: Vec<String> },
     #[error("say what is to be published: the text is empty")]
     NothingToPublish,
     #[error(transparent)]
@@ -114,6 +121,14 @@ fn turn(next: Option<StepNumber>) -> String {
 
 fn listed(steps: &[StepNumber]) -> String {
     steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn declared_topics(declared: &[String]) -> String {
+    if declared.is_empty() {
+        "it declares none".to_owned()
+    } else {
+        format!("it declares {}", declared.join(", "))
+    }
 }
 
 fn known(topics: &[String]) -> String {

@@ -4,7 +4,7 @@
 //! reports as `json`: the last line it prints is `{"report": …, "usage": …}`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Launch, Speaks, Work, start};
@@ -18,12 +18,11 @@ pub struct Builtin {
     /// The program that has the loop.
     pub program: OsString,
     pub orders: config::Builtin,
-    /// Where topics are kept.
-    pub topics: PathBuf,
 }
 
 impl Builtin {
-    fn arguments(&self) -> Vec<OsString> {
+    /// `topics` is the folder that was laid out for the attempt, where its step declares some.
+    fn arguments(&self, topics: Option<&Path>) -> Vec<OsString> {
         let orders = &self.orders;
         let mut words: Vec<OsString> = vec![COMMAND.into()];
         let mut say = |name: &str, value: OsString| {
@@ -39,14 +38,15 @@ impl Builtin {
         orders.key_command.iter().for_each(|word| say("key-command", word.into()));
         orders.max_turns.iter().for_each(|turns| say("max-turns", turns.to_string().into()));
         orders.context_tokens.iter().for_each(|tokens| say("context-tokens", tokens.to_string().into()));
-        say("topics", self.topics.clone().into());
+        topics.iter().for_each(|folder| say("topics", (*folder).into()));
         words
     }
 }
 
 impl Agent for Builtin {
     fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
-        let launch = Launch { program: &self.program, args: &self.arguments(), env: &[] };
+        let args = self.arguments(work.outbox.map(|outbox| outbox.folder));
+        let launch = Launch { program: &self.program, args: &args, env: &[] };
         start(launch, work.prompt.as_bytes(), Speaks::Json, work)
     }
 }
@@ -64,9 +64,12 @@ mod tests {
             max_turns: Some(7),
             ..config::Builtin::default()
         };
-        let builtin = Builtin { program: "provost".into(), orders, topics: "/p/topics".into() };
-        let words: Vec<String> =
-            builtin.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let builtin = Builtin { program: "provost".into(), orders };
+        let words: Vec<String> = builtin
+            .arguments(Some(Path::new("/p/topics")))
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
         let expected = [
             "builtin-agent",
             "--model=m",

@@ -111,6 +111,11 @@ fn step(value: &Value) -> Result<Step, Reply> {
         check: entry.text("check")?,
         needs: needs.iter().map(need).collect::<Result<_, _>>()?,
         network: matches!(entry.0.get("network"), Some(Value::Bool(true))),
+        publishes: entry
+            .list("publishes")?
+            .iter()
+            .map(|topic| text(Some(topic), "publishes"))
+            .collect::<Result<_, _>>()?,
     })
 }
 

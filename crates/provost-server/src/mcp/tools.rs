@@ -87,6 +87,11 @@ pub fn all() -> Vec<Tool> {
                                 "description": "Numbers of steps that have to be done before; all before it, if left out.",
                             },
                             "network": { "type": "boolean", "description": "The check needs the network; a person has to allow it." },
+                            "publishes": {
+                                "type": "array",
+                                "items": { "type": "string" },
+                                "description": "Topics this step may publish to, for the steps after it.",
+                            },
                         }),
                         &["title"],
                     ),

@@ -311,13 +311,29 @@ fn inside_an_attempt_a_claim_is_passed_on_and_nothing_is_judged() {
 fn topics_resources_and_prompts_are_there() {
     let env = workspace(IN_PLACE);
     let mut client = Client::start(&env, &[]);
+    client.call("topic_publish", json!({ "topic": "notes", "text": "x" })).refuses("call plan_create first");
+    let mut asked = two_steps();
+    asked["steps"][0]["publishes"] = json!(["notes"]);
+    client.call("plan_create", asked);
     client.call("topic_read", json!({ "topic": "notes" })).refuses("there is no topic `notes`");
+    client.call("step_update", json!({ "step": 1, "status": "in_progress" }));
+    client.call("topic_publish", json!({ "topic": "other", "text": "x" })).refuses("it declares notes");
+    client
+        .call("topic_publish", json!({ "topic": "../../etc/passwd", "text": "x" }))
+        .refuses("no name of a topic");
     client.call("topic_publish", json!({ "topic": "notes", "text": "alpha is first" })).says("published");
     client.call("topic_publish", json!({ "topic": "notes", "text": "beta is second" })).says("published");
+    client.call("topic_publish", json!({ "topic": "notes", "text": "x".repeat(70_000) })).refuses("at most");
+    // The check does not hold, so nobody reads it; and the person's own files are as they were.
+    client.call("step_update", claim(1));
+    client.call("topic_read", json!({ "topic": "notes" })).refuses("there is no topic `notes`");
+    env.write("out/a", "alpha\n");
+    client.call("step_update", claim(1)).says("has passed");
     client.call("topic_read", json!({ "topic": "notes" })).says("alpha is first\n\nbeta is second");
     client.call("topic_read", json!({})).says("Topics: notes");
     client.call("topic_read", json!({ "topic": "../../etc/passwd" })).refuses("no name of a topic");
-    client.call("topic_publish", json!({ "topic": "notes", "text": "x".repeat(70_000) })).refuses("at most");
+    assert!(!env.work().join(".harness/topics").exists());
+    let mut client = Client::start(&env, &[]);
     client.call("plan_create", two_steps());
     let read = |client: &mut Client, uri: &str| {
         let answer = client.request("resources/read", json!({ "uri": uri }));

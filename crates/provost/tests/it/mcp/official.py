@@ -9,7 +9,7 @@ from mcp.client.stdio import stdio_client
 
 CHECK = "test -s out.txt"
 CALLS = [
-    ("plan_create", {"objective": "Write it", "steps": [{"title": "Write out.txt", "check": CHECK}]}),
+    ("plan_create", {"objective": "Write it", "steps": [{"title": "Write out.txt", "check": CHECK, "publishes": ["notes"]}]}),
     ("plan_show", {}),
     ("plan_next", {}),
     ("step_update", {"step": 1, "status": "in_progress"}),

@@ -52,8 +52,8 @@ fn the_python_client_lists_and_calls_every_tool() {
         step_update ok Step 1 is in progress.
         step_update refused Step 1 is NOT done: its check broke: exit code 1 (not met: exit_code == 0)
         postcondition_verify refused still open: step 1; the postconditions are looked at when every step has passed
-        topic_publish ok published; topic notes has 6 bytes now
-        topic_read ok hello
+        topic_publish ok published to notes, 6 bytes; others read it once the step has passed
+        topic_read refused there is no topic `notes`; none was published yet
         claimed False Step 1 has passed: its check held
         resources provost://log provost://plan provost://plan.md
         prompts finish make_plan
@@ -87,12 +87,13 @@ fn the_inspector_finds_no_fault_with_the_schemas_and_calls_every_tool() {
     assert_eq!(tools["tools"].as_array().map(Vec::len), Some(7));
     assert_eq!(tools["tools"][0]["_meta"], json!({ "anthropic/alwaysLoad": true }));
     // Every call is a server of its own; they know the session by its name.
-    let steps = r#"steps=[{"title":"Write a","task":"Write out/a.","check":"test -f out/a"}]"#;
+    let steps =
+        r#"steps=[{"title":"Write a","task":"Write out/a.","check":"test -f out/a","publishes":["a"]}]"#;
     let calls: [(&str, &[&str], i32, &str); 8] = [
-        ("topic_publish", &["topic=a", "text=b"], 0, "published"),
-        ("topic_read", &["topic=a"], 0, "b"),
         ("plan_next", &[], 5, "call plan_create first"),
         ("plan_create", &["objective=Write it", steps], 0, "is made"),
+        ("topic_publish", &["topic=a", "text=b"], 0, "published"),
+        ("topic_read", &["topic=a"], 5, "there is no topic"),
         ("plan_show", &[], 0, "Plan write-it"),
         ("plan_next", &[], 0, "Next: step 1"),
         ("step_update", &["step=1", "status=done", "evidence=I say so"], 5, "Step 1 is NOT done"),
