@@ -255,7 +255,10 @@ fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> 
     let task_count = plan.steps.len() as u32;
     let dependencies = dependencies(&plan);
     let old = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
-    let changes = law::diff(old, Law { text: &text, plan: &plan, binding: Some(&binding) });
+    let mut changes = law::diff(old, Law { text: &text, plan: &plan, binding: Some(&binding) });
+    if let Some(line) = changes.iter_mut().find(|line| line.starts_with("the base commit moved")) {
+        *line = run.base_moved(&run.binding.base, &binding.base);
+    }
     // Whoever finds the same text on another commit has not written it.
     let author = if run.law == Some(law) { run.author.clone().or(author) } else { author };
     let Binding { base, files, terms, included } = binding;

@@ -334,6 +334,9 @@ pub struct Ended {
     /// against.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
+    /// What was otherwise outside of `touches` after the attempt than before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<Outside>,
 }
 
 /// The tree an attempt begins with.
@@ -343,6 +346,67 @@ pub struct StartTree {
     /// Files in it that neither the base nor the steps before have like this: somebody else changed them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
+}
+
+/// Something outside of `touches` that changed during an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outside {
+    /// Of a file, a folder or a ref; for a note, its words.
+    pub path: String,
+    #[serde(default)]
+    pub change: OutsideChange,
+    #[serde(default)]
+    pub kind: OutsideKind,
+    /// Of a folder: how many files in it changed.
+    #[serde(default, skip_serializing_if = "none")]
+    pub files: u32,
+    /// What a ref stood for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// The digest of a file, or what a ref stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutsideChange {
+    Made,
+    #[default]
+    Changed,
+    Removed,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutsideKind {
+    #[default]
+    File,
+    /// A folder that the approved tree does not have, with many changes in it.
+    Folder,
+    /// A branch, a tag or another name in the repository.
+    Ref,
+    /// A file of the repository that git runs programs from, or is led elsewhere by.
+    Git,
+    /// No change: something to know about the list.
+    Note,
+}
+
+impl std::fmt::Display for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let files = if self.files == 1 { "file" } else { "files" };
+        let done = match self.change {
+            OutsideChange::Made => "new",
+            OutsideChange::Changed => "changed",
+            OutsideChange::Removed => "deleted",
+        };
+        match self.kind {
+            OutsideKind::Note if self.files > 0 => write!(f, "{} ({} {files})", self.path, self.files),
+            OutsideKind::Note => f.write_str(&self.path),
+            OutsideKind::Folder => write!(f, "{} ({} {files})", self.path, self.files),
+            OutsideKind::File | OutsideKind::Ref | OutsideKind::Git => write!(f, "{} ({done})", self.path),
+        }
+    }
 }
 
 impl Ended {
@@ -362,6 +426,7 @@ impl Ended {
             carried: None,
             start: None,
             left: None,
+            outside: Vec::new(),
         }
     }
 }

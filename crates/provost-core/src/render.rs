@@ -54,6 +54,9 @@ pub fn plan(run: &Run) -> String {
     if let Some(caveat) = terms.caveat().filter(|_| !terms.roles.is_empty()) {
         let _ = writeln!(out, "       {caveat}");
     }
+    for line in run.changed_since_approval() {
+        let _ = writeln!(out, "changed since the last approval: {line}");
+    }
     out.push_str(&graph::drawing(run));
     for (step, state) in run.steps() {
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
@@ -237,8 +240,9 @@ fn control(verdict: &crate::verdict::Verdict) -> String {
 fn told_elsewhere(event: &Event) -> bool {
     match event {
         Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
-        Event::AttemptEnded(Ended { end, notes, rewrites, .. }) => {
-            *end == AttemptEnd::Exited { exit_code: 0 } && notes.is_empty() && rewrites.is_empty()
+        Event::AttemptEnded(Ended { end, notes, rewrites, outside, .. }) => {
+            let is_bare = notes.is_empty() && rewrites.is_empty() && outside.is_empty();
+            *end == AttemptEnd::Exited { exit_code: 0 } && is_bare
         }
         Event::Judged { subject: Subject::Control(_), verdict, .. } => !verdict.held(),
         Event::Judged { subject: Subject::Final(_), verdict, .. } => verdict.held() && verdict.cached,
@@ -282,8 +286,12 @@ fn meaning(event: &Event) -> (Symbol, String) {
         Event::StepClaimed { evidence, .. } => {
             (Symbol::Claim, format!("the agent claims “{}”", one_line(evidence)))
         }
-        Event::AttemptEnded(Ended { end, report, notes, rewrites, .. }) => {
-            let words = ended(end, report, notes);
+        Event::AttemptEnded(Ended { end, report, notes, rewrites, outside, .. }) => {
+            let mut words = ended(end, report, notes);
+            if !outside.is_empty() {
+                let changes: Vec<String> = outside.iter().map(ToString::to_string).collect();
+                let _ = write!(words, "; changed outside of `touches`: {}", changes.join(", "));
+            }
             match rewrites.len() {
                 0 => (Symbol::Note, words),
                 times => (Symbol::Note, format!("{words}; it {}", rewritten(times, rewrites))),

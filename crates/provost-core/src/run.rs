@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use crate::chain::{Hash, Timestamp};
 use crate::event::{
-    Approver, AttemptEnd, Breach, Carried, Event, FailureClass, Post, Revision, StartTree, Summary,
+    Approver, AttemptEnd, Breach, Carried, Event, FailureClass, Outside, OutsideKind, Post, Revision,
+    StartTree, Summary,
 };
 use crate::law::{self, Binding};
 use crate::ledger::Ledger;
@@ -112,6 +113,10 @@ pub struct Run {
     pub forged_from: Option<u64>,
     /// A run stopped because the plan file said something else than what was approved, and what.
     pub law_changed: Option<Vec<String>>,
+    /// What agents changed outside of `touches` since the last approval, by step and attempt.
+    pub outside: Vec<(StepNumber, u32, Outside)>,
+    /// The binding of the revision that was approved last.
+    pub approved: Option<Binding>,
     /// A person leaves the plan failed, though a postcondition could be looked at again.
     pub given_up: bool,
     /// Roles that have nothing left to spend, until a person says otherwise.
@@ -549,6 +554,71 @@ impl Run {
         let passed = self.steps().filter(|(_, step)| step.state == StepState::Passed);
         let posts = passed.flat_map(|(step, run)| run.posts.iter().map(move |post| (step.number, post)));
         posts.filter(move |(_, post)| post.topic == topic).map(|(number, post)| (number, post.text.as_str()))
+    }
+
+    /// What agents changed outside of `touches` since the last approval: a line for each attempt.
+    pub fn outside_lines(&self) -> Vec<String> {
+        let mut lines: Vec<((StepNumber, u32), Vec<String>)> = Vec::new();
+        for (step, attempt, change) in &self.outside {
+            let by = (*step, *attempt);
+            match lines.iter_mut().find(|(known, _)| *known == by) {
+                Some((_, changes)) => changes.push(change.to_string()),
+                None => lines.push((by, vec![change.to_string()])),
+            }
+        }
+        lines.sort_by_key(|(by, _)| *by);
+        let line = |((step, attempt), changes): ((StepNumber, u32), Vec<String>)| {
+            format!("during step {step}, attempt {attempt}: {}", changes.join(", "))
+        };
+        lines.into_iter().map(line).collect()
+    }
+
+    /// What is otherwise than when the plan was last approved, and by whom: for whoever approves again.
+    pub fn changed_since_approval(&self) -> Vec<String> {
+        let Some(approved) = self.approved.as_ref().filter(|_| self.approved_by.is_none()) else {
+            return Vec::new();
+        };
+        let mut lines = Vec::new();
+        if approved.base != self.binding.base {
+            lines.push(self.base_moved(&approved.base, &self.binding.base));
+        }
+        lines.extend(approved.terms.changes(&self.binding.terms));
+        lines.extend(self.outside_lines().into_iter().map(|line| format!("outside of `touches`, {line}")));
+        lines
+    }
+
+    /// In words, and during which attempt, where it was during one.
+    pub(crate) fn base_moved(&self, old: &Option<String>, new: &Option<String>) -> String {
+        let short = |base: &Option<String>| {
+            base.as_ref().map_or("none".to_owned(), |id| id.chars().take(12).collect())
+        };
+        let by = match new.as_deref().and_then(|commit| self.moved_by(commit)) {
+            Some((step, attempt)) => format!(" during step {step}, attempt {attempt}: by the agent"),
+            None if self.approved.is_some() => ", not during an attempt of this plan".to_owned(),
+            None => String::new(),
+        };
+        format!("the base commit moved: {} -> {}{by}", short(old), short(new))
+    }
+
+    /// Which attempt since the last approval made a ref stand for this commit.
+    pub fn moved_by(&self, commit: &str) -> Option<(StepNumber, u32)> {
+        let made =
+            |change: &Outside| change.kind == OutsideKind::Ref && change.after.as_deref() == Some(commit);
+        self.outside.iter().find(|(_, _, change)| made(change)).map(|(step, attempt, _)| (*step, *attempt))
+    }
+
+    /// Which attempt since the last approval changed something at a path or beneath it.
+    pub fn touched_by(&self, path: &str) -> Option<(StepNumber, u32)> {
+        let path = path.trim_end_matches('/');
+        let is_at = |change: &Outside| {
+            let other = change.path.trim_end_matches('/');
+            let beneath = |one: &str, other: &str| {
+                one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            matches!(change.kind, OutsideKind::File | OutsideKind::Folder)
+                && (beneath(other, path) || change.kind == OutsideKind::Folder && beneath(path, other))
+        };
+        self.outside.iter().find(|(_, _, change)| is_at(change)).map(|(step, attempt, _)| (*step, *attempt))
     }
 
     /// As `--json` says it.

@@ -21,6 +21,7 @@ use crate::Error;
 use crate::drive;
 use crate::harness::{self, Access, Harness, Settings};
 use crate::notice::Notices;
+use crate::outside;
 use crate::people;
 use crate::places::{self, Here, Place};
 use crate::sessions::Sessions;
@@ -38,6 +39,8 @@ pub struct Listing {
     pub items: Vec<Item>,
     /// Plans that cannot be read, and why.
     pub troubles: Vec<String>,
+    /// What agents left changed outside of `touches`, a few lines for each plan.
+    pub left: Vec<String>,
 }
 
 /// Everything that waits in the repository the command is given in; of the whole state folder, if
@@ -61,7 +64,15 @@ pub fn list(settings: &Settings, everywhere: bool) -> Result<Listing, Error> {
                     .troubles
                     .push(format!("somebody else wrote to the log of plan {plan}: see `provost audit`"));
             }
-            Ok(run) => listing.items.extend(items(&*log, &heading, &run)?),
+            Ok(run) => {
+                let left = place.as_ref().map(|place| outside::left(&place.workspace, &run));
+                let left = left.unwrap_or_default().into_iter().enumerate();
+                listing.left.extend(left.map(|(number, line)| match number {
+                    0 => format!("plan {}: {line}", heading.name),
+                    _ => line,
+                }));
+                listing.items.extend(items(&*log, &heading, &run)?);
+            }
             Err(error) => listing.troubles.push(error.to_string()),
         }
     }

@@ -9,6 +9,7 @@
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use provost_core::chain::{PlanId, Timestamp};
@@ -19,6 +20,8 @@ use provost_host::process::{self, Caller, Lineage};
 use provost_store::{Error as StoreError, Log, Query};
 
 use crate::Error;
+use crate::harness::{self, Settings};
+use crate::places::Here;
 use crate::sessions::{Client, Sessions};
 use crate::site;
 
@@ -119,6 +122,22 @@ pub fn account() -> String {
         Some(name) => name.to_owned(),
         None => format!("uid {uid}"),
     }
+}
+
+/// A person has read a file that came or changed during an attempt. Says whether there was anything to trust.
+pub fn trust(settings: &Settings, path: &Path) -> Result<bool, Error> {
+    let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
+    let here = Here::of(&settings.cwd);
+    let lease = format!("workspace {}", here.workspace().display());
+    let log = harness::open_log(&state)?;
+    if let Some(why) = intruder(&*log, &lease, &Sessions::new(&state), &Who::Here)? {
+        return Err(Error::NotAPerson { why });
+    }
+    provost_host::trust::trust(&state, path).map_err(|source| Error::Io {
+        what: "record that a person trusts",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Where the command came from, if it can have come from an attempt of the run that has `lease`, or from

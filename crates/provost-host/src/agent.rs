@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::event::{AttemptEnd, Post};
+use provost_core::event::{AttemptEnd, Outside, Post};
 use provost_core::plan::{StepNumber, Stream};
 use provost_core::usage::Usage;
 use provost_core::verdict::Excerpt;
@@ -133,6 +133,8 @@ pub struct Attempt {
     pub said: Option<Saying>,
     /// How it changed its own plan on the way.
     pub rewrites: Vec<String>,
+    /// What was otherwise after it than before, where it may not write.
+    pub outside: Vec<Outside>,
 }
 
 impl Attempt {
@@ -153,6 +155,7 @@ impl Attempt {
             published: Vec::new(),
             said: None,
             rewrites: Vec::new(),
+            outside: Vec::new(),
         }
     }
 }
@@ -187,6 +190,7 @@ impl Over {
             published: Vec::new(),
             said: None,
             rewrites: Vec::new(),
+            outside: Vec::new(),
         }
     }
 }

@@ -49,6 +49,7 @@ use crate::git;
 use crate::plan_file;
 use crate::prices::Own;
 use crate::process::Bounds;
+use crate::trust::{self, Untrusted};
 
 pub const FILE_NAME: &str = "provost.toml";
 
@@ -188,6 +189,8 @@ pub enum Error {
     NotText { path: PathBuf },
     #[error("{0}")]
     Wrong(Box<Wrong>),
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
 }
 
 /// The configuration that holds in `from`.
@@ -212,7 +215,10 @@ fn located(from: &Path) -> Result<Option<(PathBuf, String)>, Error> {
     for folder in from.ancestors().chain(main.ancestors().filter(|folder| !folder.as_os_str().is_empty())) {
         let path = folder.join(FILE_NAME);
         match std::fs::File::open(&path) {
-            Ok(file) => return read(file, path).map(Some),
+            Ok(file) => {
+                trust::check(&path)?;
+                return read(file, path).map(Some);
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             // A folder above us that we may not enter, or a file in place of a folder.
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}

@@ -28,6 +28,7 @@ use crate::tree::{self, Base, Layer, Limits, Touches};
 
 mod above;
 mod apart;
+mod watched;
 mod approved;
 mod attempt;
 mod carried;
@@ -85,6 +86,8 @@ pub struct Ground {
     /// What fences are made with; none is needed below `clean`.
     offer: Option<Offer>,
     trees: Option<Approved>,
+    /// What the plan may change.
+    touches: Touches,
     /// As it was before any agent ran.
     repository: Repository,
     /// The repository of agents that have one of their own; it goes with the run.
@@ -156,6 +159,7 @@ impl Ground {
             tools: judge::toolchains(estate.workspace),
             offer,
             trees,
+            touches: Touches::new(approval.touches)?,
             repository: Repository::of(estate.workspace),
             clone: Mutex::default(),
             _open: open,

@@ -28,6 +28,8 @@ pub mod provision;
 pub mod builds;
 pub mod teeth;
 pub mod reach;
+pub mod outside;
+pub mod trust;
 pub mod ground;
 pub mod worktree;
 pub mod survey;

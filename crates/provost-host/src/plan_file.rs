@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use provost_core::chain::{Hash, PlanId};
 
 use crate::git;
+use crate::trust::{self, Untrusted};
 pub use listing::{ConflictCopy, Listing, list_in};
 pub use name::is_slug;
 use name::{UNNAMED, as_file_name, named_slug, progress_of, slug_of};
@@ -88,6 +89,8 @@ pub enum Error {
     Marker { path: PathBuf, problem: String },
     #[error("there is no plan here: no argument, no marker, no PLAN.md in {}{}", listed(looked), also(named))]
     NoPlan { looked: Vec<PathBuf>, named: Vec<String> },
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
     #[error("{} is empty; write the plan, or name another", path.display())]
     Empty { path: PathBuf },
     #[error("there is no folder for plans: {} is not there", path.display())]
@@ -306,6 +309,7 @@ impl Search {
         if path.symlink_metadata().is_err() {
             return Ok(None);
         }
+        trust::check(&path)?;
         let wrong = |problem: &str| Error::Marker { path: path.clone(), problem: problem.to_owned() };
         let text = marker_text(&path).ok_or_else(|| wrong("cannot be read as a line of text"))?;
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -48,6 +48,7 @@ mod serve;
 mod show;
 mod spawn;
 mod status;
+mod trust;
 mod verify;
 mod watch;
 mod which;
@@ -91,6 +92,7 @@ enum Command {
     Amend(Described<amend::Args>),
     Ask(Described<ask::Args>),
     Reject(Described<reject::Args>),
+    Trust(Described<trust::Args>),
     Run(Described<run::Args>),
     Inbox(Described<inbox::Args>),
     Answer(Described<answer::Args>),
@@ -190,6 +192,7 @@ pub fn obey(cli: Cli) -> Answer {
         Command::Amend(Described(args)) => amend::obey(global, args),
         Command::Ask(Described(args)) => ask::obey(global, args),
         Command::Reject(Described(args)) => reject::obey(global, args),
+        Command::Trust(Described(args)) => trust::obey(global, args),
         Command::Run(Described(args)) => run::obey(global, args),
         Command::Inbox(Described(args)) => inbox::obey(global, args),
         Command::Answer(Described(args)) => answer::obey(global, args),

@@ -45,6 +45,7 @@ impl Global {
             Some(folder) => folder.clone(),
             None => harness::state_folder(&environment)?,
         };
+        provost_engine::trust::use_state(&state);
         logbook::keep_the_keys(&state, &mut environment);
         carry::keep_the_keys(&state, &mut environment);
         let program = std::env::current_exe()

@@ -134,6 +134,9 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String)
     for change in changes {
         talk(&format!("changed: {change}"));
     }
+    for line in harness.changed_caches(run) {
+        talk(&line);
+    }
     let short = run.revision.short();
     eprint!("\nApprove revision {short}? (yes · no, because … · or a question) > ");
     let mut said = String::new();

@@ -7,7 +7,7 @@ use super::ready::Ready;
 use super::{Landed, LastAttempt, PostState, Run, Session, Stage, StepRun, StepState, Wait};
 use crate::chain::Timestamp;
 use crate::event::{
-    Approver, Choice, Ended, Event, LossCause, Revision, RunOutcome, Scope, StartTree, Subject,
+    Approver, Choice, Ended, Event, LossCause, Outside, Revision, RunOutcome, Scope, StartTree, Subject,
 };
 use crate::law::{self, Binding};
 use crate::parse;
@@ -76,6 +76,9 @@ impl Run {
             Event::Approved { by, .. } => {
                 self.approvals.push(by.clone());
                 self.held_to = Some(self.binding.terms.quorum);
+                self.approved = Some(self.binding.clone());
+                // Whoever approved was shown it.
+                self.outside.clear();
                 self.stage = if self.started() { Stage::InProgress } else { Stage::Approved };
                 self.approved_by = Some(by.clone());
                 self.checks_unread = matches!(by, Approver::Policy { name, .. } if name == session::NAME);
@@ -136,6 +139,7 @@ impl Run {
                 carried,
                 start,
                 left,
+                outside,
                 ..
             }) => {
                 self.at_work.remove(step);
@@ -143,6 +147,7 @@ impl Run {
                     self.begin_with(*step, start.as_ref());
                 }
                 self.leave_behind(*step, left.as_ref());
+                self.changed_outside(*step, *attempt, outside);
                 if carried.is_some() {
                     self.work.clone_from(carried);
                 }
@@ -281,6 +286,14 @@ impl Run {
         self.seq += 1;
     }
 
+    /// The last change of each is what stands.
+    fn changed_outside(&mut self, step: StepNumber, attempt: u32, outside: &[Outside]) {
+        for change in outside {
+            self.outside.retain(|(_, _, known)| known.path != change.path);
+            self.outside.push((step, attempt, change.clone()));
+        }
+    }
+
     fn withdraw(&mut self) {
         self.stage = Stage::Draft;
         self.approved_by = None;
@@ -314,9 +327,12 @@ impl Run {
         self.has_areas = plan.steps.iter().any(|step| step.touches.is_some());
         self.plan = plan;
         self.revision = revision.clone();
-        // A tree that was begun from another commit says nothing about this one.
+        // A tree that was begun from another commit says nothing about this one, nor does a look at it.
         if self.binding.base != binding.base {
             self.work = None;
+            for step in self.steps.iter_mut().filter(|step| !step.state.is_settled()) {
+                (step.held_before, step.tests_before, step.looked_at_before) = (None, None, None);
+            }
         }
         self.binding = binding;
         // The base is the newly approved one; what passed steps left is taken over from the workspace.

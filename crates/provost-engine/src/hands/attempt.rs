@@ -13,10 +13,11 @@ use provost_core::terms::Reach;
 use provost_core::usage::{Amount, Usage};
 use provost_core::{budget, law, parse};
 use provost_host::agent::{Agent, Item, Outbox, Resume, Saying, Work, home};
+use provost_host::config::Driver;
 use provost_host::ground::Veil;
 use provost_host::meter::Account;
 use provost_host::reach::Grant;
-use provost_host::{files, prices, roster};
+use provost_host::{files, prices, roster, trust};
 
 use super::apart::{Home, globs, not_home, place};
 use super::start::Beginning;
@@ -114,7 +115,13 @@ impl Hands<'_> {
         prompt: &str,
         context: &[Context],
     ) -> Option<Item> {
-        self.site.config.agents.get(role).filter(|role| role.tools)?;
+        let role = self.site.config.agents.get(role)?;
+        let has_topics = context.iter().any(|context| context.name.starts_with("topic:"))
+            || run.plan.step(step).is_some_and(|step| !step.publishes.is_empty());
+        let is_built_in = matches!(role.driver, Driver::Builtin(_));
+        if !role.tools && !(is_built_in && has_topics) {
+            return None;
+        }
         let clean = |text: &str| self.site.redactor.text(text).into_owned();
         let plan = veiled(run)
             .unwrap_or_else(|| law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step)));
@@ -150,7 +157,12 @@ impl Hands<'_> {
             Subscription::File(path) => self.ground.file_in(&tree, path),
             Subscription::Topic(_) => None,
         });
-        let content = files::beginning(passed.as_deref().unwrap_or(&path), CONTEXT_BYTES);
+        let is_topic = matches!(subscription, Subscription::Topic(_));
+        if let Err(untrusted) = if is_topic { trust::check(&path) } else { Ok(()) } {
+            let content = with_posts(run, name.trim_start_matches("topic:"), Err(untrusted.to_string()));
+            return Context { name, content };
+        }
+        let content = files::beginning(&place.workspace, passed.as_deref().unwrap_or(&path), CONTEXT_BYTES);
         let content = content.map_err(|error| error.to_string());
         if let Subscription::Topic(topic) = subscription {
             return Context { name, content: with_posts(run, topic, content) };
@@ -167,8 +179,8 @@ impl Hands<'_> {
     pub(super) fn attempt(&self, order: &AttemptOrder) -> Vec<Said> {
         let AttemptOrder { step, attempt, timeout, .. } = *order;
         let tag = self.tag(step, attempt);
-        let (config, dir) = (&self.site.config, &self.site.place.dir);
-        let agent = roster::agent(config, &order.target, &self.site.launcher, dir);
+        let config = &self.site.config;
+        let agent = roster::agent(config, &order.target, &self.site.launcher);
         let opened = agent.and_then(|agent| {
             let home = self.client_home(&*agent, order)?;
             let outbox = self.outbox(order)?;
@@ -283,6 +295,7 @@ impl Hands<'_> {
             carried,
             start: start.filter(|_| order.start.is_none()),
             left,
+            outside: done.outside,
             ..Ended::new(step, attempt, done.end)
         }));
         std::iter::once(ended).chain(claim).chain(block).collect()

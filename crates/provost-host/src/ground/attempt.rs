@@ -45,7 +45,8 @@ impl Ground {
         if let Some(Err(error)) = outbox.map(item::lay_out) {
             return Ok(Attempt::not_started(&error));
         }
-        let attempt = self.attempt_at_level(agent, work, veil, grant, apart)?;
+        let attempt = self
+            .watched_attempt(work, grant, apart, || self.attempt_at_level(agent, work, veil, grant, apart))?;
         // At `uid` its place is gone by now, and was emptied.
         Ok(posted(outbox, attempt))
     }

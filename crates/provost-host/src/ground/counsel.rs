@@ -43,6 +43,7 @@ impl Ground {
             tools: judge::toolchains(estate.workspace),
             offer,
             trees: None,
+            touches: crate::tree::Touches::default(),
             repository: Repository::of(estate.workspace),
             clone: Mutex::default(),
             _open: None,

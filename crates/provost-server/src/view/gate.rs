@@ -139,7 +139,12 @@ impl Gate {
             approvals: Approvals::of(&run),
             approved: since.as_ref().map(|since| since.from.0.clone()),
             approved_by: since.as_ref().map(|since| since.by.to_string()),
-            changes: since.as_ref().map(|since| since.lines.clone()).unwrap_or_default(),
+            changes: {
+                let lines = since.as_ref().map(|since| since.lines.clone()).unwrap_or_default();
+                let by_whom = run.changed_since_approval().into_iter().chain(harness.changed_caches(&run));
+                let known = lines.clone();
+                lines.into_iter().chain(by_whom.filter(|line| !known.contains(line))).collect()
+            },
             approved_text: since.map(|since| since.text),
             touches: touches.map(|globs| globs.iter().map(|glob| glob.value.clone()).collect()),
             terms: run.binding.terms.lines(),

@@ -90,6 +90,12 @@ fn signature(harness: &Harness, by: Option<String>) -> Result<String, Failure> {
 
 fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answer {
     let (run, _) = harness.bring_up_to_approve_revision(typed)?;
+    for line in run.changed_since_approval() {
+        terminal::talk(&format!("changed since the last approval: {line}"));
+    }
+    for line in harness.changed_caches(&run) {
+        terminal::talk(&line);
+    }
     // A prefix names the revision only if it is the one the plan has now.
     let revision =
         if run.revision.is_named_by(typed) { run.revision.clone() } else { Revision(typed.to_owned()) };

@@ -46,6 +46,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
         None => all(&listing, &overdue, args.all)?,
     }
+    for line in listing.left.iter().filter(|_| args.id.is_none()) {
+        terminal::talk(line);
+    }
     attend(global, &listing);
     Ok(Outcome::Done)
 }

@@ -38,7 +38,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         harness.catch_up_marks(&run);
     }
     if global.json {
-        terminal::print(&format!("{}\n", as_json(harness.id().0.as_str(), &run)))?;
+        let mut shown = as_json(harness.id().0.as_str(), &run);
+        let changed = run.changed_since_approval().into_iter().chain(harness.changed_caches(&run));
+        shown["changed_since_approval"] = changed.collect::<Vec<_>>().into();
+        terminal::print(&format!("{shown}\n"))?;
     } else {
         if let Some(from) = run.forged_from {
             terminal::talk(&format!(
@@ -46,6 +49,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             ));
         }
         terminal::print(&render::plan(&run))?;
+        for line in harness.changed_caches(&run) {
+            terminal::print(&format!("\n{line}\n"))?;
+        }
     }
     Ok(Outcome::Done)
 }

@@ -30,6 +30,7 @@ mod inbox;
 mod init;
 mod judged;
 mod kill;
+mod left_behind;
 mod leases;
 mod levels;
 mod notify;

@@ -1,0 +1,75 @@
+//! Tells people what agents left changed outside of `touches`: at the end of a run, in the inbox and at the
+//! gate, for as long as it is as the attempt left it.
+
+use std::path::Path;
+
+use provost_core::event::{Outside, OutsideChange, OutsideKind};
+use provost_core::plan::StepNumber;
+use provost_core::run::Run;
+use provost_host::{git, outside, trust};
+
+use crate::harness::Harness;
+
+impl Harness {
+    /// What agents changed outside of `touches` and is still so, with what to do about it.
+    pub fn left_outside(&self, run: &Run) -> Vec<String> {
+        let mut lines = left(&self.place().workspace, run);
+        let waiting = trust::list(self.state());
+        let waiting = waiting.iter().filter(|file| file.path.starts_with(&self.place().workspace));
+        lines.extend(waiting.map(ToString::to_string));
+        lines
+    }
+
+    /// The caches of checks that an agent changed since the last approval, for whoever approves again.
+    pub fn changed_caches(&self, run: &Run) -> Vec<String> {
+        if run.approved_by.is_some() {
+            return Vec::new();
+        }
+        let touched = |cache: &String| Some((cache.clone(), run.touched_by(cache)?));
+        let touched = self.config().verify.caches.iter().filter_map(touched);
+        let words = |(cache, (step, attempt)): (String, (StepNumber, u32))| {
+            format!(
+                "changed since the last approval: the cache {cache}, during step {step}, attempt {attempt}: by the \
+                 agent. Checks use it as it is: make it anew before you approve"
+            )
+        };
+        touched.map(words).collect()
+    }
+}
+
+/// The same lines of a plan whose workspace this is, without what waits to be trusted.
+pub fn left(workspace: &Path, run: &Run) -> Vec<String> {
+    let mut run = run.clone();
+    run.outside.retain(|(_, _, change)| still_stands(workspace, change));
+    let lines = run.outside_lines();
+    if lines.is_empty() {
+        return lines;
+    }
+    let head = "the agent changed something outside of `touches`: no check saw it, no commit has it, and it is \
+                still there";
+    let tail = "  look at it (`git status --ignored`, `git diff`) before you run anything from it";
+    let lines = lines.into_iter().map(|line| format!("  {line}"));
+    std::iter::once(head.to_owned()).chain(lines).chain([tail.to_owned()]).collect()
+}
+
+/// Nobody has changed it back, or any further.
+fn still_stands(workspace: &Path, change: &Outside) -> bool {
+    // A name that was quoted cannot be looked up.
+    let is_quoted = change.path.contains('\\');
+    match (change.kind, change.change) {
+        _ if is_quoted => true,
+        (OutsideKind::Ref, _) if change.path == "HEAD" => {
+            git::branch(workspace).or_else(|| git::head(workspace)) == change.after
+        }
+        (OutsideKind::Ref, _) => git::find(workspace, &change.path) == change.after,
+        (OutsideKind::File, OutsideChange::Removed) => {
+            workspace.join(&change.path).symlink_metadata().is_err()
+        }
+        (OutsideKind::File, _) => match &change.after {
+            Some(after) => outside::digest(workspace, change.path.as_bytes()).as_ref() == Some(after),
+            None => workspace.join(&change.path).symlink_metadata().is_ok(),
+        },
+        (OutsideKind::Folder, _) => workspace.join(&change.path).symlink_metadata().is_ok(),
+        (OutsideKind::Git | OutsideKind::Note, _) => true,
+    }
+}

@@ -1,0 +1,66 @@
+//! Watches over what an attempt changes where it may not: names it, and has files that would decide
+//! something later wait for a person.
+
+use std::path::{Path, PathBuf};
+
+use provost_core::terms::GitPolicy;
+use provost_core::verdict::Isolation;
+
+use super::Ground;
+use crate::Interrupted;
+use crate::agent::{Attempt, Work};
+use crate::outside::{Before, Scope};
+use crate::reach::Grant;
+use crate::tree::Apart;
+use crate::trust;
+
+impl Ground {
+    /// Carries the attempt out and names what it changed outside of `touches`.
+    pub(super) fn watched_attempt(
+        &self,
+        work: &Work<'_>,
+        grant: &Grant<'_>,
+        apart: Option<&Apart>,
+        attempt: impl FnOnce() -> Result<Attempt, Interrupted>,
+    ) -> Result<Attempt, Interrupted> {
+        // Behind the fence it works on a copy: the workspace is out of its reach.
+        if apart.is_some() && self.level == Isolation::Clean {
+            return attempt();
+        }
+        let known = |path: &Path| self.trees.as_ref().is_none_or(|approved| approved.base.has(path));
+        let own = self.protected();
+        let scope = Scope {
+            workspace: &self.workspace,
+            touches: &self.touches,
+            own: &own,
+            known: &known,
+            repository: self.level != Isolation::Clean || grant.reach.git == GitPolicy::Shared,
+            by_change_time: self.level != Isolation::Uid,
+        };
+        let before = Before::look(&scope);
+        let plan = work.tag.split('/').next().unwrap_or_default();
+        let by = format!("step {} of plan {plan}, attempt {}", work.step, work.attempt);
+        let deciding = before.deciding(&self.workspace);
+        let watched = match trust::begin(&self.state, &self.workspace, &by, &deciding, &own) {
+            Ok(watched) => watched,
+            Err(error) => return Ok(Attempt::not_started(&error)),
+        };
+        let attempt = attempt();
+        let changes = before.compare(&scope);
+        let ended = watched.end(&changes.decides);
+        attempt.map(|mut attempt| {
+            attempt.outside = changes.outside;
+            attempt.notes.extend(ended.err().map(|error| {
+                format!("what the attempt left could not be recorded in the state folder: {error}")
+            }));
+            attempt
+        })
+    }
+
+    /// Files of the harness that are looked at elsewhere; behind the fence also those no agent can write.
+    fn protected(&self) -> Vec<PathBuf> {
+        let is_out_of_reach = |path: &&PathBuf| self.level == Isolation::Clean && path.exists();
+        let decides = |path: &Path| crate::outside::decides_later(path.as_os_str().as_encoded_bytes());
+        self.read_only.iter().filter(|path| is_out_of_reach(path) || !decides(path)).cloned().collect()
+    }
+}

@@ -1,0 +1,49 @@
+use std::path::PathBuf;
+
+use crate::failure::Failure;
+use crate::outcome::{Answer, Outcome};
+use crate::place::Global;
+use crate::terminal;
+
+/// Trust a configuration, marker or topic that came or changed while an agent was at work
+///
+/// Such a file decides nothing until a person has read it: commands that would follow it are refused.
+/// Without FILE, the files that wait are listed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  provost trust                       what waits, and which attempt it came with
+  provost trust sub/provost.toml      I have read it")]
+pub struct Args {
+    /// The file, as it is named by the refusal
+    file: Option<PathBuf>,
+}
+
+pub fn obey(global: &Global, args: Args) -> Answer {
+    let settings = global.settings(None)?;
+    let Some(file) = args.file else {
+        let waiting = provost_engine::trust::list(&settings.state);
+        if global.json {
+            let waiting = serde_json::to_value(&waiting).unwrap_or_default();
+            terminal::print(&format!("{waiting}\n"))?;
+        } else if waiting.is_empty() {
+            terminal::talk("no file waits to be trusted");
+        }
+        for untrusted in waiting.iter().filter(|_| !global.json) {
+            terminal::print(&format!("{}: {}\n", untrusted.path.display(), untrusted.by))?;
+        }
+        return Ok(Outcome::Done);
+    };
+    let path = settings.cwd.join(&file);
+    if path.symlink_metadata().is_err() {
+        return Err(Failure::usage(
+            format!("there is no {}", path.display()),
+            "`provost trust` lists the files that wait.",
+        ));
+    }
+    match provost_engine::people::trust(&settings, &path)? {
+        true => terminal::talk(&format!("trusted: {}", path.display())),
+        false => terminal::talk(&format!("{} was trusted already", path.display())),
+    }
+    Ok(Outcome::Done)
+}
