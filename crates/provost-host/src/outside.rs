@@ -309,7 +309,9 @@ impl Walk<'_, '_> {
             if in_repository && !OBEYED.contains(&name.as_slice()) {
                 continue;
             }
-            let is_inside = self.scope.touches.covers(&here);
+            // A folder on the way to what may be changed comes and goes with that.
+            let is_on_the_way = kind == FileType::Directory && self.scope.touches.reaches_into(&here);
+            let is_inside = self.scope.touches.covers(&here) || is_on_the_way;
             if (!is_inside || is_repository(&here) || decides_later(&here))
                 && let Ok(stamp) = beneath::stamp_at(folder, &name)
             {
