@@ -216,7 +216,8 @@ fn retry(step: &Step, verdict: &Verdict, attempts: u32) -> String {
             let _ = writeln!(output, "- and {more} more");
         }
         if !tree.ignored.is_empty() {
-            let names = tree.ignored.iter().take(REFUSED_MAX).map(|name| quote::code(name)).collect::<Vec<_>>();
+            let names =
+                tree.ignored.iter().take(REFUSED_MAX).map(|name| quote::code(name)).collect::<Vec<_>>();
             let more = tree.ignored.len().saturating_sub(REFUSED_MAX) as u64 + tree.ignored_more;
             let more = if more == 0 { String::new() } else { format!(" and {more} more") };
             let _ =
