@@ -137,6 +137,7 @@ mod tests {
             dependencies: Vec::new(),
             drafting: Vec::new(),
             author: Some(SECRET.to_owned()),
+            included: Default::default(),
         };
         let Event::PlanCreated { text: kept, author, .. } = Redactor::new([("KEY", SECRET)]).event(created)
         else {
