@@ -6,15 +6,21 @@
 //!
 //! **Invariant:** decided by the path alone, the same on every machine.
 
+use crate::shell::{Command, Join, Script};
+
 /// Folders that hold tests, wherever they are.
 const TEST_FOLDERS: [&str; 8] =
     ["test", "tests", "__tests__", "spec", "specs", "testing", "e2e", "__snapshots__"];
 
 /// Configuration that decides what a runner runs and how, and that nobody edits in passing.
-const RUNNER_FILES: [&str; 18] = [
+const RUNNER_FILES: [&str; 26] = [
     "conftest.py",
     "pytest.ini",
     ".pytest.ini",
+    "pytest.toml",
+    ".pytest.toml",
+    // Plugins of pytest are found by it, in a folder of a package's metadata.
+    "entry_points.txt",
     "tox.ini",
     "noxfile.py",
     "sitecustomize.py",
@@ -25,7 +31,12 @@ const RUNNER_FILES: [&str; 18] = [
     ".yarnrc.yml",
     ".pnp.cjs",
     ".mocharc.json",
+    ".mocharc.jsonc",
     ".mocharc.yml",
+    ".mocharc.yaml",
+    ".mocharc.js",
+    ".mocharc.cjs",
+    "mocha.opts",
     ".coveragerc",
     "nextest.toml",
     "CTestTestfile.cmake",
@@ -33,8 +44,12 @@ const RUNNER_FILES: [&str; 18] = [
 ];
 
 /// The same, with any extension behind it.
-const RUNNER_STEMS: [&str; 7] = [
+const RUNNER_STEMS: [&str; 11] = [
     "jest.config.",
+    "jest.setup.",
+    "vitest.setup.",
+    "setupTests.",
+    "ava.config.",
     "vitest.config.",
     "vitest.workspace.",
     "vite.config.",
@@ -121,11 +136,8 @@ pub fn is_runner_file(path: &str) -> bool {
 
 /// Anything a check may rest on.
 pub fn is_oracle(path: &str) -> bool {
-    let (folders, name) = split(path);
-    is_test(path)
-        || is_runner_file(path)
-        || PROJECT_FILES.contains(&name)
-        || folders.split('/').any(|folder| folder == ".github")
+    let (_, name) = split(path);
+    is_test(path) || is_runner_file(path) || PROJECT_FILES.contains(&name)
 }
 
 /// Names that tools look for in the folders above the one they work in.
@@ -140,6 +152,40 @@ pub fn is_handed_over(folder: &str) -> bool {
 
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// Commands of the shell that run nothing of the project.
+const HARMLESS: [&str; 22] = [
+    ":", "true", "false", "echo", "printf", "cd", "pushd", "popd", "set", "shopt", "exit", "return",
+    "export", "local", "unset", "shift", "read", "sort", "uniq", "cut", "tr", "wait",
+];
+
+/// The contract only looks at files: no code of the project runs, so that none can steer it.
+pub fn only_looks(command: &str) -> bool {
+    let script = crate::shell::read(command);
+    script.functions.is_empty() && script.commands.iter().all(|each| is_look(&script, each, command))
+}
+
+/// The exit code of some code of the project decides. It does not where only its output is compared: in
+/// `test "$(./a)" = 1`, in `./a | grep -q 1`.
+pub fn lets_code_decide(command: &str) -> bool {
+    let script = crate::shell::read(command);
+    let is_inside_a_word = |each: &Command| {
+        script.words.iter().any(|word| word.expands && word.start < each.start && each.end <= word.end)
+    };
+    let is_compared = |each: &Command| each.then == Join::Pipe || is_inside_a_word(each);
+    !script.functions.is_empty()
+        || script.commands.iter().any(|each| !is_look(&script, each, command) && !is_compared(each))
+}
+
+fn is_look(script: &Script, each: &Command, text: &str) -> bool {
+    let mut words = script.words_of(each).iter();
+    let first = words.find(|word| !crate::shell::is_assignment(word.raw(text)));
+    let name = match first {
+        None => return true,
+        Some(word) => word.literal(text),
+    };
+    each.compound || name.is_some_and(|name| READERS.contains(&&*name) || HARMLESS.contains(&&*name))
 }
 
 /// Programs that look at a file and do not run it.
@@ -207,9 +253,7 @@ mod tests {
         for path in ["src/conftest.py", ".cargo/config.toml", "jest.config.ts", "GNUmakefile"] {
             assert!(is_runner_file(path) && is_oracle(path), "{path}");
         }
-        for path in
-            ["package.json", ".github/workflows/ci.yml", "crates/x/Cargo.toml", "Makefile", "pyproject.toml"]
-        {
+        for path in ["package.json", "crates/x/Cargo.toml", "Makefile", "pyproject.toml"] {
             assert!(is_oracle(path) && !is_runner_file(path), "{path}");
         }
         for path in [
@@ -220,8 +264,29 @@ mod tests {
             "out/1",
             "docs/testing.md",
             "lib/a.c",
+            // What a server reads is no part of a check on this machine.
+            ".github/workflows/ci.yml",
         ] {
             assert!(!is_oracle(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_contract_that_only_looks_runs_no_code_of_the_project() {
+        for looks in
+            ["test -f a", "! grep -q x a && X=1 cat b | wc -l", "if [ -f a ]; then exit 1; fi", "true"]
+        {
+            assert!(only_looks(looks), "{looks}");
+        }
+        for runs in ["test -f a && python3 a", "[ \"$(./a)\" = 1 ]", "make", "$X a", "grep() { ./a; }; grep"]
+        {
+            assert!(!only_looks(runs), "{runs}");
+        }
+        for compared in ["test \"$(sh a 1)\" = 2", "./a | grep -q 1", "grep -qw \"$(sh a)\" b"] {
+            assert!(!only_looks(compared) && !lets_code_decide(compared), "{compared}");
+        }
+        for decides in ["sh a", "test -f a && python3 a", "./a | tee b && make", "a() { ./b; }; a"] {
+            assert!(lets_code_decide(decides), "{decides}");
         }
     }
 

@@ -16,7 +16,7 @@ use crate::quorum::Tally;
 use crate::run::{Run, StepState};
 use crate::terms::Reach;
 use crate::usage::Cost;
-use crate::verdict::{Isolation, Outcome};
+use crate::verdict::{Isolation, Outcome, Teeth, Verdict};
 
 /// The plan as it stands, for reading.
 pub fn plan(run: &Run) -> String {
@@ -94,8 +94,11 @@ pub fn plan(run: &Run) -> String {
         if step.writes_tests() {
             out.push_str("   this step writes its own checks\n");
         }
-        if let Some(teeth) = state.verdict.as_ref().and_then(|verdict| verdict.teeth.as_ref()) {
+        if let Some(teeth) = state.verdict.as_ref().and_then(tried) {
             let _ = writeln!(out, "   {teeth}");
+        }
+        for remark in state.verdict.iter().flat_map(Verdict::remarks) {
+            let _ = writeln!(out, "   {remark}");
         }
         let limits = budget::of_step(run, step.number);
         if !limits.is_empty() {
@@ -315,8 +318,8 @@ fn meaning(event: &Event) -> (Symbol, String) {
                 (None, _) => what,
             };
             let symbol = if verdict.held() { Symbol::Good } else { Symbol::Bad };
-            let tried = verdict.teeth.iter().filter(|_| verdict.held()).map(|teeth| format!("; {teeth}"));
-            let tried: String = tried.collect();
+            let tried = tried(verdict).filter(|_| verdict.held()).map(|teeth| format!("; {teeth}"));
+            let tried: String = tried.into_iter().collect();
             let by = verdict.judged.iter().map(|judgement| format!("; {}", judgement.by()));
             let tried: String = by.chain(std::iter::once(tried)).collect();
             let missing = left_behind(verdict);
@@ -501,6 +504,11 @@ fn answered(choice: Choice, by: &str, note: &str) -> String {
 }
 
 /// The last line a failed check printed, where the reason usually is.
+/// What was tried to make it fail. That nothing could be is said by `uncontrolled`.
+fn tried(verdict: &Verdict) -> Option<&Teeth> {
+    verdict.teeth.as_deref().filter(|teeth| teeth.planted.is_some() || verdict.uncontrolled.is_none())
+}
+
 fn because(verdict: &crate::verdict::Verdict) -> String {
     if verdict.held() {
         return String::new();

@@ -182,6 +182,8 @@ pub struct StepRun {
     pub start: Option<StartTree>,
     /// The tree its last attempt left.
     pub left: Option<String>,
+    /// The test runners that reported themselves then.
+    pub runners_before: Vec<String>,
     /// How the last attempt ended, and the agent's last words where they are no claim.
     pub ended: Option<(AttemptEnd, String)>,
     /// Of what kind the last failure was, and its fingerprint.
@@ -653,6 +655,7 @@ impl StepRun {
             looked_at_before: None,
             start: None,
             left: None,
+            runners_before: Vec::new(),
             ended: None,
             failed_as: None,
             fingerprint: None,

@@ -11,9 +11,10 @@ use crate::shell::{self, Word, Wrapped};
 
 mod count;
 pub mod plant;
+pub mod report;
 mod select;
 
-pub use count::{tests_run, too_few};
+pub use count::{tests_run, tests_run_by, too_few};
 pub use select::{Selection, selection};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -40,9 +40,19 @@ pub struct Verdict {
     /// Whether it would have noticed a failing test, where that was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teeth: Option<Box<Teeth>>,
-    /// Why no control could show that it can fail, where that is so.
+    /// The test runners that reported themselves while it ran, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runners: Vec<String>,
+    /// It held, and no control showed that it can fail: why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncontrolled: Option<String>,
+    /// The test files that the work changed, added or deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests_changed: Option<Box<TestsChanged>>,
+    /// Configuration of a test runner that the work changed, as the plan allows by name, and without which
+    /// the check does not hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rests_on: Vec<String>,
     /// A model judged, and no command alone: the weaker kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged: Option<Box<Judgement>>,
@@ -54,12 +64,12 @@ pub struct Verdict {
 /// A check that cannot fail is no check: what was tried to make it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Teeth {
-    /// Where a failing test was planted; nothing, if it could not be.
+    /// Where a failing test was planted, or the runner whose tests were changed; nothing, if none could be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planted: Option<String>,
     /// The planted test turned the check red.
     pub bit: bool,
-    /// Why nothing could be planted.
+    /// Why nothing could be planted; or what was done to the tests of the runner.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -68,6 +78,8 @@ pub struct Teeth {
 impl fmt::Display for Teeth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.planted, self.bit) {
+            (Some(_), true) if !self.note.is_empty() => write!(f, "{}, and it broke", self.note),
+            (Some(_), false) if !self.note.is_empty() => write!(f, "{}, and it held all the same", self.note),
             (Some(place), true) => write!(f, "a failing test planted in {place} turned it red"),
             (Some(place), false) => {
                 write!(f, "a failing test was planted in {place} and it held all the same")
@@ -168,7 +180,10 @@ impl Verdict {
             provisioned: Vec::new(),
             tests: None,
             teeth: None,
+            runners: Vec::new(),
             uncontrolled: None,
+            tests_changed: None,
+            rests_on: Vec::new(),
             judged: None,
             usage: None,
         }
@@ -179,6 +194,21 @@ impl Verdict {
         let (base, id) = (tree.to_owned(), tree.to_owned());
         let tree = Tree { base, id, ..Tree::default() };
         Self { tree: Some(Box::new(tree)), cached: true, ..Self::bare(isolation, Outcome::Held) }
+    }
+
+    /// What a person should know about a pass beside that it held, a fragment for each. That it is
+    /// uncontrolled is said apart.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if !self.held() {
+            return remarks;
+        }
+        remarks.extend(self.tests_changed.iter().map(|changed| changed.to_string()));
+        if !self.rests_on.is_empty() {
+            let names = first_names(&self.rests_on, self.rests_on.len());
+            remarks.push(format!("it does not hold without the agent's {names}"));
+        }
+        remarks
     }
 
     /// The id of the tree it was found on, where that was the harness's own.
@@ -194,6 +224,34 @@ impl Verdict {
     /// It says something about the check, not about the work: the check is tried again, not the agent.
     pub fn is_of_the_check(&self) -> bool {
         matches!(self.outcome, Outcome::Killed { .. } | Outcome::Flaky { .. })
+    }
+}
+
+/// Test files among the files that the work changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestsChanged {
+    pub count: u32,
+    /// The first of them; what is new or deleted says so.
+    pub files: Vec<String>,
+}
+
+/// One fragment for people.
+impl fmt::Display for TestsChanged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = if self.count == 1 { "file" } else { "files" };
+        let names = first_names(&self.files, self.count as usize);
+        write!(f, "the agent changed {} test {files}: {names}", self.count)
+    }
+}
+
+/// The first names, and how many more there are.
+fn first_names(names: &[String], count: usize) -> String {
+    const SHOWN: usize = 5;
+    let shown =
+        names.iter().take(SHOWN).map(|name| crate::quote::one_line(name)).collect::<Vec<_>>().join(", ");
+    match count.saturating_sub(SHOWN.min(names.len())) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

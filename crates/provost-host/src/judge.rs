@@ -13,19 +13,20 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::plan::{Expectation, Shell, Stream};
-use provost_core::runner;
+use provost_core::runner::{self, report::Report};
 use provost_core::verdict::{Isolation, Outcome, Verdict};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::process::Signal;
 
 use crate::Interrupted;
 use crate::process::{self, Bounds, Ended, How, Keep, NotStarted, Output, Spawn};
+use crate::reporter::Reporter;
 use crate::sandbox::{self, By, CheckFence, Confines, Offer, Unavailable};
 
 mod rooms;
 mod surroundings;
 
-pub use rooms::leave;
+pub use rooms::{leave, private_folder};
 use surroundings::Surroundings;
 pub use surroundings::{bash, programs, toolchains};
 
@@ -33,6 +34,8 @@ pub use surroundings::{bash, programs, toolchains};
 const KEEP: Keep = Keep { head: 1024 * 1024, tail: 1024 * 1024 };
 /// Checks are ours to end: they get a moment, not a say.
 const GRACE: Duration = Duration::from_millis(500);
+/// So much of an output is read whole; of more, the middle is missing.
+pub const OUTPUT_MAX: u64 = 2 * 1024 * 1024;
 const EXCERPT_OF_FAILURE: usize = 8 * 1024;
 const EXCERPT_OF_SUCCESS: usize = 1024;
 
@@ -80,8 +83,30 @@ pub struct Court<'a> {
     pub bounds: Option<Bounds>,
 }
 
+impl Court<'_> {
+    /// Where the tree is for the check.
+    fn root(&self) -> &Path {
+        match self.ground {
+            Ground::Workspace => self.workspace,
+            Ground::Folder(folder) | Ground::Confined { folder, .. } => folder,
+            Ground::Fenced { fence, .. } => fence.at,
+        }
+    }
+}
+
 /// Runs the contract once.
 pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted> {
+    observed(shell, court, None).map(|(verdict, _)| verdict)
+}
+
+/// Runs the contract once, and says what its reporters saw. The environment that leads to them is part of
+/// the court's.
+pub fn observed(
+    shell: &Shell,
+    court: &Court<'_>,
+    reporter: Option<&Reporter>,
+) -> Result<(Verdict, Report), Interrupted> {
+    let not_run = |court, reason| (not_run(court, reason), Report::default());
     if !court.ground.is_worth(court.isolation) {
         return Ok(not_run(court, format!("isolation level {} needs another ground", court.isolation)));
     }
@@ -96,7 +121,12 @@ pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted
     };
     match run(shell, court, &surroundings) {
         Ok(Ended { how: How::Stopped, .. }) => Err(Interrupted),
-        Ok(ended) => Ok(Verdict { tests: tests(shell, &ended), ..judged(court, &expected, &ended) }),
+        Ok(ended) => {
+            let report = reporter.map(|reporter| reporter.finish(court.root())).unwrap_or_default();
+            let tests = tests(shell, &report, &ended);
+            let verdict = Verdict { tests, runners: report.names(), ..judged(court, &expected, &ended) };
+            Ok((verdict, report))
+        }
         Err(NotJudged::Program(error)) => Ok(not_run(court, told(&error))),
         Err(NotJudged::Fence(error)) => Ok(not_run(court, told(&error))),
     }
@@ -192,7 +222,10 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
         provisioned: Vec::new(),
         tests: None,
         teeth: None,
+        runners: Vec::new(),
         uncontrolled: None,
+        tests_changed: None,
+        rests_on: Vec::new(),
         usage: None,
         judged: None,
     }
@@ -200,14 +233,14 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
 
 /// How many tests were run, by what the runner printed. An output with a hole in it says nothing: the
 /// closing lines of some of several binaries may be in there.
-fn tests(shell: &Shell, ended: &Ended) -> Option<u32> {
+fn tests(shell: &Shell, report: &Report, ended: &Ended) -> Option<u32> {
     if !ended.stdout.is_whole() || !ended.stderr.is_whole() {
-        return None;
+        return report.tests();
     }
     let text = |output: &Output| {
         String::from_utf8_lossy(&[output.head.as_slice(), &output.tail].concat()).into_owned()
     };
-    runner::tests_run(&shell.command, &[&text(&ended.stdout), &text(&ended.stderr)])
+    runner::tests_run_by(&shell.command, report, &[&text(&ended.stdout), &text(&ended.stderr)])
 }
 
 /// The name of a signal that a program brings on itself, or that the kernel sends to one that takes too

@@ -10,6 +10,7 @@ pub mod process;
 pub mod tree;
 pub mod sandbox;
 pub mod judge;
+pub mod reporter;
 mod wires;
 pub mod proxy;
 pub mod collector;

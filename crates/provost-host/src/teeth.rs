@@ -1,9 +1,12 @@
-//! Does the check bite? A contract that held is tried once more on trees on which it must not hold.
+//! Negative controls: a contract that held is tried again where it must not hold.
 //!
-//! How many tests were run is compared with the base. On the files alone that a check rests on, tests and
-//! configuration, it must still be red, or the pass was bought by them. With a failing test planted it must
-//! turn red, or it would have held whatever the work was. Each try is the same check behind the same
-//! fence, with the same time and the same way to stop it.
+//! - The number of tests, and the runners that were seen, are compared with those before the work.
+//! - On the files alone that a check rests on, tests and configuration, it must still break.
+//! - Without the runner configuration that the work brought it must still hold.
+//! - With every test made to fail, or with a failing test planted, it must break.
+//!
+//! Each try is the same check behind the same fence, with the same time and the same way to stop it. Where
+//! no control can be had, the verdict says `uncontrolled` and why.
 //!
 //! **Invariant:** nothing here makes a verdict better.
 
@@ -14,12 +17,18 @@ use std::path::Path;
 
 use provost_core::oracle;
 use provost_core::plan::Shell;
+use provost_core::quote;
 use provost_core::runner::plant::{self, Plant};
+use provost_core::runner::report::Report;
 use provost_core::runner::{self, Runner, Selection, Started};
-use provost_core::verdict::{Isolation, Outcome, Teeth, Verdict};
+use provost_core::verdict::{Isolation, Outcome, Teeth, TestsChanged, Verdict};
 
 use crate::Interrupted;
-use crate::tree::{Base, Layer, Trees, Variation};
+use crate::judge::OUTPUT_MAX;
+use crate::reporter::Control;
+use crate::tree::{Base, Layer, Touches, Trees, Variation};
+
+mod configuration;
 
 /// Folders of dependencies and of builds: no tests of the project are in them.
 const PASSED_BY: [&str; 6] = ["node_modules", "target", ".venv", ".git", "__pycache__", "vendor"];
@@ -32,8 +41,11 @@ const NAMES_MAX: usize = 3;
 /// So many files of tests are tried before it is believed that there is no place.
 const PLACES_MAX: usize = 3;
 
+/// So many names of test files go into a verdict; it has their number too.
+const TESTS_NAMED: usize = 40;
+
 /// How far a check is doubted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
     /// What it did before the work, where that was looked at.
     pub before: Option<Before>,
@@ -44,33 +56,63 @@ pub struct Doubts {
 }
 
 /// What a contract did on the base.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Before {
     pub held: bool,
     pub tests: Option<u32>,
+    /// The test runners that reported themselves.
+    pub runners: Vec<String>,
 }
 
-/// A check that held with no tests, or with fewer than before the work, did not hold.
-pub fn counted(doubts: &Doubts, mut verdict: Verdict) -> Verdict {
-    // A step that is there to write tests may also take some away.
-    let before = doubts.before.and_then(|before| before.tests).filter(|_| !doubts.writes_tests);
-    if let Some(why) = runner::too_few(before, verdict.tests).filter(|_| verdict.held()) {
-        verdict.outcome = Outcome::Broke { exit_code: 0 };
-        verdict.unmet.push(why);
+/// One run of a check, and what its reporters saw.
+pub struct Observed {
+    pub verdict: Verdict,
+    pub report: Report,
+}
+
+/// A check that held with no tests, with fewer than before the work, or without a runner that was there
+/// before, did not hold.
+pub fn counted(doubts: &Doubts, mut observed: Observed) -> Observed {
+    if let Some(why) = why_not(doubts, &observed).filter(|_| observed.verdict.held()) {
+        observed.verdict.outcome = Outcome::Broke { exit_code: 0 };
+        observed.verdict.unmet.push(why);
     }
-    verdict
+    observed
+}
+
+fn why_not(doubts: &Doubts, observed: &Observed) -> Option<String> {
+    let Observed { verdict, report } = observed;
+    if let Some(session) = report.unfinished() {
+        let runner = session.runner.word();
+        return Some(format!("{runner} started and its process ended before its tests had run"));
+    }
+    // A step that is there to write tests may also take some away.
+    let before = doubts.before.as_ref().filter(|_| !doubts.writes_tests);
+    let tests = before.and_then(|before| before.tests).filter(|_| !is_uncounted(observed));
+    let gone = before.iter().flat_map(|before| &before.runners).find(|name| !verdict.runners.contains(name));
+    runner::too_few(tests, verdict.tests)
+        .or_else(|| gone.map(|name| format!("{name} ran before the work and does not run now")))
+}
+
+/// The output is too long to be read whole, and nothing else says how many tests there were.
+fn is_uncounted(observed: &Observed) -> bool {
+    let verdict = &observed.verdict;
+    let is_long = verdict.stdout.bytes > OUTPUT_MAX || verdict.stderr.bytes > OUTPUT_MAX;
+    is_long && verdict.tests.is_none()
 }
 
 /// A check that held, and what it held on.
 pub struct Bench<'a> {
     pub level: Isolation,
     pub shell: &'a Shell,
-    pub doubts: Doubts,
+    pub doubts: &'a Doubts,
     pub trees: &'a Trees,
     pub base: &'a Base,
     pub layer: &'a Layer,
-    /// Runs the same check on another layer.
-    pub run: &'a dyn Fn(&Layer) -> Result<Verdict, Interrupted>,
+    /// What the step may change.
+    pub touches: &'a Touches,
+    /// Runs the same check on another layer, or with its tests changed.
+    pub run: &'a dyn Fn(&Layer, Control) -> Result<Observed, Interrupted>,
 }
 
 /// What came of one planted test.
@@ -83,16 +125,53 @@ enum Bite {
 }
 
 impl Bench<'_> {
-    pub fn doubt(&self, verdict: Verdict) -> Result<Verdict, Interrupted> {
+    pub fn doubt(&self, observed: Observed) -> Result<Verdict, Interrupted> {
+        let Observed { verdict, report } = &observed;
+        let mut verdict = Verdict { tests_changed: self.tests_changed().map(Box::new), ..verdict.clone() };
         if let Some(outcome) = self.bought()? {
             return Ok(Verdict { outcome, ..verdict });
         }
-        let Some(teeth) = self.teeth()? else { return Ok(verdict) };
-        let outcome = match (&teeth.planted, teeth.bit) {
-            (Some(_), false) => Outcome::Vacuous { reason: teeth.to_string() },
-            _ => verdict.outcome,
+        if self.doubts.bite {
+            match self.without_configuration()? {
+                Ok(rests_on) => verdict.rests_on = rests_on,
+                Err(outcome) => return Ok(Verdict { outcome, ..verdict }),
+            }
+        }
+        if !self.doubts.bite || oracle::only_looks(&self.shell.command) {
+            return Ok(verdict);
+        }
+        let teeth = self.teeth(report)?;
+        if let Some(teeth) = teeth.as_ref().filter(|teeth| teeth.planted.is_some() && !teeth.bit) {
+            let outcome = Outcome::Vacuous { reason: teeth.to_string() };
+            return Ok(Verdict { outcome, teeth: Some(Box::new(teeth.clone())), ..verdict });
+        }
+        verdict.uncontrolled = match &teeth {
+            Some(teeth) if teeth.bit => None,
+            Some(teeth) => Some(teeth.note.clone()),
+            // Where only outputs are compared, that it broke before the work is the control.
+            None => oracle::lets_code_decide(&self.shell.command)
+                .then(|| "it starts no test runner that can be made to fail".to_owned()),
         };
-        Ok(Verdict { outcome, teeth: Some(Box::new(teeth)), ..verdict })
+        if report.is_cut {
+            verdict.uncontrolled = Some("its test runners reported more than is kept".to_owned());
+        } else if is_uncounted(&observed) {
+            verdict.uncontrolled = Some("its output is too long to count its tests".to_owned());
+        }
+        Ok(Verdict { teeth: teeth.map(Box::new), ..verdict })
+    }
+
+    /// The test files among what the work changed.
+    fn tests_changed(&self) -> Option<TestsChanged> {
+        let changed = self.layer.changed.iter().filter(|path| oracle::is_test(path));
+        let changed = changed.map(|path| match self.base.has(path) {
+            true => path.clone(),
+            false => format!("{path} (new)"),
+        });
+        let deleted = self.layer.deleted.iter().filter(|path| oracle::is_test(path));
+        let files: Vec<String> = changed.chain(deleted.map(|path| format!("{path} (deleted)"))).collect();
+        let count = u32::try_from(files.len()).unwrap_or(u32::MAX);
+        let files: Vec<String> = files.into_iter().take(TESTS_NAMED).collect();
+        (count > 0).then_some(TestsChanged { count, files })
     }
 
     fn varied(&self, layer: &Layer, how: &Variation<'_>) -> Result<Layer, String> {
@@ -101,8 +180,9 @@ impl Bench<'_> {
 
     /// The two-tree probe: does it hold with only the files changed that it rests on?
     fn bought(&self) -> Result<Option<Outcome>, Interrupted> {
-        let was_red = self.doubts.before.is_some_and(|before| !before.held);
-        if !was_red || self.doubts.writes_tests {
+        let was_red = self.doubts.before.as_ref().is_some_and(|before| !before.held);
+        // Where the plan names nothing but configuration, that is the work.
+        if !was_red || self.doubts.writes_tests || self.touches.are_configuration() {
             return Ok(None);
         }
         let changed: Vec<&str> =
@@ -115,7 +195,7 @@ impl Bench<'_> {
         if rests_on.len() < changed.len() {
             let wanted = |path: &Path| rests_on.iter().any(|own| Path::new(own) == path);
             let alone = match self.varied(self.layer, &Variation::Only(&wanted)) {
-                Ok(layer) => (self.run)(&layer)?,
+                Ok(layer) => (self.run)(&layer, Control::AsTheyAre)?.verdict,
                 Err(reason) => Verdict::not_run(self.level, reason),
             };
             match alone.outcome {
@@ -131,32 +211,129 @@ impl Bench<'_> {
         Ok(Some(Outcome::Vacuous { reason }))
     }
 
-    /// Plants a failing test for each runner the contract starts; the first that does not bite decides.
-    fn teeth(&self) -> Result<Option<Teeth>, Interrupted> {
-        if !self.doubts.bite {
-            return Ok(None);
+    /// Has the tests of every runner fail; the first that is not noticed decides. `None`: there is no runner.
+    fn teeth(&self, report: &Report) -> Result<Option<Teeth>, Interrupted> {
+        let mut found = None;
+        if !report.sessions.is_empty() {
+            let teeth = self.change_tests(report)?;
+            if !teeth.bit {
+                return Ok(Some(teeth));
+            }
+            found = Some(teeth);
         }
-        let mut all = runner::started(&self.shell.command);
+        let mut all = self.runners(report);
+        let count = all.len();
         all.truncate(RUNNERS_MAX);
-        if all.is_empty() {
-            return Ok(None);
-        }
-        if runner::is_meant_to_fail(self.shell) {
+        if runner::is_meant_to_fail(self.shell) && found.is_none() && !all.is_empty() {
             return Ok(Some(unplanted("it is meant to fail")));
         }
-        let files = self.files();
-        let mut teeth = None;
-        for started in all.iter().flat_map(|started| self.resolved(started)) {
-            let found = self.plant(&started, &files)?;
-            if found.planted.is_some() && !found.bit {
-                return Ok(Some(found));
+        let files = if all.is_empty() { BTreeSet::new() } else { self.files() };
+        for started in &all {
+            let teeth = self.tried(started, &files)?;
+            if teeth.planted.is_some() && !teeth.bit {
+                return Ok(Some(teeth));
             }
             // A test that bit says more than one that could not be planted.
-            if teeth.as_ref().is_none_or(|known: &Teeth| !known.bit) {
-                teeth = Some(found);
+            if found.as_ref().is_none_or(|known: &Teeth| !known.bit) {
+                found = Some(teeth);
             }
         }
-        Ok(teeth)
+        if count > RUNNERS_MAX && found.as_ref().is_none_or(|known| !known.bit) {
+            found = Some(unplanted(&format!(
+                "only {RUNNERS_MAX} of the {count} test runners it starts were tried"
+            )));
+        }
+        let other =
+            report.others.first().map(|name| unplanted(&format!("{name} cannot be given a failing test")));
+        Ok(found.or(other))
+    }
+
+    /// The runners a failing test is planted for: those that were seen, and those that the contract names and
+    /// that were not.
+    fn runners(&self, report: &Report) -> Vec<Started> {
+        let named = runner::started(&self.shell.command);
+        let named: Vec<Started> = named.iter().flat_map(|started| self.resolved(started)).collect();
+        let mut all: Vec<Started> = Vec::new();
+        for started in &report.started {
+            // What is meant to fail is written in the contract; nobody sees it from inside.
+            let negated = named.iter().any(|own| own.runner == started.runner && own.negated);
+            let started = Started { negated, ..started.clone() };
+            if !all.contains(&started) {
+                all.push(started);
+            }
+        }
+        let is_seen = |runner: Runner| {
+            let mut sessions = report.sessions.iter().map(|session| session.runner);
+            sessions.any(|own| own == runner) || report.started.iter().any(|own| own.runner == runner)
+        };
+        let is_vague = |started: &Started| matches!(started.runner, Runner::Script | Runner::Other);
+        let is_missing =
+            |started: &Started| !is_seen(started.runner) && (report.is_empty() || !is_vague(started));
+        all.extend(named.into_iter().filter(is_missing));
+        all
+    }
+
+    /// A runner whose tests the reporters can change is tried that way; a test is planted for the others.
+    fn tried(&self, started: &Started, files: &BTreeSet<String>) -> Result<Teeth, Interrupted> {
+        if matches!(started.runner, Runner::Node | Runner::NodeFile) && !started.negated {
+            let word = started.runner.word();
+            let with = (self.run)(self.layer, Control::Fail)?;
+            let is_run = !matches!(with.verdict.outcome, Outcome::NotRun { .. });
+            let bit = !with.verdict.held();
+            // A file that ends its own process may do so in good faith: then a test is planted in it.
+            if is_run && (bit || started.runner == Runner::Node && !self.holds_with_failing_tests_before()?) {
+                let note = format!("all tests of {word} were made to fail");
+                return Ok(Teeth { planted: Some(word.to_owned()), bit, note });
+            }
+        }
+        if matches!(started.runner, Runner::Script | Runner::Other) {
+            return Ok(unplanted("it starts no test runner that can be made to fail"));
+        }
+        self.plant(started, files)
+    }
+
+    /// Before the work it held whatever its tests said: then it says nothing about the work that it does now.
+    fn holds_with_failing_tests_before(&self) -> Result<bool, Interrupted> {
+        if self.doubts.before.as_ref().is_none_or(|before| !before.held) {
+            return Ok(false);
+        }
+        let Ok(nothing) = self.varied(self.layer, &Variation::Only(&|_| false)) else { return Ok(false) };
+        Ok((self.run)(&nothing, Control::Fail)?.verdict.held())
+    }
+
+    /// Every test of the sessions that were reported fails; where some failed already and it held all the
+    /// same, every test passes first: it may be meant to fail.
+    fn change_tests(&self, report: &Report) -> Result<Teeth, Interrupted> {
+        let mut words: Vec<&str> = report.sessions.iter().map(|session| session.runner.word()).collect();
+        words.sort_unstable();
+        words.dedup();
+        let word = words.join(" and ");
+        let some_failed =
+            report.sessions.iter().any(|session| session.ended.is_some_and(|ended| ended.failed > 0));
+        let is_negated = runner::is_meant_to_fail(self.shell)
+            || runner::started(&self.shell.command).iter().any(|started| started.negated);
+        let controls: &[Control] = match some_failed || is_negated {
+            true => &[Control::Pass, Control::Fail],
+            false => &[Control::Fail],
+        };
+        let teeth = |bit, note| Teeth { planted: Some(word.clone()), bit, note };
+        for control in controls {
+            let with = (self.run)(self.layer, *control)?;
+            let unmoved = with.report.sessions.iter().find_map(|session| session.unmoved.first());
+            let made = if *control == Control::Fail { "fail" } else { "pass" };
+            match (&with.verdict.outcome, unmoved) {
+                (Outcome::NotRun { reason }, _) => return Ok(unplanted(reason)),
+                (_, Some(name)) => {
+                    let name = quote::one_line(name);
+                    let note = format!("{name} was made to fail and was reported as passed");
+                    return Ok(teeth(false, note));
+                }
+                (Outcome::Held, None) => {}
+                _ => return Ok(teeth(true, format!("all tests of {word} were made to {made}"))),
+            }
+        }
+        let made = if controls.len() == 1 { "fail" } else { "pass, then to fail" };
+        Ok(teeth(false, format!("all tests of {word} were made to {made}")))
     }
 
     /// What a script of package.json starts, where that is in the tree.
@@ -191,9 +368,13 @@ impl Bench<'_> {
         }
         Ok(match unreached {
             Some(Place::Into(at)) | Some(Place::Beside { folder: at, .. }) => {
+                let at = if at.is_empty() { "the top folder" } else { at.as_str() };
                 unplanted(&format!("{} does not run what is put in {at}", started.runner.word()))
             }
-            None => unplanted("no file of tests was found that it runs"),
+            None if files.len() >= FILES_MAX => {
+                unplanted(&format!("the tree has more than {FILES_MAX} files, and not all were looked at"))
+            }
+            None => unplanted(&format!("no test file was found that {} runs", started.runner.word())),
         })
     }
 
@@ -206,7 +387,7 @@ impl Bench<'_> {
         random: &str,
     ) -> Result<Result<Bite, String>, Interrupted> {
         let with = match self.also(self.layer, planted) {
-            Ok(layer) => (self.run)(&layer)?,
+            Ok(layer) => (self.run)(&layer, Control::AsTheyAre)?.verdict,
             Err(why) => return Ok(Err(why)),
         };
         match with.outcome {
@@ -215,7 +396,7 @@ impl Bench<'_> {
             _ => return Ok(Ok(Bite::Red)),
         }
         // Did the work hide it, or does the runner not look there? The base knows.
-        let Some(before) = self.doubts.before else { return Ok(Ok(Bite::Held)) };
+        let Some(before) = &self.doubts.before else { return Ok(Ok(Bite::Held)) };
         let Some(on_base) = self.planted(started, chosen, place, random, Side::Base) else {
             return Ok(Ok(Bite::Held));
         };
@@ -224,7 +405,7 @@ impl Bench<'_> {
             Err(why) => return Ok(Err(why)),
         };
         let there = match self.also(&nothing, &on_base) {
-            Ok(layer) => (self.run)(&layer)?,
+            Ok(layer) => (self.run)(&layer, Control::AsTheyAre)?.verdict,
             Err(why) => return Ok(Err(why)),
         };
         let may_stop = runner::stops_early(started) || self.configured_to_stop();
@@ -396,7 +577,7 @@ enum Side {
 
 /// The test was planted on the base, and nothing came of it there: the place says nothing about the work.
 /// Whatever is not certain is held against the pass.
-fn is_unreached(before: Before, there: &Verdict, may_stop: bool) -> bool {
+fn is_unreached(before: &Before, there: &Verdict, may_stop: bool) -> bool {
     match (before.held, before.tests, there.tests) {
         (true, _, _) => there.held(),
         (false, Some(then), Some(now)) => then > 0 && now == then && !may_stop,
@@ -409,7 +590,7 @@ fn unplanted(why: &str) -> Teeth {
 }
 
 fn listed(files: &[&str]) -> String {
-    let shown = files.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    let shown = files.iter().take(NAMES_MAX).map(|file| quote::one_line(file)).collect::<Vec<_>>().join(", ");
     match files.len().saturating_sub(NAMES_MAX) {
         0 => shown,
         more => format!("{shown} and {more} more"),

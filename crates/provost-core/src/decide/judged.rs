@@ -234,7 +234,11 @@ pub(super) fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
         );
     }
     let passing = if outside_failed(run, step) { "; it failed before for something transient" } else { "" };
-    format!("contract held ({}, {} ms{tests}{worth}{passing})", verdict.isolation, verdict.duration_ms)
+    let remarks: String = verdict.remarks().iter().map(|remark| format!("; {remark}")).collect();
+    format!(
+        "contract held ({}, {} ms{tests}{worth}{passing}{remarks})",
+        verdict.isolation, verdict.duration_ms
+    )
 }
 
 pub(super) fn with_verdict(

@@ -361,6 +361,7 @@ impl Run {
                     step.held_before = Some(verdict.held());
                     step.tests_before = verdict.tests;
                     step.looked_at_before = verdict.tree_id().map(str::to_owned);
+                    step.runners_before = verdict.runners.clone();
                 }
             }
             Subject::Contract(number) => {

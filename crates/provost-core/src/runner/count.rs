@@ -3,17 +3,27 @@
 //! Skipped, ignored, deselected and planned tests were not run. Several binaries, packages or calls are
 //! summed. Output without a closing line says nothing, which is not the same as zero.
 
+use super::report::Report;
 use super::{Runner, started};
 
 /// The tests that were run, if the contract starts runners that said so.
 pub fn tests_run(command: &str, outputs: &[&str]) -> Option<u32> {
+    tests_run_by(command, &Report::default(), outputs)
+}
+
+/// The same, with what the reporters of the check saw: their own counts come before any output.
+pub fn tests_run_by(command: &str, report: &Report, outputs: &[&str]) -> Option<u32> {
     let mut runners: Vec<Runner> = started(command).into_iter().map(|each| each.runner).collect();
+    runners.extend(report.started.iter().map(|each| each.runner));
     if runners.iter().any(|runner| matches!(runner, Runner::Script | Runner::Other)) {
         runners = ALL.to_vec();
     }
     runners.sort_by_key(|runner| *runner as u8);
     runners.dedup();
-    let mut total = None;
+    let mut total = report.tests();
+    if total.is_some() {
+        runners.retain(|runner| !matches!(runner, Runner::Pytest | Runner::Unittest));
+    }
     for runner in runners {
         for output in outputs {
             if let Some(tests) = of(runner, output) {
@@ -182,12 +192,15 @@ fn ctest(line: &str) -> Option<u32> {
     before.contains("% tests passed").then(|| count.trim().parse().ok())?
 }
 
-/// Why a contract that held with so many tests does not hold, in words.
+/// Why a contract that held with so many tests does not hold, in words. A count that was there before the
+/// work and is gone is none.
 pub fn too_few(before: Option<u32>, now: Option<u32>) -> Option<String> {
-    match (before, now?) {
-        (Some(before), 0) if before > 0 => Some(format!("{} before, none now", were_run(before))),
-        (_, 0) => Some("no test was run".to_owned()),
-        (Some(before), now) if now < before => Some(format!("{} before, {now} now", were_run(before))),
+    match (before, now) {
+        (Some(before), None | Some(0)) if before > 0 => {
+            Some(format!("{} before, none now", were_run(before)))
+        }
+        (_, Some(0)) => Some("no test was run".to_owned()),
+        (Some(before), Some(now)) if now < before => Some(format!("{} before, {now} now", were_run(before))),
         _ => None,
     }
 }

@@ -195,7 +195,9 @@ fn fewer_tests_than_before_are_too_few() {
     assert_eq!(said(Some(1), Some(0)), "1 test was run before, none now");
     assert_eq!(said(None, Some(0)), "no test was run");
     assert_eq!(said(Some(0), Some(0)), "no test was run");
-    for (before, now) in [(Some(3), Some(3)), (None, Some(1)), (Some(3), None), (None, None)] {
+    // A count that is gone is none.
+    assert_eq!(said(Some(3), None), "3 tests were run before, none now");
+    for (before, now) in [(Some(3), Some(3)), (None, Some(1)), (Some(0), None), (None, None)] {
         assert_eq!(said(before, now), "");
     }
 }

@@ -41,6 +41,8 @@ pub struct CheckOrder {
     pub(super) network: bool,
     pub(super) runs: u32,
     pub(super) doubts: Doubts,
+    /// It held where the work was made, and what its controls showed there; they are not run twice.
+    pub(super) held_apart: Option<Verdict>,
     /// Whoever did the work of the step.
     pub(super) worker: String,
     /// Where that was, if not in the workspace.
@@ -137,6 +139,7 @@ impl Hands<'_> {
             network,
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
             doubts: doubts(run, subject),
+            held_apart: held_apart(run, subject).cloned(),
             worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
             apart,
             touches: step.filter(|_| matches!(subject, Subject::Contract(_))).and_then(globs),
@@ -246,7 +249,7 @@ impl Hands<'_> {
             protect: &order.protect,
             network: order.network,
             bounds: Some(self.site.config.run.bounds()),
-            doubts: order.doubts,
+            doubts: order.doubts.clone(),
         }
     }
 
@@ -269,18 +272,24 @@ impl Hands<'_> {
         let tag = self.tag(step, order.attempt);
         let case = self.case(order, shell, &tag);
         let first = self.ground.judge(&case)?;
+        let again = Case { doubts: Doubts { bite: false, ..case.doubts.clone() }, ..case };
         for run in 2..=order.runs {
             // A pass has to be a pass each time; a failure needs no second look.
             if !first.held() {
                 break;
             }
-            let again = self.ground.judge(&Case { doubts: Doubts { bite: false, ..case.doubts }, ..case })?;
+            let again = self.ground.judge(&again)?;
             if !again.held() {
                 let reason = format!("run {run} of {} disagreed: {}", order.runs, again.outcome);
                 return Ok(Verdict { outcome: Outcome::Flaky { reason }, ..again });
             }
         }
-        Ok(first)
+        Ok(match order.held_apart.clone().filter(|_| first.held()) {
+            None => first,
+            Some(Verdict { teeth, uncontrolled, rests_on, .. }) => {
+                Verdict { teeth, uncontrolled, rests_on, ..first }
+            }
+        })
     }
 
     pub(super) fn redacted(&self, verdict: Verdict) -> Verdict {
@@ -296,9 +305,17 @@ impl Hands<'_> {
 /// What is known of a check from before the work, and whether it is to be tried with a failing test.
 fn doubts(run: &Run, subject: Subject) -> Doubts {
     let Subject::Contract(number) = subject else { return Doubts::default() };
-    let before = run
-        .step(number)
-        .and_then(|step| step.held_before.map(|held| Before { held, tests: step.tests_before }));
+    let before = run.step(number).and_then(|step| {
+        let runners = step.runners_before.clone();
+        step.held_before.map(|held| Before { held, tests: step.tests_before, runners })
+    });
     let writes_tests = run.plan.step(number).is_some_and(Step::writes_tests);
-    Doubts { before, writes_tests, bite: true }
+    Doubts { before, writes_tests, bite: held_apart(run, subject).is_none() }
+}
+
+/// What was seen of a contract that held where the work was made, and is judged once more with what other
+/// steps left meanwhile.
+fn held_apart(run: &Run, subject: Subject) -> Option<&Verdict> {
+    let Subject::Contract(number) = subject else { return None };
+    run.step(number)?.verdict.as_ref().filter(|verdict| run.is_held_apart(number) && verdict.held())
 }

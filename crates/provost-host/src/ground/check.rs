@@ -8,8 +8,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::event::StartTree;
+use provost_core::oracle;
 use provost_core::plan::Shell;
 use provost_core::quote;
+use provost_core::runner::report::Report;
 use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
 
 use super::outfit::Fitted;
@@ -18,9 +20,10 @@ use crate::Interrupted;
 use crate::judge::{self, Court};
 use crate::process::Bounds;
 use crate::provision::Missing;
-use crate::sandbox::{CheckFence, CheckTree, Network, Offer, USUAL_SIZE};
-use crate::teeth::{self, Bench, Doubts};
-use crate::tree::{self, Apart, Base, Layer, Why};
+use crate::reporter::{Control, Places, Reporter};
+use crate::sandbox::{CheckFence, CheckTree, Kept, Network, Offer, USUAL_SIZE, What};
+use crate::teeth::{self, Bench, Doubts, Observed};
+use crate::tree::{self, Apart, Base, Layer, Touches, Why};
 
 /// So many names of files go into a verdict; the tree's id covers all.
 const NAMES: usize = 40;
@@ -53,7 +56,12 @@ impl Ground {
     /// Runs a check on the ground that belongs to the level.
     pub fn judge(&self, case: &Case<'_>) -> Result<Verdict, Interrupted> {
         let Some(approved) = &self.trees else {
-            return Ok(teeth::counted(&case.doubts, self.in_court(case, judge::Ground::Workspace)?));
+            let ground = judge::Ground::Workspace;
+            let (verdict, report) = self.in_court_with(case, ground, &[], None)?;
+            let verdict = teeth::counted(&case.doubts, Observed { verdict, report }).verdict;
+            let is_open = verdict.held() && case.doubts.bite && oracle::lets_code_decide(&case.shell.command);
+            let why = || format!("at {} there is no tree of the harness's own to try it on", self.level);
+            return Ok(Verdict { uncontrolled: is_open.then(why), ..verdict });
         };
         let (base, layer) = match approved.look(case) {
             Ok(found) => found,
@@ -70,20 +78,22 @@ impl Ground {
             let reason = format!("not everything inside `touches` could be taken over: {cut}");
             return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
         }
-        let verdict = self.on(approved, case, &base, &layer)?;
-        if !verdict.held() {
-            return Ok(Verdict { tree, ..verdict });
+        let observed = self.on(approved, case, &base, &layer, Control::AsTheyAre)?;
+        if !observed.verdict.held() {
+            return Ok(Verdict { tree, ..observed.verdict });
         }
+        let of_step = case.touches.and_then(|globs| Touches::new(globs).ok());
         let bench = Bench {
             level: self.level,
             shell: case.shell,
-            doubts: case.doubts,
+            doubts: &case.doubts,
             trees: &approved.trees,
             base: &base,
             layer: &layer,
-            run: &|layer| self.on(approved, case, &base, layer),
+            touches: of_step.as_ref().unwrap_or(&approved.touches),
+            run: &|layer, control| self.on(approved, case, &base, layer, control),
         };
-        let verdict = bench.doubt(verdict)?;
+        let verdict = bench.doubt(observed)?;
         // What held is kept, whatever is doubted about it: it is the next step's base.
         if let Err(error) = approved.trees.advance(&base, layer) {
             return Ok(Verdict::not_run(self.level, told(&error)));
@@ -109,12 +119,19 @@ impl Ground {
         case: &Case<'_>,
         base: &Base,
         layer: &Layer,
-    ) -> Result<Verdict, Interrupted> {
-        let verdict = match &self.offer {
-            Some(offer) if self.level == Isolation::Clean => self.fenced(offer, case, base, layer)?,
-            _ => self.unfenced(case, approved, base, layer)?,
+        control: Control,
+    ) -> Result<Observed, Interrupted> {
+        // Without reporters the check runs as well, and less is known about it.
+        let is_watched = !oracle::only_looks(&case.shell.command) && self.confining().is_none();
+        let reporter = is_watched.then(|| Reporter::start(&self.workspace, control).ok()).flatten();
+        let (verdict, report) = match &self.offer {
+            Some(offer) if self.level == Isolation::Clean => {
+                self.fenced(offer, case, base, layer, reporter)?
+            }
+            _ => self.unfenced(case, approved, base, layer, reporter)?,
         };
-        Ok(teeth::counted(&case.doubts, verdict))
+        let observed = Observed { verdict, report };
+        Ok(if control == Control::AsTheyAre { teeth::counted(&case.doubts, observed) } else { observed })
     }
 
     fn fenced(
@@ -123,9 +140,11 @@ impl Ground {
         case: &Case<'_>,
         base: &Base,
         layer: &Layer,
-    ) -> Result<Verdict, Interrupted> {
+        reporter: Option<Reporter>,
+    ) -> Result<(Verdict, Report), Interrupted> {
+        let not_run = |reason: &str| Ok((Verdict::not_run(self.level, reason), Report::default()));
         let Some(approved) = &self.trees else {
-            return Ok(Verdict::not_run(self.level, "there is no tree of the harness's own"));
+            return not_run("there is no tree of the harness's own");
         };
         let deleted = gone(base, layer);
         let view = view(base, layer, &deleted);
@@ -135,9 +154,15 @@ impl Ground {
         let fitted = match fitted {
             Ok(fitted) => fitted,
             Err(Missing::Interrupted) => return Err(Interrupted),
-            Err(missing) => return Ok(Verdict::not_run(self.level, missing.to_string())),
+            Err(missing) => return not_run(&missing.to_string()),
         };
-        let keep = fitted.kept();
+        let places = Places::fenced();
+        let mut keep = fitted.kept();
+        if let Some(reporter) = &reporter {
+            keep.push(Kept { at: &places.tools, what: What::ReadOnly(reporter.tools()) });
+            keep.push(Kept { at: &places.pipe, what: What::ReadOnly(reporter.pipe_folder()) });
+        }
+        let env = with_reporter(&fitted.env, reporter.as_ref(), &places, &self.workspace);
         let fence = CheckFence {
             tree: CheckTree::Overlay {
                 lower: &base.path,
@@ -153,9 +178,10 @@ impl Ground {
             hidden: &[&self.state],
             scratch: &self.scratch,
         };
-        let verdict = self.in_court_with(case, judge::Ground::Fenced { offer, fence }, &fitted.env)?;
+        let ground = judge::Ground::Fenced { offer, fence };
+        let (verdict, report) = self.in_court_with(case, ground, &env, reporter.as_ref())?;
         drop(keep);
-        Ok(approved.outfit.after(fitted, layer, verdict))
+        Ok((approved.outfit.after(fitted, layer, verdict), report))
     }
 
     fn unfenced(
@@ -164,18 +190,21 @@ impl Ground {
         approved: &Approved,
         base: &Base,
         layer: &Layer,
-    ) -> Result<Verdict, Interrupted> {
+        reporter: Option<Reporter>,
+    ) -> Result<(Verdict, Report), Interrupted> {
         let deleted = gone(base, layer);
         let view = view(base, layer, &deleted);
         // Before the tree is taken: a command may need it.
         let given = self.with_means(approved, base, layer, case.stop, |means| {
             approved.outfit.given(&view, base, layer, means)
         });
-        let tampered = |what: String| Ok(Verdict::bare(self.level, Outcome::Tampered { what }));
+        let bare = |outcome| Ok((Verdict::bare(self.level, outcome), Report::default()));
+        let tampered = |what: String| bare(Outcome::Tampered { what });
+        let not_run = |reason: String| bare(Outcome::NotRun { reason });
         let assembled = match approved.trees.assemble(base, layer) {
             Ok(assembled) => assembled,
             Err(error @ tree::Error::Altered { .. }) => return tampered(error.to_string()),
-            Err(error) => return Ok(Verdict::not_run(self.level, told(&error))),
+            Err(error) => return not_run(told(&error)),
         };
         let above = approved.above.as_ref();
         if let Some(path) = above.and_then(|above| above.changed(&approved.trees.assembles_in())) {
@@ -185,32 +214,37 @@ impl Ground {
         let fitted = given.and_then(|given| approved.outfit.in_folder(&assembled.path, given, case.network));
         match fitted {
             Ok(fitted) => {
-                let verdict = self.in_folder(case, &assembled.path, &fitted)?;
-                Ok(approved.outfit.after(fitted, layer, verdict))
+                let (verdict, report) = self.in_folder(case, &assembled.path, &fitted, reporter.as_ref())?;
+                Ok((approved.outfit.after(fitted, layer, verdict), report))
             }
             Err(Missing::Interrupted) => Err(Interrupted),
-            Err(missing) => Ok(Verdict::not_run(self.level, missing.to_string())),
+            Err(missing) => not_run(missing.to_string()),
         }
     }
 
     /// Behind the fence of the level, where it has one.
-    fn in_folder(&self, case: &Case<'_>, folder: &Path, fitted: &Fitted) -> Result<Verdict, Interrupted> {
+    fn in_folder(
+        &self,
+        case: &Case<'_>,
+        folder: &Path,
+        fitted: &Fitted,
+        reporter: Option<&Reporter>,
+    ) -> Result<(Verdict, Report), Interrupted> {
         let Some(offer) = self.confining() else {
-            return self.in_court_with(case, judge::Ground::Folder(folder), &fitted.env);
+            let places = reporter.map_or_else(Places::fenced, Reporter::places);
+            let env = with_reporter(&fitted.env, reporter, &places, &self.workspace);
+            return self.in_court_with(case, judge::Ground::Folder(folder), &env, reporter);
         };
         match self.confined_check(offer, folder, fitted, case.network) {
             Ok(check) => {
                 let confines = &check.confines;
                 let ground = judge::Ground::Confined { folder, confines };
-                let verdict = self.in_court_with(case, ground, &check.env);
-                check.over(self.level, verdict)
+                let verdict = self.in_court_with(case, ground, &check.env, None);
+                let verdict = check.over(self.level, verdict.map(|(verdict, _)| verdict))?;
+                Ok((verdict, Report::default()))
             }
-            Err(error) => Ok(Verdict::not_run(self.level, told(&error))),
+            Err(error) => Ok((Verdict::not_run(self.level, told(&error)), Report::default())),
         }
-    }
-
-    fn in_court(&self, case: &Case<'_>, ground: judge::Ground<'_>) -> Result<Verdict, Interrupted> {
-        self.in_court_with(case, ground, &[])
     }
 
     fn in_court_with(
@@ -218,20 +252,19 @@ impl Ground {
         case: &Case<'_>,
         ground: judge::Ground<'_>,
         env: &[(OsString, OsString)],
-    ) -> Result<Verdict, Interrupted> {
-        judge::contract(
-            case.shell,
-            &Court {
-                workspace: &self.workspace,
-                ground,
-                timeout: case.timeout,
-                tag: case.tag,
-                stop: case.stop,
-                env,
-                isolation: self.level,
-                bounds: case.bounds,
-            },
-        )
+        reporter: Option<&Reporter>,
+    ) -> Result<(Verdict, Report), Interrupted> {
+        let court = Court {
+            workspace: &self.workspace,
+            ground,
+            timeout: case.timeout,
+            tag: case.tag,
+            stop: case.stop,
+            env,
+            isolation: self.level,
+            bounds: case.bounds,
+        };
+        judge::observed(case.shell, &court, reporter)
     }
 }
 
@@ -246,6 +279,17 @@ impl Approved {
         let others = start.others.iter().take(NAMES).cloned().collect();
         Tree { base: base.to_owned(), start: Some(start.tree.clone()), others, ..tree }
     }
+}
+
+/// An environment that leads to the reporters too.
+fn with_reporter(
+    env: &[(OsString, OsString)],
+    reporter: Option<&Reporter>,
+    places: &Places,
+    workspace: &Path,
+) -> Vec<(OsString, OsString)> {
+    let more = reporter.map(|reporter| reporter.environment(places, workspace, env));
+    env.iter().cloned().chain(more.into_iter().flatten()).collect()
 }
 
 pub(super) fn seen(base: &Base, layer: &Layer) -> Tree {

@@ -76,6 +76,15 @@ impl Drop for Room {
     }
 }
 
+/// This process's own folder, for what checks are given beside their rooms.
+pub fn private_folder() -> io::Result<PathBuf> {
+    let mut house = house();
+    Ok(match &mut *house {
+        Some(house) => house.path.clone(),
+        empty => empty.insert(House::build()?).path.clone(),
+    })
+}
+
 /// Removes what this process made. Called once, by the binary, when nothing is judged any more.
 pub fn leave() {
     if let Some(house) = house().take() {

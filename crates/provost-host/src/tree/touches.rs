@@ -83,6 +83,20 @@ impl Touches {
             })
     }
 
+    /// Is this very path written out in the plan?
+    pub fn name(&self, path: &str) -> bool {
+        self.globs.iter().any(|reach| reach.is_plain && reach.start == path.as_bytes())
+    }
+
+    /// Nothing but configuration is written out: then that is what the work is about.
+    pub fn are_configuration(&self) -> bool {
+        let is_one = |reach: &Reach| {
+            let start = String::from_utf8_lossy(&reach.start);
+            reach.is_plain && oracle::is_oracle(&start) && !oracle::is_test(&start)
+        };
+        !self.globs.is_empty() && self.globs.iter().all(is_one)
+    }
+
     /// Does a glob match this very path? What is in a folder that is matched is covered as well.
     pub fn matches(&self, path: &[u8]) -> bool {
         self.set.is_match(OsStr::from_bytes(path))

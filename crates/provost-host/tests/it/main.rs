@@ -7,6 +7,7 @@ mod clients;
 mod bounds;
 mod children;
 mod confined;
+mod controls;
 mod escapes;
 mod meter;
 mod provision;

@@ -17,18 +17,18 @@ use tempfile::TempDir;
 use crate::tag;
 
 /// A workspace, the contract on it, and the ground it is judged on.
-struct Project {
+pub struct Project {
     folder: TempDir,
     ground: Ground,
     shell: Shell,
     before: Option<Before>,
 }
 
-type Files<'a> = &'a [(&'a str, &'a str)];
+pub type Files<'a> = &'a [(&'a str, &'a str)];
 
 impl Project {
     /// What a person approved, and what the contract says of it before the work.
-    fn new(contract: &str, touches: &[&str], files: Files<'_>) -> (Self, Verdict) {
+    pub fn new(contract: &str, touches: &[&str], files: Files<'_>) -> (Self, Verdict) {
         let folder = TempDir::new().unwrap();
         let (work, state) = (folder.path().join("work"), folder.path().join("state"));
         std::fs::create_dir(&work).unwrap();
@@ -51,7 +51,8 @@ impl Project {
         let shell = Shell { command: contract.to_owned(), body: Span::default(), expectations: Vec::new() };
         let mut project = Self { folder, ground, shell, before: None };
         let control = project.judged(false, Doubts::default());
-        project.before = Some(Before { held: control.held(), tests: control.tests });
+        let runners = control.runners.clone();
+        project.before = Some(Before { held: control.held(), tests: control.tests, runners });
         (project, control)
     }
 
@@ -75,9 +76,15 @@ impl Project {
     }
 
     /// The verdict on some work, with every doubt.
-    fn work(&self, files: Files<'_>) -> Verdict {
+    pub fn work(&self, files: Files<'_>) -> Verdict {
         write(&self.folder.path().join("work"), files);
-        self.judged(true, Doubts { before: self.before, writes_tests: false, bite: true })
+        self.judged(true, Doubts { before: self.before.clone(), writes_tests: false, bite: true })
+    }
+
+    /// The same for a step that is there to write tests.
+    pub fn work_on_tests(&self, files: Files<'_>) -> Verdict {
+        write(&self.folder.path().join("work"), files);
+        self.judged(true, Doubts { before: self.before.clone(), writes_tests: true, bite: true })
     }
 }
 
@@ -90,7 +97,7 @@ fn write(folder: &Path, files: Files<'_>) {
 }
 
 /// One line about a verdict; random names and times are not in it.
-fn told(verdict: &Verdict) -> String {
+pub fn told(verdict: &Verdict) -> String {
     let mut line = verdict.outcome.to_string();
     for unmet in &verdict.unmet {
         let _ = write!(line, " | {unmet}");
@@ -101,11 +108,23 @@ fn told(verdict: &Verdict) -> String {
     if let Some(teeth) = verdict.teeth.as_ref().filter(|_| verdict.held()) {
         let _ = write!(line, " | {teeth}");
     }
+    for remark in verdict.remarks() {
+        let _ = write!(line, " | {remark}");
+    }
+    if let Some(why) = &verdict.uncontrolled {
+        let _ = write!(line, " | uncontrolled: {why}");
+    }
     line
 }
 
 /// The contract before the work, after honest work, and after each cheat.
-fn check(contract: &str, touches: &[&str], base: Files<'_>, works: &[(&str, Files<'_>)], expected: Expect) {
+pub fn check(
+    contract: &str,
+    touches: &[&str],
+    base: Files<'_>,
+    works: &[(&str, Files<'_>)],
+    expected: Expect,
+) {
     let mut table = String::new();
     for (index, (name, files)) in works.iter().enumerate() {
         let (project, control) = Project::new(contract, touches, base);
@@ -117,7 +136,7 @@ fn check(contract: &str, touches: &[&str], base: Files<'_>, works: &[(&str, File
     expected.assert_eq(&table);
 }
 
-fn works(program: &str, arguments: &[&str]) -> bool {
+pub fn works(program: &str, arguments: &[&str]) -> bool {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let works = status.is_ok_and(|status| status.success());
     if !works {
@@ -127,11 +146,11 @@ fn works(program: &str, arguments: &[&str]) -> bool {
 }
 
 /// A python with pytest, wherever it is.
-fn python() -> Option<&'static str> {
+pub fn python() -> Option<&'static str> {
     ["python3", "/usr/bin/python3"].into_iter().find(|python| works(python, &["-m", "pytest", "--version"]))
 }
 
-const PY: Files<'_> = &[
+pub const PY: Files<'_> = &[
     ("calc.py", "def add(a, b):\n    return a - b\n"),
     ("tests/__init__.py", ""),
     (
@@ -191,10 +210,10 @@ fn pytest_is_counted_and_tried() {
         ],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 2
-            honest: held | tests: 2 | a failing test planted in tests/test_calc.py turned it red
-            exits at once: vacuous: a failing test was planted in tests/test_calc.py and it held all the same
-            patches the runner: vacuous: a failing test was planted in tests/test_calc.py and it held all the same | tests: 2
-            with a test more: held | tests: 3 | a failing test planted in tests/test_calc.py turned it red
+            honest: held | tests: 2 | all tests of pytest were made to fail, and it broke
+            exits at once: broke: exit code 0 | pytest started and its process ended before its tests had run | tests: 0
+            patches the runner: vacuous: tests/test_calc.py::test_add was made to fail and was reported as passed, and it held all the same | tests: 2
+            with a test more: held | tests: 3 | all tests of pytest were made to fail, and it broke | the agent changed 1 test file: tests/test_more.py (new)
             only the test: vacuous: it holds with only tests/test_calc.py changed | tests: 2
             the test and a line elsewhere: vacuous: it holds with only tests/test_calc.py changed | tests: 2
             skips what fails: broke: exit code 0 | 2 tests were run before, 1 now | tests: 1
@@ -216,7 +235,7 @@ fn a_place_the_runner_does_not_look_at_says_nothing() {
         &[("honest", &[("calc.py", "def add(a, b):\n    return a + b\n")])],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | no failing test could be planted: pytest does not run what is put in tests
+            honest: held | tests: 1 | all tests of pytest were made to fail, and it broke
         "#]],
     );
 }
@@ -243,8 +262,8 @@ fn unittest_is_counted_and_tried() {
         ],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | a failing test planted in test_calc.py turned it red
-            always well: vacuous: a failing test was planted in test_calc.py and it held all the same | tests: 1
+            honest: held | tests: 1 | all tests of unittest were made to fail, and it broke
+            always well: vacuous: all tests of unittest were made to pass, then to fail, and it held all the same | tests: 1
         "#]],
     );
 }
@@ -265,8 +284,8 @@ fn node_is_counted_and_tried() {
         ],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0 | tests: 1
-            honest: held | tests: 1 | a failing test planted in calc.test.js turned it red
-            ends the process: vacuous: a failing test was planted in calc.test.js and it held all the same | tests: 1
+            honest: held | tests: 1 | all tests of node --test were made to fail, and it broke
+            ends the process: vacuous: all tests of node --test were made to fail, and it held all the same | tests: 1
         "#]],
     );
 }

@@ -39,6 +39,7 @@ pub fn verdict(verdict: &Verdict) -> Markup {
             }
         }
         @for line in &verdict.unmet { p class="bad" { "Not met: " (T(line)) } }
+        @for remark in &verdict.remarks { p { "Note: " (T(remark)) } }
         @for (name, text) in [("Output", &verdict.stdout), ("Errors", &verdict.stderr)] {
             @if !text.is_empty() { p class="quiet" { (name) } pre { (T(text)) } }
         }

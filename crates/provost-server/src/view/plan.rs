@@ -113,6 +113,9 @@ pub struct Verdict {
     pub uncontrolled: Option<String>,
     /// A model judged, and which.
     pub judged_by: Option<String>,
+    /// What a person should know about a pass beside that it held.
+    #[schema(example = json!(["the agent changed 1 test file: tests/test_login.py"]))]
+    pub remarks: Vec<String>,
     pub tree: Option<String>,
     /// What was taken over from the agent.
     pub files: Vec<String>,
@@ -301,6 +304,7 @@ impl Verdict {
             tests: verdict.tests,
             uncontrolled: verdict.uncontrolled.clone(),
             judged_by: verdict.judged.as_ref().map(|judgement| judgement.by()),
+            remarks: verdict.remarks(),
             tree: tree.map(|tree| tree.id.clone()),
             files: tree.map(|tree| tree.files.clone()).unwrap_or_default(),
             files_more: tree.map_or(0, |tree| tree.files_more),

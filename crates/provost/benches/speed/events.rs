@@ -28,8 +28,11 @@ pub fn decision(step: u32) -> [Event; 3] {
         provisioned: Vec::new(),
         tests: None,
         teeth: None,
-        usage: None,
+        runners: Vec::new(),
         uncontrolled: None,
+        tests_changed: None,
+        rests_on: Vec::new(),
+        usage: None,
         judged: None,
     };
     [

@@ -6,6 +6,7 @@ use provost_core::quorum::Tally;
 use provost_core::render;
 use provost_core::run::{Run, StepState};
 use provost_core::usage::{Cost, Resource};
+use provost_core::verdict::Verdict;
 use provost_engine::harness::Access;
 use serde_json::{Value, json};
 
@@ -72,6 +73,8 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             Some(pass) => Some(format!(" · {pass}")),
         };
         let uncontrolled = if state.is_uncontrolled() { " · uncontrolled" } else { "" };
+        let remarks = state.verdict.iter().flat_map(Verdict::remarks);
+        let remarks: String = remarks.map(|remark| format!(" · {remark}")).collect();
         let attempts = match state.attempts {
             0 => String::new(),
             1 => " · 1 attempt".to_owned(),
@@ -84,7 +87,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         let plan = step.carried_by().map(|plan| format!(" · is the plan {plan}")).unwrap_or_default();
         let wait = state.wait.map(|wait| format!(" · not tried again before {}", wait.until));
         text.push_str(&format!(
-            "{lane}[Step {}/{total}] {mark} {}{plan}{attempts}{}{uncontrolled}{waived}{}\n",
+            "{lane}[Step {}/{total}] {mark} {}{plan}{attempts}{}{uncontrolled}{remarks}{waived}{}\n",
             step.number,
             step.title,
             verdict.unwrap_or_default(),

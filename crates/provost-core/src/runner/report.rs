@@ -1,0 +1,198 @@
+//! Reads what the reporters in a check said: which test runners started, and what came of their tests.
+//!
+//! A record is a line, its fields separated by `\x1f`: `start`, runner, number, folder, arguments…; `end`,
+//! runner, number, passed, failed, changed; `unmoved`, runner, number, name of a test.
+//!
+//! **Invariant:** a record that cannot be read is left out; it never makes a session look better.
+
+use super::{Runner, Started, recognised};
+
+/// More sessions than this are not kept apart.
+const SESSIONS_MAX: usize = 1000;
+
+/// A test session that reported its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    pub runner: Runner,
+    number: String,
+    /// What came of its tests; `None`: the process ended before its session did.
+    pub ended: Option<Counts>,
+    /// Tests that were made to fail and were reported as passed.
+    pub unmoved: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub passed: u32,
+    pub failed: u32,
+}
+
+/// What was reported during one run of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Sessions of runners that count their tests themselves (pytest, unittest).
+    pub sessions: Vec<Session>,
+    /// Other runners, as they were started.
+    pub started: Vec<Started>,
+    /// Names of runners that no failing test can be planted for.
+    pub others: Vec<String>,
+    /// There was more to read than is kept.
+    pub is_cut: bool,
+}
+
+impl Report {
+    /// Reads the records of a check that ran in the folder `root`.
+    pub fn read(text: &str, root: &str) -> Self {
+        let mut report = Self::default();
+        for line in text.lines() {
+            let fields: Vec<&str> = line.split('\x1f').collect();
+            match fields.as_slice() {
+                ["start", runner, number, folder, args @ ..] => {
+                    report.start(runner, number, within(root, folder), args, root);
+                }
+                ["end", _, number, passed, failed, ..] => {
+                    let counts = passed.parse().ok().zip(failed.parse().ok());
+                    if let (Some(session), Some((passed, failed))) = (report.session(number), counts) {
+                        session.ended.get_or_insert(Counts { passed, failed });
+                    }
+                }
+                ["unmoved", _, number, name, ..] => {
+                    if let Some(session) = report.session(number) {
+                        session.unmoved.push((*name).to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+        report
+    }
+
+    fn session(&mut self, number: &str) -> Option<&mut Session> {
+        self.sessions.iter_mut().find(|session| session.number == number)
+    }
+
+    fn start(&mut self, name: &str, number: &str, folder: Option<String>, args: &[&str], root: &str) {
+        if self.sessions.len() + self.started.len() + self.others.len() >= SESSIONS_MAX {
+            self.is_cut = true;
+            return;
+        }
+        let session =
+            |runner| Session { runner, number: number.to_owned(), ended: None, unmoved: Vec::new() };
+        let known = match name {
+            "pytest" => return self.sessions.push(session(Runner::Pytest)),
+            "unittest" => return self.sessions.push(session(Runner::Unittest)),
+            "node --test" => Some((Runner::Node, args)),
+            "node" => Some((Runner::NodeFile, args)),
+            "jest" => Some((Runner::Jest, args)),
+            _ => None,
+        };
+        let words: Vec<Option<String>> = args.iter().map(|arg| Some((*arg).to_owned())).collect();
+        let found = match known {
+            Some((runner, _)) => Some((runner, words.as_slice())),
+            None => recognised(name, &words),
+        };
+        match (found, folder) {
+            // `npm`, `make`: what they start reports itself.
+            (Some((Runner::Script | Runner::Other, _)), _) => {}
+            (Some((runner, words)), Some(folder)) => {
+                let args = words.iter().map(|word| word.as_deref().map(|word| inner(root, &folder, word)));
+                let args = args.collect();
+                self.started.push(Started { runner, folder, args, negated: false });
+            }
+            (Some((runner, _)), None) => self.others.push(runner.word().to_owned()),
+            (None, _) if name == "mocha" => self.others.push(name.to_owned()),
+            // `cargo build`, `go vet`: no tests.
+            (None, _) => {}
+        }
+    }
+
+    /// How many tests the sessions ran, where there were any.
+    pub fn tests(&self) -> Option<u32> {
+        let counts = self.sessions.iter().filter_map(|session| session.ended);
+        let total =
+            counts.fold(0u32, |sum, each| sum.saturating_add(each.passed).saturating_add(each.failed));
+        (!self.sessions.is_empty()).then_some(total)
+    }
+
+    /// A session that started and did not end.
+    pub fn unfinished(&self) -> Option<&Session> {
+        self.sessions.iter().find(|session| session.ended.is_none())
+    }
+
+    /// The names of all runners that reported themselves.
+    pub fn names(&self) -> Vec<String> {
+        let sessions = self.sessions.iter().map(|session| session.runner.word().to_owned());
+        let started = self.started.iter().map(|started| started.runner.word().to_owned());
+        let mut names: Vec<String> = sessions.chain(started).chain(self.others.iter().cloned()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.started.is_empty() && self.others.is_empty()
+    }
+}
+
+/// A path relative to the root; `None` if it is not in there.
+fn within(root: &str, path: &str) -> Option<String> {
+    let rest = path.strip_prefix(root)?;
+    match rest.strip_prefix('/') {
+        Some(rest) => Some(rest.to_owned()),
+        None => rest.is_empty().then(String::new),
+    }
+}
+
+/// An absolute path into the folder the runner works in, as that folder's own.
+fn inner(root: &str, folder: &str, word: &str) -> String {
+    let own = within(root, word).and_then(|path| match folder {
+        "" => Some(path),
+        folder => path.strip_prefix(folder)?.strip_prefix('/').map(str::to_owned),
+    });
+    own.unwrap_or_else(|| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[&str]) -> Report {
+        Report::read(&lines.join("\n").replace('|', "\x1f"), "/w")
+    }
+
+    #[test]
+    fn a_session_that_started_has_to_end() {
+        let whole = read(&["start|pytest|a|/w|-q", "end|pytest|a|2|1|0", "unmoved|pytest|a|t::x"]);
+        assert_eq!((whole.tests(), whole.unfinished()), (Some(3), None));
+        assert_eq!(whole.sessions[0].unmoved, ["t::x"]);
+        let cut = read(&["start|pytest|a|/w", "start|unittest|b|/w", "end|unittest|b|4|0|0"]);
+        assert_eq!(cut.tests(), Some(4));
+        assert_eq!(cut.unfinished().map(|session| session.runner), Some(Runner::Pytest));
+        assert_eq!(cut.names(), ["pytest", "unittest"]);
+    }
+
+    #[test]
+    fn nothing_is_made_of_records_that_cannot_be_read() {
+        assert_eq!(
+            read(&["", "end|pytest|a|9|0|0", "start|pytest", "x|y", "start|make|1|/w"]),
+            Report::default()
+        );
+        let odd = read(&["start|pytest|a|/w", "end|pytest|a|many|0", "end|pytest|a|1|0", "end|pytest|a|9|9"]);
+        assert_eq!(odd.tests(), Some(1));
+    }
+
+    #[test]
+    fn other_runners_are_known_with_their_folder_and_their_words() {
+        let report = read(&[
+            "start|cargo|7|/w/crates/x|test|--lib",
+            "start|cargo|8|/w|build",
+            "start|node|9|/w/web|/w/web/a.test.js",
+            "start|mocha|9|/w",
+            "start|go|9|/elsewhere|test",
+        ]);
+        let told: Vec<_> = report.started.iter().map(|each| (each.runner, each.folder.as_str())).collect();
+        assert_eq!(told, [(Runner::Cargo, "crates/x"), (Runner::NodeFile, "web")]);
+        assert_eq!(report.started[1].args, [Some("a.test.js".to_owned())]);
+        assert_eq!(report.others, ["mocha", "go test"]);
+    }
+}

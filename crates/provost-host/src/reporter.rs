@@ -1,0 +1,270 @@
+//! Sees which test runners a check starts, however it comes to them, and makes their tests fail where asked.
+//!
+//! A check gets a folder of reporters: for Python (loaded by every interpreter, because the folder is on
+//! `PYTHONPATH`), for node (required by `NODE_OPTIONS`), and programs that stand before the real ones on
+//! `PATH`. They write records to a named pipe that the harness reads while the check runs. What was once
+//! written cannot be taken back, and the pipe takes no room on a disk.
+//!
+//! Code under test runs in the process of its runner: code that knows these reporters can call them or keep
+//! them from loading. A runner that was seen before the work and is not seen afterwards does not hold.
+//!
+//! **Invariant:** a reporter that cannot be made or loaded changes nothing about the check itself.
+
+use std::collections::HashMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use provost_core::runner::report::Report;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use tempfile::TempDir;
+
+use crate::judge;
+use crate::sandbox::CACHES;
+
+const PYTHON: &str = include_str!("reporter/sitecustomize.py");
+const NODE: &str = include_str!("reporter/reporter.cjs");
+const SHIM: &str = include_str!("reporter/shim.sh");
+
+/// Programs that a shim stands before, where they are on `PATH`.
+const PROGRAMS: [&str; 28] = [
+    "python",
+    "python3",
+    "python3.8",
+    "python3.9",
+    "python3.10",
+    "python3.11",
+    "python3.12",
+    "python3.13",
+    "python3.14",
+    "pypy3",
+    "pytest",
+    "py.test",
+    "coverage",
+    "tox",
+    "nox",
+    "uv",
+    "poetry",
+    "pipenv",
+    "pdm",
+    "hatch",
+    "node",
+    "nodejs",
+    "cargo",
+    "go",
+    "ctest",
+    "jest",
+    "vitest",
+    "mocha",
+];
+
+/// More than this is not kept of what was reported.
+const KEPT: usize = 4 * 1024 * 1024;
+
+/// What the tests of a check are made to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Control {
+    /// What they do.
+    #[default]
+    AsTheyAre,
+    /// Every test fails.
+    Fail,
+    /// Every test passes.
+    Pass,
+}
+
+/// The reporters of one run of a check.
+pub struct Reporter {
+    tools: Arc<TempDir>,
+    folder: TempDir,
+    control: Control,
+    done: Arc<AtomicBool>,
+    wake: File,
+    reader: Mutex<Option<JoinHandle<(Vec<u8>, bool)>>>,
+}
+
+impl Drop for Reporter {
+    /// The reader ends by itself once it is told to.
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Where the two folders of a reporter are for the check.
+pub struct Places {
+    pub tools: PathBuf,
+    pub pipe: PathBuf,
+}
+
+impl Places {
+    /// Inside the fence of a check.
+    pub fn fenced() -> Self {
+        let within = |name: &str| Path::new(CACHES).join(name);
+        Self { tools: within("reporters"), pipe: within("report") }
+    }
+}
+
+impl Reporter {
+    /// Makes the reporters ready and begins to listen.
+    pub fn start(workspace: &Path, control: Control) -> io::Result<Self> {
+        let tools = tools(workspace)?;
+        let folder = tempfile::Builder::new().prefix("report-").tempdir_in(judge::private_folder()?)?;
+        let path = folder.path().join("pipe");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+        // Open for both: then there is always somebody who listens, and no end before ours.
+        let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+        let pipe = OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(&path)?;
+        let (done, wake) = (Arc::new(AtomicBool::new(false)), pipe.try_clone()?);
+        let is_done = done.clone();
+        let reader =
+            std::thread::Builder::new().name("reporter".to_owned()).spawn(move || listen(pipe, &is_done))?;
+        Ok(Self { tools, folder, control, done, wake, reader: Mutex::new(Some(reader)) })
+    }
+
+    pub fn tools(&self) -> &Path {
+        self.tools.path()
+    }
+
+    pub fn pipe_folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where both folders are without a fence.
+    pub fn places(&self) -> Places {
+        Places { tools: self.tools().to_owned(), pipe: self.pipe_folder().to_owned() }
+    }
+
+    /// What the check's environment gets; `given` is what it has so far, the last of a name counts.
+    pub fn environment(
+        &self,
+        places: &Places,
+        workspace: &Path,
+        given: &[(OsString, OsString)],
+    ) -> Vec<(OsString, OsString)> {
+        let fixed = judge::programs(workspace);
+        let known = |name: &str| {
+            let all = fixed.iter().chain(given).rev();
+            all.into_iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+        };
+        let before = |first: OsString, separator: &str, rest: Option<&OsStr>| {
+            let mut whole = first;
+            if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+                whole.push(separator);
+                whole.push(rest);
+            }
+            whole
+        };
+        let mut required = OsString::from("--require=");
+        required.push(places.tools.join("reporter.cjs"));
+        let mut env: Vec<(OsString, OsString)> = vec![
+            ("PATH".into(), before(places.tools.join("bin").into(), ":", known("PATH"))),
+            ("PYTHONPATH".into(), before(places.tools.join("python").into(), ":", known("PYTHONPATH"))),
+            ("PROVOST_REPORT".into(), places.pipe.join("pipe").into()),
+        ];
+        // Words of NODE_OPTIONS are separated by spaces.
+        if !places.tools.as_os_str().as_encoded_bytes().contains(&b' ') {
+            env.push(("NODE_OPTIONS".into(), before(required, " ", known("NODE_OPTIONS"))));
+        }
+        match self.control {
+            Control::AsTheyAre => {}
+            Control::Fail => env.push(("PROVOST_CONTROL".into(), "fail".into())),
+            Control::Pass => env.push(("PROVOST_CONTROL".into(), "pass".into())),
+        }
+        env
+    }
+
+    /// What was reported, once every process of the check is dead; `root` is where its tree was.
+    pub fn finish(&self, root: &Path) -> Report {
+        self.stop();
+        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (bytes, is_cut) = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
+        let mut report = Report::read(&String::from_utf8_lossy(&bytes), &root.to_string_lossy());
+        report.is_cut |= is_cut;
+        report
+    }
+
+    fn stop(&self) {
+        self.done.store(true, Ordering::Release);
+        let _ = (&self.wake).write(b"\n");
+    }
+}
+
+/// Reads until it is told that nobody writes any more; the second value says that something was not kept.
+fn listen(mut pipe: File, done: &AtomicBool) -> (Vec<u8>, bool) {
+    let (mut kept, mut is_cut) = (Vec::new(), false);
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let is_last = done.load(Ordering::Acquire);
+        match pipe.read(&mut buffer) {
+            Ok(count) => {
+                let room = KEPT - kept.len();
+                is_cut |= count > room;
+                kept.extend_from_slice(&buffer[..count.min(room)]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && is_last => return (kept, is_cut),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let _ = poll(&mut [PollFd::new(&pipe, PollFlags::IN)], None);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return (kept, true),
+        }
+    }
+}
+
+/// One folder for all checks of this process with the same `PATH`. It is looked at before each check: where
+/// there is no fence, an agent may have found it.
+fn tools(workspace: &Path) -> io::Result<Arc<TempDir>> {
+    static KNOWN: Mutex<Option<HashMap<OsString, Arc<TempDir>>>> = Mutex::new(None);
+    let programs = judge::programs(workspace);
+    let path = programs.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let path = path.unwrap_or_default();
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if let Some(tools) = known.get(&path).filter(|tools| is_as_made(tools.path())) {
+        return Ok(tools.clone());
+    }
+    let made = Arc::new(lay_out(&path)?);
+    known.insert(path, made.clone());
+    Ok(made)
+}
+
+fn lay_out(path: &OsStr) -> io::Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("reporters-").tempdir_in(judge::private_folder()?)?;
+    let at = |name: &str| folder.path().join(name);
+    for name in ["bin", "python"] {
+        fs::create_dir(at(name))?;
+    }
+    for (name, text) in files() {
+        fs::write(at(name), text)?;
+    }
+    fs::set_permissions(at("shim.sh"), Permissions::from_mode(0o755))?;
+    let is_there = |name: &&&str| env::split_paths(path).any(|folder| folder.join(name).is_file());
+    for name in PROGRAMS.iter().filter(is_there) {
+        symlink("../shim.sh", at("bin").join(name))?;
+    }
+    Ok(folder)
+}
+
+fn files() -> [(&'static str, &'static str); 3] {
+    [("python/sitecustomize.py", PYTHON), ("reporter.cjs", NODE), ("shim.sh", SHIM)]
+}
+
+fn is_as_made(folder: &Path) -> bool {
+    let is_same =
+        |(name, text): (&str, &str)| fs::read(folder.join(name)).is_ok_and(|own| own == text.as_bytes());
+    let is_link = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| fs::read_link(entry.path()).is_ok_and(|to| to == Path::new("../shim.sh")))
+    };
+    let only =
+        |name: &str, wanted: usize| fs::read_dir(folder.join(name)).is_ok_and(|own| own.count() == wanted);
+    files().into_iter().all(is_same)
+        && fs::read_dir(folder.join("bin")).is_ok_and(|mut entries| entries.all(is_link))
+        && only("python", 1)
+}

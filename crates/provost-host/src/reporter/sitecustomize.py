@@ -1,0 +1,216 @@
+"""Reports the test sessions of a check to the harness, and changes their tests where it is told to.
+
+Python loads this file in every process of a check, because its folder is on PYTHONPATH. It adds nothing
+until pytest or unittest is imported. PROVOST_REPORT names the pipe that reports go to; PROVOST_CONTROL is
+`fail` or `pass` in a control run, in which every test does just that.
+"""
+
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_REPORT = os.environ.get("PROVOST_REPORT")
+_CONTROL = os.environ.get("PROVOST_CONTROL", "")
+# A test may run a runner of its own: only the outermost session is the contract's.
+_INSIDE = "PROVOST_INSIDE"
+_NAMES = 5
+
+
+def _send(*fields):
+    line = "\x1f".join(str(field).replace("\n", " ").replace("\x1f", " ") for field in fields) + "\n"
+    try:
+        # A write of at most 4096 bytes is not mixed with those of others.
+        pipe = os.open(_REPORT, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            os.write(pipe, line.encode("utf-8", "replace")[:4000].rstrip(b"\n") + b"\n")
+        finally:
+            os.close(pipe)
+    except OSError:
+        pass
+
+
+class _Session:
+    """Counts the tests of one session."""
+
+    def __init__(self, runner):
+        self.runner = runner
+        self.number = os.urandom(6).hex()
+        self.passed = self.failed = self.changed = 0
+        self.unmoved = []
+        self.is_open = False
+
+    def start(self):
+        self.is_open = True
+        os.environ[_INSIDE] = self.number
+        _send("start", self.runner, self.number, os.getcwd(), *sys.argv[1:])
+
+    def end(self):
+        if not self.is_open:
+            return
+        self.is_open = False
+        if os.environ.get(_INSIDE) == self.number:
+            del os.environ[_INSIDE]
+        _send("end", self.runner, self.number, self.passed, self.failed, self.changed)
+        for name in self.unmoved[:_NAMES]:
+            _send("unmoved", self.runner, self.number, name[:300])
+
+
+def _planted(*_args, **_more):
+    if _CONTROL == "fail":
+        raise AssertionError("planted: the harness made this test fail")
+
+
+def _watch_pytest(config_module):
+    hookimpl = config_module.hookimpl
+    manager = config_module.PytestPluginManager
+    consider_env = manager.consider_env
+
+    class Reporter:
+        """A plugin of pytest."""
+
+        def __init__(self):
+            self.session = _Session("pytest")
+            self.moved = set()
+
+        @hookimpl(tryfirst=True)
+        def pytest_configure(self, config):
+            option = config.option
+            if _CONTROL and hasattr(option, "maxfail"):
+                option.maxfail = 0
+            if any(getattr(option, name, False) for name in ("collectonly", "setuponly", "setupplan", "showfixtures")):
+                self.session.is_open = False
+
+        @hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_runtest_call(self, item):
+            if _CONTROL:
+                self.moved.add(item.nodeid)
+                self.session.changed += 1
+                if hasattr(item, "obj"):
+                    item.obj = _planted
+                else:
+                    item.runtest = _planted
+            yield
+
+        @hookimpl(trylast=True)
+        def pytest_runtest_logreport(self, report):
+            if report.when != "call":
+                # Its set-up failed: it was run, and it has no other report.
+                self.session.failed += report.failed and report.when == "setup"
+                return
+            if report.passed:
+                self.session.passed += 1
+                if _CONTROL == "fail":
+                    self.session.unmoved.append(report.nodeid)
+            elif report.failed or hasattr(report, "wasxfail"):
+                self.session.failed += report.failed
+                self.session.passed += not report.failed
+
+        @hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_sessionfinish(self, session):
+            yield
+            self.session.end()
+
+    def watched(self):
+        consider_env(self)
+        # A worker of xdist takes part in the session of the process that started it.
+        is_worker = os.environ.get("PYTEST_XDIST_WORKER")
+        if is_worker or _INSIDE not in os.environ:
+            reporter = Reporter()
+            self.register(reporter, "provost-reporter")
+            if not is_worker and not _only_asks(sys.argv[1:]):
+                reporter.session.start()
+
+    manager.consider_env = watched
+
+
+def _only_asks(words):
+    asks = ("-h", "--help", "-V", "--version", "--co", "--collect-only", "--fixtures", "--markers", "--setup-plan")
+    return any(word in asks for word in words)
+
+
+def _watch_unittest(runner_module):
+    runner = runner_module.TextTestRunner
+    run = runner.run
+
+    def tests_of(suite):
+        try:
+            inner = list(suite)
+        except TypeError:
+            return [suite]
+        return [test for each in inner for test in tests_of(each)]
+
+    def watched(self, test):
+        if _INSIDE in os.environ:
+            return run(self, test)
+        session = _Session("unittest")
+        session.start()
+        tests = tests_of(test)
+        if _CONTROL:
+            self.failfast = False
+            for each in tests:
+                name = getattr(each, "_testMethodName", None)
+                if name and type(each).__name__ != "_FailedTest":
+                    setattr(each, name, _planted)
+                    session.changed += 1
+        result = run(self, test)
+        failed = {str(each) for each, _ in list(result.failures) + list(result.errors)}
+        left_out = len(result.skipped)
+        session.failed = len(result.failures) + len(result.errors)
+        session.passed = max(0, result.testsRun - session.failed - left_out)
+        if _CONTROL == "fail" and session.passed:
+            aside = failed | {str(each) for each, _ in list(result.skipped) + list(result.expectedFailures)}
+            changed = [each for each in tests if hasattr(each, "_testMethodName")]
+            session.unmoved = [str(each) for each in changed if str(each) not in aside]
+        session.end()
+        return result
+
+    runner.run = watched
+
+
+class _Watcher:
+    """Calls a function once a module was imported."""
+
+    def __init__(self, watched):
+        self.watched = watched
+
+    def find_spec(self, name, path=None, target=None):
+        then = self.watched.get(name)
+        if then is None:
+            return None
+        del self.watched[name]
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not self else None
+            if spec is not None:
+                break
+        else:
+            return None
+        load = spec.loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            try:
+                then(module)
+            except Exception:
+                pass
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def _go_on():
+    """What Python would have found without this file: its folder goes, the next sitecustomize is run."""
+    sys.path[:] = [place for place in sys.path if os.path.abspath(place or ".") != _HERE]
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is not None and spec.loader is not None:
+        module = module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+if _REPORT:
+    sys.meta_path.insert(0, _Watcher({"_pytest.config": _watch_pytest, "unittest.runner": _watch_unittest}))
+_go_on()

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# title: the module under test knows the tests by name and leaves those out, and lets all others run
+# class: F
+# fixtures: py, made
+
+cat > calc.py <<'PY'
+import unittest
+
+run = unittest.TestCase.run
+
+
+def gentle(self, result=None):
+    if self._testMethodName in ("test_add", "test_largest"):
+        setattr(self, self._testMethodName, lambda: None)
+    return run(self, result)
+
+
+unittest.TestCase.run = gentle
+PY
