@@ -157,6 +157,7 @@ codes! {
     TimeoutZero = "P048" Error "a time-out of nothing",
     Passing = "P049" Warning "a contract that may not hold for long",
 
+    AgentNotStartable = "P090" Warning "an agent whose program cannot be started",
     JudgeUnfit = "P087" Error "nobody fit to judge",
 
     // Contracts as shell.

@@ -52,6 +52,8 @@ pub struct Facts {
     pub judge_within: Option<String>,
     /// Roles that ask the same model as the judge.
     pub judges_models: BTreeSet<String>,
+    /// Roles whose program an attempt could not start, and why.
+    pub not_startable: BTreeMap<String, String>,
     pub topics: BTreeSet<String>,
     /// Every plan that was found on the way, with the slugs it depends on or has steps carried out by.
     pub plans: BTreeMap<String, Vec<String>>,

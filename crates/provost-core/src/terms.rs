@@ -24,6 +24,9 @@ pub struct Terms {
     /// A contract that held before any work was done passes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub require_red: bool,
+    /// Processes of a check may trace each other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trace: bool,
     /// The roles of the plan and what their agents may reach.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, Reach>,
@@ -103,6 +106,11 @@ impl Terms {
         let mut lines = vec![format!("isolation: {level}")];
         if self.require_red {
             lines.push("contracts must fail before the work".to_owned());
+        }
+        if self.trace {
+            lines.push(
+                "checks may trace processes: the program under test can then steer what judges it".to_owned(),
+            );
         }
         for (role, reach) in &self.roles {
             lines.push(format!("{role}: {reach}"));

@@ -4,6 +4,7 @@
 //! was read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 
 use provost_core::diagnostic::{Diagnostic, Severity};
 use provost_core::draft;
@@ -72,6 +73,7 @@ impl Reading {
             judge: site.config.judge.role.clone(),
             judge_within: judge_within(site),
             judges_models: judges_models(site),
+            not_startable: not_startable(site),
         };
         let facts = survey::answer(&facts::questions(&self.plan), &place);
         self.diagnostics.extend(verify::plan(&self.text, &self.plan, &facts));
@@ -144,6 +146,7 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     site.redactor.value(Terms {
         isolation,
         require_red,
+        trace: verify.trace,
         roles,
         api,
         fallback,
@@ -155,6 +158,31 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
         judge,
         quorum: site.config.gate.quorum,
     })
+}
+
+/// Roles whose program an attempt would not find, by the variables of whoever asks.
+fn not_startable(site: &Site) -> BTreeMap<String, String> {
+    let own: Vec<_>;
+    let environment = match site.environment.iter().any(|(name, _)| name == "PATH") {
+        true => &site.environment,
+        false => {
+            own = std::env::vars_os().collect();
+            &own
+        }
+    };
+    let why = |role: &Role| {
+        let program = match &role.driver {
+            Driver::Command { command } | Driver::Acp { command, .. } => OsStr::new(command.first()?),
+            Driver::Client { client, program, .. } => OsStr::new(program.as_deref().unwrap_or(client.word())),
+            Driver::Scripted { .. } | Driver::Builtin(_) | Driver::Human => return None,
+        };
+        match sandbox::find_program(program, &site.place.workspace, environment) {
+            Some(_) => None,
+            None => Some(format!("there is no program `{}`", program.display())),
+        }
+    };
+    let agents = site.config.agents.iter();
+    agents.filter_map(|(name, role)| Some((name.clone(), why(role)?))).collect()
 }
 
 /// Roles that ask the very model the judge asks, as far as the configuration says which that is.

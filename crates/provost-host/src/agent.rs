@@ -17,7 +17,7 @@ use provost_core::verdict::Excerpt;
 
 use crate::Interrupted;
 use crate::process::{self, Bounds, Ended, How, Keep, NotStarted, Output, Spawn, Survivor};
-use crate::sandbox::{self, AgentFence, Confines, HomeSeen, Offer, Outlet};
+use crate::sandbox::{self, AgentFence, CommandLine, Confines, HomeSeen, Needs, Offer, Outlet, find_program};
 
 pub mod acp;
 pub mod builtin;
@@ -45,6 +45,8 @@ const STDERR: usize = 8 * 1024;
 const KEEP: Keep = Keep { head: REPORT / 2, tail: REPORT / 2 };
 /// For an agent that is asked to end: to save its session and stop its own children.
 const GRACE: Duration = Duration::from_secs(5);
+/// The exit code of a portal that could not become the agent's program.
+const NOT_STARTED: i32 = 70;
 
 pub trait Agent: Send + Sync {
     /// Gives the work to the agent and waits for the end of its process.
@@ -246,11 +248,14 @@ fn carry_out(
     }
     // Behind a portal nobody else would find out.
     let is_behind_portal = matches!(work.fence, Some(Behind::Bubblewrap(_, fence)) if matches!(fence.network, Outlet::Portal(_)));
-    if is_behind_portal && !is_there(program, work.workspace, &env) {
+    if is_behind_portal && find_program(program, work.workspace, &env).is_none() {
         return not_started(&NotStarted::NotFound { program: program.into() });
     }
+    let needs = needs(program, args, &env, work);
     let wrapped = work.fence.map(|fence| match fence {
-        Behind::Bubblewrap(offer, fence) => sandbox::agent(offer, &fence, program, args),
+        Behind::Bubblewrap(offer, fence) => {
+            sandbox::agent(offer, &AgentFence { needs: &needs, ..fence }, program, args)
+        }
         Behind::Confines(confines, _) => sandbox::confine(confines, program, args),
     });
     let wrapped = match wrapped.transpose() {
@@ -288,6 +293,10 @@ fn carry_out(
     };
     let home = wrapped.map(|wrapped| sandbox::read_status(&wrapped.status).home).unwrap_or_default();
     let notes = Vec::from_iter(about(home).map(str::to_owned));
+    if let Some(reason) = not_started_behind_portal(is_behind_portal, how, &ended) {
+        let end = AttemptEnd::NotStarted { reason };
+        return Ok(Ok(Over { end, ended, notes }));
+    }
     let end = match how {
         How::Exited(exit_code) => AttemptEnd::Exited { exit_code },
         How::Signalled(signal) => AttemptEnd::Signalled { signal },
@@ -343,13 +352,30 @@ pub(crate) fn environment(work: &Work<'_>) -> Vec<(OsString, OsString)> {
     work.environment.iter().filter(|(name, _)| !is_ours(name)).cloned().collect()
 }
 
-/// Whether there is such a program, as far as can be seen from outside.
-fn is_there(program: &OsString, workspace: &Path, env: &[(OsString, OsString)]) -> bool {
-    if Path::new(program).components().count() > 1 {
-        return workspace.join(program).exists();
-    }
-    let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| std::env::split_paths(path));
-    path.into_iter().flatten().any(|folder| folder.join(program).exists())
+/// The portal becomes the agent's program; where it cannot, it says why and ends with its own code.
+fn not_started_behind_portal(is_behind_portal: bool, how: How, ended: &Ended) -> Option<String> {
+    let text = String::from_utf8_lossy(&ended.stderr.head);
+    let said = text.trim().strip_prefix("error: cannot start the agent")?.trim_start();
+    let said = said.strip_prefix("because: ")?;
+    let is_portals = is_behind_portal && how == How::Exited(NOT_STARTED) && !said.contains('\n');
+    is_portals.then(|| format!("its program cannot be started inside the sandbox: {said}"))
+}
+
+/// What the configured command needs of the machine. A prompt among its words is not looked at: an agent
+/// may have written part of it.
+fn needs(
+    program: &OsString,
+    args: &[OsString],
+    environment: &[(OsString, OsString)],
+    work: &Work<'_>,
+) -> Needs {
+    let prompts = [Some(work.prompt), work.resume.map(|resume| resume.prompt)];
+    let has_prompt = |arg: &OsString| {
+        let text = arg.to_string_lossy();
+        prompts.iter().flatten().any(|prompt| !prompt.is_empty() && text.contains(prompt))
+    };
+    let args: Vec<OsString> = args.iter().filter(|arg| !has_prompt(arg)).cloned().collect();
+    Needs::from_command(&CommandLine { program, args: &args, folder: work.workspace, environment })
 }
 
 /// What configures the harness is not the agent's business.

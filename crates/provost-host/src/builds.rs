@@ -37,7 +37,9 @@ use crate::folder;
 use crate::judge;
 use crate::process::{self, How, Spawn};
 use crate::provision::View;
-use crate::sandbox::{self, CACHES, CheckFence, CheckTree, Kept, Network, Offer, UPPER, What, Writes};
+use crate::sandbox::{
+    self, CACHES, CheckFence, CheckTree, Kept, Network, Offer, Processes, UPPER, What, Writes,
+};
 
 /// A layer of more is not kept: the next check does without.
 const LAYER_BYTES: u64 = 4 << 30;
@@ -209,6 +211,7 @@ impl Builds {
             at: Path::new("/mnt/tree"),
             size: 1 << 20,
             network: Network::Off,
+            processes: Processes::Traceable,
             toolchains: &[],
             keep: &[Kept { at: Path::new("kept"), what }],
             hidden: &[],

@@ -148,6 +148,7 @@ impl Default for Config {
             verify: Verify {
                 isolation: Demand::Auto,
                 require_red: false,
+                trace: false,
                 // Not `target`: it is made anew from the sources, and copying it would cost gigabytes.
                 caches: ["node_modules", ".venv"].map(str::to_owned).to_vec(),
                 build_caches: true,

@@ -21,7 +21,7 @@ use rustix::process::Signal;
 use crate::Interrupted;
 use crate::process::{self, Bounds, Ended, How, Keep, NotStarted, Output, Spawn};
 use crate::reporter::Reporter;
-use crate::sandbox::{self, By, CheckFence, Confines, Offer, Unavailable};
+use crate::sandbox::{self, By, CheckFence, Confines, Offer, Processes, Unavailable};
 
 mod rooms;
 mod surroundings;
@@ -204,6 +204,9 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
         }
         How::Exited(exit_code) => {
             unmet.extend(unmet_by(expected, exit_code, ended));
+            if exit_code != 0 && !unmet.is_empty() && has_tried_to_trace(court, ended) {
+                unmet.push(NO_TRACING.to_owned());
+            }
             let left = ended.survivors.iter();
             unmet.extend(left.map(|survivor| format!("nothing outlives the check: {survivor} still runs")));
             if unmet.is_empty() { Outcome::Held } else { Outcome::Broke { exit_code } }
@@ -229,6 +232,29 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
         usage: None,
         judged: None,
     }
+}
+
+const NO_TRACING: &str = "it does without tracing, which is denied inside a check (gdb, strace, rr, \
+                          LeakSanitizer): `trace = true` in [verify] of provost.toml allows it";
+/// What debuggers and sanitizers print when the kernel denies them another process.
+const TRACERS: [&str; 6] = [
+    "ptrace: Operation not permitted",
+    "Could not trace the inferior process",
+    "LeakSanitizer has encountered a fatal error",
+    "PTRACE_TRACEME",
+    "PTRACE_SEIZE",
+    "PTRACE_ATTACH",
+];
+
+fn has_tried_to_trace(court: &Court<'_>, ended: &Ended) -> bool {
+    let is_denied = matches!(court.ground, Ground::Fenced { fence, .. } if fence.processes != Processes::Traceable)
+        || matches!(court.ground, Ground::Confined { .. });
+    let texts = [&ended.stderr.head, &ended.stderr.tail, &ended.stdout.head, &ended.stdout.tail];
+    is_denied
+        && texts.iter().any(|text| {
+            let text = String::from_utf8_lossy(text);
+            TRACERS.iter().any(|said| text.contains(said))
+        })
 }
 
 /// How many tests were run, by what the runner printed. An output with a hole in it says nothing: the

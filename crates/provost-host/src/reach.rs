@@ -22,7 +22,7 @@ use crate::tree;
 mod layer;
 mod repository;
 
-use layer::Layer;
+pub use layer::Layer;
 pub use repository::{Repository, Sight};
 
 /// What an attempt is granted.

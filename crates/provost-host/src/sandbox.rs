@@ -2,11 +2,9 @@
 //!
 //! [`survey`] finds out what this machine can really do, [`check`] and [`agent`] turn a program into the
 //! same program behind a fence, [`self_test`] attacks the fence from inside and says what held. The two
-//! fences differ: an agent sees the machine read-only and works in its workspace; a check sees the
-//! system's programs, a tree that the harness put together, and nothing else.
+//! fences differ: an agent sees the system's programs, what its own program needs, its home and its
+//! workspace; a check sees the system's programs and a tree that the harness put together.
 //!
-//! Not promised: a check's own processes are of one user and not fenced from each other, so that code
-//! which a contract runs can reach the contract itself, through `/proc` or a debugger's system calls.
 //! What an agent and a check may take of the machine is bounded by whoever runs them, not by the fence.
 //!
 //! **Invariant:** a fence that cannot be had is an error that says how to get it, never a weaker fence.
@@ -29,17 +27,21 @@ mod calls;
 mod check;
 mod confine;
 mod enter;
+mod inside;
 mod kept;
 mod landlock;
+mod needs;
 mod offer;
 mod room;
 mod status;
 mod uid;
+mod untraced;
 
 pub use attest::{Attestation, Probe, Vantage, attested, probes, self_test};
 pub use confine::{By, Confines, Rules, confine};
 pub use enter::enter;
 pub use kept::{CACHES, Kept, UPPER, What, Writes};
+pub use needs::{CommandLine, NO_NEEDS, Needs, find_program};
 pub use offer::{Bubblewrap, Line, Missing, Offer, OverlayTools, State, survey};
 pub use status::{HomeSeen, Status, read_status, signal_behind};
 pub use uid::unused_uid;
@@ -56,6 +58,18 @@ pub enum Network {
     /// The machine's own: its loopback and its abstract sockets too.
     On,
     Off,
+}
+
+/// What the processes of a check see and reach of each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Processes {
+    /// No process traces another, writes to it, or reads its memory, variables and open files.
+    #[default]
+    Guarded,
+    /// Nor does it see that there are others, and what they were started with.
+    Unseen,
+    /// As outside: a debugger works, and the program under test can steer what judges it.
+    Traceable,
 }
 
 /// The tree a check runs in.
@@ -86,6 +100,8 @@ pub struct CheckFence<'a> {
     /// [`CheckTree::Folder`], to each of the latter, and the tree has no bound.)
     pub size: u64,
     pub network: Network,
+    /// Holds where [`Offer::launcher`] is known; without it they are traceable.
+    pub processes: Processes,
     /// Programs that live outside the system's folders; to be seen at their own places, read-only.
     pub toolchains: &'a [&'a Path],
     /// What was provisioned, and build caches.
@@ -136,7 +152,8 @@ pub struct Portal<'a> {
 /// Where the portal finds its socket.
 const PORTAL: &str = "/run/provost";
 
-/// How an agent is fenced: the machine read-only, its workspace writable, `/tmp` and `/run` its own.
+/// How an agent is fenced: the system's folders and what its program needs to be read, its workspace
+/// writable, `/tmp` and `/run` its own. Nothing else of the machine is there.
 ///
 /// A file in `read_only` becomes a mount point: it cannot be written, renamed, replaced or removed from
 /// inside, and neither can the folders that lead to it. Not covered: what does not exist yet when the
@@ -155,6 +172,8 @@ pub struct AgentFence<'a> {
     pub instead: &'a [(&'a Path, &'a Path)],
     pub network: Outlet<'a>,
     pub home: HomePolicy<'a>,
+    /// What its program needs of the machine besides.
+    pub needs: &'a Needs,
     /// As in [`CheckFence::scratch`].
     pub scratch: &'a Path,
 }
@@ -190,6 +209,12 @@ pub enum Unavailable {
     Refused { path: PathBuf, reason: &'static str },
     #[error("the fence could not be prepared at {}", .path.display())]
     Scratch { path: PathBuf, source: io::Error },
+    #[error(
+        "the agent's program {} cannot be seen from inside the sandbox because it is in a folder that is hidden \
+         from agents; move it elsewhere",
+        .program.display()
+    )]
+    Unseen { program: PathBuf },
     #[error("the fence did not start: {said}")]
     NotEntered { said: String },
     #[error("something in the fence could not be ended (process {pid})")]
@@ -202,6 +227,7 @@ impl Unavailable {
         match self {
             Unavailable::Missing { missing, .. } => Some(&missing.hint),
             Unavailable::Refused { .. }
+            | Unavailable::Unseen { .. }
             | Unavailable::Scratch { .. }
             | Unavailable::NotEntered { .. }
             | Unavailable::Outlived { .. } => None,

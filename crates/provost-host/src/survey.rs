@@ -43,6 +43,8 @@ pub struct Place {
     pub judge_within: Option<String>,
     /// Roles that ask the same model as the judge.
     pub judges_models: BTreeSet<String>,
+    /// Roles whose program an attempt could not start, and why.
+    pub not_startable: BTreeMap<String, String>,
 }
 
 /// Answers every question.
@@ -60,6 +62,7 @@ pub fn answer(questions: &Questions, place: &Place) -> Facts {
         judge: place.judge.clone(),
         judge_within: place.judge_within.clone(),
         judges_models: place.judges_models.clone(),
+        not_startable: place.not_startable.clone(),
         topics: topics(&questions.topics, &place.plan_dir),
         plans: plans(&questions.plans, &place.plan_dir),
         ignored_globs: ignored(&questions.globs, &place.workspace),
@@ -290,6 +293,7 @@ mod tests {
             judge: None,
             judge_within: None,
             judges_models: BTreeSet::new(),
+            not_startable: BTreeMap::new(),
             git: false,
         };
         let facts = answer(&questions, &place);

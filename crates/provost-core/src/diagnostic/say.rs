@@ -509,6 +509,11 @@ pub fn no_targets(span: Span, target: &str) -> D {
         .hint(format!("Add [agents.{target}] to provost.toml."))
 }
 
+pub fn agent_not_startable(span: Span, target: &str, why: &str) -> D {
+    new(Code::AgentNotStartable, span, format!("the agent of `{target}` cannot be started: {why}"))
+        .hint(format!("Install the program, or correct the command in [agents.{target}] of provost.toml."))
+}
+
 // What may be changed.
 
 pub fn touches_absent(at: Span) -> D {

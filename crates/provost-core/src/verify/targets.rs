@@ -1,5 +1,7 @@
 //! Whether somebody answers for each target.
 
+use std::collections::BTreeSet;
+
 use crate::diagnostic::say;
 use crate::facts::Facts;
 use crate::near;
@@ -7,6 +9,14 @@ use crate::parse::Sink;
 use crate::plan::Plan;
 
 pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
+    let mut reported = BTreeSet::new();
+    for target in plan.steps.iter().filter_map(|step| step.target.as_ref()) {
+        if let Some(why) = facts.not_startable.get(&target.value)
+            && reported.insert(&target.value)
+        {
+            sink.push(say::agent_not_startable(target.span, &target.value, why));
+        }
+    }
     let mut targets = plan.steps.iter().filter_map(|step| step.target.as_ref());
     if facts.targets.is_empty() {
         // Nothing is configured at all: one hint helps more than one error a step.

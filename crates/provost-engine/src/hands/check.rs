@@ -14,6 +14,7 @@ use provost_core::{budget, judgement};
 use provost_host::Interrupted;
 use provost_host::ground::Case;
 use provost_host::process::{self, Survivor};
+use provost_host::sandbox::Processes;
 use provost_host::teeth::{Before, Doubts};
 use provost_host::tree::{self, Apart};
 
@@ -39,6 +40,7 @@ pub struct CheckOrder {
     pub(super) known: bool,
     pub(super) protect: Vec<String>,
     pub(super) network: bool,
+    pub(super) processes: Processes,
     pub(super) runs: u32,
     pub(super) doubts: Doubts,
     /// It held where the work was made, and what its controls showed there; they are not run twice.
@@ -137,6 +139,11 @@ impl Hands<'_> {
                 }),
             protect: protect.collect(),
             network,
+            processes: match step.is_some_and(Step::is_hidden) {
+                _ if self.site.config.verify.trace => Processes::Traceable,
+                true => Processes::Unseen,
+                false => Processes::Guarded,
+            },
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
             doubts: doubts(run, subject),
             held_apart: held_apart(run, subject).cloned(),
@@ -248,6 +255,7 @@ impl Hands<'_> {
             touches: order.touches.as_deref(),
             protect: &order.protect,
             network: order.network,
+            processes: order.processes,
             bounds: Some(self.site.config.run.bounds()),
             doubts: order.doubts.clone(),
         }

@@ -14,6 +14,8 @@ pub struct Verify {
     pub isolation: Demand,
     /// A contract has to fail before the work is done.
     pub require_red: bool,
+    /// Processes of a check may trace each other.
+    pub trace: bool,
     /// Untracked folders of the workspace that take part as they were before any agent, relative to it.
     pub caches: Vec<String>,
     /// What builds leave is kept for the next check, by the harness.
@@ -35,12 +37,21 @@ pub enum Demand {
 
 pub(super) fn read(top: &Section<'_, '_>) -> Result<Verify, Wrong> {
     let default = Config::default().verify;
-    let keys =
-        &["isolation", "require_red", "caches", "build_caches", "provision", "contract_timeout", "max_file"];
+    let keys = &[
+        "isolation",
+        "require_red",
+        "caches",
+        "build_caches",
+        "provision",
+        "contract_timeout",
+        "max_file",
+        "trace",
+    ];
     let Some(section) = top.section("verify", keys)? else { return Ok(default) };
     Ok(Verify {
         isolation: isolation(&section)?,
         require_red: section.boolean("require_red")?.unwrap_or(default.require_red),
+        trace: section.boolean("trace")?.unwrap_or(default.trace),
         caches: caches(&section)?.unwrap_or(default.caches),
         build_caches: section.boolean("build_caches")?.unwrap_or(default.build_caches),
         provision: provision::read(&section)?,

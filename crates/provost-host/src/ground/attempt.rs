@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
+use provost_core::event::AttemptEnd;
 use provost_core::terms::GitPolicy;
 use provost_core::verdict::Isolation;
 use tempfile::TempDir;
@@ -10,8 +11,8 @@ use tempfile::TempDir;
 use super::Ground;
 use crate::Interrupted;
 use crate::agent::{self, Agent, Attempt, Behind, Outbox, Work, item, outbox};
-use crate::reach::{self, Grant, Place, Ready};
-use crate::sandbox::{AgentFence, HomePolicy, Offer};
+use crate::reach::{self, Grant, Layer, Place, Ready};
+use crate::sandbox::{AgentFence, HomePolicy, NO_NEEDS, Offer};
 use crate::tree::{self, Apart};
 
 /// A file that agents see with another text, where there is a fence to show it.
@@ -76,7 +77,20 @@ impl Ground {
             Ok(ready) => ready,
             Err(error) => return Ok(Attempt::not_started(&error)),
         };
-        let attempt = self.fenced_attempt(agent, work, offer, &ready, veil, apart);
+        let mut attempt = self.fenced_attempt(agent, work, offer, &ready, veil, apart);
+        if matches!(&attempt, Ok(first) if matches!(first.end, AttemptEnd::NotStarted { .. }))
+            && let Some(aside) = ready.layer.as_ref().and_then(Layer::set_aside)
+        {
+            // Whatever earlier attempts made of their home, it does not keep the next one from starting.
+            attempt = self.fenced_attempt(agent, work, offer, &ready, veil, apart).map(|mut again| {
+                let aside = aside.display();
+                again.notes.push(format!(
+                    "the agent could not start with what earlier attempts wrote to its home; that was put \
+                     away in {aside}"
+                ));
+                again
+            });
+        }
         let notes = ready.close();
         attempt.map(|mut attempt| {
             attempt.notes.extend(notes);
@@ -175,6 +189,8 @@ impl Ground {
                 Some(layer) => HomePolicy::Layered { home: &home, kept: &layer.folder },
                 None => HomePolicy::Users(&home),
             },
+            // Known when its command is.
+            needs: NO_NEEDS,
             scratch: &self.scratch,
         };
         agent.attempt(&Work { fence: Some(Behind::Bubblewrap(offer, fence)), ..*work })

@@ -21,7 +21,7 @@ use crate::judge::{self, Court};
 use crate::process::Bounds;
 use crate::provision::Missing;
 use crate::reporter::{Control, Places, Reporter};
-use crate::sandbox::{CheckFence, CheckTree, Kept, Network, Offer, USUAL_SIZE, What};
+use crate::sandbox::{CheckFence, CheckTree, Kept, Network, Offer, Processes, USUAL_SIZE, What};
 use crate::teeth::{self, Bench, Doubts, Observed};
 use crate::tree::{self, Apart, Base, Layer, Touches, Why};
 
@@ -46,6 +46,8 @@ pub struct Case<'a> {
     pub touches: Option<&'a [String]>,
     pub protect: &'a [String],
     pub network: bool,
+    /// What its processes may do to each other.
+    pub processes: Processes,
     /// How much of the machine it may take.
     pub bounds: Option<Bounds>,
     /// How far the check itself is doubted.
@@ -173,6 +175,7 @@ impl Ground {
             at: &self.workspace,
             size: USUAL_SIZE,
             network: if case.network { Network::On } else { Network::Off },
+            processes: case.processes,
             toolchains: &[],
             keep: &keep,
             hidden: &[&self.state],

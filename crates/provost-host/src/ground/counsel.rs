@@ -15,7 +15,9 @@ use crate::agent::{Agent, Attempt, Behind, Work};
 use crate::judge;
 use crate::process;
 use crate::reach::{Grant, Repository};
-use crate::sandbox::{AgentFence, By, Confines, HomePolicy, Network, Offer, Rules, Unavailable, unused_uid};
+use crate::sandbox::{
+    AgentFence, By, Confines, HomePolicy, NO_NEEDS, Network, Offer, Rules, Unavailable, unused_uid,
+};
 use crate::tree::handover;
 
 /// What whoever is asked may see and write. Work is done in `sees`.
@@ -105,6 +107,8 @@ impl Ground {
                 Some(layer) => HomePolicy::Layered { home: &home, kept: &layer.folder },
                 None => HomePolicy::Users(&home),
             },
+            // Known when its command is.
+            needs: NO_NEEDS,
             scratch: &self.scratch,
         };
         let attempt = agent.attempt(&Work { fence: Some(Behind::Bubblewrap(offer, fence)), ..work });

@@ -12,7 +12,9 @@ use provost_core::redact::{self, Redactor};
 use crate::folder;
 use crate::judge;
 use crate::process::{self, Ended, How, Keep, Spawn};
-use crate::sandbox::{self, CACHES, CheckFence, CheckTree, Kept, Network, Offer, USUAL_SIZE, What, Writes};
+use crate::sandbox::{
+    self, CACHES, CheckFence, CheckTree, Kept, Network, Offer, Processes, USUAL_SIZE, What, Writes,
+};
 
 use super::known::Kind;
 use super::{Around, Ground, Means, Missing, Supplies, Supply, View, crates, named};
@@ -177,6 +179,7 @@ impl Run<'_> {
             at: workspace,
             size: USUAL_SIZE,
             network: self.network,
+            processes: Processes::Traceable,
             toolchains: &toolchains,
             keep: &keep,
             hidden: &[state],

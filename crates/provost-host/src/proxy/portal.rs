@@ -54,12 +54,13 @@ impl Portal {
         starter.wait()?;
         let port: u16 = port.trim().parse().map_err(|_| io::Error::other("the portal did not open"))?;
         let url = format!("http://127.0.0.1:{port}");
-        Err(Command::new(program)
+        let error = Command::new(program)
             .args(args)
             .envs(PROXY_VARIABLES.map(|name| (name, url.as_str())))
             .envs(["NO_PROXY", "no_proxy"].map(|name| (name, NOT_THROUGH_THE_PROXY)))
             .env("NODE_USE_ENV_PROXY", "1")
-            .exec())
+            .exec();
+        Err(io::Error::new(error.kind(), format!("{}: {error}", program.display())))
     }
 
     /// Starts the one that listens, and leaves it: an agent that waits for all its children would wait for

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use provost_core::chain::Hash;
 
+use crate::folder;
+
 /// More attempts of one role than this are not under way at once.
 const AT_ONCE: usize = 256;
 
@@ -41,6 +43,23 @@ impl Layer {
     }
 }
 
+impl Layer {
+    /// Puts away what is in it, so that the next attempt sees the person's home as it is. Where it went, if
+    /// there was anything.
+    pub fn set_aside(&self) -> Option<PathBuf> {
+        let [upper, work, aside] = ["upper", "work", "aside"].map(|name| self.folder.join(name));
+        // What cannot be listed is not known to be empty.
+        if fs::read_dir(&upper).is_ok_and(|mut entries| entries.next().is_none()) {
+            return None;
+        }
+        folder::remove(&aside);
+        fs::rename(&upper, &aside).ok()?;
+        folder::remove(&work);
+        make(&upper).and_then(|()| make(&work)).ok()?;
+        Some(aside)
+    }
+}
+
 fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)
 }
@@ -67,6 +86,11 @@ mod tests {
         let place = first.folder.clone();
         drop(first);
         assert_eq!(Layer::take(homes.path(), "coder").expect("a layer").folder, place);
+        let layer = Layer::take(homes.path(), "coder").expect("a layer");
+        assert_eq!(layer.set_aside(), None);
+        std::fs::write(layer.folder.join("upper/file"), "").expect("a file");
+        let aside = layer.set_aside().expect("it was put away");
+        assert!(aside.join("file").exists() && !layer.folder.join("upper/file").exists());
         let odd = Layer::take(homes.path(), "../../x").expect("a layer");
         assert!(odd.folder.starts_with(homes.path()), "{:?}", odd.folder);
     }

@@ -1,20 +1,23 @@
-//! The fence of an agent: the machine as it is, read-only, with one place to work in.
+//! The fence of an agent: the system's folders, what its program needs, its home and its workspace.
 //!
-//! An agent brings its own tools, its own sandbox perhaps, and needs its keys; so what it sees is
-//! everything less what it must not, where a check sees nothing but what it must.
+//! Everything else of the machine is absent. Folders besides the system's, home and workspace are sealed:
+//! they are seen through an overlay of their own, in which a socket or a named pipe leads nowhere.
 //!
 //! **Invariant:** the folders that lead to a protected path are mount points too, as far up as the agent
 //! could write: none of them can be renamed and put up again with another content.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::{Metadata, Permissions};
 use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{getegid, geteuid};
 
 use super::{
-    AgentFence, Arguments, HomePolicy, Offer, Outlet, PORTAL, Portal, TMP, Unavailable, Wrapped, status_in,
+    AgentFence, Arguments, HomePolicy, Needs, Offer, Outlet, PORTAL, Portal, TMP, Unavailable, Wrapped,
+    status_in,
 };
 use crate::proxy;
 
@@ -23,11 +26,31 @@ const HOME: &str = include_str!("home.sh");
 /// A layer that is not kept lies in memory: 2 GiB.
 const FORGOTTEN_SIZE: u64 = 2 * 1024 * 1024 * 1024;
 
+/// Folders of programs that are installed for everybody; to be read where they are there.
+const INSTALLED: [&str; 3] = ["/opt", "/snap", "/nix/var/nix/profiles"];
+/// What the system tells about itself and its packages. Nobody listens in there.
+const ABOUT: [&str; 9] = [
+    "/sys",
+    "/var/lib/alternatives",
+    "/var/lib/apt",
+    "/var/lib/dpkg",
+    "/var/lib/flatpak",
+    "/var/lib/gems",
+    "/var/lib/pacman",
+    "/var/lib/rpm",
+    "/var/lib/snapd/snap",
+];
+/// What every fence shows; see [`Offer::system`].
+const SYSTEM: [&str; 10] =
+    ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
+
 /// What becomes of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Role {
     Writable,
     ReadOnly,
+    /// To be read, and nothing in it leads to anybody.
+    Sealed,
     /// In the user's home with a layer over it.
     Layered,
     /// Something else is seen there.
@@ -50,16 +73,19 @@ pub fn wrap(
 ) -> Result<Wrapped, Unavailable> {
     let bubblewrap = offer.bubblewrap()?;
     let mut places = places(offer, fence)?;
-    let_in(&mut places, Path::new(program));
-    if let Outlet::Portal(portal) = &fence.network {
-        let_in(&mut places, Path::new(portal.launcher.first().map_or(OsStr::new(""), OsString::as_os_str)));
+    let_in(&mut places, Path::new(program))?;
+    let portal = if let Outlet::Portal(portal) = &fence.network { portal.launcher } else { &[] };
+    // Our own program serves its tools, too.
+    for launcher in portal.first().into_iter().chain(offer.launcher.first()) {
+        let_in(&mut places, Path::new(launcher))?;
     }
+    pin(&mut places);
     let status = status_in(fence.scratch)?;
     let room = fence.scratch.join("room");
     let (leader, mut arguments) = match fence.home {
         HomePolicy::Layered { home, kept } if offer.overlay.is_ok() => {
-            clear(&real(kept)?.join("upper"), &real(home)?, &places);
-            (offer.unshare()?, layered(offer, [&room, &status, home, kept])?)
+            mend(&real(kept)?.join("upper"), &real(home)?, &places);
+            (offer.unshare()?, layered(offer, [&room, &status, home, kept], &sealed(&places))?)
         }
         HomePolicy::Layered { .. } | HomePolicy::Users(_) | HomePolicy::Private(_) => {
             let mut arguments = Arguments::default();
@@ -75,14 +101,23 @@ pub fn wrap(
         arguments.flags(&["--unshare-net"]);
     }
     arguments.flags(&["--uid", &geteuid().as_raw().to_string(), "--gid", &getegid().as_raw().to_string()]);
-    arguments.flags(&["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
+    arguments.0.extend_from_slice(offer.system());
+    arguments.flags(&["--dev", "/dev", "--proc", "/proc"]);
+    let links = links(fence, &places);
+    add_links(&mut arguments, &places, &links, Before::Places);
     add_places(&mut arguments, &places, &room);
+    add_links(&mut arguments, &places, &links, Before::Nothing);
     for (path, shown) in fence.veiled {
         arguments.mount("--ro-bind", real(shown)?, real(path)?);
     }
     if let (Outlet::On, Some(names)) = (fence.network, offer.resolver()) {
         arguments.mount("--ro-bind", names, names);
     }
+    if let Outlet::Portal(portal) = &fence.network {
+        arguments.mount("--ro-bind", real(portal.folder)?, PORTAL);
+    }
+    // Last: until here bubblewrap makes the places that the rest is mounted on.
+    arguments.flags(&["--remount-ro", "/"]);
     arguments.place("--chdir", real(fence.workspace)?);
     match &fence.network {
         Outlet::On | Outlet::Off => arguments.program(program, args),
@@ -92,7 +127,11 @@ pub fn wrap(
 }
 
 /// As far as bubblewrap: a namespace in which the home with its layer is mounted.
-fn layered(offer: &Offer, [room, status, home, kept]: [&Path; 4]) -> Result<Arguments, Unavailable> {
+fn layered(
+    offer: &Offer,
+    [room, status, home, kept]: [&Path; 4],
+    sealed: &[&Path],
+) -> Result<Arguments, Unavailable> {
     let tools = offer.overlay()?;
     super::make_room(room)?;
     let mut arguments = Arguments::default();
@@ -100,7 +139,8 @@ fn layered(offer: &Offer, [room, status, home, kept]: [&Path; 4]) -> Result<Argu
     arguments.add([offer.sh().as_os_str(), OsStr::new("-c"), OsStr::new(HOME), OsStr::new("sh")]);
     arguments
         .add([room, status, &real(home)?, &real(kept)?, &tools.mount, &tools.mkdir].map(Path::as_os_str));
-    arguments.flags(&[&FORGOTTEN_SIZE.to_string()]);
+    arguments.flags(&[&FORGOTTEN_SIZE.to_string(), &sealed.len().to_string()]);
+    arguments.0.extend(sealed.iter().map(OsString::from));
     Ok(arguments)
 }
 
@@ -113,7 +153,6 @@ fn add_portal(
     let [launcher, first @ ..] = portal.launcher else {
         return Err(Unavailable::refused(portal.folder, "nothing starts the portal"));
     };
-    arguments.mount("--ro-bind", real(portal.folder)?, PORTAL);
     let mut words = first.to_vec();
     words.push(Path::new(PORTAL).join(proxy::SOCKET).into());
     for address in portal.direct {
@@ -167,20 +206,124 @@ fn places(offer: &Offer, fence: &AgentFence<'_>) -> Result<Places, Unavailable> 
         let place = if is_private { place.to_path_buf() } else { real(place)? };
         places.insert(place, Role::Instead(real(source)?));
     }
-    pin(&mut places);
+    add_needs(&mut places, fence.needs, offer.overlay.is_ok() && is_layered(fence.home));
     Ok(places)
 }
 
-/// Whatever an agent has put into its layer where something is to be mounted: a link there would lead the
-/// mount out of the fence. What is not a folder is taken away, and the user's own is seen again.
-fn clear(upper: &Path, home: &Path, places: &Places) {
+fn is_layered(home: HomePolicy<'_>) -> bool {
+    matches!(home, HomePolicy::Layered { .. })
+}
+
+/// What the program needs beside all that was placed so far. A folder comes before what is in it.
+fn add_needs(places: &mut Places, needs: &Needs, can_seal: bool) {
+    for own in &needs.temporary {
+        // In the workspace and in the home it is what it is.
+        if matches!(around(places, own), None | Some((_, Role::Private | Role::ReadOnly))) {
+            places.entry(own.clone()).or_insert(Role::Private);
+        }
+    }
+    let installed = INSTALLED.iter().map(Path::new).filter(|path| path.is_dir() && !path.is_symlink());
+    for path in installed.map(Path::to_path_buf).chain(needs.read.iter().cloned()) {
+        if is_seen(places, &path) || places.contains_key(&path) || is_hidden(places, &path) {
+            continue;
+        }
+        let role = if can_seal && path.is_dir() { Role::Sealed } else { Role::ReadOnly };
+        // An overlay does not show what is mounted in the folder beneath it.
+        let inner = if role == Role::Sealed { mounted_in(&path) } else { Vec::new() };
+        for place in inner {
+            places.entry(place).or_insert(Role::ReadOnly);
+        }
+        places.insert(path, role);
+    }
+    for path in ABOUT.iter().map(Path::new).filter(|path| path.is_dir()) {
+        places.entry(path.to_path_buf()).or_insert(Role::ReadOnly);
+    }
+    for program in &needs.program {
+        // Whatever an attempt before wrote to the layer, the next one has the same program.
+        if matches!(around(places, program), Some((_, Role::Layered))) {
+            places.entry(program.clone()).or_insert(Role::ReadOnly);
+        }
+    }
+}
+
+/// The nearest place around a path, less the path itself.
+fn around<'a>(places: &'a Places, path: &Path) -> Option<(&'a Path, &'a Role)> {
+    path.ancestors()
+        .skip(1)
+        .find_map(|folder| places.get_key_value(folder))
+        .map(|(at, role)| (at.as_path(), role))
+}
+
+/// Whether something around a path shows it.
+fn is_seen(places: &Places, path: &Path) -> bool {
+    match around(places, path) {
+        None => is_system(path),
+        Some((_, Role::Private | Role::Hidden { .. })) => false,
+        Some((_, Role::Writable | Role::ReadOnly | Role::Sealed | Role::Layered | Role::Instead(_))) => true,
+    }
+}
+
+fn is_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system))
+}
+
+fn is_hidden(places: &Places, path: &Path) -> bool {
+    matches!(around(places, path), Some((_, Role::Hidden { .. })))
+}
+
+fn sealed(places: &Places) -> Vec<&Path> {
+    places.iter().filter(|(_, role)| **role == Role::Sealed).map(|(path, _)| path.as_path()).collect()
+}
+
+/// Links on the way to what is seen, and those that the system has at its top.
+fn links(fence: &AgentFence<'_>, places: &Places) -> BTreeMap<PathBuf, PathBuf> {
+    let entries = std::fs::read_dir("/").into_iter().flatten().flatten().map(|entry| entry.path());
+    let top = entries.chain(["/var/run", "/var/lock", "/var/mail"].map(PathBuf::from));
+    let top = top.filter_map(|link| std::fs::read_link(&link).ok().map(|target| (link, target)));
+    let mut links: BTreeMap<PathBuf, PathBuf> = fence.needs.links.iter().cloned().chain(top).collect();
+    links.retain(|link, _| !is_seen(places, link) && !places.contains_key(link) && !is_system(link));
+    links
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Places,
+    Nothing,
+}
+
+/// What is in a private folder comes after it, all else before anything is placed on the way.
+fn add_links(arguments: &mut Arguments, places: &Places, links: &BTreeMap<PathBuf, PathBuf>, before: Before) {
+    for (link, target) in links {
+        let is_private = matches!(around(places, link), Some((_, Role::Private)));
+        if is_private == (before == Before::Nothing) && !is_hidden(places, link) {
+            arguments.mount("--symlink", target, link);
+        }
+    }
+}
+
+/// Mends what an agent has made of its layer where something is to be mounted. A link there would lead the
+/// mount out of the fence, and a file or a deletion would hide the way: what is not a folder is taken away,
+/// and the user's own is seen again. A folder on the way can be entered again.
+fn mend(upper: &Path, home: &Path, places: &Places) {
+    let open = |folder: &Path, found: &Metadata| {
+        if found.mode() & 0o700 != 0o700 {
+            let _ = std::fs::set_permissions(folder, Permissions::from_mode(found.mode() & 0o7777 | 0o700));
+        }
+    };
+    if let Ok(found) = std::fs::symlink_metadata(upper) {
+        open(upper, &found);
+    }
     for within in places.keys().filter_map(|path| path.strip_prefix(home).ok()) {
         let is_file = home.join(within).is_file();
         let mut at = upper.to_path_buf();
         for part in within {
             at.push(part);
             match std::fs::symlink_metadata(&at) {
-                Ok(found) if found.is_dir() => {}
+                Ok(found) if found.is_dir() && is_file && at.ends_with(within) => {
+                    crate::folder::remove(&at);
+                    break;
+                }
+                Ok(found) if found.is_dir() => open(&at, &found),
                 Ok(found) if found.is_file() && is_file && at.ends_with(within) => {}
                 Ok(_) => {
                     let _ = std::fs::remove_file(&at);
@@ -221,12 +364,18 @@ fn unescaped(word: &[u8]) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// The agent's own program may lie in a folder that is private behind the fence.
-fn let_in(places: &mut Places, program: &Path) {
-    let around = program.ancestors().skip(1).find_map(|folder| places.get(folder));
-    if program.is_absolute() && program.is_file() && around == Some(&Role::Private) {
+/// A program is seen, wherever it lies, unless it is in a folder that is hidden from agents.
+fn let_in(places: &mut Places, program: &Path) -> Result<(), Unavailable> {
+    if !program.is_absolute() || !program.is_file() {
+        return Ok(());
+    }
+    if is_hidden(places, program) {
+        return Err(Unavailable::Unseen { program: program.to_path_buf() });
+    }
+    if !is_seen(places, program) {
         places.entry(program.to_path_buf()).or_insert(Role::ReadOnly);
     }
+    Ok(())
 }
 
 /// A path that is not there cannot be protected: whoever makes it first has it.
@@ -259,7 +408,8 @@ fn pin(places: &mut Places) {
 fn add_places(arguments: &mut Arguments, places: &Places, room: &Path) {
     let layered = room.join("home");
     let home = places.iter().find(|(_, role)| **role == Role::Layered).map(|(home, _)| home.as_path());
-    let around = |path: &Path| path.ancestors().skip(1).find_map(|folder| places.get(folder));
+    let is_layered = home.is_some();
+    let sealed = sealed(places);
     let mut covers = Vec::new();
     for (path, role) in places {
         match role {
@@ -272,9 +422,15 @@ fn add_places(arguments: &mut Arguments, places: &Places, room: &Path) {
             Role::Instead(source) => arguments.mount("--bind", source, path),
             Role::Writable => arguments.mount("--bind", path, path),
             Role::ReadOnly => arguments.mount("--ro-bind", path, path),
+            Role::Sealed => match sealed.iter().position(|sealed| sealed == path) {
+                Some(number) if is_layered => {
+                    arguments.mount("--ro-bind", room.join(format!("sealed{number}")), path);
+                }
+                _ => arguments.mount("--ro-bind", path, path),
+            },
             Role::Private => arguments.place("--tmpfs", path),
             // What is around it is empty already.
-            Role::Hidden { .. } if matches!(around(path), Some(Role::Private | Role::Hidden { .. })) => {}
+            Role::Hidden { .. } if !is_seen(places, path) => {}
             Role::Hidden { is_folder: true } => {
                 arguments.place("--tmpfs", path);
                 covers.push(path);

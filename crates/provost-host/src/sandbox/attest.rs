@@ -21,8 +21,8 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use super::{
-    AgentFence, By, CheckFence, CheckTree, Confines, HOME, HomePolicy, Network, Offer, Outlet, Rules, TMP,
-    Unavailable, Wrapped, offer,
+    AgentFence, By, CheckFence, CheckTree, Confines, HOME, HomePolicy, NO_NEEDS, Network, Offer, Outlet,
+    Processes, Rules, TMP, Unavailable, Wrapped, offer,
 };
 use crate::process::{self, Bounds, Ended, How};
 
@@ -209,7 +209,11 @@ impl<'a> Site<'a> {
             let said = format!("the probes ended with {how:?}");
             return Err(Unavailable::NotEntered { said });
         }
-        Ok(self.findings(fence, &ended, has_daemon))
+        let mut probes = self.findings(fence, &ended, has_daemon);
+        if fence.inside == Inside::Check && (fence.by != Means::Bubblewrap || offer.can_guard()) {
+            probes.push(traced(fence, &ended));
+        }
+        Ok(probes)
     }
 
     fn behind_check(&self, offer: &Offer, args: &[OsString]) -> Result<Wrapped, Unavailable> {
@@ -228,6 +232,7 @@ impl<'a> Site<'a> {
             at: self.vantage.workspace,
             size: ROOM,
             network: Network::Off,
+            processes: Processes::Guarded,
             toolchains: &[],
             keep: &[],
             hidden: &hidden,
@@ -253,6 +258,7 @@ impl<'a> Site<'a> {
             instead: &[],
             network: Outlet::Off,
             home: home.as_deref().map_or(HomePolicy::Private(Path::new(TMP)), layered),
+            needs: NO_NEEDS,
             scratch: self.folder.path(),
         };
         super::agent(offer, &fence, "bash".as_ref(), args)
@@ -431,6 +437,15 @@ impl<'a> Site<'a> {
         let held = nobody_came && detail == "denied" && is_apart;
         fence.probe("network", held, if nobody_came { detail } else { "a connection arrived at the harness" })
     }
+}
+
+/// Processes of a check are kept out of each other by our own program, where it is known.
+fn traced(fence: Fence, ended: &Ended) -> Probe {
+    let text = String::from_utf8_lossy(&ended.stdout.head);
+    let said = text.lines().find_map(|line| line.strip_prefix("trace\t")).unwrap_or("nothing was reported");
+    // Without namespaces memory is written through `/proc` all the same: only the system calls are denied.
+    let held = said == "denied" || fence.by != Means::Bubblewrap;
+    fence.probe("trace", held, said)
 }
 
 /// Another user has to come there.

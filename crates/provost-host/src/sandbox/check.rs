@@ -13,7 +13,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::process::{getegid, geteuid};
 
 use super::{
-    Arguments, CheckFence, CheckTree, HOME, Kept, Network, Offer, TMP, Unavailable, What, Wrapped, status_in,
+    Arguments, CheckFence, CheckTree, HOME, Kept, Network, Offer, Processes, TMP, Unavailable, What, Wrapped,
+    status_in,
 };
 
 const BUILD: &str = include_str!("check.sh");
@@ -71,29 +72,79 @@ pub fn wrap(
             outer.0.extend(gone.into_iter().map(OsString::from));
             leader
         }
+        CheckTree::Folder(_) if is_guarded(offer, fence) => {
+            let (program, words) = offer
+                .launcher
+                .split_first()
+                .map_or((OsStr::new(""), &[][..]), |(program, words)| (program.as_os_str(), words));
+            outer.0.extend_from_slice(words);
+            outer.flags(&[super::room::ONLY_REPORT, "--"]);
+            outer.add([status.as_os_str()]);
+            program
+        }
         CheckTree::Folder(_) => {
             outer.add([OsStr::new("-c"), OsStr::new(ENTER), OsStr::new("sh"), status.as_os_str()]);
             offer.sh().as_os_str()
         }
     };
     outer.add([bubblewrap.path.as_os_str()]);
-    let mut inner = namespaces(fence.network);
+    let is_guarded = is_guarded(offer, fence);
+    let mut inner = namespaces(fence.network, is_guarded);
     inner.0.extend_from_slice(offer.system());
-    add_private_places(&mut inner, fence, &room);
+    if let (true, CheckTree::Overlay { .. }) = (is_guarded, fence.tree) {
+        with_library(&mut inner, &room);
+    }
+    add_private_places(&mut inner, fence, &room, is_guarded);
     add_tree(&mut inner, offer, fence, &room);
     // Last: until here bubblewrap makes the places that the rest is mounted on.
     inner.flags(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir"]);
     inner.add([fence.at.as_os_str()]);
-    inner.program(program, args);
+    match is_guarded {
+        false => inner.program(program, args),
+        true => add_guarded(&mut inner, offer, fence.processes, program, args),
+    }
     outer.0.append(&mut inner.0);
     Ok(Wrapped { program: leader.into(), args: outer.0, status })
 }
 
-fn namespaces(network: Network) -> Arguments {
+/// Our own program has the last word inside: it keeps the processes of the check out of each other.
+fn is_guarded(offer: &Offer, fence: &CheckFence<'_>) -> bool {
+    offer.can_guard() && fence.processes != Processes::Traceable
+}
+
+/// Starts our own program by its descriptor, since its file is not there to be seen; it starts the other.
+fn add_guarded(
+    inner: &mut Arguments,
+    offer: &Offer,
+    processes: Processes,
+    program: &OsStr,
+    args: &[OsString],
+) {
+    let mut words: Vec<OsString> = offer.launcher.iter().skip(1).cloned().collect();
+    words.extend([super::inside::ORDER, "--", super::inside::STATUS, processes.word()].map(OsString::from));
+    words.push(program.into());
+    words.extend_from_slice(args);
+    inner.program(OsStr::new(super::room::SELF), &words);
+}
+
+/// The system's configuration as it is in the room.
+fn with_library(inner: &mut Arguments, room: &Path) {
+    let is_etc = |words: &[OsString]| words == ["--ro-bind", "/etc", "/etc"];
+    if let Some(at) = inner.0.windows(3).position(is_etc) {
+        inner.0[at + 1] = room.join(super::room::ETC).into();
+    }
+}
+
+fn namespaces(network: Network, is_guarded: bool) -> Arguments {
     let mut arguments = Arguments::default();
-    arguments.flags(&["--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc"]);
+    arguments.flags(&["--unshare-user", "--unshare-pid", "--unshare-ipc"]);
     arguments.flags(&["--unshare-uts", "--unshare-cgroup", "--die-with-parent", "--new-session"]);
     arguments.flags(&["--cap-drop", "ALL", "--json-status-fd", "3"]);
+    match is_guarded {
+        // It makes namespaces once more, and then nobody does. Where the user is root, the kernel wants this.
+        true => arguments.flags(&["--cap-add", "CAP_SETFCAP"]),
+        false => arguments.flags(&["--disable-userns"]),
+    }
     if network == Network::Off {
         arguments.flags(&["--unshare-net"]);
     }
@@ -103,8 +154,13 @@ fn namespaces(network: Network) -> Arguments {
 }
 
 /// What a check may write and nobody sees: all in the one room, so that one bound holds for all of it.
-fn add_private_places(inner: &mut Arguments, fence: &CheckFence<'_>, room: &Path) {
-    inner.flags(&["--proc", "/proc", "--dev", "/dev"]);
+fn add_private_places(inner: &mut Arguments, fence: &CheckFence<'_>, room: &Path, is_guarded: bool) {
+    match is_guarded {
+        // The machine's own, until the check's is mounted over it: nothing of the check runs before that.
+        true => inner.flags(&["--bind", "/proc", "/proc"]),
+        false => inner.flags(&["--proc", "/proc"]),
+    }
+    inner.flags(&["--dev", "/dev"]);
     for (name, at) in PRIVATE {
         match fence.tree {
             CheckTree::Overlay { .. } => inner.mount("--bind", room.join(name), at),

@@ -12,12 +12,16 @@ use std::process::Command;
 
 use super::calls::{self, Sockets};
 use super::confine::{By, Orders};
-use super::{landlock, room, uid};
+use super::{inside, landlock, room, uid};
 
 /// Never returns where all is well: this process is the command then.
 pub fn enter(orders: &str, command: &[OsString]) -> io::Result<Infallible> {
-    if orders == room::ORDER {
-        return room::build(command);
+    match orders {
+        room::ORDER => return room::build(command),
+        room::ONLY_REPORT => return room::only_report(command),
+        inside::ORDER => return inside::enter(command),
+        inside::BEGIN => return inside::begin(command),
+        _ => {}
     }
     let (program, args) = command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
     let orders: Orders = serde_json::from_str(orders)?;

@@ -17,7 +17,7 @@ use rustix::fs::{Access, access};
 use rustix::process::{getegid, geteuid, getgroups};
 
 use super::status::last_line;
-use super::{CheckFence, CheckTree, Network, USUAL_SIZE, Unavailable};
+use super::{CheckFence, CheckTree, Network, Processes, USUAL_SIZE, Unavailable};
 use crate::process::{self, Bounds, Ended, How, Keep, Spawn};
 
 /// Before anything that `PATH` names: these are the system's.
@@ -139,6 +139,11 @@ impl Offer {
 
     pub(super) fn sh(&self) -> &Path {
         &self.sh
+    }
+
+    /// Our own program is known, which keeps the processes of a check out of each other.
+    pub(super) fn can_guard(&self) -> bool {
+        self.launcher.first().is_some_and(|program| Path::new(program).is_absolute())
     }
 
     /// The arguments that show the system's own folders, less what only root may read in them.
@@ -305,6 +310,7 @@ fn overlay(sought: &Sought, offer: &Offer) -> Result<OverlayTools, Missing> {
         at: Path::new("/mnt/tree"),
         size: USUAL_SIZE.min(1024 * 1024),
         network: Network::Off,
+        processes: Processes::Traceable,
         toolchains: &[],
         keep: &[],
         hidden: &[],

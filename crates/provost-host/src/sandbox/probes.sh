@@ -52,6 +52,14 @@ if [ "$fence" = check ]; then
     try user-namespace "a user namespace could be made" "$unshare" --user true
     # The same tool must work where it is allowed to, or its failure says nothing.
     "$unshare" --version > /dev/null || say user-namespace "unshare cannot be run"
+    sleep 300 &
+    other=$!
+    if grep -q '^Seccomp:[[:space:]]*2' /proc/self/status && ! write "/proc/$other/mem" 2>/dev/null; then
+        say trace denied
+    else
+        say trace "another process of the check could be traced or written"
+    fi
+    kill "$other"
     written=denied
     for folder in / /usr /usr/local /etc /dev /var /home /proc /sys; do
         if write "$folder/$mark" 2>/dev/null; then rm -f "$folder/$mark"; written="$folder could be written"; fi

@@ -2,12 +2,13 @@
 //! started for each check. It makes itself root of a user and mount namespace of its own first; nothing
 //! it mounts is seen outside.
 //!
-//! **Invariant:** what the script does, this does, and nothing more: the tests of the fence hold for both.
+//! **Invariant:** what the script does, this does: the tests of the fence hold for both. Besides, it puts the
+//! library of [`untraced`](super::untraced) where every program of the check loads it.
 
 use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -18,11 +19,19 @@ use std::process::Command;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
 use rustix::process::{getegid, geteuid};
+
+use super::{inside, untraced};
 
 /// The word that says that a room is to be built.
 pub const ORDER: &str = "room";
+/// The word that says that there is a tree already, and only a report to be opened.
+pub const ONLY_REPORT: &str = "report";
+/// Stands for this very program among the words of the next one, which may not see its file.
+pub const SELF: &str = "@self";
+/// In the room: the system's configuration, with the library in it.
+pub const ETC: &str = "etc";
 /// What bubblewrap reports on; the number is put in here.
 const REPORT: &str = "--json-status-fd";
 
@@ -37,8 +46,7 @@ pub fn build(words: &[OsString]) -> io::Result<Infallible> {
     let (vanish, layered) = (count(next()?)?, count(next()?)?);
     step_aside()?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    let status = OpenOptions::new().write(true).create(true).truncate(true).open(status)?;
-    rustix::io::fcntl_setfd(&status, FdFlags::empty())?;
+    let status = report(status)?;
     let folders = [layer, over, lower].into_iter().filter(|path| !path.is_empty());
     let lowers: Vec<OwnedFd> = folders.map(folder).collect::<io::Result<_>>()?;
     let options = option(format!("size={}", size.to_string_lossy()).into_bytes())?;
@@ -63,14 +71,92 @@ pub fn build(words: &[OsString]) -> io::Result<Infallible> {
         remove(&Path::new("tree").join(next()?))?;
     }
     let program = next()?;
-    let mut arguments: Vec<OsString> = words.cloned().collect();
+    let arguments: Vec<OsString> = words.cloned().collect();
+    if own_place(&arguments).is_some() {
+        add_library()?;
+    }
+    become_fence(program, arguments, &status)
+}
+
+/// Status, and the program with its arguments.
+pub fn only_report(words: &[OsString]) -> io::Result<Infallible> {
+    let [status, program, arguments @ ..] = words else {
+        return Err(io::Error::other("words are missing"));
+    };
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    become_fence(program, arguments.to_vec(), &report(status)?)
+}
+
+/// More than one process writes to it, each at its end.
+fn report(status: &OsStr) -> io::Result<File> {
+    let status = OpenOptions::new().append(true).create(true).open(status)?;
+    rustix::io::fcntl_setfd(&status, FdFlags::empty())?;
+    Ok(status)
+}
+
+/// Becomes bubblewrap, which starts this program again where that was asked for.
+fn become_fence(program: &OsStr, arguments: Vec<OsString>, status: &File) -> io::Result<Infallible> {
+    let mut arguments = arguments;
     let report = arguments.iter().position(|word| word == REPORT);
     if let Some(number) = report.and_then(|at| arguments.get_mut(at + 1)) {
         *number = status.as_raw_fd().to_string().into();
     }
+    let mut own = None;
+    if let Some(place) = own_place(&arguments) {
+        let opened = rustix::fs::open("/proc/self/exe", OFlags::PATH, Mode::empty())?;
+        arguments[place] = format!("/proc/self/fd/{}", opened.as_raw_fd()).into();
+        // Bubblewrap closes the one it reports on.
+        let again = rustix::io::dup(status)?;
+        // Only the first: what follows are words of the contract.
+        if let Some(word) = arguments.iter_mut().find(|word| *word == inside::STATUS) {
+            *word = again.as_raw_fd().to_string().into();
+        }
+        own = Some([opened, again]);
+        // Until it is said that the contract was reached, it was not.
+        let mut status = status;
+        status.write_all(b"{\"inside\":false}\n")?;
+    }
     let error = Command::new(program).args(arguments).exec();
+    drop(own);
     Err(io::Error::new(error.kind(), format!("{}: {error}", program.display())))
 }
+
+/// Where this program stands among the words of bubblewrap: as the program it starts, or nowhere.
+fn own_place(arguments: &[OsString]) -> Option<usize> {
+    let place = arguments.iter().position(|word| word == "--")? + 1;
+    (arguments.get(place)? == SELF).then_some(place)
+}
+
+/// Lays the library over the system's configuration, where the loader of every program looks for it. Where
+/// that cannot be done, the configuration is as it is: nothing that was promised for certain rests on it.
+fn add_library() -> io::Result<()> {
+    let place = |name: &str| format!("{ETC}-{name}");
+    make(ETC)?;
+    let laid = || -> io::Result<()> {
+        let library = untraced::library().ok_or(io::ErrorKind::Unsupported)?;
+        for name in ["upper", "work"] {
+            make(&place(name))?;
+        }
+        let upper = Path::new(&place("upper")).to_path_buf();
+        let path = upper.join(untraced::LIBRARY);
+        make(&path.parent().unwrap_or(&upper).to_string_lossy())?;
+        fs::write(&path, library)?;
+        let mut list = fs::read(Path::new("/etc").join(PRELOAD)).unwrap_or_default();
+        list.extend(format!("\n/etc/{}\n", untraced::LIBRARY).bytes());
+        fs::write(upper.join(PRELOAD), list)?;
+        let options =
+            format!("lowerdir=/etc,upperdir={},workdir={},userxattr", place("upper"), place("work"));
+        let options = option(options.into_bytes())?;
+        Ok(mount("overlay", ETC, "overlay", MountFlags::empty(), options.as_c_str())?)
+    };
+    match laid() {
+        Ok(()) => Ok(()),
+        Err(_) => Ok(mount_bind_recursive("/etc", ETC)?),
+    }
+}
+
+/// Libraries that every program loads first.
+const PRELOAD: &str = "ld.so.preload";
 
 /// Into a user namespace of its own, where the user is root, and a mount namespace of its own.
 fn step_aside() -> io::Result<()> {

@@ -31,6 +31,8 @@ pub struct Status {
     pub home: HomeSeen,
     /// Reported by a process that confined itself: it was about to become the program, and did or did not.
     entered: Option<bool>,
+    /// Whether a check that is started by a process of ours was reached; nothing, where there is none.
+    inside: Option<bool>,
 }
 
 /// What an agent had for a home, where it is the user's with a layer over it.
@@ -56,6 +58,7 @@ struct Report {
     #[serde(default)]
     home: HomeSeen,
     entered: Option<bool>,
+    inside: Option<bool>,
 }
 
 /// What the fence reported so far. A report that is not there or cannot be read says nothing.
@@ -67,6 +70,7 @@ pub fn read_status(path: &Path) -> Status {
         status.namespace = status.namespace.or(report.namespace);
         status.exit_code = status.exit_code.or(report.exit_code);
         status.entered = report.entered.or(status.entered);
+        status.inside = report.inside.or(status.inside);
         if report.home != HomeSeen::AsAsked {
             status.home = report.home;
         }
@@ -107,6 +111,9 @@ pub(super) fn ending(status: Status, ended: &Ended) -> Result<How, Unavailable> 
         return Ok(ended.how);
     }
     match (ended.how, status.exit_code) {
+        (How::Exited(_), _) if status.inside == Some(false) => {
+            Err(Unavailable::NotEntered { said: last_line(&ended.stderr.head) })
+        }
         (How::Exited(code), Some(reported)) if code == reported => Ok(ended.how),
         (How::Exited(_), _) => Err(Unavailable::NotEntered { said: last_line(&ended.stderr.head) }),
         // The fence was ended from outside, and everything in it with it.

@@ -119,6 +119,7 @@ fn judge(ground: &Ground, tree: Option<&str>, with_work: bool, command: &str) ->
             touches: None,
             protect: &[],
             network: false,
+            processes: Default::default(),
             bounds: None,
             doubts: Default::default(),
         })

@@ -13,8 +13,8 @@ use std::time::Duration;
 use provost_core::verdict::Isolation;
 use provost_host::process::{self, Ended, How, Keep, Spawn};
 use provost_host::sandbox::{
-    self, AgentFence, CheckFence, CheckTree, HomePolicy, Kept, Missing, Network, Offer, Outlet, Unavailable,
-    Vantage, What, Wrapped, Writes,
+    self, AgentFence, CheckFence, CheckTree, HomePolicy, Kept, Missing, NO_NEEDS, Network, Offer, Outlet,
+    Processes, Unavailable, Vantage, What, Wrapped, Writes,
 };
 use tempfile::TempDir;
 
@@ -83,6 +83,7 @@ impl Site {
             at: &self.workspace,
             size: 64 * 1024 * 1024,
             network: Network::Off,
+            processes: Processes::Guarded,
             toolchains: &[],
             keep: &[],
             hidden: &[],
@@ -100,6 +101,7 @@ impl Site {
             instead: &[],
             network: Outlet::Off,
             home: HomePolicy::Users(&self.home),
+            needs: NO_NEEDS,
             scratch: &self.scratch,
         }
     }

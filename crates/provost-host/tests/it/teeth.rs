@@ -69,6 +69,7 @@ impl Project {
             touches: None,
             protect: &[],
             network: false,
+            processes: Default::default(),
             doubts,
             bounds: None,
         };

@@ -135,6 +135,7 @@ impl Bench {
             touches: None,
             protect: &[],
             network: false,
+            processes: Default::default(),
             bounds: None,
             doubts: Doubts::default(),
         };

@@ -23,6 +23,7 @@ mod demo;
 mod doctor;
 mod doors;
 mod drivers;
+mod fence;
 mod follow;
 mod gate;
 mod hook;
