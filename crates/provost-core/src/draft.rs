@@ -37,6 +37,8 @@ pub struct Step {
     pub network: bool,
     /// Topics it may publish to.
     pub publishes: Vec<String>,
+    /// The check is meant to hold before the work too.
+    pub guard: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +76,19 @@ pub fn text(draft: &Draft) -> Result<String, Unwritable> {
         }
     }
     Err(Unwritable::NotAsSaid { part: refused.unwrap_or_default() })
+}
+
+/// A plan's text with red first switched on, where it does not say either way.
+pub fn with_red_first(text: &str) -> String {
+    let plan = parse::plan(text).plan;
+    let Some(status) = plan.status.filter(|_| plan.require_red.is_none()) else { return text.to_owned() };
+    let line_end = text.get(status.span.end..).and_then(|rest| rest.find('\n'));
+    let Some(at) = line_end.map(|end| status.span.end + end + 1) else { return text.to_owned() };
+    let changed = format!("{}require_red: true\n{}", &text[..at], &text[at..]);
+    // Whatever the frontmatter looks like, nothing else of the plan may change.
+    let same = parse::plan(&changed).plan;
+    let is_read = same.require_red.is_some() && same.steps.len() == plan.steps.len();
+    if is_read { changed } else { text.to_owned() }
 }
 
 /// A name for the plan's file.
@@ -144,7 +159,7 @@ enum Manner {
 }
 
 fn write(draft: &Draft, manner: Manner) -> String {
-    let mut out = String::from("---\ntype: plan\nstatus: draft\nowner: session\n");
+    let mut out = String::from("---\ntype: plan\nstatus: draft\nowner: session\nrequire_red: true\n");
     if !draft.touches.is_empty() {
         let globs: Vec<String> =
             draft.touches.iter().map(|glob| serde_json::Value::from(glob.as_str()).to_string()).collect();
@@ -173,6 +188,9 @@ fn write(draft: &Draft, manner: Manner) -> String {
         }
         if step.network {
             out.push_str("**network:** on\n");
+        }
+        if step.guard && !step.check.is_empty() {
+            out.push_str("**guard:** yes\n");
         }
         let _ = writeln!(out, "**on_fail:** retry({RETRIES}), then escalate");
     }
@@ -315,6 +333,7 @@ mod tests {
             type: plan
             status: draft
             owner: session
+            require_red: true
             touches: ["src/**"]
             ---
 

@@ -537,6 +537,12 @@ pub enum Approver {
     Policy {
         name: String,
         digest: String,
+        /// It lets through whatever a plan runs: nobody has read the checks.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unread: bool,
+        /// Digests of those checks of the plan that come from a catalogue which a person trusted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        trusted: Vec<String>,
     },
 }
 

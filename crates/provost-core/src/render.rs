@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+pub mod base;
 pub mod graph;
 
 use crate::budget;

@@ -15,7 +15,7 @@ use crate::event::{
 use crate::law::{self, Binding};
 use crate::ledger::Ledger;
 use crate::pass::{Pass, Passes};
-use crate::plan::{Check, Mark, OnFail, Plan, Shell, Step, StepNumber};
+use crate::plan::{Check, Contract, Mark, OnFail, Plan, Shell, Step, StepNumber};
 use crate::terms::Quorum;
 use crate::usage::Usage;
 use crate::verdict::{Isolation, Verdict};
@@ -27,6 +27,9 @@ mod ready;
 use area::Areas;
 pub(crate) use fold::CONFIRMED;
 use ready::Ready;
+
+/// How the reason begins for which a step waits whose contract holds before any work.
+pub const HOLDS_ALREADY: &str = "its check holds already, before any work";
 
 /// How the reason begins for which a step waits that another plan carries out.
 pub const PLAN_WAITS: &str = "its plan waits: ";
@@ -74,6 +77,8 @@ pub struct Run {
     pub approved_by: Option<Approver>,
     /// It was let through without a person, and its checks are those of the agent that does the work.
     pub checks_unread: bool,
+    /// Digests of checks that a person trusted all the same.
+    trusted_checks: Vec<String>,
     /// Who has approved this revision, enough or not.
     pub approvals: Vec<Approver>,
     /// Who wrote its text, as far as the log knows.
@@ -170,6 +175,8 @@ pub struct StepRun {
     pub held_apart: bool,
     /// Whether the contract held before any work was done, once that was looked at.
     pub held_before: Option<bool>,
+    /// A person lets the agent work although the contract holds already.
+    pub held_before_accepted: bool,
     /// In which way it passed last.
     pub pass: Option<Pass>,
     /// How many passes there had been when the contract was last seen to hold at the end.
@@ -471,6 +478,26 @@ impl Run {
         !matches!(contract.map(|contract| &contract.check), Some(Check::Human | Check::Judge { .. }))
     }
 
+    /// Red first: a contract that holds before the work does not pass this step by itself.
+    pub fn is_red_first(&self, number: StepNumber) -> bool {
+        let written = self.plan.require_red.as_ref().is_some_and(|red| red.value);
+        let wanted = self.require_red || self.binding.terms.require_red || written;
+        let guards = self.plan.step(number).is_some_and(Step::is_guard);
+        wanted && !guards && !self.step(number).is_some_and(|step| step.held_before_accepted)
+    }
+
+    /// The step waits for a person because its contract holds already.
+    pub fn holds_already(&self, number: StepNumber) -> bool {
+        let state = self.step(number).map(|step| &step.state);
+        matches!(state, Some(StepState::Blocked { reason }) if reason.starts_with(HOLDS_ALREADY))
+    }
+
+    /// It was let through although nobody has read its checks, and a person may still do so.
+    pub fn is_unread(&self) -> bool {
+        let open = matches!(self.stage, Stage::Approved | Stage::InProgress);
+        open && self.checks_unread && self.quorum().is_usual()
+    }
+
     /// In which way a verdict that held passes a step.
     pub fn pass_by(&self, number: StepNumber, verdict: Option<&Verdict>) -> Pass {
         let held_before = self.step(number).and_then(|step| step.held_before) == Some(true);
@@ -484,7 +511,13 @@ impl Run {
 
     /// The check was written by the agent that does the work, and no person approved it.
     pub fn is_self_checked(&self, number: StepNumber) -> bool {
-        self.checks_unread && self.checked_by_command(number)
+        let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
+        self.checks_unread && self.checked_by_command(number) && !self.is_trusted(contract)
+    }
+
+    fn is_trusted(&self, contract: Option<&Contract>) -> bool {
+        let Some(Check::Shell(shell)) = contract.map(|contract| &contract.check) else { return false };
+        self.trusted_checks.contains(&law::check_digest(shell).to_string())
     }
 
     /// In which way a step passed; nothing, if it has not.
@@ -519,7 +552,9 @@ impl Run {
     /// In which way a postcondition holds; nothing, if it was not seen to.
     pub fn post_pass(&self, number: u32) -> Option<Pass> {
         self.postcondition(number).filter(|state| **state == PostState::Held)?;
-        Some(if self.checks_unread { Pass::SelfChecked } else { Pass::Verified })
+        let post = self.plan.postconditions.iter().find(|post| post.number == number);
+        let is_trusted = post.is_some_and(|post| self.is_trusted(post.contract.as_ref()));
+        Some(if self.checks_unread && !is_trusted { Pass::SelfChecked } else { Pass::Verified })
     }
 
     /// The mark of a postcondition, and the word people see.
@@ -649,6 +684,7 @@ impl StepRun {
             precondition_held: false,
             held_apart: false,
             held_before: None,
+            held_before_accepted: false,
             pass: None,
             finally: None,
             tests_before: None,

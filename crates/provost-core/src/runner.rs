@@ -88,6 +88,13 @@ pub fn is_meant_to_fail(shell: &Shell) -> bool {
     })
 }
 
+/// A runner that is meant to fail says how many tests it ran: one that does not even start fails, too.
+pub fn has_to_show_tests(shell: &Shell) -> bool {
+    let fails = is_meant_to_fail(shell);
+    let tells = |started: &Started| matches!(started.runner, Runner::Pytest | Runner::Unittest);
+    started(&shell.command).iter().any(|started| tells(started) && (fails || started.negated))
+}
+
 /// It may end before all its tests were run, once one has failed: then a count says nothing of the rest.
 pub fn stops_early(started: &Started) -> bool {
     let flags =

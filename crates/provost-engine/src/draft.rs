@@ -141,7 +141,7 @@ impl Harness {
             let _ = std::fs::remove_file(&answer);
             reasons = match text {
                 Some(text) => {
-                    let reading = self.check_text(text.into_bytes())?;
+                    let reading = self.check_text(provost_core::draft::with_red_first(&text).into_bytes())?;
                     let objections = proposal::objections(&reading.diagnostics);
                     let reasons = objections.iter().map(|each| proposal::reason(&reading.text, each));
                     let count = proposal::count_objection(&reading.text, &reading.plan);

@@ -24,6 +24,8 @@ pub enum Error {
     Ground(#[from] provost_host::ground::Error),
     #[error("policy `{name}` is not in the configuration")]
     NoSuchPolicy { name: String },
+    #[error("there is no section [checks.{name}] in the configuration")]
+    NoSuchCheck { name: String },
 
     /// The plan is wrong.
     #[error("the plan has errors")]

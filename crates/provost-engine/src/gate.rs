@@ -6,14 +6,17 @@
 //!
 //! **Invariant:** a policy whose text changed is silent until a person has read it again.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use provost_core::event::Approver;
-use provost_core::plan::Plan;
+use provost_core::law;
+use provost_core::plan::{Check, Expectation, Plan, Shell};
 use provost_core::policy::{self, Policy};
 use provost_core::proof::{Envelope, Key, PublicKey, Statement, Subject};
+use provost_host::config;
 use serde_json::json;
 
 use crate::Error;
@@ -49,10 +52,43 @@ pub fn hear(
                 policy.name, policy.name
             ));
         } else if hearing.approver.is_none() {
-            hearing.approver = Some(Approver::Policy { name: policy.name.clone(), digest: digest.clone() });
+            hearing.approver = Some(Approver::Policy {
+                name: policy.name.clone(),
+                digest: digest.clone(),
+                unread: policy.lets_any_command(),
+                trusted: Vec::new(),
+            });
         }
     }
     Ok(hearing)
+}
+
+/// Digests of the checks of a plan that a person has trusted by name (`[checks.NAME]`).
+pub fn trusted_checks(
+    state: &Path,
+    key: Option<&PublicKey>,
+    catalogue: &BTreeMap<String, String>,
+    plan: &Plan,
+) -> Result<Vec<String>, Error> {
+    let Some(key) = key.filter(|_| !catalogue.is_empty()) else { return Ok(Vec::new()) };
+    let text = read(&list(state))?;
+    let known: Vec<String> = text.lines().filter_map(|line| trusted(line, key)).collect();
+    let is_trusted = |shell: &Shell| {
+        // What is expected beside the exit code was written by somebody else.
+        let is_plain = shell.expectations.iter().all(|each| each.value == Expectation::ExitIs(0));
+        is_plain
+            && catalogue.iter().any(|(name, command)| {
+                command.trim() == shell.command.trim()
+                    && known.contains(&config::check_digest(name, command).to_string())
+            })
+    };
+    let of_steps = plan.steps.iter().flat_map(|step| [&step.precondition, &step.contract]);
+    let all = of_steps.chain(plan.postconditions.iter().map(|post| &post.contract)).flatten();
+    let trusted = all.filter_map(|contract| match &contract.check {
+        Check::Shell(shell) if is_trusted(shell) => Some(law::check_digest(shell).to_string()),
+        Check::Shell(_) | Check::Human | Check::Judge { .. } => None,
+    });
+    Ok(trusted.collect())
 }
 
 /// Whether a person has read a text with this digest.

@@ -22,6 +22,7 @@ use provost_core::command::HarnessCommand;
 use provost_core::event::{Event, StartTree, Subject};
 use provost_core::plan::StepNumber;
 use provost_core::recover::recipe::Recipes;
+use provost_core::render::base::BaseLook;
 use provost_core::run::Run;
 use provost_core::schedule::Action;
 use provost_core::usage::Amount;
@@ -66,6 +67,8 @@ pub struct Hands<'a> {
     within: Option<&'a Within>,
     /// Where trees travel between machines.
     courier: Option<Courier<'a>>,
+    /// What the checks said on the base, at the gate.
+    base: Option<BaseLook>,
 }
 
 /// A session that the harness did not start: what it left is looked at, once.
@@ -117,7 +120,13 @@ impl<'a> Hands<'a> {
             carrier: None,
             within: None,
             courier: None,
+            base: None,
         }
+    }
+
+    /// A control on the very tree that was looked at for the gate is not run again.
+    pub fn knowing(self, base: Option<BaseLook>) -> Self {
+        Self { base, ..self }
     }
 
     pub fn delegating(self, carrier: &'a dyn Carrier) -> Self {

@@ -33,6 +33,7 @@ use crate::prove::Prover;
 use crate::reading::{self, Reading};
 use crate::site::{self, Site};
 
+mod base_look;
 mod doors;
 mod driving;
 mod looking;

@@ -31,7 +31,7 @@ use provost_core::terms::Quorum;
 
 pub use builtin::Builtin;
 pub use counsel::{Judging, Planning};
-pub use gate::{Gate, digest};
+pub use gate::{Gate, check_digest, digest};
 pub use hook::Hook;
 pub use mcp::{Mcp, SessionGate};
 pub use metering::Metering;
@@ -66,6 +66,8 @@ pub struct Config {
     pub path: Option<PathBuf>,
     pub agents: BTreeMap<String, Role>,
     pub gate: Gate,
+    /// Commands that plans may be judged by, by name.
+    pub checks: BTreeMap<String, String>,
     pub verify: Verify,
     pub run: RunLimits,
     pub plans: Plans,
@@ -144,6 +146,7 @@ impl Default for Config {
         Self {
             path: None,
             agents: BTreeMap::new(),
+            checks: BTreeMap::new(),
             gate: Gate { quorum: Quorum::default(), remind_after: None, policies: BTreeMap::new() },
             verify: Verify {
                 isolation: Demand::Auto,
@@ -257,6 +260,7 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         &[
             "agents",
             "gate",
+            "checks",
             "verify",
             "run",
             "plans",
@@ -275,13 +279,15 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
     )?;
     let folder = path.parent().unwrap_or(Path::new(""));
     recipes::fallbacks(&top)?;
+    let checks = gate::catalogue(&top)?;
     Ok(Config {
         path: Some(path.to_owned()),
         agents: top
             .named("agents")?
             .map(|(name, role)| Ok((name, role::read(&role, folder)?)))
             .collect::<Result<_, _>>()?,
-        gate: gate::read(&top)?,
+        gate: gate::read(&top, &checks)?,
+        checks,
         verify: verify::read(&top)?,
         run: run(&top)?,
         plans: plans(&top)?,

@@ -23,6 +23,7 @@ use crate::process::{self, Bounds, Ended, How, Keep, NotStarted, Output, Spawn};
 use crate::reporter::Reporter;
 use crate::sandbox::{self, By, CheckFence, Confines, Offer, Processes, Unavailable};
 
+mod missing;
 mod rooms;
 mod surroundings;
 
@@ -115,7 +116,9 @@ pub fn observed(
             Ok(expected) => expected,
             Err(error) => return Ok(not_run(court, format!("an expectation cannot be read: {error}"))),
         };
-    let surroundings = match Surroundings::make(court.workspace, court.env) {
+    let mut environment = court.env.to_vec();
+    environment.extend(missing::variable(shell, court.root()));
+    let surroundings = match Surroundings::make(court.workspace, &environment) {
         Ok(surroundings) => surroundings,
         Err(error) => return Ok(not_run(court, format!("no temporary folder could be made: {error}"))),
     };
@@ -125,7 +128,7 @@ pub fn observed(
             let report = reporter.map(|reporter| reporter.finish(court.root())).unwrap_or_default();
             let tests = tests(shell, &report, &ended);
             let verdict = Verdict { tests, runners: report.names(), ..judged(court, &expected, &ended) };
-            Ok((verdict, report))
+            Ok((verifiable(shell, court, &ended, verdict), report))
         }
         Err(NotJudged::Program(error)) => Ok(not_run(court, told(&error))),
         Err(NotJudged::Fence(error)) => Ok(not_run(court, told(&error))),
@@ -257,15 +260,45 @@ fn has_tried_to_trace(court: &Court<'_>, ended: &Ended) -> bool {
         })
 }
 
+/// A check whose tools are not there says nothing, whatever became of it.
+fn verifiable(shell: &Shell, court: &Court<'_>, ended: &Ended, verdict: Verdict) -> Verdict {
+    let end = match ended.how {
+        How::Signalled(signal) => missing::End::Signalled(signal),
+        // Behind a fence a signal comes out as its exit code.
+        How::Exited(code) if sandbox::signal_behind(code) == Some(missing::ENDED_BY.as_raw()) => {
+            missing::End::Signalled(missing::ENDED_BY.as_raw())
+        }
+        How::Exited(_) if verdict.held() => missing::End::Held,
+        How::Exited(_) | How::TimedOut | How::Stopped | How::OverBounds(_) => return verdict,
+    };
+    let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
+    if let Some(missing) = missing::found(shell, court.root(), end, &[&stderr, &stdout]) {
+        let outcome = Outcome::NotRun { reason: missing.reason() };
+        return Verdict { outcome, unmet: Vec::new(), ..verdict };
+    }
+    shows_tests(shell, verdict)
+}
+
+/// A runner that is meant to fail has to have run tests: one that does not start fails, too.
+fn shows_tests(shell: &Shell, mut verdict: Verdict) -> Verdict {
+    if verdict.held() && verdict.tests.is_none() && runner::has_to_show_tests(shell) {
+        let unmet = "a test was seen to run: a runner that has to fail must show its tests, so do not hide its output";
+        verdict.unmet.push(unmet.to_owned());
+        verdict.outcome = Outcome::Broke { exit_code: 0 };
+    }
+    verdict
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.head.as_slice(), &output.tail].concat()).into_owned()
+}
+
 /// How many tests were run, by what the runner printed. An output with a hole in it says nothing: the
 /// closing lines of some of several binaries may be in there.
 fn tests(shell: &Shell, report: &Report, ended: &Ended) -> Option<u32> {
     if !ended.stdout.is_whole() || !ended.stderr.is_whole() {
         return report.tests();
     }
-    let text = |output: &Output| {
-        String::from_utf8_lossy(&[output.head.as_slice(), &output.tail].concat()).into_owned()
-    };
     runner::tests_run_by(&shell.command, report, &[&text(&ended.stdout), &text(&ended.stderr)])
 }
 

@@ -77,6 +77,7 @@ fn code(failure: &Failure) -> u8 {
             Error::ReadOnly { .. } => BROKEN,
             Error::Config(ConfigError::Untrusted(_)) => REFUSED,
             Error::NoSuchPolicy { .. }
+            | Error::NoSuchCheck { .. }
             | Error::Config(_)
             | Error::SshKey { .. }
             | Error::StateInWorkspace(_)
@@ -236,6 +237,7 @@ pub fn hint(failure: &Failure) -> Option<String> {
             | Error::Config(_)
             | Error::Diagnosed { .. }
             | Error::NoSuchPolicy { .. }
+            | Error::NoSuchCheck { .. }
             | Error::Remote(_)
             | Error::NotCarried { .. }
             | Error::Unreadable(_)

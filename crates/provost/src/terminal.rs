@@ -123,6 +123,16 @@ pub enum Gate {
     Waiting,
 }
 
+/// Says which checks hold already on the base, before any work; tries them, where nobody has.
+pub fn tell_of_base(harness: &Harness, run: &Run) {
+    if harness.base_look(run).is_none() && is_interactive() {
+        talk("trying the checks on the tree as it is, before any work …");
+    }
+    if let Some(look) = harness.look_at_base(run) {
+        render::base::lines(&run.plan, &look).iter().for_each(|line| talk(line));
+    }
+}
+
 /// Shows the plan and hears what the person says. Silence is never an approval.
 pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String) -> Result<Gate, Failure> {
     let changes = harness.last_changes(run)?;

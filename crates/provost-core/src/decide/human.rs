@@ -44,6 +44,10 @@ pub fn human(run: &Run, command: HumanCommand) -> Decision {
 }
 
 fn approve(run: &Run, revision: Revision, by: String, modifications: Vec<String>) -> Decision {
+    if run.is_unread() && revision == run.revision {
+        // A rule let it through, and now somebody has read it.
+        return Ok(vec![Event::Approved { revision, by: Approver::Person(by), modifications, missing: 0 }]);
+    }
     if let (Some(before), true) = (&run.approved_by, revision == run.revision) {
         return Err(Refusal::AlreadyApproved {
             revision: revision.short().to_owned(),
@@ -97,7 +101,7 @@ fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by:
         }
         Choice::Confirm if confirming => vec![answered, confirmed(run, number, &by)],
         // It held, and only proved nothing: a person may say what it is worth.
-        Choice::Confirm if vacuous(run, number) && !note.trim().is_empty() => {
+        Choice::Confirm if (vacuous(run, number) || run.holds_already(number)) && !note.trim().is_empty() => {
             vec![answered, confirmed(run, number, &by)]
         }
         Choice::Confirm => {

@@ -9,7 +9,7 @@ use crate::event::{Event, FailureClass, LossCause, RunOutcome, Subject, Why};
 use crate::pass::Pass;
 use crate::plan::{Check, StepNumber};
 use crate::recover::{self, Failure, Means, environment};
-use crate::run::{CONFIRMED, PostState, Run, Stage, StepState};
+use crate::run::{CONFIRMED, HOLDS_ALREADY, PostState, Run, Stage, StepState};
 use crate::verdict::{Outcome, Verdict};
 
 pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> Decision {
@@ -51,6 +51,7 @@ pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Ve
             // What cannot be run now cannot be run after the work either: no agent is paid for that.
             let follows = match verdict.outcome {
                 Outcome::NotRun { .. } => closed_door(run, means, number, "contract", &verdict),
+                Outcome::Held if run.is_red_first(number) => vec![holds_already(number)],
                 _ => Vec::new(),
             };
             Ok(with_verdict(Some(number), subject, verdict, follows))
@@ -113,7 +114,7 @@ pub(super) fn blamed(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
 /// work; anywhere, one that failed on this very tree a moment ago.
 pub(super) fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdict {
     let Some(step) = run.step(number).filter(|_| verdict.held()) else { return verdict };
-    let outcome = if run.require_red && step.held_before == Some(true) {
+    let outcome = if run.is_red_first(number) && step.held_before == Some(true) {
         Outcome::Vacuous { reason: "it held before any work was done".to_owned() }
     } else if step.verdict.as_ref().is_some_and(|before| same_tree_failed(before, &verdict))
         && !outside_failed(run, number)
@@ -166,6 +167,15 @@ fn closed_door(run: &Run, means: &Means<'_>, step: StepNumber, what: &str, verdi
         },
         Event::Escalated { step: Some(step), reason },
     ]
+}
+
+/// Red first: a person looks before anybody is paid for work that this check cannot show.
+fn holds_already(step: StepNumber) -> Event {
+    let reason = format!(
+        "{HOLDS_ALREADY}, so it cannot show that the work was done; change it, or write `**guard:** yes` in the step \
+         if it is meant to hold before"
+    );
+    Event::Escalated { step: Some(step), reason }
 }
 
 /// The harness died during the attempt. If the work is done, it is done; if not, it is tried again

@@ -115,7 +115,12 @@ fn read(run: &Run, word: &str) -> Said {
         "request" => Said::Harness(HarnessCommand::RequestApproval { plan_id: "two".to_owned() }),
         "policy" => Said::Harness(HarnessCommand::ApproveByPolicy {
             revision: run.revision.clone(),
-            by: Approver::Policy { name: "docs".to_owned(), digest: "d".to_owned() },
+            by: Approver::Policy {
+                name: "docs".to_owned(),
+                digest: "d".to_owned(),
+                unread: false,
+                trusted: Vec::new(),
+            },
         }),
         "start" => Said::Harness(HarnessCommand::Start { step: step() }),
         "ended" => Said::Harness(ended(AttemptEnd::Exited { exit_code: 0 })),

@@ -66,9 +66,13 @@ pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemI
             let step = waiting.step.and_then(|step| run.step(step));
             let breach = step.and_then(|step| step.over_budget.as_ref());
             let uncounted = breach.is_some_and(|breach| breach.unknown > 0);
+            let holds_already = waiting.step.is_some_and(|step| run.holds_already(step));
             let mut again = answer(
                 Choice::Retry,
                 match waiting.kind {
+                    _ if holds_already => {
+                        "let the agent work all the same; the step then passes as held before"
+                    }
                     Kind::Permission => "try again, once it is configured",
                     Kind::Quota => "try again, once there is something to spend",
                     Kind::Budget if uncounted => {
@@ -88,7 +92,8 @@ pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemI
                 answer(Choice::Revise, DRAFT),
             ];
             let verdict = step.and_then(|step| step.verdict.as_ref());
-            if verdict.is_some_and(|verdict| matches!(verdict.outcome, Outcome::Vacuous { .. })) {
+            let vacuous = verdict.is_some_and(|verdict| matches!(verdict.outcome, Outcome::Vacuous { .. }));
+            if vacuous || holds_already {
                 let mut confirm = answer(Choice::Confirm, "say why it is worth something all the same");
                 confirm.command.push_str(" --note WHY");
                 all.push(confirm);

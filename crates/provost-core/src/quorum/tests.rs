@@ -38,7 +38,12 @@ fn tell(quorum: Quorum, script: &str) -> String {
                 events
             }
             ["policy", name] => {
-                let by = Approver::Policy { name: (*name).to_owned(), digest: "d".to_owned() };
+                let by = Approver::Policy {
+                    name: (*name).to_owned(),
+                    digest: "d".to_owned(),
+                    unread: false,
+                    trusted: Vec::new(),
+                };
                 let revision = run.revision.clone();
                 decide::harness(&run, HarnessCommand::ApproveByPolicy { revision, by })
             }

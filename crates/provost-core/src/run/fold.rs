@@ -81,7 +81,12 @@ impl Run {
                 self.outside.clear();
                 self.stage = if self.started() { Stage::InProgress } else { Stage::Approved };
                 self.approved_by = Some(by.clone());
-                self.checks_unread = matches!(by, Approver::Policy { name, .. } if name == session::NAME);
+                (self.checks_unread, self.trusted_checks) = match by {
+                    Approver::Person(_) => (false, Vec::new()),
+                    Approver::Policy { name, unread, trusted, .. } => {
+                        (*unread || name == session::NAME, trusted.clone())
+                    }
+                };
                 self.question = None;
                 self.rejection = None;
             }
@@ -513,11 +518,13 @@ impl Run {
     fn answered(&mut self, step: Option<StepNumber>, choice: Choice) {
         match (choice, step) {
             (Choice::Retry, Some(number)) => {
+                let accepted = self.holds_already(number);
                 self.try_again(number, false);
                 self.ledger.give_back(Some(number));
                 let role = self.role(number).to_owned();
                 self.halted.remove(&role);
                 if let Some(step) = self.step_mut(number) {
+                    step.held_before_accepted |= accepted;
                     step.failures = 0;
                     step.losses = 0;
                     step.fingerprint = None;
@@ -536,6 +543,8 @@ impl Run {
                 self.stage = Stage::InProgress;
             }
             (Choice::Skip, Some(_)) => self.stage = Stage::InProgress,
+            // Confirmed before an agent was given it.
+            (Choice::Confirm, Some(_)) if self.stage == Stage::Approved => self.stage = Stage::InProgress,
             (Choice::Revise, _) => self.withdraw(),
             (Choice::Abort, None) => self.given_up = true,
             (Choice::Skip, None) | (Choice::Abort, Some(_)) | (Choice::Confirm, _) => {}

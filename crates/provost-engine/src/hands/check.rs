@@ -45,6 +45,8 @@ pub struct CheckOrder {
     pub(super) doubts: Doubts,
     /// It held where the work was made, and what its controls showed there; they are not run twice.
     pub(super) held_apart: Option<Verdict>,
+    /// What the same check said on the base, for the case that it is the same tree.
+    pub(super) on_base: Option<Box<Verdict>>,
     /// Whoever did the work of the step.
     pub(super) worker: String,
     /// Where that was, if not in the workspace.
@@ -147,6 +149,10 @@ impl Hands<'_> {
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
             doubts: doubts(run, subject),
             held_apart: held_apart(run, subject).cloned(),
+            on_base: match (subject, &self.base) {
+                (Subject::Control(number), Some(base)) => base.steps.get(&number).cloned().map(Box::new),
+                _ => None,
+            },
             worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
             apart,
             touches: step.filter(|_| matches!(subject, Subject::Contract(_))).and_then(globs),
@@ -182,6 +188,25 @@ impl Hands<'_> {
             }
             Some(Check::Human) | None => return None,
         };
+        self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
+    }
+
+    /// What the contract of a step says on the base, within so much time.
+    pub fn step_on_base(&self, run: &Run, number: StepNumber, limit: Duration) -> Option<Verdict> {
+        self.on_base(self.check_order(run, Subject::Control(number), false), limit)
+    }
+
+    /// The same of a postcondition.
+    pub fn postcondition_on_base(&self, run: &Run, number: u32, limit: Duration) -> Option<Verdict> {
+        self.on_base(self.check_order(run, Subject::Postcondition(number), false), limit)
+    }
+
+    /// Nothing for what is no command, and for what was interrupted.
+    fn on_base(&self, order: Order, limit: Duration) -> Option<Verdict> {
+        let Order::Check(mut order) = order else { return None };
+        let Some(Check::Shell(shell)) = order.check.clone().filter(|_| !order.network) else { return None };
+        order.timeout = order.timeout.min(limit);
+        (order.with_work, order.runs, order.known) = (false, 1, false);
         self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
     }
 
@@ -258,6 +283,7 @@ impl Hands<'_> {
             processes: order.processes,
             bounds: Some(self.site.config.run.bounds()),
             doubts: order.doubts.clone(),
+            known: order.on_base.as_deref(),
         }
     }
 

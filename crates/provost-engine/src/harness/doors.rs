@@ -7,6 +7,7 @@ use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand};
 use provost_core::decide;
 use provost_core::doors;
 use provost_core::event::{Approver, Revision};
+use provost_core::plan::Plan;
 use provost_core::quorum::Tally;
 use provost_core::run::{Run, Stage};
 use provost_host::config;
@@ -67,6 +68,22 @@ impl Harness {
     fn policies(&self) -> Vec<(provost_core::policy::Policy, String)> {
         let policies = self.config().gate.policies.values();
         policies.map(|policy| (policy.clone(), config::digest(policy).to_string())).collect()
+    }
+
+    /// Digests of the checks of a plan that come from the catalogue and that a person has trusted.
+    pub(crate) fn trusted_checks(&self, plan: &Plan) -> Result<Vec<String>, Error> {
+        let key = self.prover().secret_if_any()?.map(|secret| secret.key().public());
+        gate::trusted_checks(&self.state, key.as_ref(), &self.config().checks, plan)
+    }
+
+    /// A person has read a check of the catalogue and lets plans of agents be judged by it.
+    pub fn trust_check(&self, name: &str) -> Result<(), Error> {
+        self.only_people()?;
+        self.only_at_a_terminal()?;
+        let command = self.config().checks.get(name);
+        let command = command.ok_or_else(|| Error::NoSuchCheck { name: name.to_owned() })?;
+        let digest = config::check_digest(name, command).to_string();
+        gate::trust(&self.state, &self.prover().secret()?.key(), &digest)
     }
 
     /// A person has read a policy's text and lets it speak.

@@ -155,6 +155,7 @@ impl Harness {
             }
         }
         let hands = Hands::new(&self.site, ground).watched(&watched).for_worker(worker);
+        let hands = hands.knowing(self.base_look(&run));
         let hands = hands.delegating(self).within(self.within.as_ref());
         let hands = hands.carrying(self.carrying.as_ref(), lease.fence().epoch);
         let mut go_on = |run: Run, both: &mut dyn FnMut(&Run, &Sealed, &Event)| {

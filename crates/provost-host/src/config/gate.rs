@@ -24,7 +24,26 @@ pub struct Gate {
 
 const GATE_KEYS: &[&str] = &["approvals", "self_approval", "policies_count", "remind_after", "policies"];
 
-pub(super) fn read(top: &Section<'_, '_>) -> Result<Gate, Wrong> {
+/// `[checks.NAME]`: commands that plans may be judged by, once a person has trusted them.
+pub(super) fn catalogue(top: &Section<'_, '_>) -> Result<BTreeMap<String, String>, Wrong> {
+    let mut checks = BTreeMap::new();
+    for (name, section) in top.named("checks")? {
+        section.only(&["command"])?;
+        let command = section.string("command")?.filter(|command| !command.trim().is_empty());
+        let command =
+            command.ok_or_else(|| section.wrong_here(format!("[checks.{name}] has no `command`")))?;
+        checks.insert(name, command);
+    }
+    Ok(checks)
+}
+
+/// What trusting a check of the catalogue is recorded with.
+pub fn check_digest(name: &str, command: &str) -> Hash {
+    let canonical = chain::sorted(serde_json::json!({ "check": name, "command": command }));
+    Hash::of(canonical.to_string().as_bytes())
+}
+
+pub(super) fn read(top: &Section<'_, '_>, catalogue: &BTreeMap<String, String>) -> Result<Gate, Wrong> {
     let default = Config::default().gate;
     let Some(section) = top.section("gate", GATE_KEYS)? else {
         return Ok(default);
@@ -34,15 +53,43 @@ pub(super) fn read(top: &Section<'_, '_>) -> Result<Gate, Wrong> {
         self_approval: section.boolean("self_approval")?.unwrap_or(true),
         policies_count: section.boolean("policies_count")?.unwrap_or(false),
     };
-    let policies = section.named("policies")?.map(|(name, each)| Ok((name.clone(), policy(name, &each)?)));
+    let policies =
+        section.named("policies")?.map(|(name, each)| Ok((name.clone(), policy(name, &each, catalogue)?)));
     let remind_after = section.duration("remind_after", YEAR)?;
     Ok(Gate { quorum, remind_after, policies: policies.collect::<Result<_, _>>()? })
 }
 
-const POLICY_KEYS: &[&str] = &["owner", "touches", "max_usd", "max_tokens", "max_minutes", "targets"];
+const POLICY_KEYS: &[&str] = &[
+    "owner",
+    "touches",
+    "max_usd",
+    "max_tokens",
+    "max_minutes",
+    "targets",
+    "checks",
+    "commands",
+    "network",
+    "secrets",
+];
 
-fn policy(name: String, section: &Section<'_, '_>) -> Result<Policy, Wrong> {
+fn policy(
+    name: String,
+    section: &Section<'_, '_>,
+    catalogue: &BTreeMap<String, String>,
+) -> Result<Policy, Wrong> {
     section.only(POLICY_KEYS)?;
+    let mut commands = section.strings("commands")?.unwrap_or_default();
+    for check in section.strings("checks")?.unwrap_or_default() {
+        match catalogue.get(&check) {
+            Some(command) => commands.push(command.clone()),
+            None => {
+                let known: Vec<&str> = catalogue.keys().map(String::as_str).collect();
+                let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
+                let message = format!("no section [checks.{check}]; checks that are named: {known}");
+                return Err(section.wrong("checks", message));
+            }
+        }
+    }
     let policy = Policy {
         owner: section.strings("owner")?.unwrap_or_default(),
         touches: section.strings("touches")?.unwrap_or_default(),
@@ -52,6 +99,9 @@ fn policy(name: String, section: &Section<'_, '_>) -> Result<Policy, Wrong> {
             .integer("max_minutes", 1..=7 * 24 * 60)?
             .map(|minutes| Duration::from_secs(minutes * 60)),
         targets: section.strings("targets")?.unwrap_or_default(),
+        commands,
+        network: section.boolean("network")?.unwrap_or(false),
+        secrets: section.boolean("secrets")?.unwrap_or(false),
         name,
     };
     if policy.touches.is_empty() {
@@ -66,9 +116,9 @@ fn policy(name: String, section: &Section<'_, '_>) -> Result<Policy, Wrong> {
         return Err(section.wrong("touches", message));
     }
     let limited = policy.max_micro_usd.is_some() || policy.max_tokens.is_some() || policy.max_wall.is_some();
-    if policy.owner.is_empty() && policy.targets.is_empty() && !limited {
+    if policy.commands.is_empty() && policy.owner.is_empty() && policy.targets.is_empty() && !limited {
         let message = format!(
-            "policy `{}` bounds only `touches`: add `owner`, `targets` or a limit on the budget",
+            "policy `{}` bounds only `touches`: say with `commands` or `checks` what may be run",
             policy.name
         );
         return Err(section.wrong_here(message));
@@ -86,6 +136,9 @@ pub fn digest(policy: &Policy) -> Hash {
         "max_tokens": policy.max_tokens,
         "max_wall_ms": policy.max_wall.map(|wall| u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
         "targets": policy.targets,
+        "commands": policy.commands,
+        "network": policy.network,
+        "secrets": policy.secrets,
     }));
     Hash::of(canonical.to_string().as_bytes())
 }

@@ -267,7 +267,7 @@ fn no_policy_approves_everything() {
     refused(
         "[gate.policies.docs]\ntouches = [\"docs/**\"]\nowner = []\n",
         expect![[r#"
-            provost.toml:1:1: policy `docs` bounds only `touches`: add `owner`, `targets` or a limit on the budget
+            provost.toml:1:1: policy `docs` bounds only `touches`: say with `commands` or `checks` what may be run
               [gate.policies.docs]
               ^^^^^^^^^^^^^^^^^^^^
         "#]],

@@ -52,6 +52,8 @@ pub struct Case<'a> {
     pub bounds: Option<Bounds>,
     /// How far the check itself is doubted.
     pub doubts: Doubts,
+    /// What the same check said before, which stands if the tree is the same.
+    pub known: Option<&'a Verdict>,
 }
 
 impl Ground {
@@ -69,6 +71,9 @@ impl Ground {
             Ok(found) => found,
             Err(error) => return Ok(self.unseen(error)),
         };
+        if let Some(known) = case.known.filter(|known| is_the_same(known, self.level, &layer)) {
+            return Ok(Verdict { cached: true, ..known.clone() });
+        }
         let tree = Some(Box::new(approved.told(case, seen(&base, &layer))));
         if let Some(first) = layer.protected_changed.first() {
             let what = format!("{} is protected and was changed", quote::one_line(first));
@@ -269,6 +274,12 @@ impl Ground {
         };
         judge::observed(case.shell, &court, reporter)
     }
+}
+
+/// The check ran to its end on this very tree and at this level.
+fn is_the_same(known: &Verdict, level: Isolation, layer: &Layer) -> bool {
+    let ended = matches!(known.outcome, Outcome::Held | Outcome::Broke { .. });
+    ended && known.isolation == level && known.tree_id() == Some(layer.id.as_str())
 }
 
 impl Approved {

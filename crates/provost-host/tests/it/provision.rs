@@ -122,6 +122,7 @@ fn judge(ground: &Ground, tree: Option<&str>, with_work: bool, command: &str) ->
             processes: Default::default(),
             bounds: None,
             doubts: Default::default(),
+            known: None,
         })
         .unwrap()
 }

@@ -71,6 +71,7 @@ impl Project {
             network: false,
             processes: Default::default(),
             doubts,
+            known: None,
             bounds: None,
         };
         self.ground.judge(&case).unwrap()

@@ -84,7 +84,7 @@ fn every_ending_is_one_verdict() {
         expect![[r#"
             true -> held
             exit 7 -> broke: exit code 7 | exit_code == 0
-            no-such-program -> broke: exit code 127 | exit_code == 0
+            no-such-program -> could not be run: `no-such-program` is not on the PATH of checks; install it, or start `provost run` with its folder on PATH
             if then ( -> broke: exit code 2 | exit_code == 0
             kill -9 $$ -> killed by signal 9
             sh -c 'kill -ABRT $$' -> broke: exit code 134 | exit_code == 0; no program of the check crashes: exit code 134 is signal 6 (SIGABRT)

@@ -116,6 +116,7 @@ fn step(value: &Value) -> Result<Step, Reply> {
             .iter()
             .map(|topic| text(Some(topic), "publishes"))
             .collect::<Result<_, _>>()?,
+        guard: matches!(entry.0.get("guard"), Some(Value::Bool(true))),
     })
 }
 

@@ -86,6 +86,7 @@ pub fn all() -> Vec<Tool> {
                                 "items": { "type": "integer" },
                                 "description": "Numbers of steps that have to be done before; all before it, if left out.",
                             },
+                            "guard": { "type": "boolean", "description": "The check is meant to hold before the work too (nothing breaks on the way). Without it, a check that holds before the work waits for a person." },
                             "network": { "type": "boolean", "description": "The check needs the network; a person has to allow it." },
                             "publishes": {
                                 "type": "array",

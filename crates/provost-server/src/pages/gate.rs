@@ -108,6 +108,11 @@ fn body(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
         (changes(gate))
         h2 { "What the static checks say" }
         @if gate.diagnostics.is_empty() { p { "Nothing against it." } } @else { (findings(&gate.diagnostics)) }
+        @if let Some((first, rest)) = gate.on_base.split_first() {
+            h2 { "Before the work" }
+            p class="wait" { (T(first)) }
+            ul { @for line in rest { li { (T(line.trim())) } } }
+        }
         (intents(gate))
         h2 id="decide" { "Decide" }
         @if visitor.token.scope.may_decide() { (forms(gate, visitor, draft)) }

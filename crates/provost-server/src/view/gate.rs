@@ -47,6 +47,8 @@ pub struct Gate {
     /// What the configuration adds to the law, a line each, and what of it only a fence can hold.
     pub terms: Vec<String>,
     pub caveat: Option<String>,
+    /// What the checks say on the base before the work, a line each; empty, where nobody has looked yet.
+    pub on_base: Vec<String>,
     /// What is done for each step, and with what.
     pub intents: Vec<Intent>,
     /// What is run when every step is over.
@@ -122,6 +124,7 @@ impl Gate {
         let harness = overview.harness(seen, Access::Read, Who::Here)?;
         let (run, changed) = harness.preview()?;
         let reading = harness.check()?;
+        let look = harness.base_look(&run);
         let since = overview.changes_since_approval(&seen.id, &run)?;
         let rejected = run.rejection.as_ref().filter(|(revision, _)| *revision == run.revision);
         let touches = run.plan.touches.as_ref();
@@ -149,6 +152,7 @@ impl Gate {
             touches: touches.map(|globs| globs.iter().map(|glob| glob.value.clone()).collect()),
             terms: run.binding.terms.lines(),
             caveat: run.binding.terms.caveat(),
+            on_base: look.map(|look| render::base::lines(&run.plan, &look)).unwrap_or_default(),
             intents: run.plan.steps.iter().map(|step| Intent::of(&run, step)).collect(),
             postconditions: run
                 .plan

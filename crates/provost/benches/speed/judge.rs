@@ -138,6 +138,7 @@ impl Bench {
             processes: Default::default(),
             bounds: None,
             doubts: Doubts::default(),
+            known: None,
         };
         let Ok(verdict) = self.ground.judge(&case) else { unreachable!("nobody interrupts") };
         assert!(verdict.held(), "{verdict:?}");

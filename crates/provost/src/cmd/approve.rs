@@ -1,5 +1,6 @@
 use provost_core::event::Revision;
 use provost_core::quorum::{self, Tally};
+use provost_core::render;
 use provost_core::run::{Run, Stage};
 use provost_engine::carry;
 use provost_engine::harness::{Access, Harness};
@@ -22,7 +23,8 @@ use crate::terminal::{self, Gate};
 Examples:
   provost approve                                  read it, then decide
   provost approve PLAN.md --revision 3f9a1c02be77  without a terminal
-  provost approve --policy docs-only               let a policy of provost.toml speak from now on")]
+  provost approve --policy docs-only               let a policy of provost.toml speak from now on
+  provost approve --check unit                     trust a check that agents may plan with")]
 pub struct Args {
     /// A path, a name, or nothing for the active plan
     plan: Option<String>,
@@ -35,8 +37,11 @@ pub struct Args {
     /// Trust this policy's text instead of approving a plan
     #[arg(long, value_name = "NAME", conflicts_with = "revision")]
     policy: Option<String>,
+    /// Trust this check of provost.toml ([checks.NAME]) instead of approving a plan
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["revision", "policy"])]
+    check: Option<String>,
     /// Trust the command and the webhooks under [notify] instead of approving a plan
-    #[arg(long, conflicts_with_all = ["revision", "policy"])]
+    #[arg(long, conflicts_with_all = ["revision", "policy", "check"])]
     notify: bool,
 }
 
@@ -46,6 +51,15 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         harness.trust_policy(policy)?;
         terminal::talk(&format!(
             "policy {policy} may approve the plans it covers, as long as its text stays"
+        ));
+        return Ok(Outcome::Done);
+    }
+    if let Some(check) = &args.check {
+        harness.trust_check(check)?;
+        let command = harness.config().checks.get(check).cloned().unwrap_or_default();
+        terminal::talk(&format!(
+            "check {check} is trusted as long as its text stays: {}\nsteps of agents' own plans that it judges pass as verified",
+            command.trim()
         ));
         return Ok(Outcome::Done);
     }
@@ -109,6 +123,9 @@ fn approve(global: &Global, harness: &Harness, typed: &str, by: String) -> Answe
     } else if run.approved_by.is_none() {
         terminal::talk(&format!("your yes is noted: {}", Tally::of(&run)));
     } else {
+        if let Some(look) = harness.base_look(&run) {
+            render::base::lines(&run.plan, &look).iter().for_each(|line| terminal::talk(line));
+        }
         terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));
     }
     tell_of_the_remote(harness, &run);
@@ -133,6 +150,7 @@ fn interactive(harness: &Harness, by: String) -> Answer {
         // Refused before anything is read, and not after.
         harness.approve(&run, run.revision.clone(), by.clone())?;
     }
+    terminal::tell_of_base(harness, &run);
     match terminal::gate(harness, &run, reading.as_ref(), by)? {
         Gate::Approved(run) => {
             terminal::talk(&format!("approved revision {}; next: provost run", run.revision.short()));

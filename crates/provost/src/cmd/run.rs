@@ -228,6 +228,7 @@ fn gate(
         return Ok(Passage::Open(Box::new(run)));
     }
     notices.look(&run);
+    terminal::tell_of_base(harness, &run);
     if let Some(tally) = Tally::open(&run) {
         terminal::talk(&tally);
     }

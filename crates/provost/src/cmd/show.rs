@@ -1,7 +1,7 @@
 use provost_core::budget;
 use provost_core::plan::{Check, Contract, Needs};
 use provost_core::quorum::Tally;
-use provost_core::render;
+use provost_core::render::{self, base::BaseLook};
 use provost_core::run::{PostState, Run};
 use provost_engine::harness::{Access, Harness};
 use serde_json::{Value, json};
@@ -21,6 +21,10 @@ Examples:
 pub struct Args {
     /// A path, a name, or nothing for the active plan
     plan: Option<String>,
+    /// Do not try the checks on the base (before a plan is approved they are tried, behind the fence, to
+    /// show which of them hold already)
+    #[arg(long)]
+    no_checks: bool,
     /// Print the plan's text as the log holds it
     #[arg(long)]
     recorded: bool,
@@ -37,8 +41,13 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if !changed {
         harness.catch_up_marks(&run);
     }
+    // A program that asks for the plan does not wait for its checks.
+    let look = match global.json || args.no_checks {
+        true => harness.base_look(&run),
+        false => harness.look_at_base(&run),
+    };
     if global.json {
-        let mut shown = as_json(harness.id().0.as_str(), &run);
+        let mut shown = as_json(harness.id().0.as_str(), &run, look.as_ref());
         let changed = run.changed_since_approval().into_iter().chain(harness.changed_caches(&run));
         shown["changed_since_approval"] = changed.collect::<Vec<_>>().into();
         terminal::print(&format!("{shown}\n"))?;
@@ -51,6 +60,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         terminal::print(&render::plan(&run))?;
         for line in harness.changed_caches(&run) {
             terminal::print(&format!("\n{line}\n"))?;
+        }
+        if let Some(look) = &look {
+            let lines = render::base::lines(&run.plan, look);
+            terminal::print(&format!("\n{}\n", lines.join("\n")))?;
         }
     }
     Ok(Outcome::Done)
@@ -67,7 +80,7 @@ pub(crate) fn is_a_plan(harness: &Harness, run: &Run) -> Result<(), Failure> {
     ))
 }
 
-fn as_json(plan: &str, run: &Run) -> Value {
+fn as_json(plan: &str, run: &Run, look: Option<&BaseLook>) -> Value {
     let steps: Vec<Value> = run
         .steps()
         .map(|(step, _)| {
@@ -114,6 +127,7 @@ fn as_json(plan: &str, run: &Run) -> Value {
         "budget": budget::of_plan(run),
         "steps": steps,
         "postconditions": postconditions,
+        "on_base": look.map(|look| render::base::lines(&run.plan, look)),
     })
 }
 

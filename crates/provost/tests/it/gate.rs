@@ -79,8 +79,7 @@ fn reject_ask_and_amend_lead_back_to_the_gate() {
     env.provost(&["run"]).exits(0);
 }
 
-const POLICY: &str =
-    "\n[gate.policies.outputs]\ntouches = [\"out/**\"]\nowner = [\"test\"]\ntargets = [\"coder\"]\n";
+const POLICY: &str = "\n[gate.policies.outputs]\ntouches = [\"out/**\"]\nowner = [\"test\"]\ntargets = [\"coder\"]\ncommands = [\"test -f out/1\"]\n";
 
 #[test]
 fn a_policy_speaks_only_when_a_person_has_trusted_its_text() {

@@ -36,6 +36,7 @@ mod leases;
 mod levels;
 mod notify;
 mod log;
+mod marks;
 mod mcp;
 mod otel;
 mod parallel;

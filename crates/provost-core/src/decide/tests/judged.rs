@@ -24,17 +24,31 @@ fn with_a_tree_of_its_own_the_harness_looks_first_whether_the_contract_can_fail(
 }
 
 #[test]
-fn where_red_is_required_a_contract_that_held_before_the_work_passes_nothing() {
+fn red_first_asks_a_person_before_an_agent_is_paid() {
     approved_story(
-        "attest-red; control-holds 1; start 1; ended 1; holds-on 1 abc; confirm 1; confirm-because 1",
+        "attest-red; control-holds 1; start 1; confirm 1; confirm-because 1",
         expect![[r#"
             attest-red -> ISOLATION_ATTESTED
-            control-holds 1 -> CONTRACT_JUDGED
-            start 1 -> TASK_STARTED
-            ended 1 -> ATTEMPT_ENDED
-            holds-on 1 abc -> CONTRACT_JUDGED, FAILURE_DETECTED, FAILURE_CLASSIFIED, RECOVERY_ESCALATION
+            control-holds 1 -> CONTRACT_JUDGED, RECOVERY_ESCALATION
+            start 1 -> refused: step 1 is not open: work on the step you were given
             confirm 1 -> refused: `confirm` is no answer here: choose retry, skip, abort or revise
             confirm-because 1 -> HUMAN_ANSWERED, TASK_COMPLETED
+            [in-progress] next: [Judge { subject: Control(StepNumber(2)) }]
+        "#]],
+    );
+}
+
+#[test]
+fn what_a_person_lets_an_agent_work_on_all_the_same_passes_as_held_before() {
+    approved_story(
+        "attest-red; control-holds 1; retry 1; start 1; ended 1; holds-on 1 abc",
+        expect![[r#"
+            attest-red -> ISOLATION_ATTESTED
+            control-holds 1 -> CONTRACT_JUDGED, RECOVERY_ESCALATION
+            retry 1 -> HUMAN_ANSWERED
+            start 1 -> TASK_STARTED
+            ended 1 -> ATTEMPT_ENDED
+            holds-on 1 abc -> CONTRACT_JUDGED, TASK_COMPLETED
             [in-progress] next: [Judge { subject: Control(StepNumber(2)) }]
         "#]],
     );
@@ -167,7 +181,8 @@ fn what_held_beside_others_has_to_hold_with_what_they_left() {
     };
     let (_, now) = say(HarnessCommand::Record { text, binding: Binding::default(), author: None });
     say(HarnessCommand::Verified { revision: now.revision.clone(), warnings: 0 });
-    let by = Approver::Policy { name: "any".into(), digest: String::new() };
+    let by =
+        Approver::Policy { name: "any".into(), digest: String::new(), unread: false, trusted: Vec::new() };
     say(HarnessCommand::ApproveByPolicy { revision: now.revision, by });
     let (one, two) = (StepNumber(1), StepNumber(2));
     let ended = |step, attempt| {

@@ -36,7 +36,12 @@ fn person() -> Event {
 }
 
 fn policy() -> Event {
-    approved(Approver::Policy { name: "docs".to_owned(), digest: "c0de".to_owned() })
+    approved(Approver::Policy {
+        name: "docs".to_owned(),
+        digest: "c0de".to_owned(),
+        unread: false,
+        trusted: Vec::new(),
+    })
 }
 
 #[test]

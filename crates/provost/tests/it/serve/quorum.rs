@@ -164,7 +164,7 @@ fn an_agent_that_changes_the_rule_is_held_to_the_old_one() {
 
 #[test]
 fn a_policy_is_none_of_the_people_unless_it_may_be() {
-    let policy = "[gate.policies.outputs]\ntouches = [\"out/**\"]\nowner = [\"test\"]\n";
+    let policy = "[gate.policies.outputs]\ntouches = [\"out/**\"]\ncommands = [\"*\"]\n";
     let env = under(&format!("approvals = 2\n{policy}"), HONEST);
     env.provost(&["approve", "--policy", "outputs"]).exits(0);
     let run = env.provost(&["run"]).exits(4);

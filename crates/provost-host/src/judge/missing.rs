@@ -1,0 +1,333 @@
+//! Tells a check that could not be made, because a tool it needs is not there, from one that broke.
+//!
+//! A missing program answers 127 and a missing module of python answers 1: in `! pytest` or `pytest || true`
+//! that looks like a pass. The contract's own shell reports a command that it does not find and ends at once
+//! ([`variable`]); what other shells, `make`, `env` and python say of it is read from the output ([`found`]).
+//!
+//! **Invariant:** what lies in the tree under test is the work: if it is missing, the check broke.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use provost_core::plan::{Expectation, Shell};
+use provost_core::shell;
+use regex::Regex;
+use rustix::process::Signal;
+
+/// With this signal the contract's own shell ends when a command is not found.
+pub const ENDED_BY: Signal = Signal::USR2;
+
+/// How the line begins that the shell prints then.
+const TOLD: &str = "provost: not found: ";
+
+/// Bash calls this function for a command that it does not find. Only the contract's own shell and its
+/// subshells end: a script under test that calls something missing is the work's fault. So is a command
+/// that is looked for in the tree.
+const HANDLER: &str = r#"() {
+  local provost_rest="$PATH:" provost_entry
+  printf '%s: line %s: %s: command not found\n' "${0##*/}" "${BASH_LINENO[0]}" "$1" >&2
+  [ "${SHLVL:-1}" -le 1 ] || return 127
+  while [ -n "$provost_rest" ]; do
+    provost_entry="${provost_rest%%:*}/"; provost_rest="${provost_rest#*:}"
+    case "$provost_entry" in @TREE@/*|[!/]*) return 127;; /) return 127;; esac
+  done
+  printf '@TOLD@%s\n' "$1" >&2
+  kill -s USR2 $$
+  return 127
+}"#;
+
+/// The variable that gives the check's shell its handler. `tree` is where the tree under test is seen. Nothing
+/// for a contract that reads definitions or changes where programs are found: it may call what the work makes.
+pub fn variable(shell: &Shell, tree: &Path) -> Option<(OsString, OsString)> {
+    let wants = |code: i32| shell.expectations.iter().any(|each| each.value == Expectation::ExitIs(code));
+    if defines(&shell.command) || wants(126) || wants(127) {
+        return None;
+    }
+    let quoted = format!("'{}'", tree.to_string_lossy().replace('\'', r"'\''"));
+    let text = HANDLER.replace("@TREE@", &quoted).replace("@TOLD@", TOLD);
+    Some(("BASH_FUNC_command_not_found_handle%%".into(), text.into()))
+}
+
+fn defines(command: &str) -> bool {
+    static DEFINES: OnceLock<Option<Regex>> = OnceLock::new();
+    let pattern = r"(?m)(?:^|[;&|({])\s*(?:\.|source)\s+\S|\(\)\s*\{|\bfunction\s|\bPATH=|\balias\s|\bexport\s+-f\b|\beval\s";
+    let found = DEFINES.get_or_init(|| Regex::new(pattern).ok());
+    found.as_ref().is_none_or(|found| found.is_match(command))
+}
+
+/// What a check needs and the machine does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    Command(String),
+    /// The shell said so where nobody could read it.
+    Unnamed,
+    Module(String),
+}
+
+impl Missing {
+    pub fn reason(&self) -> String {
+        match self {
+            Missing::Command(name) => format!(
+                "`{name}` is not on the PATH of checks; install it, or start `provost run` with its folder on PATH"
+            ),
+            Missing::Unnamed => {
+                "a command of the contract is not on the PATH of checks, and its message is hidden \
+                                 (`2>/dev/null`); run the contract by hand to see which"
+                    .to_owned()
+            }
+            Missing::Module(name) => format!(
+                "`{name}` is not installed for the Python that the check calls; install it \
+                 (`python3 -m pip install {name}`), or call one that has it (`.venv/bin/python -m {name}`)"
+            ),
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Copy)]
+pub enum End {
+    Signalled(i32),
+    Held,
+}
+
+/// What was missing, where the check ended because of it or held in spite of it.
+pub fn found(shell: &Shell, tree: &Path, end: End, outputs: &[&str]) -> Option<Missing> {
+    let mut lines = outputs.iter().flat_map(|output| output.lines()).map(str::trim);
+    match end {
+        End::Signalled(signal) if signal == ENDED_BY.as_raw() => {
+            let name = lines.find_map(|line| line.strip_prefix(TOLD));
+            Some(name.map_or(Missing::Unnamed, |name| Missing::Command(name.to_owned())))
+        }
+        End::Signalled(_) => None,
+        End::Held if !swallows(shell) => None,
+        End::Held => lines.find_map(|line| {
+            if let Some(module) = module(line) {
+                return Some(Missing::Module(module));
+            }
+            let name = command(line).filter(|_| !defines(&shell.command))?;
+            let is_tool = TOOLS.contains(&name.as_str());
+            (is_outside(&name, tree) && is_tool).then_some(Missing::Command(name))
+        }),
+    }
+}
+
+/// The contract can hold although a command of it failed.
+fn swallows(shell: &Shell) -> bool {
+    let fails = shell.expectations.iter().any(|each| match each.value {
+        Expectation::ExitIs(code) => code != 0,
+        Expectation::ExitIsNot(_) => true,
+        Expectation::Contains { .. } | Expectation::Matches { .. } | Expectation::Empty { .. } => false,
+    });
+    let script = shell::read(&shell.command);
+    let text = shell.command.as_str();
+    fails || script.commands.len() > 1 || text.contains('!') || text.contains("||") || text.contains("if ")
+}
+
+/// Test runners and builders: nobody's work is to bring them along.
+const TOOLS: [&str; 62] = [
+    "pytest",
+    "py.test",
+    "tox",
+    "nox",
+    "python",
+    "python2",
+    "python3",
+    "pip",
+    "pip3",
+    "uv",
+    "uvx",
+    "poetry",
+    "pipenv",
+    "pdm",
+    "hatch",
+    "ruff",
+    "mypy",
+    "black",
+    "flake8",
+    "pylint",
+    "pyright",
+    "coverage",
+    "cargo",
+    "rustc",
+    "rustfmt",
+    "go",
+    "gofmt",
+    "golangci-lint",
+    "node",
+    "npm",
+    "npx",
+    "pnpm",
+    "yarn",
+    "bun",
+    "deno",
+    "jest",
+    "vitest",
+    "mocha",
+    "tsc",
+    "eslint",
+    "prettier",
+    "make",
+    "gmake",
+    "cmake",
+    "ctest",
+    "ninja",
+    "meson",
+    "just",
+    "bazel",
+    "java",
+    "javac",
+    "mvn",
+    "gradle",
+    "ruby",
+    "bundle",
+    "rake",
+    "rspec",
+    "php",
+    "phpunit",
+    "composer",
+    "dotnet",
+    "swift",
+];
+
+/// Modules that python runs as programs of this kind.
+const MODULES: [&str; 17] = [
+    "pytest",
+    "tox",
+    "nox",
+    "coverage",
+    "mypy",
+    "ruff",
+    "black",
+    "flake8",
+    "pylint",
+    "pyright",
+    "isort",
+    "build",
+    "pip",
+    "venv",
+    "virtualenv",
+    "poetry",
+    "behave",
+];
+
+fn module(line: &str) -> Option<String> {
+    static LINE: OnceLock<Option<Regex>> = OnceLock::new();
+    let pattern = r"^\S*(?:python|pypy)[\d.]*: No module named '?([A-Za-z0-9_]+)(?:\.__main__)?'?";
+    let found = LINE.get_or_init(|| Regex::new(pattern).ok()).as_ref()?.captures(line)?;
+    let name = found.get(1)?.as_str();
+    MODULES.contains(&name).then(|| name.to_owned())
+}
+
+/// The command that a shell, `make`, `env` or one of their like did not find.
+fn command(line: &str) -> Option<String> {
+    static LINES: OnceLock<Vec<Regex>> = OnceLock::new();
+    let patterns = LINES.get_or_init(|| {
+        let patterns = [
+            r"^\S*sh: (?:line )?(?:\d+: )?(?:exec: )?([^\s:]+): (?:command )?not found$",
+            r"^\S*make(?:\[\d+\])?: ([^\s:]+): (?:Command not found|No such file or directory)$",
+            r"^(?:\S*/)?(?:env|timeout|nice|nohup|xargs|stdbuf|setsid|time|ionice|taskset|chrt): (?:failed to run command |cannot run |failed to execute )?[‘'`]?([^\s:’']+)[’']?: No such file or directory$",
+            r"^error: no such command: `([^`]+)`",
+        ];
+        patterns.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect()
+    });
+    let found = patterns.iter().find_map(|pattern| pattern.captures(line))?;
+    Some(found.get(1)?.as_str().to_owned())
+}
+
+/// A name without a slash, or a path that does not lead into the tree.
+fn is_outside(name: &str, tree: &Path) -> bool {
+    !name.contains('/') || name.starts_with('/') && !Path::new(name).starts_with(tree)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use provost_core::plan::{Span, Spanned};
+
+    fn shell(command: &str, expectations: &[Expectation]) -> Shell {
+        let expectations =
+            expectations.iter().map(|each| Spanned::new(each.clone(), Span::default())).collect();
+        Shell { command: command.to_owned(), body: Span::default(), expectations }
+    }
+
+    fn held(command: &str, output: &str) -> Option<Missing> {
+        found(&shell(command, &[]), Path::new("/w"), End::Held, &[output])
+    }
+
+    fn named(name: &str) -> Option<Missing> {
+        Some(Missing::Command(name.to_owned()))
+    }
+
+    #[test]
+    fn a_runner_that_is_not_there_is_found_in_what_others_say_of_it() {
+        let module = Some(Missing::Module("pytest".to_owned()));
+        let python = "/usr/bin/python3: No module named pytest\n";
+        assert_eq!(held("! python3 -m pytest -q", python), module);
+        assert_eq!(held("python3 -m pytest -q || true", python), module);
+        let dash = "/bin/sh: 1: pytest: not found\nmake: *** [Makefile:2: test] Error 127";
+        assert_eq!(held("! make test", dash), named("pytest"));
+        assert_eq!(held("! make test", "make: cargo: No such file or directory"), named("cargo"));
+        assert_eq!(held("! env tox", "env: ‘tox’: No such file or directory"), named("tox"));
+    }
+
+    #[test]
+    fn what_the_work_has_to_bring_is_not_missing_from_the_machine() {
+        assert_eq!(held("! ./app", "bash: line 1: ./app: No such file or directory"), None);
+        assert_eq!(held("! python3 -m mine", "/usr/bin/python3: No module named mine"), None);
+        assert_eq!(held("! make test", "/bin/sh: 1: ehco: not found"), None, "a recipe with a slip in it");
+        // A test that prints such a line has printed it, and no more.
+        assert_eq!(held("pytest -q", "/bin/sh: 1: pytest: not found"), None);
+        let of = |command: &str, wanted: &[Expectation]| variable(&shell(command, wanted), Path::new("/w"));
+        for command in
+            [". ./env.sh; greet", "source env.sh && greet", "PATH=$PWD/bin:$PATH greet", "f() { greet; }; f"]
+        {
+            assert_eq!(of(command, &[]), None, "{command}");
+        }
+        assert_eq!(of("greet", &[Expectation::ExitIs(127)]), None);
+        assert!(of("! greet", &[]).is_some());
+    }
+
+    #[test]
+    fn the_shell_of_a_contract_says_what_it_does_not_find_and_ends() {
+        let tree = tempfile::tempdir().expect("a folder");
+        let run = |command: &str, path: &str| {
+            let (name, value) = variable(&shell(command, &[]), tree.path()).expect("a handler");
+            let output = std::process::Command::new("bash")
+                .args(["--noprofile", "--norc", "-c", command])
+                .env_clear()
+                .env("PATH", path)
+                .env(name, value)
+                .current_dir(tree.path())
+                .output()
+                .expect("bash");
+            use std::os::unix::process::ExitStatusExt as _;
+            (
+                output.status.signal(),
+                output.status.code(),
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            )
+        };
+        let usual = "/usr/bin:/bin";
+        for command in [
+            "! nothere-1",
+            "nothere-1 || true",
+            "nothere-1 | cat",
+            "(nothere-1; true)",
+            "x=$(nothere-1); true",
+            "! nothere-1 2>/dev/null",
+            "{ nothere-1; } &>/dev/null; true",
+        ] {
+            let (signal, code, _) = run(command, usual);
+            assert_eq!((signal, code), (Some(ENDED_BY.as_raw()), None), "{command}");
+        }
+        assert!(run("! nothere-1", usual).2.contains("provost: not found: nothere-1"));
+        // Asked for politely, and in the tree.
+        assert_eq!(run("command -v nothere-1 || true", usual).1, Some(0));
+        assert_eq!(run("! nothere-1", &format!("{}/bin:{usual}", tree.path().display())).1, Some(0));
+        assert_eq!(run("! nothere-1", "bin:/usr/bin").1, Some(0));
+        // A script that is tested has its own faults.
+        std::fs::write(tree.path().join("s.sh"), "nothere-1\n").expect("a script");
+        assert_eq!(run("! bash s.sh", usual).1, Some(0));
+    }
+}
