@@ -30,6 +30,9 @@ pub struct Terms {
     /// The roles of the plan and what their agents may reach.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, Reach>,
+    /// What is started for a role: its program with all arguments, and its model. Secrets are taken out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, String>,
     /// Addresses (`host:port`) that count as the model's beside the well-known ones, by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub api: BTreeMap<String, Vec<String>>,
@@ -112,6 +115,7 @@ impl Terms {
                 "checks may trace processes: the program under test can then steer what judges it".to_owned(),
             );
         }
+        lines.extend(self.programs.iter().map(|(role, program)| format!("{role}: runs {program}")));
         for (role, reach) in &self.roles {
             lines.push(format!("{role}: {reach}"));
             if reach.git == GitPolicy::Shared {

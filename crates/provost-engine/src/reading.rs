@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::path::Path;
 
+use provost_core::chain::Hash;
 use provost_core::diagnostic::{Diagnostic, Severity};
 use provost_core::draft;
 use provost_core::event::Revision;
@@ -127,6 +129,7 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let named = targets.chain(fallback.values()).chain(judging);
     let estimated = named.clone();
     let roles = named.clone().filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.reach)));
+    let programs = named.clone().filter_map(|name| Some((name.clone(), program(site, name)?))).collect();
     let isolation = match verify.isolation {
         Demand::Auto => None,
         Demand::Exactly(level) => Some(level),
@@ -148,6 +151,7 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
         require_red,
         trace: verify.trace,
         roles,
+        programs,
         api,
         fallback,
         budget,
@@ -183,6 +187,19 @@ fn not_startable(site: &Site) -> BTreeMap<String, String> {
     };
     let agents = site.config.agents.iter();
     agents.filter_map(|(name, role)| Some((name.clone(), why(role)?))).collect()
+}
+
+/// What is started for a role. Where a secret was taken out, a digest stands for it, so that another one is
+/// another approval.
+fn program(site: &Site, name: &str) -> Option<String> {
+    let folder = site.config.path.as_deref().and_then(Path::parent);
+    let whole = site.config.agents.get(name)?.program(folder);
+    let shown = site.redactor.text(&whole);
+    if shown == whole {
+        return Some(whole);
+    }
+    let digest = Hash::of(whole.as_bytes()).to_string();
+    Some(format!("{shown} (digest {})", &digest[..12]))
 }
 
 /// Roles that ask the very model the judge asks, as far as the configuration says which that is.

@@ -52,6 +52,45 @@ impl Role {
     }
 }
 
+impl Role {
+    /// What is started for it, as a person reads it before they approve: the driver, the program with all its
+    /// arguments, the model. `folder` is where the configuration lies.
+    pub fn program(&self, folder: Option<&Path>) -> String {
+        let words = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        let mut text = match &self.driver {
+            Driver::Command { command } => format!("`{}`", words(command)),
+            Driver::Scripted { script } => {
+                let shown = folder.and_then(|folder| script.strip_prefix(folder).ok()).unwrap_or(script);
+                format!("the script {}", shown.display())
+            }
+            Driver::Human => "nothing: a person".to_owned(),
+            Driver::Client { client, program, args } => {
+                let program = program.clone().unwrap_or_else(|| client.word().to_owned());
+                let all: Vec<String> = std::iter::once(program).chain(args.iter().cloned()).collect();
+                format!("`{}` (driver {})", words(&all), client.word())
+            }
+            Driver::Acp { command, permissions, mode } => {
+                let mode = mode.as_ref().map(|mode| format!(", mode {mode}")).unwrap_or_default();
+                format!("`{}` (driver acp, permissions {}{mode})", words(command), permissions.word())
+            }
+            Driver::Builtin(orders) => format!("the builtin agent, model {}", orders.model),
+        };
+        if let (Some(model), false) = (&self.model, matches!(self.driver, Driver::Builtin(_))) {
+            text.push_str(&format!(", model {model}"));
+        }
+        text
+    }
+}
+
+/// A word as a shell would need it.
+fn quoted(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Driver {
     /// Any headless program: the prompt on stdin, the report from stdout.

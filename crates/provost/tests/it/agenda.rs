@@ -26,12 +26,6 @@ fn approve(env: &Env, name: &str) {
     env.provost(&["approve", name, "--revision", &revision]).exits(0);
 }
 
-#[track_caller]
-fn finish(env: &Env, name: &str) {
-    approve(env, name);
-    env.provost(&["run", name]).exits(0);
-}
-
 fn of<'a>(answer: &'a Value, key: &str, name: &str) -> &'a Value {
     let all = answer[key].as_array().expect("a list");
     all.iter().find(|each| each["name"] == name).unwrap_or_else(|| panic!("no {name} in {answer}"))

@@ -274,3 +274,25 @@ fn a_shell_that_only_tried_the_mcp_server_is_still_a_persons() {
     }
     assert_eq!(count(&env, "TAMPER_DETECTED"), 0);
 }
+
+#[test]
+fn the_gate_shows_what_is_started_and_an_approval_covers_it() {
+    let env = Env::new(&plan(&["test -f out/1"], "abort")).agent(HONEST);
+    let config = env.read("provost.toml").replace("\"agent.sh\"]", "\"agent.sh\", \"--api-key=sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\"]\nmodel = \"m-1\"");
+    env.write("provost.toml", &config);
+    let shown = env.provost(&["show"]).exits(0).out;
+    assert!(shown.contains("coder: runs `bash agent.sh") && shown.contains("model m-1"), "{shown}");
+    assert!(!shown.contains("sk-ant-api03"), "{shown}");
+    env.approve();
+    assert!(!env.provost(&["log", "--json"]).exits(0).out.contains("sk-ant-api03"));
+    for (from, to) in [("m-1", "m-2"), ("AAAA\"]", "AAAB\"]"), ("\"bash\"", "\"sh\"")] {
+        env.write("provost.toml", config.replace(from, to));
+        let run = env.provost(&["run"]).exits(4);
+        assert!(run.err.contains("waits for approval"), "{from}: {}", run.err);
+    }
+    assert_eq!(count(&env, "TASK_STARTED"), 0);
+    // As it was approved, it runs... once a person has said so again, since the log saw other terms meanwhile.
+    env.write("provost.toml", &config);
+    env.approve();
+    env.provost(&["run"]).exits(0);
+}

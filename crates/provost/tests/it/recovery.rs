@@ -78,6 +78,10 @@ fn invalid_input_is_asked_about_and_not_tried_again() {
         "provost.toml",
         env.read("provost.toml").replace("\"bash\", \"agent.sh\"", "\"no-such-agent\""),
     );
+    // Another program is another approval.
+    env.provost(&["run"]).exits(4);
+    assert_eq!(count(&env, "TASK_STARTED"), 0);
+    env.approve();
     env.provost(&["run"]).exits(4);
     let found = &named(&env, "FAILURE_CLASSIFIED")[0]["details"];
     assert_eq!((&found["failure_type"], count(&env, "TASK_STARTED")), (&Value::from("invalid_input"), 1));

@@ -432,6 +432,28 @@ fn the_same_write_twice_is_one_and_a_stale_one_is_refused() {
     assert_eq!(server.get(&format!("/api/plans/{id}"), &decide).is(200).json()["title"], "A better plan");
 }
 
+/// Enter in a field presses the first button of its form: that one is dead, for every item that waits.
+#[test]
+fn enter_in_the_inbox_decides_nothing() {
+    let human = plan(&["x"], "escalate");
+    let (from, to) = (human.find("**contract:**").expect("one"), human.find("**on_fail:**").expect("one"));
+    let human = format!("{}**contract:** human\n{}", &human[..from], &human[to..]);
+    for text in [human, plan(&["test -f out/1"], "escalate")] {
+        let env = Env::new(&text).agent("true\n").isolation("in-place");
+        let mut person = env.person();
+        env.provost(&["verify"]).exits(0);
+        person.approve();
+        env.provost(&["run"]).exits(4);
+        let server = Server::start(&env);
+        let page = server.browse("/inbox", &server.enter()).is(200).body;
+        let form = page.split("<form").find(|form| form.contains("name=\"choice\"")).expect("a form");
+        let first =
+            form.split("<button").nth(1).and_then(|button| button.split('>').next()).expect("a button");
+        assert!(first.contains("disabled") && !first.contains("choice"), "{first}");
+        assert!(form.contains("<textarea") && form.contains("name=\"note\""), "{form}");
+    }
+}
+
 #[test]
 fn what_a_plan_and_an_agent_say_is_shown_and_never_obeyed() {
     let text = plan(&["test -f out/1"], "escalate").replace("# A plan", "# <b>bold</b> & 'quoted'");
