@@ -344,6 +344,7 @@ impl Item {
         self.step_title.iter_mut().for_each(clean);
         self.context.output.iter_mut().for_each(clean);
         self.context.claim.iter_mut().for_each(clean);
+        self.context.changed.iter_mut().chain(&mut self.context.diff).for_each(clean);
         for tried in &mut self.context.tried {
             tried.failure.iter_mut().chain(&mut tried.ended).chain(&mut tried.followed).for_each(clean);
         }

@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use provost_core::chain::{PlanId, Timestamp};
-use provost_core::command::HarnessCommand;
+use provost_core::command::{HarnessCommand, Refusal};
 use provost_core::event::{Choice, Event, Revision};
-use provost_core::inbox::{self, Heading, Item, Waiting};
+use provost_core::inbox::{self, Heading, Item, Kind, Waiting};
 use provost_core::run::{Run, Stage};
 use provost_core::schedule::{self, InHand};
 use provost_host::plan_file::Reason;
@@ -26,6 +26,7 @@ use crate::people;
 use crate::places::{self, Here, Place};
 use crate::sessions::Sessions;
 use crate::site;
+use crate::work::{self, Changed};
 
 /// More than so many events about one step say nothing new.
 const HISTORY: u64 = 200;
@@ -71,7 +72,14 @@ pub fn list(settings: &Settings, everywhere: bool) -> Result<Listing, Error> {
                     0 => format!("plan {}: {line}", heading.name),
                     _ => line,
                 }));
-                listing.items.extend(items(&*log, &heading, &run)?);
+                let mut found = items(&*log, &heading, &run)?;
+                for item in found.iter_mut().filter(|item| item.kind == Kind::Confirmation) {
+                    // A plan that cannot be opened here is listed all the same.
+                    if let Ok(harness) = open(settings.clone(), item, Access::Read) {
+                        show_work(&harness, item);
+                    }
+                }
+                listing.items.extend(found);
             }
             Err(error) => listing.troubles.push(error.to_string()),
         }
@@ -113,6 +121,44 @@ pub fn items(log: &dyn Log, heading: &Heading, run: &Run) -> Result<Vec<Item>, E
         items.extend(Item::new(heading, run, &waiting, &events));
     }
     Ok(items)
+}
+
+/// So much of a difference is shown with an item; `provost changes` shows all of it.
+const DIFF_BYTES: usize = 64 * 1024;
+
+/// Adds the work to an item that asks a person to confirm it: the files, and what was changed in them.
+pub fn show_work(harness: &Harness, item: &mut Item) {
+    let Some(step) = item.step.filter(|_| item.kind == Kind::Confirmation) else { return };
+    match work::look(harness, step) {
+        Ok(work) => {
+            item.context.changed = work.files.iter().map(named_change).collect();
+            if work.files.is_empty() {
+                item.context.changed.push("no file was changed".to_owned());
+            }
+            let mut diff: String = work.files.iter().map(Changed::unified).collect();
+            if diff.len() > DIFF_BYTES {
+                let left_out = diff.len() - DIFF_BYTES;
+                let end = (0..=DIFF_BYTES).rev().find(|end| diff.is_char_boundary(*end)).unwrap_or(0);
+                diff.truncate(end);
+                diff.push_str(&format!(
+                    "\n[… {left_out} bytes left out; `provost changes {step}` shows all of it …]\n"
+                ));
+            }
+            item.context.diff = Some(diff).filter(|diff| !diff.is_empty());
+        }
+        Err(Error::Refused(Refusal::NoTree)) => item.context.changed.push(
+            "no tree was kept of it at this isolation level; look at `git status` and `git diff` in the workspace".to_owned(),
+        ),
+        Err(error) => item.context.changed.push(format!("what it changed cannot be shown: {error}")),
+    }
+}
+
+fn named_change(file: &Changed) -> String {
+    let (more, less) = file.count();
+    match file.unshown {
+        Some(why) => format!("{} {} ({why})", file.kind.word(), file.path),
+        None => format!("{} {} (+{more} -{less})", file.kind.word(), file.path),
+    }
 }
 
 /// What the log has about it since the last fresh start, oldest first.
@@ -160,7 +206,9 @@ impl Harness {
             Reason::Path => Some(shown(&self.place().path)),
         };
         let heading = Heading { plan: self.id().clone(), name: self.place().slug.clone(), argument };
-        items(self.log(), &heading, run)
+        let mut items = items(self.log(), &heading, run)?;
+        items.iter_mut().for_each(|item| show_work(self, item));
+        Ok(items)
     }
 
     /// Makes it stand in the log that these have waited for too long, once for each reminder. Those that

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use provost_core::chain::{Auditor, PlanId, Sealed, Timestamp};
 use provost_core::event::Event;
-use provost_core::inbox::{Item, waiting as what_waits};
+use provost_core::inbox::{Item, Kind, waiting as what_waits};
 use provost_core::plan::StepNumber;
 use provost_core::run::Run;
 use provost_store::{Cursor, Log, Query};
@@ -142,7 +142,13 @@ impl Overview {
 
     fn items_of(&self, seen: &Seen, here: &Here) -> Result<Vec<Item>, Error> {
         let heading = inbox::heading(&seen.id, seen.place.as_ref(), here);
-        inbox::items(&*self.log, &heading, &seen.run)
+        let mut items = inbox::items(&*self.log, &heading, &seen.run)?;
+        for item in items.iter_mut().filter(|item| item.kind == Kind::Confirmation) {
+            if let Ok(harness) = self.harness(seen, Access::Read, Who::Here) {
+                inbox::show_work(&harness, item);
+            }
+        }
+        Ok(items)
     }
 
     /// The attempts of the plan's steps, oldest first.

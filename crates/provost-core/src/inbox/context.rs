@@ -24,6 +24,12 @@ pub struct Context {
     /// What the agent says. It decides nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
+    /// The files that the attempt changed, a line each, where a person confirms the work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// How it changed them, as `diff -u` says it; a long one is cut, and says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
     /// What is to be configured outside of the run: names, never values.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub configure: BTreeSet<String>,
@@ -75,6 +81,7 @@ pub(super) fn context(run: &Run, waiting: &Waiting, events: &[(u64, Timestamp, E
         claim: step.claim.clone(),
         configure: configure.flatten().cloned().collect(),
         revision: None,
+        ..Context::default()
     }
 }
 

@@ -95,6 +95,11 @@ fn context(context: &Value) -> Markup {
         }
         @if let Some(claim) = text("claim") { p class="quiet" { "The agent says (it decides nothing):" } pre { (T(claim)) } }
         @if let Some(output) = text("output") { p class="quiet" { "Seen last:" } pre { (T(output)) } }
+        @if let Some(changed) = context["changed"].as_array() {
+            p class="quiet" { "What it changed:" }
+            ul { @for file in changed { li { code { (T(file.as_str().unwrap_or(""))) } } } }
+        }
+        @if let Some(diff) = text("diff") { details open { summary { "The difference" } pre { (T(diff)) } } }
     }
 }
 

@@ -106,6 +106,13 @@ fn all(listing: &Listing, overdue: &[bool], everywhere: bool) -> Result<(), Fail
             terminal::age(item.since)
         );
         let _ = writeln!(text, "    {}", item.reason);
+        if !item.context.changed.is_empty() {
+            let _ = writeln!(
+                text,
+                "    it changed: {} (`provost inbox {id}` shows how)",
+                item.context.changed.join(", ")
+            );
+        }
         let _ = writeln!(text, "    {}\n", how(item, &id));
     }
     if listing.items.is_empty() {
@@ -175,6 +182,12 @@ fn whole(item: &Item, id: &str, late: bool) -> String {
     }
     if let Some(output) = &context.output {
         let _ = writeln!(text, "\nlast output:\n{}", indented(output));
+    }
+    if !context.changed.is_empty() {
+        let _ = writeln!(text, "\nwhat it changed:\n{}", indented(&context.changed.join("\n")));
+    }
+    if let Some(diff) = &context.diff {
+        let _ = writeln!(text, "\n{}", indented(diff));
     }
     text.push_str("\nchoices:\n");
     for offer in &item.choices {

@@ -296,3 +296,25 @@ fn the_gate_shows_what_is_started_and_an_approval_covers_it() {
     env.approve();
     env.provost(&["run"]).exits(0);
 }
+
+#[test]
+fn a_person_who_confirms_is_shown_the_work() {
+    let text = plan(&["x"], "escalate");
+    let from = text.find("**contract:**").expect("a contract");
+    let to = text.find("**on_fail:**").expect("what follows");
+    let text = format!("{}**contract:** human\n{}", &text[..from], &text[to..]);
+    let env =
+        Env::new(&text).agent("mkdir -p out; echo 'a line to be read' > out/note.txt; echo I wrote it\n");
+    env.approve();
+    let run = env.provost(&["run"]).exits(4);
+    assert!(run.err.contains("confirm"), "{}", run.err);
+    let inbox = env.provost(&["inbox", "--json"]).exits(0).json();
+    let context = &inbox[0]["context"];
+    assert_eq!(context["changed"][0], "added out/note.txt (+1 -0)", "{context}");
+    assert!(context["diff"].as_str().is_some_and(|diff| diff.contains("+a line to be read")), "{context}");
+    let shown = env.provost(&["inbox"]).exits(0).out;
+    assert!(shown.contains("out/note.txt"), "{shown}");
+    let id = shown.split_whitespace().next().expect("an item").to_owned();
+    let whole = env.provost(&["inbox", &id]).exits(0).out;
+    assert!(whole.contains("+a line to be read") && whole.contains("I wrote it"), "{whole}");
+}

@@ -54,6 +54,13 @@ fn page(item: &Item, waits: &Waits) -> Vec<Said> {
     if let Some(output) = &context.output {
         page.extend([Said::gap(), Said::strong("Last output"), Said::indented(Tone::Plain, output)]);
     }
+    if !context.changed.is_empty() {
+        page.extend([Said::gap(), Said::strong("What it changed")]);
+        page.extend(context.changed.iter().map(|file| Said::indented(Tone::Plain, file)));
+    }
+    if let Some(diff) = &context.diff {
+        page.extend([Said::gap(), Said::indented(Tone::Plain, diff)]);
+    }
     if let Some(claim) = &context.claim {
         page.extend([Said::gap(), Said::strong("The agent claims"), Said::indented(Tone::Quiet, claim)]);
     }
