@@ -90,6 +90,7 @@ pub(super) const RULES: &[Rule] = &[
         reason: "a text does not parse",
         any: &[
             r"\bparse error\b",
+            r"\bcorrupt patch at line \d+",
             r"(?:json|yaml|toml|xml|csv|dockerfile)\S* ?(?:parse|parsing|decode|syntax|scanner|parser) ?(?:error|exception)",
             r"\b(?:failed|unable|cannot|could not|error) (?:to )?(?:pars(?:e|ing)|decod(?:e|ing)|unmarshal|deserializ\w+|unmarshalling|convert\w*)\b",
             r"error (?:parsing|decoding|unmarshal\w*|converting)\b",

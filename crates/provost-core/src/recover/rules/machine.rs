@@ -130,6 +130,7 @@ pub(super) const MISSING: &[Rule] = &[
             r"cannot connect to the docker daemon",
             r"no module named (?:pip|ensurepip|venv)\b",
             r"no version is set for (?:command|shim)",
+            r"(?s)subprocess\.py\x22, line \d+, in _execute_child.{0,1500}FileNotFoundError: \[Errno 2\]",
         ],
         matches: &[
             "bash: line 3: shellcheck: command not found",

@@ -172,10 +172,11 @@ pub(super) const NETWORK: &[Rule] = &[
             r"could not serialize access",
             r"deadlock (?:detected|found)",
             r"\bsystem is busy\b",
-            r"\b(?:api|service|server|backend|endpoint|provider|gateway|registry|upstream) (?:(?:is|are|was|seems|appears)(?: to be)? )?(?:currently |temporarily )?(?:down|offline)\b(?:$|[.,;:!)]| for| right| at the moment| \()",
+            r"(?m)\b(?:api|service|server|backend|endpoint|provider|gateway|registry|upstream) (?:(?:is|are|was|seems|appears)(?: to be)? )?(?:currently |temporarily )?(?:down|offline)\b(?:\s*$|[.,;:!)]| for| right| at the moment| \()",
+            r"\b[\w-]+(?:\.[\w-]+)+ (?:is|was|seems to be) (?:currently |temporarily )?(?:down|offline)\b",
         ],
         http: &[408, 425, 500, 502, 503, 504, 520, 522, 524],
-        matches: &["error: received HTTP 503 from the registry", "HTTP/1.1 502 Bad Gateway", "API down"],
+        matches: &["error: received HTTP 503 from the registry", "HTTP/1.1 502 Bad Gateway", "API down\n"],
         misses: &["line 503: note", "500 tests passed", "the service is down the hall"],
         ..TRANSIENT
     },
