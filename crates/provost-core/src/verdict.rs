@@ -59,6 +59,43 @@ pub struct Verdict {
     /// What asking the model used, also where no answer of it counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
+    /// Where the check found its programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Box<Environment>>,
+}
+
+/// Where a check found its programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Digest of the variables, and of the names, sizes and times of the files in these folders.
+    pub sha256: String,
+    /// The entries of `PATH`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<String>,
+    /// Folders that a check sees beside the system's, for these programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<String>,
+}
+
+impl Environment {
+    /// What differs between two, in a few words; nothing where they are the same.
+    pub fn difference(&self, other: &Environment) -> Option<String> {
+        if self.sha256 == other.sha256 {
+            return None;
+        }
+        let only = |these: &Environment, those: &Environment| {
+            let folders = these.path.iter().filter(|folder| !those.path.contains(folder));
+            folders.cloned().collect::<Vec<_>>().join(", ")
+        };
+        Some(match (only(self, other), only(other, self)) {
+            (gone, come) if gone.is_empty() && come.is_empty() => {
+                "programs on `PATH` were changed, or `PATH` has another order".to_owned()
+            }
+            (gone, come) if come.is_empty() => format!("`PATH` no longer has {gone}"),
+            (gone, come) if gone.is_empty() => format!("`PATH` also has {come}"),
+            (gone, come) => format!("`PATH` no longer has {gone}, and also has {come}"),
+        })
+    }
 }
 
 /// A check that cannot fail is no check: what was tried to make it.
@@ -186,6 +223,7 @@ impl Verdict {
             rests_on: Vec::new(),
             judged: None,
             usage: None,
+            environment: None,
         }
     }
 

@@ -18,6 +18,7 @@ use provost_core::proof::Statement;
 use provost_core::redact::{self, Redactor};
 use provost_core::run::{Run, Stage};
 use provost_host::config::{self, Config};
+use provost_host::judge;
 use provost_host::plan_file::{self, PlanPlace};
 use provost_store::{Append, Effect, Entry, Fence, Log};
 
@@ -110,6 +111,14 @@ pub(crate) fn redactor(environment: &[(OsString, OsString)]) -> Redactor {
     Redactor::new(text.filter(|(name, _)| redact::looks_secret(name)))
 }
 
+/// Checks see a virtual environment of the workspace that is on `PATH` as they see the caches that the
+/// configuration names: as it was before any agent.
+fn add_tools_of_the_workspace(config: &mut Config, workspace: &Path) {
+    let tools = judge::kept_in_workspace(workspace);
+    let caches = &mut config.verify.caches;
+    caches.extend(tools.into_iter().filter(|tool| !caches.contains(tool)).collect::<Vec<_>>());
+}
+
 /// The log of all plans, to look at.
 pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
     logbook::open(state, Access::Read)
@@ -172,13 +181,14 @@ impl Harness {
 
     fn with(
         place: PlanPlace,
-        config: Config,
+        mut config: Config,
         state: PathBuf,
         settings: Settings,
         log: Arc<dyn Log>,
         shared: bool,
     ) -> Self {
         let begun = site::now();
+        add_tools_of_the_workspace(&mut config, &place.workspace);
         let redactor = redactor(&settings.environment);
         let Settings { launcher, environment, stop, .. } = settings;
         let site = Site::new(place, config, redactor, launcher, environment, stop);

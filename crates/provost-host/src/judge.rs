@@ -26,10 +26,11 @@ use crate::sandbox::{self, By, CheckFence, Confines, Offer, Processes, Unavailab
 mod missing;
 mod rooms;
 mod surroundings;
+mod toolchains;
 
 pub use rooms::{leave, private_folder};
 use surroundings::Surroundings;
-pub use surroundings::{bash, programs, toolchains};
+pub use surroundings::{bash, kept_in_workspace, programs, toolchains};
 
 /// What expectations are looked for in; a text in the middle of more than this is not seen.
 const KEEP: Keep = Keep { head: 1024 * 1024, tail: 1024 * 1024 };
@@ -177,7 +178,8 @@ fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<
         }
         Ground::Fenced { offer, fence } => {
             let toolchains = toolchains(court.workspace);
-            let toolchains: Vec<&Path> = toolchains.iter().map(PathBuf::as_path).collect();
+            let toolchains: Vec<&Path> =
+                toolchains.iter().map(PathBuf::as_path).filter(|folder| fence.may_show(folder)).collect();
             let fence = CheckFence { toolchains: &toolchains, ..fence };
             let wrapped = sandbox::check(offer, &fence, bash(), &args).map_err(NotJudged::Fence)?;
             let inside = surroundings.inside_a_fence();
@@ -218,22 +220,12 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
     let limit = if outcome == Outcome::Held { EXCERPT_OF_SUCCESS } else { EXCERPT_OF_FAILURE };
     Verdict {
         outcome,
-        isolation: court.isolation,
         duration_ms: milliseconds(ended.duration),
         unmet,
         stdout: ended.stdout.excerpt(limit),
         stderr: ended.stderr.excerpt(limit),
-        tree: None,
-        cached: false,
-        provisioned: Vec::new(),
-        tests: None,
-        teeth: None,
-        runners: Vec::new(),
-        uncontrolled: None,
-        tests_changed: None,
-        rests_on: Vec::new(),
-        usage: None,
-        judged: None,
+        environment: Some(Box::new(surroundings::environment(court.workspace))),
+        ..Verdict::bare(court.isolation, Outcome::Held)
     }
 }
 

@@ -113,6 +113,19 @@ pub struct CheckFence<'a> {
     pub scratch: &'a Path,
 }
 
+impl CheckFence<'_> {
+    /// Whether this folder may be shown: it is not hidden, and holds nothing that a check must not reach.
+    pub fn may_show(&self, folder: &Path) -> bool {
+        let trees = match self.tree {
+            CheckTree::Overlay { lower, over, layer, .. } => vec![Some(lower), over, Some(layer)],
+            CheckTree::Folder(folder) => vec![Some(folder)],
+        };
+        let mut held = trees.into_iter().flatten().chain([self.at, self.scratch]);
+        !held.any(|path| path.starts_with(folder))
+            && !self.hidden.iter().any(|hidden| folder.starts_with(hidden))
+    }
+}
+
 /// Whose home an agent has.
 #[derive(Clone, Copy, Debug)]
 pub enum HomePolicy<'a> {

@@ -153,9 +153,10 @@ impl Ground {
     ) -> Result<Attempt, Interrupted> {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         let home = home.unwrap_or_else(|| self.scratch.clone());
-        // What checks are run with is not the agent's to write, wherever it lives.
-        let tools =
-            self.tools.iter().filter(|tool| tool.starts_with(&home) || tool.starts_with(&self.workspace));
+        // What checks are run with is not the agent's to write, wherever it lives. What is written to a home
+        // with a layer over it never gets there.
+        let is_layered = ready.layer.is_some() && offer.overlay.is_ok();
+        let tools = self.tools.iter().filter(|tool| tool.starts_with(&home) && !is_layered);
         let sight = &ready.sight;
         // In a tree of its own it has copies of these, and nobody reads them.
         let is_there = |path: &&PathBuf| apart.is_none() || !path.starts_with(&self.workspace);

@@ -2,8 +2,12 @@
 //!
 //! Set: `PATH` (what the harness was started with, less relative entries and the workspace), `HOME` and
 //! `TMPDIR` (empty, and emptied afterwards), `LC_CTYPE=C.UTF-8`, `SHELL`, `TERM=dumb`, `CI=true` (tools ask
-//! nobody, open nothing and rewrite no snapshots), and where installed toolchains live, for tools on `PATH` that
-//! find themselves through `HOME`; also what the caller provisioned. Everything else is absent: no `LD_*`, `BASH_ENV`, `PYTHON*`, `GIT_*`.
+//! nobody, open nothing and rewrite no snapshots), and where installed toolchains live, for tools on `PATH`
+//! that find themselves through `HOME`; also what the caller provisioned. Everything else is absent: no
+//! `LD_*`, `BASH_ENV`, `GIT_*`.
+//!
+//! A virtual environment of the workspace that is on `PATH` stays there behind a fence, where the tree has
+//! the copy of it from before any agent.
 
 use std::collections::HashMap;
 use std::env;
@@ -12,25 +16,33 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use provost_core::chain::Hash;
+use provost_core::verdict::Environment;
+
 use super::rooms::Room;
+use super::toolchains::{self, Outside};
 use crate::sandbox;
 
 /// Where version managers keep what their entries on `PATH` start, relative to the user's home. Places
 /// of programs only, never of configuration.
-const TOOLCHAINS: [(&str, &str); 6] = [
+const TOOLCHAINS: [(&str, &str); 7] = [
     ("RUSTUP_HOME", ".rustup"),
     ("PYENV_ROOT", ".pyenv"),
     ("RBENV_ROOT", ".rbenv"),
     ("VOLTA_HOME", ".volta"),
     ("ASDF_DATA_DIR", ".asdf"),
     ("MISE_DATA_DIR", ".local/share/mise"),
+    ("UV_PYTHON_INSTALL_DIR", ".local/share/uv/python"),
 ];
 
-/// Every check sees these.
-const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
+/// Variables that name where one program lives, passed on where the person has set them.
+const INSTALLED: [&str; 6] =
+    ["VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOROOT", "DOTNET_ROOT", "GEM_HOME"];
 
 pub struct Surroundings {
     environment: Vec<(OsString, OsString)>,
+    /// `PATH` where the tree stands at the place of the workspace.
+    fenced_path: OsString,
     // Declared for its drop.
     _room: Room,
 }
@@ -38,11 +50,12 @@ pub struct Surroundings {
 impl Surroundings {
     pub fn make(workspace: &Path, more: &[(OsString, OsString)]) -> io::Result<Self> {
         let room = Room::enter()?;
-        let mut environment = fixed_part(workspace).as_ref().clone();
+        let fixed = fixed_part(workspace);
+        let mut environment = fixed.variables.clone();
         environment.push(("HOME".into(), room.home().into()));
         environment.push(("TMPDIR".into(), room.tmp().into()));
         environment.extend_from_slice(more);
-        Ok(Self { environment, _room: room })
+        Ok(Self { environment, fenced_path: fixed.fenced_path.clone(), _room: room })
     }
 
     pub fn environment(&self) -> &[(OsString, OsString)] {
@@ -56,6 +69,7 @@ impl Surroundings {
             match name.to_str() {
                 Some("HOME") => *value = sandbox::HOME.into(),
                 Some("TMPDIR") => *value = sandbox::TMP.into(),
+                Some("PATH") => *value = self.fenced_path.clone(),
                 _ => {}
             }
         }
@@ -65,24 +79,30 @@ impl Surroundings {
 
 /// What finds programs: `PATH`, and where toolchains live.
 pub fn programs(workspace: &Path) -> Vec<(OsString, OsString)> {
-    fixed_part(workspace).as_ref().clone()
+    fixed_part(workspace).variables.clone()
 }
 
-/// Where programs live that `PATH` names and the system's folders do not hold. Known from the first
-/// call on, so that it is asked before any agent runs.
+/// Where programs live that `PATH` names and the system's folders do not hold, with what they need. Known
+/// from the first call on, so that it is asked before any agent runs.
 pub fn toolchains(workspace: &Path) -> Vec<PathBuf> {
-    let environment = fixed_part(workspace);
-    let named = |name: &str| environment.iter().find(|(known, _)| known == name).map(|(_, value)| value);
-    let on_path = named("PATH").map(env::split_paths).into_iter().flatten();
-    let homes = TOOLCHAINS.iter().filter_map(|(name, _)| named(name)).map(PathBuf::from);
-    let mut places: Vec<PathBuf> = homes
-        .chain(on_path)
-        .filter(|place| place.is_dir() && !SYSTEM.iter().any(|system| place.starts_with(system)))
-        .collect();
-    places.sort();
-    // What is inside another is seen with it.
-    places.dedup_by(|inner, outer| inner.starts_with(outer));
-    places
+    fixed_part(workspace).folders.clone()
+}
+
+/// Folders of the workspace, relative to it, whose programs are on `PATH`: checks get them as they were
+/// before any agent.
+pub fn kept_in_workspace(workspace: &Path) -> Vec<String> {
+    let kept = path_of_the_person().into_iter();
+    let kept = kept.filter_map(|folder| toolchains::kept_in_workspace(&folder, workspace));
+    let mut names: Vec<String> = kept.filter_map(|within| within.to_str().map(str::to_owned)).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// What the programs of a check are found by, for its verdict.
+pub fn environment(workspace: &Path) -> Environment {
+    let fixed = fixed_part(workspace);
+    fixed.recorded.get_or_init(|| fixed.record()).clone()
 }
 
 /// The system's own, before any that `PATH` might hold.
@@ -94,32 +114,88 @@ pub fn bash() -> &'static OsStr {
     })
 }
 
-type Variables = Arc<Vec<(OsString, OsString)>>;
-
 /// Worked out once for each workspace: what an agent changes later has no part in it.
-fn fixed_part(workspace: &Path) -> Variables {
-    static KNOWN: Mutex<Option<HashMap<PathBuf, Variables>>> = Mutex::new(None);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    if let Some(variables) = known.get(workspace) {
-        return variables.clone();
-    }
-    let variables = Arc::new(work_out(workspace));
-    known.insert(workspace.to_path_buf(), variables.clone());
-    variables
+struct Fixed {
+    variables: Vec<(OsString, OsString)>,
+    fenced_path: OsString,
+    folders: Vec<PathBuf>,
+    recorded: OnceLock<Environment>,
 }
 
-fn work_out(workspace: &Path) -> Vec<(OsString, OsString)> {
-    let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_path_buf());
+impl Fixed {
+    /// Names the folders of programs, and digests what is in them without reading it.
+    fn record(&self) -> Environment {
+        let path: Vec<PathBuf> = env::split_paths(&self.fenced_path).collect();
+        let mut parts: Vec<Vec<u8>> = Vec::new();
+        for (name, value) in &self.variables {
+            parts.push(name.as_encoded_bytes().to_vec());
+            parts.push(value.as_encoded_bytes().to_vec());
+        }
+        for folder in path.iter().chain(&self.folders) {
+            parts.push(folder.as_os_str().as_encoded_bytes().to_vec());
+            parts.extend(stamps(folder));
+        }
+        let text = |path: &PathBuf| path.display().to_string();
+        Environment {
+            sha256: Hash::of(&joined(&parts)).to_string(),
+            path: path.iter().map(text).collect(),
+            folders: self.folders.iter().map(text).collect(),
+        }
+    }
+}
+
+/// Name, size and time of each entry of a folder, sorted.
+fn stamps(folder: &Path) -> Vec<Vec<u8>> {
+    use std::os::unix::fs::MetadataExt as _;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let stamp = |entry: std::fs::DirEntry| {
+        let found = entry.metadata().ok()?;
+        let name = entry.file_name().as_encoded_bytes().to_vec();
+        let numbers = format!(" {} {} {}", found.len(), found.mtime(), found.mtime_nsec());
+        Some([name, numbers.into_bytes()].concat())
+    };
+    let mut stamps: Vec<Vec<u8>> = entries.filter_map(stamp).collect();
+    stamps.sort_unstable();
+    stamps
+}
+
+/// Each with its length before it, so that no two lists look alike.
+fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
+    parts.iter().flat_map(|part| [&(part.len() as u64).to_le_bytes(), part.as_slice()].concat()).collect()
+}
+
+fn fixed_part(workspace: &Path) -> Arc<Fixed> {
+    static KNOWN: Mutex<Option<HashMap<PathBuf, Arc<Fixed>>>> = Mutex::new(None);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if let Some(fixed) = known.get(workspace) {
+        return fixed.clone();
+    }
+    let fixed = Arc::new(work_out(workspace));
+    known.insert(workspace.to_path_buf(), fixed.clone());
+    fixed
+}
+
+/// The absolute entries of `PATH` that are there: what does not exist yet, an agent could make.
+fn path_of_the_person() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    env::split_paths(&path).filter(|folder| folder.is_absolute() && folder.is_dir()).collect()
+}
+
+fn work_out(given: &Path) -> Fixed {
+    let workspace = given.canonicalize().unwrap_or_else(|_| given.to_path_buf());
     let is_outside = |path: &Path| {
         path.is_absolute()
             && !path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).starts_with(&workspace)
     };
-    let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    // What does not exist yet, an agent could make.
-    let kept = env::split_paths(&path).filter(|folder| is_outside(folder) && folder.is_dir());
+    let all = path_of_the_person();
+    let kept: Vec<PathBuf> = all.iter().filter(|folder| is_outside(folder)).cloned().collect();
+    let is_copied = |folder: &Path| toolchains::kept_in_workspace(folder, given).is_some();
+    let fenced = all.iter().filter(|folder| is_outside(folder) || is_copied(folder));
+    let join = |folders: Vec<&PathBuf>| env::join_paths(folders).unwrap_or_else(|_| "/usr/bin:/bin".into());
+    let fenced_path = join(fenced.collect());
     let mut variables: Vec<(OsString, OsString)> = vec![
-        ("PATH".into(), env::join_paths(kept).unwrap_or_else(|_| "/usr/bin:/bin".into())),
+        ("PATH".into(), join(kept.iter().collect())),
         // UTF-8 and otherwise the C locale, as `LANG=C.UTF-8` is, without a dozen files to open each time.
         ("LC_CTYPE".into(), "C.UTF-8".into()),
         // Bash would ask the user database for it.
@@ -127,12 +203,35 @@ fn work_out(workspace: &Path) -> Vec<(OsString, OsString)> {
         ("TERM".into(), "dumb".into()),
         ("CI".into(), "true".into()),
     ];
-    let home = env::var_os("HOME").map(PathBuf::from);
-    for (name, usual) in TOOLCHAINS {
-        let place = env::var_os(name).map(PathBuf::from).or_else(|| Some(home.as_ref()?.join(usual)));
+    let home = env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let mut places = Vec::new();
+    let usual = TOOLCHAINS.iter().map(|(name, usual)| (*name, Some(*usual)));
+    for (name, usual) in usual.chain(INSTALLED.map(|name| (name, None))) {
+        let place = env::var_os(name).map(PathBuf::from);
+        let place = place.or_else(|| Some(home.as_ref()?.join(usual?)));
         if let Some(place) = place.filter(|place| place.is_dir() && is_outside(place)) {
+            places.push(place.clone());
             variables.push((name.into(), place.into()));
         }
     }
-    variables
+    if let Some(place) = home.as_ref().and_then(|home| packages_of_the_person(home, &kept)) {
+        places.extend(place.1.into_iter().filter(|folder| is_outside(folder)));
+        variables.push(("PYTHONUSERBASE".into(), place.0.into()));
+    }
+    let home = home.as_ref().map(|home| home.canonicalize().unwrap_or_else(|_| home.clone()));
+    let outside = Outside { workspace: &workspace, home: home.as_deref() };
+    places.retain(|place| !workspace.starts_with(place) && home.as_deref() != Some(place));
+    let folders = toolchains::folders(&kept, &places, outside);
+    Fixed { variables, fenced_path, folders, recorded: OnceLock::new() }
+}
+
+/// Where `pip install --user` puts packages, if its programs are on `PATH`: the base, and the folders in it.
+fn packages_of_the_person(home: &Path, path: &[PathBuf]) -> Option<(PathBuf, Vec<PathBuf>)> {
+    let base = env::var_os("PYTHONUSERBASE").map(PathBuf::from).unwrap_or_else(|| home.join(".local"));
+    if !path.contains(&base.join("bin")) {
+        return None;
+    }
+    let libraries = std::fs::read_dir(base.join("lib")).ok()?.flatten().map(|entry| entry.path());
+    let folders: Vec<PathBuf> = libraries.filter(|folder| folder.join("site-packages").is_dir()).collect();
+    (!folders.is_empty()).then_some((base, folders))
 }

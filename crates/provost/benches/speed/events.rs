@@ -6,7 +6,7 @@ use provost_core::chain::{PlanId, Timestamp};
 use provost_core::event::{AttemptEnd, Ended, Event, Subject};
 use provost_core::plan::StepNumber;
 use provost_core::usage::Amount;
-use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
+use provost_core::verdict::{Isolation, Outcome, Verdict};
 use provost_store::{Append, Entry, Log, Sqlite};
 use rusqlite::{Connection, TransactionBehavior, params};
 
@@ -16,25 +16,7 @@ const TITLE: &str = "Step with a title";
 /// What is decided when a contract holds: the verdict, the pass, and the next step's start.
 pub fn decision(step: u32) -> [Event; 3] {
     let (this, next) = (StepNumber(step), StepNumber(step + 1));
-    let verdict = Verdict {
-        outcome: Outcome::Held,
-        isolation: Isolation::InPlace,
-        duration_ms: 3,
-        unmet: Vec::new(),
-        stdout: Excerpt::default(),
-        stderr: Excerpt::default(),
-        tree: None,
-        cached: false,
-        provisioned: Vec::new(),
-        tests: None,
-        teeth: None,
-        runners: Vec::new(),
-        uncontrolled: None,
-        tests_changed: None,
-        rests_on: Vec::new(),
-        usage: None,
-        judged: None,
-    };
+    let verdict = Verdict { duration_ms: 3, ..Verdict::bare(Isolation::InPlace, Outcome::Held) };
     [
         Event::Judged { step: Some(this), subject: Subject::Contract(this), verdict, plan: None },
         Event::StepPassed { step: this, attempt: 1, result: "held".to_owned(), tree: None, pass: None },

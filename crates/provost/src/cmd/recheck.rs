@@ -46,6 +46,10 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             "{word}: then {}, now {} ({}, {tree})\n",
             found.recorded.outcome, now.outcome, now.isolation
         ))?;
+        let environments = found.recorded.environment.as_ref().zip(now.environment.as_ref());
+        if let Some(difference) = environments.and_then(|(then, now)| then.difference(now)) {
+            terminal::print(&format!("the environment of the check is not the same: {difference}\n"))?;
+        }
     }
     Ok(if same { Outcome::Done } else { Outcome::PlanFailed })
 }

@@ -12,6 +12,7 @@ mod browser;
 mod budget;
 mod builtin;
 mod cheating;
+mod check_env;
 mod checklist;
 mod ci;
 mod commit;
