@@ -241,6 +241,35 @@ pub fn refs(workspace: &Path, prefix: &str) -> Vec<(String, String)> {
     names.into_iter().filter_map(|name| Some((name.clone(), find(workspace, &name)?))).collect()
 }
 
+/// Every ref of the repository with the object it names, at most so many. Symbolic ones are left out.
+pub fn all_refs(workspace: &Path, most: usize) -> std::collections::BTreeMap<String, String> {
+    let mut refs = std::collections::BTreeMap::new();
+    let Some(shared) = repository(workspace) else { return refs };
+    if let Ok(file) = File::open(shared.join("packed-refs")) {
+        let lines = BufReader::new(file.take(PACKED_MAX)).lines().map_while(Result::ok);
+        let packed = lines.filter_map(|line| {
+            let (id, name) = line.split_once(' ')?;
+            Some((name.trim().to_owned(), commit_id(id)?))
+        });
+        refs.extend(packed.take(most));
+    }
+    let mut folders = vec!["refs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in shared.join(&folder).read_dir().into_iter().flatten().flatten().take(REFS_MAX) {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let name = format!("{folder}/{name}");
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(name),
+                Ok(kind) if kind.is_file() && !name.ends_with(".lock") && refs.len() < most => {
+                    refs.extend(line(&entry.path()).and_then(|id| Some((name, commit_id(&id)?))));
+                }
+                _ => {}
+            }
+        }
+    }
+    refs
+}
+
 /// The branch that HEAD of the checkout at `workspace` is on, by its whole name.
 pub fn branch(workspace: &Path) -> Option<String> {
     ref_line(&git_folder(workspace)?, "HEAD")?.strip_prefix("ref:").map(|name| name.trim().to_owned())

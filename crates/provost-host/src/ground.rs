@@ -149,6 +149,9 @@ impl Ground {
             approved.trees.assemble_in(open.path());
             approved.outfit.give_in(open.path());
         }
+        if let Some(approved) = &mut trees {
+            approved.show_repository(open.as_ref().map(TempDir::path));
+        }
         let ground = Self {
             level,
             workspace: estate.workspace.to_owned(),

@@ -13,6 +13,7 @@
 //! bases/<id>/index      what they are; see `index`
 //! bases/<id>/used       last use (its time), the boot since which the files are known to be whole,
 //!                       and of a base on top of another that one's id and what is gone from it
+//! repositories/<key>    what checks see of the repository; see `repository`
 //! building/, layers/    under way
 //! worktree/             the kept worktree; see `assemble`
 //! ```
@@ -59,6 +60,7 @@ mod named;
 mod outpost;
 mod own;
 mod remote;
+mod repository;
 mod snapshot;
 mod start;
 mod takeover;
@@ -74,6 +76,7 @@ pub use keep::{Keep, sweep};
 pub use linked::Unsaved;
 pub use remote::{BadRemote, Remote, fetch_commit};
 pub use start::{Start, Unsettled};
+pub use repository::Repository;
 pub use touches::Touches;
 pub use union::{Differing, Union};
 pub use vary::Variation;

@@ -17,6 +17,8 @@ pub struct Approved {
     pub caches: Vec<String>,
     pub commit: Option<String>,
     pub limits: Limits,
+    /// What checks see of the repository, as it was before any agent.
+    pub repository: Option<tree::Repository>,
     pub outfit: Outfit,
     /// Without a fence: what was above the trees of checks before any agent ran.
     pub above: Option<Above>,
@@ -31,7 +33,17 @@ impl Approved {
         let outfit = Outfit::new(estate, &approval.wanted, &base);
         let commit = approval.commit.map(str::to_owned);
         let (caches, limits) = (approval.caches.to_vec(), approval.limits);
-        Ok(Self { trees, base, touches, caches, commit, limits, outfit, above: None })
+        Ok(Self { trees, base, touches, caches, commit, limits, repository: None, outfit, above: None })
+    }
+
+    /// Makes ready what checks see of the repository. Where it cannot be had, they see none.
+    pub fn show_repository(&mut self, open: Option<&Path>) {
+        let made = self.commit.as_deref().and_then(|commit| self.trees.repository(&self.base, commit).ok());
+        // Other users do not reach the mirror.
+        self.repository = match (made, open) {
+            (Some(made), Some(open)) => made.copied_for_others(open).ok(),
+            (made, _) => made,
+        };
     }
 
     /// The tree the work of this check began with, and what the agent has put on it.

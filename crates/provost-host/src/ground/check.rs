@@ -163,8 +163,16 @@ impl Ground {
             Err(Missing::Interrupted) => return Err(Interrupted),
             Err(missing) => return not_run(&missing.to_string()),
         };
+        // Holds together what the check writes to its repository.
+        let room = match approved.repository.as_ref().map(|_| approved.outfit.room()).transpose() {
+            Ok(room) => room,
+            Err(missing) => return not_run(&missing.to_string()),
+        };
         let places = Places::fenced();
         let mut keep = fitted.kept();
+        if let (Some(repository), Some(room)) = (&approved.repository, &room) {
+            keep.extend(repository.kept(room.path()));
+        }
         if let Some(reporter) = &reporter {
             keep.push(Kept { at: &places.tools, what: What::ReadOnly(reporter.tools()) });
             keep.push(Kept { at: &places.pipe, what: What::ReadOnly(reporter.pipe_folder()) });
@@ -220,6 +228,14 @@ impl Ground {
             return tampered(format!("configuration above the tree of the check came or changed: {path}"));
         }
         let fitted = given.and_then(|given| approved.outfit.in_folder(&assembled.path, given, case.network));
+        let fitted = fitted.and_then(|mut fitted| {
+            if let Some(repository) = &approved.repository {
+                let room = approved.outfit.room()?;
+                repository.lay(&assembled.path, room.path()).map_err(Missing::not_placed)?;
+                fitted.add_place(room);
+            }
+            Ok(fitted)
+        });
         match fitted {
             Ok(fitted) => {
                 let (verdict, report) = self.in_folder(case, &assembled.path, &fitted, reporter.as_ref())?;

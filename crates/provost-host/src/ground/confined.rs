@@ -145,6 +145,8 @@ impl Ground {
     ) -> Confines<'a> {
         let mut rules = Rules::of_check(offer, &self.state, network, &self.programs());
         rules.write.extend(written.into_iter().map(Path::to_path_buf));
+        let repository = self.trees.as_ref().and_then(|approved| approved.repository.as_ref());
+        rules.read.extend(repository.map(|repository| repository.objects.clone()));
         self.confines(offer, By::Landlock(rules), network)
     }
 

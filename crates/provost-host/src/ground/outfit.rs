@@ -129,7 +129,8 @@ impl Outfit {
         Ok(Fitted { given, places: Vec::new(), folders, loan: None, env })
     }
 
-    fn room(&self) -> Result<TempDir, Missing> {
+    /// An empty folder for one check.
+    pub fn room(&self) -> Result<TempDir, Missing> {
         let ready = if self.open { Ok(()) } else { folder::make_private(&self.running) };
         let made = ready.and_then(|()| tempfile::tempdir_in(&self.running));
         made.map_err(Missing::not_placed)
@@ -152,6 +153,11 @@ impl Outfit {
 }
 
 impl Fitted {
+    /// Another folder that goes with the check, which may write it.
+    pub fn add_place(&mut self, folder: TempDir) {
+        self.folders.push(folder);
+    }
+
     /// Where what is not in the tree was put, for a check in a folder.
     pub fn places(&self) -> impl Iterator<Item = &Path> {
         self.folders.iter().map(TempDir::path)

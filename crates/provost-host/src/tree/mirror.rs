@@ -97,7 +97,12 @@ impl<'a> Mirror<'a> {
         let lent = [(OBJECTS.into(), quoted(objects))];
         let list = ["rev-list", "--objects", "--no-object-names", "--no-walk", self.commit, "--"];
         let wanted = self.git(&list, b"", &lent)?;
-        let missing = self.missing(&wanted)?;
+        self.pack_in(&wanted, &lent)
+    }
+
+    /// Packs those of the objects that the mirror does not have, and indexes them anew.
+    pub fn pack_in(&self, wanted: &[u8], lent: &[(OsString, OsString)]) -> Result<(), Error> {
+        let missing = self.missing(wanted)?;
         if missing.is_empty() {
             return Ok(());
         }
@@ -108,7 +113,7 @@ impl<'a> Mirror<'a> {
         let _ = fs::remove_dir_all(&place);
         fs::create_dir(&place).map_err(|error| Error::io("make", &place, error))?;
         let coming = place.join("pack");
-        let name = self.git_path(&["pack-objects", "--quiet", "--window=0"], &coming, &missing, &lent)?;
+        let name = self.git_path(&["pack-objects", "--quiet", "--window=0"], &coming, &missing, lent)?;
         let name = lossy(name.trim_ascii());
         let pack = place.join(format!("pack-{name}.pack"));
         for other in ["idx", "rev"] {
@@ -211,6 +216,10 @@ impl<'a> Mirror<'a> {
 
     pub fn commit(&self) -> &str {
         self.commit
+    }
+
+    pub fn workspace(&self) -> &Path {
+        self.workspace
     }
 
     /// The objects of the workspace's repository, to be lent, and where its history was cut off.

@@ -108,3 +108,60 @@ fn an_activated_environment_of_the_workspace_is_used_as_it_was_before_the_agent(
     run_with(&env, &["run"], &[&venv.join("bin")]).exits(0);
     assert_eq!(verdicts(&env)[0]["outcome"]["kind"], "held");
 }
+
+/// What the manual's own examples ask of git.
+const GIT: &str = "set -e
+test -f out/1
+git diff --quiet -- agent.sh
+[ \"$(git log --format=%s | head -1)\" = project ]
+[ \"$(git rev-list --count HEAD)\" = 2 ]
+git ls-files | grep -qx agent.sh
+[ \"$(git status --porcelain)\" = '?? out/' ]
+[ \"$(git describe --tags)\" = v1.0 ]
+[ -z \"$(git remote)\" ]
+git stash --quiet --include-untracked
+git -c user.name=x -c user.email=x@localhost commit --quiet --allow-empty -m mine
+[ \"$(git rev-list --count HEAD)\" = 3 ]";
+
+fn git_project(level: &str) -> Option<Env> {
+    let precondition =
+        "**precondition:**\n```shell\ngit diff --quiet -- tests && git status --porcelain\n```\n";
+    let env = Env::new(&plan(GIT, &format!("{precondition}**verify_runs:** 2\n"))).agent(AGENT);
+    let doctor = env.provost(&["doctor", "--json"]).exits(0).json();
+    if level == "clean" && doctor["level"] != "clean" {
+        eprintln!("skipped: this machine does not attest `clean`");
+        return None;
+    }
+    let env = commit(env.isolation(level));
+    env.git(&["tag", "--annotate", "--message", "first", "v1.0"]);
+    // What would run, if it were obeyed.
+    program(&env.work().join(".git/hooks/post-checkout"), "exit 1");
+    env.git(&["config", "core.fsmonitor", "/bin/false"]);
+    env.git(&["config", "remote.origin.url", "https://example.org/x.git"]);
+    Some(env)
+}
+
+#[test]
+fn a_check_sees_the_approved_repository_and_what_it_does_to_it_is_forgotten() {
+    let Some(env) = git_project("clean") else { return };
+    let head = std::fs::read(env.work().join(".git/index")).unwrap();
+    env.approve().provost(&["run"]).exits(0);
+    assert_eq!(verdicts(&env)[0]["outcome"]["kind"], "held");
+    assert_eq!(std::fs::read(env.work().join(".git/index")).unwrap(), head, "the person's own is left alone");
+}
+
+#[test]
+fn without_a_fence_a_check_has_a_repository_of_its_own_too() {
+    for level in ["guard+clean", "landlock"] {
+        let Some(env) = git_project(level) else { continue };
+        let mut person = env.person();
+        person.approve();
+        let ran = env.provost(&["run"]);
+        if ran.err.contains("cannot be had here") {
+            eprintln!("skipped: {}", ran.err);
+            continue;
+        }
+        ran.exits(0);
+        assert_eq!(verdicts(&env)[0]["outcome"]["kind"], "held", "{level}");
+    }
+}

@@ -1,0 +1,306 @@
+//! A repository for checks: the approved commit, its history, an index, and nothing that git would run.
+//!
+//! It is made once for each commit, before any agent runs: the mirror takes in the history, and a small
+//! folder gets `HEAD`, refs, an index and a configuration of the harness's own. The refs are those of the
+//! workspace's repository that lead into this history. There are no hooks, filters, remotes or settings of
+//! the user's.
+//!
+//! A check gets a writable view of the folder that is thrown away; objects are read from the mirror.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use provost_core::chain::Hash;
+use tempfile::TempDir;
+
+use super::checkout::lossy;
+use super::keep::{Lock, boot};
+use super::mirror::{self, Mirror};
+use super::{Base, Error, Trees};
+use crate::git;
+use crate::sandbox::{Kept, What, Writes};
+
+/// A repository with more packed objects than this is cut off after so many commits.
+const LARGE: u64 = 256 << 20;
+const COMMITS: &str = "--max-count=200";
+/// More refs than this are nobody's to look at in a check.
+const REFS: usize = 20_000;
+const UNUSED_MAX: Duration = Duration::from_secs(14 * 24 * 3600);
+/// Where a check finds the objects, behind a fence.
+const OBJECTS_INSIDE: &str = "/var/cache/check/git-objects";
+/// Where it finds the repository, behind a fence.
+const FOLDER_INSIDE: &str = "/var/cache/check/git";
+
+const CONFIG: &str = "\tfilemode = true\n\tbare = false\n\tlogallrefupdates = false\n\
+    \tcheckstat = minimal\n\ttrustctime = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n\
+    [user]\n\tname = check\n\temail = check@localhost\n";
+
+/// A repository that is ready to be shown to checks.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    /// The repository, but for its objects.
+    pub folder: PathBuf,
+    /// The file that stands for it in a tree.
+    pub link: PathBuf,
+    pub objects: PathBuf,
+}
+
+impl Repository {
+    /// With objects that others than this user can read, in `open`.
+    pub fn copied_for_others(self, open: &Path) -> io::Result<Self> {
+        let objects = open.join("git-objects");
+        crate::folder::copy(&self.objects, &objects)?;
+        show_to_all(&objects)?;
+        Ok(Self { objects, ..self })
+    }
+
+    /// What a fence shows of it; `room` is empty, and holds together what a check writes.
+    pub fn kept<'k>(&'k self, room: &'k Path) -> [Kept<'k>; 3] {
+        let lowers = std::slice::from_ref(&self.folder);
+        let what = What::Layered { lowers, folder: room, writes: Writes::Forgotten };
+        [
+            Kept { at: Path::new(FOLDER_INSIDE), what },
+            Kept { at: Path::new(OBJECTS_INSIDE), what: What::ReadOnly(&self.objects) },
+            Kept { at: Path::new(".git"), what: What::ReadOnly(&self.link) },
+        ]
+    }
+
+    /// A copy for one check that no fence keeps from writing, with its `.git` in `tree`.
+    pub fn lay(&self, tree: &Path, folder: &Path) -> io::Result<()> {
+        let copy = folder.join("git");
+        crate::folder::copy(&self.folder, &copy)?;
+        fs::write(copy.join("objects/info/alternates"), format!("{}\n", self.objects.display()))?;
+        fs::write(tree.join(".git"), format!("gitdir: {}\n", copy.display()))
+    }
+}
+
+fn show_to_all(path: &Path) -> io::Result<()> {
+    let is_folder = path.is_dir();
+    fs::set_permissions(path, fs::Permissions::from_mode(if is_folder { 0o755 } else { 0o444 }))?;
+    match is_folder {
+        true => fs::read_dir(path)?.try_for_each(|entry| show_to_all(&entry?.path())),
+        false => Ok(()),
+    }
+}
+
+impl Trees {
+    /// The repository of a base that was made from a commit.
+    pub fn repository(&self, base: &Base, commit: &str) -> Result<Repository, Error> {
+        let branch = git::branch(&self.workspace).filter(|name| git::is_branch_or_note(name));
+        let refs = git::all_refs(&self.workspace, REFS);
+        let places = self.folder.join("repositories");
+        let place = places.join(&key(base, commit, branch.as_deref(), &refs)[..16]);
+        let _lock = Lock::take(&self.folder)?;
+        let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
+        let made =
+            Repository { folder: place.join("git"), link: place.join("link"), objects: mirror.objects() };
+        let used = place.join("used");
+        if fs::read_to_string(&used).ok().as_deref() == Some(boot()) {
+            // Its time is that of the last use.
+            let _ = fs::write(&used, boot());
+            return Ok(made);
+        }
+        let room = self.room()?;
+        let new = Making { mirror: &mirror, folder: room.path().join("git"), commit };
+        new.make(base, branch.as_deref(), &refs)?;
+        let write = |name: &str, text: &str| {
+            let path = room.path().join(name);
+            fs::write(&path, text).map_err(|error| Error::io("write", &path, error))
+        };
+        write("link", &format!("gitdir: {FOLDER_INSIDE}\n"))?;
+        write("used", boot())?;
+        sweep(&places);
+        let put = || {
+            fs::create_dir_all(&places)?;
+            crate::folder::remove(&place);
+            fs::rename(room.path(), &place)
+        };
+        put().map_err(|error| Error::io("make", &place, error))?;
+        // It has another name by now.
+        let _ = TempDir::keep(room);
+        Ok(made)
+    }
+}
+
+fn key(base: &Base, commit: &str, branch: Option<&str>, refs: &BTreeMap<String, String>) -> String {
+    let mut text = format!("repository 1\n{commit}\n{}\n{}\n", base.id, branch.unwrap_or_default());
+    refs.iter().for_each(|(name, id)| text.push_str(&format!("{id} {name}\n")));
+    Hash::of(text.as_bytes()).to_string()
+}
+
+fn sweep(places: &Path) {
+    for entry in fs::read_dir(places).into_iter().flatten().flatten() {
+        let used = fs::metadata(entry.path().join("used")).and_then(|found| found.modified());
+        let is_old =
+            used.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > UNUSED_MAX));
+        if is_old {
+            crate::folder::remove(&entry.path());
+        }
+    }
+}
+
+struct Making<'m> {
+    mirror: &'m Mirror<'m>,
+    folder: PathBuf,
+    commit: &'m str,
+}
+
+impl Making<'_> {
+    fn make(&self, base: &Base, branch: Option<&str>, refs: &BTreeMap<String, String>) -> Result<(), Error> {
+        for name in ["objects/pack", "objects/info", "refs/heads", "refs/tags", "info"] {
+            let path = self.folder.join(name);
+            fs::create_dir_all(&path).map_err(|error| Error::io("make", &path, error))?;
+        }
+        let format = match self.commit.len() {
+            64 => "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n[core]\n",
+            _ => "[core]\n\trepositoryformatversion = 0\n",
+        };
+        self.write("config", &format!("{format}{CONFIG}"))?;
+        self.write("objects/info/alternates", &format!("{OBJECTS_INSIDE}\n"))?;
+        let cut_off = self.mirror.borrow_history()?;
+        if !cut_off.is_empty() {
+            self.write("shallow", &cut_off)?;
+        }
+        let mut kept = self.within_history(refs)?;
+        match branch {
+            Some(branch) => {
+                kept.insert(branch.to_owned(), self.commit.to_owned());
+                self.write("HEAD", &format!("ref: {branch}\n"))?;
+            }
+            None => self.write("HEAD", &format!("{}\n", self.commit))?,
+        }
+        let lines: String = kept.iter().map(|(name, id)| format!("{id} {name}\n")).collect();
+        self.write("packed-refs", &lines)?;
+        let there = self.environment();
+        self.mirror.git(&["read-tree", self.commit], b"", &there)?;
+        // With the times of the base's files, so that a check reads only those that changed. What differs
+        // makes git end with 1, and is for the check to see.
+        let tree = ("GIT_WORK_TREE".into(), base.path.clone().into());
+        let there: Vec<_> = there.into_iter().chain([tree]).collect();
+        let _ = self.mirror.git(&["update-index", "-q", "--refresh"], b"", &there);
+        Ok(())
+    }
+
+    fn environment(&self) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+        vec![
+            ("GIT_DIR".into(), self.folder.clone().into()),
+            ("GIT_OBJECT_DIRECTORY".into(), self.mirror.objects().into()),
+        ]
+    }
+
+    /// Those refs that stand for a commit of the history, and tags of one. Their objects are taken in.
+    fn within_history(&self, refs: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Error> {
+        let there = self.environment();
+        let listed = self.mirror.git(&["rev-list", self.commit, "--"], b"", &there)?;
+        let listed = lossy(&listed);
+        let history: HashSet<&str> = listed.lines().collect();
+        let mut kept: BTreeMap<String, String> = BTreeMap::new();
+        let mut tags: Vec<(&String, &String)> = Vec::new();
+        for (name, id) in refs.iter().filter(|(name, _)| is_shown(name)) {
+            match history.contains(id.as_str()) {
+                true => _ = kept.insert(name.clone(), id.clone()),
+                false if name.starts_with("refs/tags/") => tags.push((name, id)),
+                false => {}
+            }
+        }
+        if tags.is_empty() {
+            return Ok(kept);
+        }
+        let lent = self.mirror.lends()?;
+        let asked: String = tags.iter().map(|(_, id)| format!("{id}^{{commit}}\n")).collect();
+        let answers =
+            self.mirror.git(&["cat-file", "--batch-check=%(objectname)"], asked.as_bytes(), &lent)?;
+        let answers = lossy(&answers);
+        let mut objects = String::new();
+        for ((name, id), commit) in tags.into_iter().zip(answers.lines()) {
+            if history.contains(commit.trim()) {
+                objects.push_str(&format!("{id}\n"));
+                kept.insert(name.clone(), id.clone());
+            }
+        }
+        self.mirror.pack_in(objects.as_bytes(), &lent)?;
+        Ok(kept)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), Error> {
+        let path = self.folder.join(name);
+        fs::write(&path, text).map_err(|error| Error::io("write", &path, error))
+    }
+}
+
+/// Branches, tags and what is known of other repositories.
+fn is_shown(name: &str) -> bool {
+    let shown = ["refs/heads/", "refs/tags/", "refs/remotes/"];
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"~^:?*[\\ \"".contains(&byte);
+    shown.iter().any(|prefix| name.starts_with(prefix)) && name.bytes().all(plain) && !name.contains("..")
+}
+
+impl Mirror<'_> {
+    /// Brings the history of the commit into the mirror. Says where it is cut off: the lines of git's file
+    /// `shallow`, none where the history is whole.
+    fn borrow_history(&self) -> Result<String, Error> {
+        let marker = self.path().join(format!("history-{}", self.commit()));
+        if let Ok(cut_off) = fs::read_to_string(&marker) {
+            return Ok(cut_off);
+        }
+        let (cut_off, list) = match self.history() {
+            Ok(found) => found,
+            // Objects are missing there, as in a partial clone: the commit alone.
+            Err(_) => (format!("{}\n", self.commit()), Vec::new()),
+        };
+        let mut lent = self.lends()?;
+        lent.retain(|(name, _)| name != "GIT_SHALLOW_FILE");
+        self.pack_in(&list, &lent)?;
+        fs::write(&marker, &cut_off).map_err(|error| Error::io("write", &marker, error))?;
+        Ok(cut_off)
+    }
+
+    fn history(&self) -> Result<(String, Vec<u8>), Error> {
+        let lent = self.lends()?;
+        let cut_off = match self.is_large() {
+            true => self.ends_of_the_last(&lent)?,
+            false => self.shallow().unwrap_or_default(),
+        };
+        let file = self.path().join("cut-off");
+        fs::write(&file, &cut_off).map_err(|error| Error::io("write", &file, error))?;
+        let mut lent = lent;
+        lent.retain(|(name, _)| name != "GIT_SHALLOW_FILE");
+        if !cut_off.is_empty() {
+            lent.push(("GIT_SHALLOW_FILE".into(), file.into()));
+        }
+        let mut words = vec!["rev-list", "--objects", "--no-object-names", self.commit()];
+        let known = if cut_off.is_empty() { self.whole_histories() } else { Vec::new() };
+        words.extend(known.iter().map(String::as_str));
+        words.push("--");
+        Ok((cut_off, self.git(&words, b"", &lent)?))
+    }
+
+    /// Commits whose whole history is here already, as git is told to leave it out.
+    fn whole_histories(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path()).into_iter().flatten().flatten();
+        let whole = entries.filter(|entry| entry.metadata().is_ok_and(|found| found.len() == 0));
+        let names = whole.filter_map(|entry| entry.file_name().into_string().ok());
+        let ids = names.filter_map(|name| name.strip_prefix("history-").map(|id| format!("^{id}")));
+        ids.take(64).collect()
+    }
+
+    fn is_large(&self) -> bool {
+        let packs = mirror::objects(self.workspace()).map(|objects| objects.join("pack"));
+        let entries = packs.and_then(|packs| fs::read_dir(packs).ok()).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum::<u64>() > LARGE
+    }
+
+    /// Of the last commits those whose parents are not among them.
+    fn ends_of_the_last(&self, lent: &[(std::ffi::OsString, std::ffi::OsString)]) -> Result<String, Error> {
+        let listed = self.git(&["rev-list", "--parents", COMMITS, self.commit(), "--"], b"", lent)?;
+        let listed = lossy(&listed);
+        let commits: HashSet<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
+        let ends =
+            listed.lines().filter(|line| line.split(' ').skip(1).any(|parent| !commits.contains(parent)));
+        Ok(ends.filter_map(|line| line.split(' ').next()).map(|id| format!("{id}\n")).collect())
+    }
+}
