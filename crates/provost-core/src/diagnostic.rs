@@ -191,6 +191,8 @@ codes! {
     HiddenInSight = "P073" Warning "a hidden contract that can be seen",
     TouchesOutside = "P074" Warning "a step outside of its plan",
     TouchesIgnored = "P075" Advice "files that git ignores take part",
+    PathUnseen = "P078" Warning "a path that a check cannot see",
+    SecretUnfit = "P079" Error "a secret that a check cannot be given",
 
     // Money, size and taste.
     NoBudget = "P080" Advice "no budget",

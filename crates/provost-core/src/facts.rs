@@ -17,6 +17,8 @@ pub struct Questions {
     pub files: BTreeSet<String>,
     /// Program names: are they on PATH?
     pub tools: BTreeSet<String>,
+    /// Absolute paths that checks name, and whether one only looks there: can a check see them?
+    pub paths: BTreeMap<String, bool>,
     /// Scripts: does `bash -n` accept them?
     pub scripts: BTreeSet<String>,
     /// Topics: does anybody keep them?
@@ -40,6 +42,10 @@ pub struct Facts {
     pub files: BTreeSet<String>,
     /// Of the tools asked for, those that are missing.
     pub missing_tools: BTreeSet<String>,
+    /// Of the absolute paths asked for, those that are here, or whose folder is, and that no check can see.
+    pub unseen: BTreeSet<String>,
+    /// Secrets that the configuration lets checks have.
+    pub secrets: BTreeSet<String>,
     /// Of the scripts asked for, those that bash refuses, and what it says.
     pub broken_scripts: BTreeMap<String, String>,
     /// There is no bash here, so no script was looked at.
@@ -85,6 +91,7 @@ pub fn questions(plan: &Plan) -> Questions {
     Questions {
         files,
         tools: seen.tools.into_iter().map(Cow::into_owned).collect(),
+        paths: seen.paths,
         scripts: owned(seen.scripts),
         topics: owned(seen.topics),
         plans: owned(seen.plans),
@@ -121,6 +128,7 @@ pub fn files_of(started: Vec<Started>) -> Vec<String> {
 struct Seen<'p> {
     files: HashSet<&'p str>,
     tools: HashSet<Cow<'p, str>>,
+    paths: BTreeMap<String, bool>,
     scripts: HashSet<&'p str>,
     topics: HashSet<&'p str>,
     plans: HashSet<&'p str>,
@@ -135,5 +143,8 @@ fn ask_about<'p>(contract: &'p Contract, seen: &mut Seen<'p>) {
     if seen.scripts.insert(&shell.command) {
         let script = shell::read(&shell.command);
         seen.tools.extend(shell::tools(&shell.command, &script).into_iter().map(|tool| tool.name));
+        for path in shell::absolute_paths(&shell.command) {
+            *seen.paths.entry(path.path).or_default() |= path.looked_at;
+        }
     }
 }

@@ -256,6 +256,8 @@ fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, pairs: &Pairs,
     field(&named("hidden"), hidden(before), hidden(after), changes);
     let network = |step: &Step| step.agent_network.as_ref().map(|network| network.value.word().to_owned());
     field(&named("agent_network"), network(before), network(after), changes);
+    let secrets = |step: &Step| Some(list(&step.secrets)).filter(|names| !names.is_empty());
+    field(&named("secrets"), secrets(before), secrets(after), changes);
     let git = |step: &Step| step.git.as_ref().map(|git| git.value.word().to_owned());
     field(&named("git"), git(before), git(after), changes);
     field(&named("budget"), budget(&before.budget), budget(&after.budget), changes);

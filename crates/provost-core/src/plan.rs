@@ -129,6 +129,8 @@ pub struct Step {
     /// side by side only where both say so and have no path in common.
     pub touches: Option<Vec<Spanned<String>>>,
     pub network: Option<Spanned<bool>>,
+    /// Names of secrets its checks are given.
+    pub secrets: Vec<Spanned<String>>,
     /// What the agent of this step may reach, where the step says otherwise than its role.
     pub agent_network: Option<Spanned<AgentNetwork>>,
     pub git: Option<Spanned<GitPolicy>>,

@@ -8,9 +8,11 @@
 
 use std::borrow::Cow;
 
+mod absolute;
 mod lex;
 mod names;
 
+pub use absolute::{AbsolutePath, absolute_paths, absolute_paths_in_code};
 pub use lex::read;
 pub(crate) use names::{Wrapped, wrapped};
 pub use names::{files, is_assignment, named_files, relative_path, tools};
@@ -21,6 +23,10 @@ pub struct Script {
     pub words: Vec<Word>,
     /// In the order of the text, those inside `$(…)` after the command they belong to.
     pub commands: Vec<Command>,
+    /// The words of `for x in …` and of arrays.
+    pub listed: Vec<Word>,
+    /// The bodies of here-documents, as spans of the text.
+    pub documents: Vec<(usize, usize)>,
     /// Names of functions the script defines, as spans of the text.
     pub functions: Vec<(usize, usize)>,
     /// `<like-this>`: a placeholder nobody filled in.

@@ -33,6 +33,15 @@ pub struct Terms {
     /// What is started for a role: its program with all arguments, and its model. Secrets are taken out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, String>,
+    /// Folders outside of the workspace that the agents of a role may read, or read and write.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub folders: BTreeMap<String, Folders>,
+    /// The same for checks.
+    #[serde(default, skip_serializing_if = "Folders::is_empty")]
+    pub check_folders: Folders,
+    /// Secrets that checks are given, each with the steps that name it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, Vec<u32>>,
     /// Addresses (`host:port`) that count as the model's beside the well-known ones, by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub api: BTreeMap<String, Vec<String>>,
@@ -122,6 +131,13 @@ impl Terms {
                 lines.push(format!("{role}: {SHARED_GIT}"));
             }
         }
+        lines.extend(self.folders.iter().flat_map(|(role, folders)| folders.lines(role)));
+        lines.extend(self.check_folders.lines("checks"));
+        lines.extend(self.secrets.iter().map(|(name, steps)| {
+            let numbers: Vec<String> = steps.iter().map(u32::to_string).collect();
+            let word = if steps.len() == 1 { "step" } else { "steps" };
+            format!("checks of {word} {} are given {name}, and have a network", numbers.join(", "))
+        }));
         let api = self.api.iter().filter(|(_, hosts)| !hosts.is_empty());
         lines
             .extend(api.map(|(role, hosts)| format!("{role}: the model's API is also {}", hosts.join(", "))));
@@ -148,6 +164,27 @@ impl Terms {
         let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("no longer: {line}"));
         let come = new.iter().filter(|line| !old.contains(line)).map(|line| format!("now: {line}"));
         gone.chain(come).collect()
+    }
+}
+
+/// Folders outside of the workspace that somebody may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Folders {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<String>,
+}
+
+impl Folders {
+    pub fn is_empty(&self) -> bool {
+        self.read.is_empty() && self.write.is_empty()
+    }
+
+    fn lines(&self, who: &str) -> Vec<String> {
+        let ways = [("read", &self.read), ("read and write", &self.write)];
+        let said = ways.into_iter().filter(|(_, folders)| !folders.is_empty());
+        said.map(|(way, folders)| format!("{who} may {way} {}", folders.join(", "))).collect()
     }
 }
 

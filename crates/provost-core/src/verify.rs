@@ -15,6 +15,7 @@ mod context;
 mod contracts;
 mod order;
 mod plans;
+mod secrets;
 mod size;
 mod strength;
 mod targets;
@@ -33,6 +34,7 @@ pub fn plan(text: &str, plan: &Plan, facts: &Facts) -> Vec<Diagnostic> {
     context::check(plan, facts, &mut sink);
     strength::check(plan, facts, &mut sink);
     writes::check(plan, facts, &mut sink);
+    secrets::check(plan, facts, &mut sink);
     contracts::check(text, plan, facts, &mut sink);
     sink.finish()
 }

@@ -59,11 +59,13 @@ pub fn ask(
     let grant = Grant {
         role: question.role,
         reach: role.map(|role| role.reach).unwrap_or_default(),
+        // It only reads, and writes nowhere.
+        folders: None,
         api: &api,
         launcher: portal.as_slice(),
         meter: account.as_ref().map(|account| account.address()),
     };
-    let metered = account.as_ref().map(|account| account.environment(&site.environment));
+    let metered = account.as_ref().map(|account| account.environment(&site.agents_environment));
     let prompt = site.redactor.text(question.prompt);
     let work = Work {
         prompt: &prompt,
@@ -74,7 +76,7 @@ pub fn ask(
         tag: question.tag,
         stop: Some(&site.stop),
         fence: None,
-        environment: metered.as_ref().unwrap_or(&site.environment),
+        environment: metered.as_ref().unwrap_or(&site.agents_environment),
         bounds: Some(site.config.run.bounds()),
         home: home.as_ref().map(|home| home.path()),
         // It has no conversation to go on with, and nothing to publish.

@@ -106,9 +106,10 @@ pub fn state_folder(environment: &[(OsString, OsString)]) -> Result<PathBuf, Err
 }
 
 /// Knows the values of the environment that must not be shown.
-pub(crate) fn redactor(environment: &[(OsString, OsString)]) -> Redactor {
+pub(crate) fn redactor(environment: &[(OsString, OsString)], secrets: &[String]) -> Redactor {
     let text = environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-    Redactor::new(text.filter(|(name, _)| redact::looks_secret(name)))
+    let is_secret = |name: &str| redact::looks_secret(name) || secrets.iter().any(|secret| secret == name);
+    Redactor::new(text.filter(|(name, _)| is_secret(name)))
 }
 
 /// Checks see a virtual environment of the workspace that is on `PATH` as they see the caches that the
@@ -189,7 +190,7 @@ impl Harness {
     ) -> Self {
         let begun = site::now();
         add_tools_of_the_workspace(&mut config, &place.workspace);
-        let redactor = redactor(&settings.environment);
+        let redactor = redactor(&settings.environment, &config.verify.secrets);
         let Settings { launcher, environment, stop, .. } = settings;
         let site = Site::new(place, config, redactor, launcher, environment, stop);
         Self {

@@ -20,6 +20,7 @@ use provost_core::terms::Terms;
 use provost_core::verdict::Isolation;
 use provost_core::{shell, verify};
 use provost_host::config::{self, Demand, Driver, Role};
+use provost_host::sight::Sight;
 use provost_host::{files, git, sandbox, survey};
 
 use crate::site::Site;
@@ -76,6 +77,8 @@ impl Reading {
             judge_within: judge_within(site),
             judges_models: judges_models(site),
             not_startable: not_startable(site),
+            sight: Sight::of_checks(&site.place.workspace, &site.config.verify.folders),
+            secrets: site.config.verify.secrets.iter().cloned().collect(),
         };
         let facts = survey::answer(&facts::questions(&self.plan), &place);
         self.diagnostics.extend(verify::plan(&self.text, &self.plan, &facts));
@@ -128,6 +131,11 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let judging = site.config.judge.role.as_ref().filter(|_| judge.is_some());
     let named = targets.chain(fallback.values()).chain(judging);
     let estimated = named.clone();
+    let folders = named.clone().filter_map(|name| {
+        let folders = site.config.agents.get(name)?.folders.terms();
+        (!folders.is_empty()).then(|| (name.clone(), folders))
+    });
+    let folders = folders.collect();
     let roles = named.clone().filter_map(|name| Some((name.clone(), site.config.agents.get(name)?.reach)));
     let programs = named.clone().filter_map(|name| Some((name.clone(), program(site, name)?))).collect();
     let isolation = match verify.isolation {
@@ -152,6 +160,9 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
         trace: verify.trace,
         roles,
         programs,
+        folders,
+        check_folders: verify.folders.terms(),
+        secrets: secrets(plan),
         api,
         fallback,
         budget,
@@ -200,6 +211,17 @@ fn program(site: &Site, name: &str) -> Option<String> {
     }
     let digest = Hash::of(whole.as_bytes()).to_string();
     Some(format!("{shown} (digest {})", &digest[..12]))
+}
+
+/// The secrets of checks, each with the steps that name it.
+fn secrets(plan: &Plan) -> BTreeMap<String, Vec<u32>> {
+    let mut secrets: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for step in &plan.steps {
+        for secret in &step.secrets {
+            secrets.entry(secret.value.clone()).or_default().push(step.number.0);
+        }
+    }
+    secrets
 }
 
 /// Roles that ask the very model the judge asks, as far as the configuration says which that is.

@@ -24,8 +24,10 @@ pub struct Site {
     pub redactor: Redactor,
     /// How the scripted agent is started: this program with a hidden subcommand.
     pub launcher: Vec<OsString>,
-    /// What an agent gets, with the keys it needs.
+    /// What the harness was given, with the keys that agents need.
     pub environment: Vec<(OsString, OsString)>,
+    /// The same without the secrets of checks: what an agent gets.
+    pub agents_environment: Vec<(OsString, OsString)>,
     pub stop: Arc<AtomicBool>,
     /// The plan file as it was when its law was last found to be this one.
     lawful: Mutex<Option<(Stamp, Hash)>>,
@@ -41,7 +43,10 @@ impl Site {
         stop: Arc<AtomicBool>,
     ) -> Self {
         let id = plan_file::id(&place);
-        Self { place, id, config, redactor, launcher, environment, stop, lawful: Mutex::new(None) }
+        let is_kept = |name: &OsString| config.verify.secrets.iter().any(|secret| name == secret.as_str());
+        let agents_environment = environment.iter().filter(|(name, _)| !is_kept(name)).cloned().collect();
+        let lawful = Mutex::new(None);
+        Self { place, id, config, redactor, launcher, environment, agents_environment, stop, lawful }
     }
 
     /// The plan file holds the run's law: no need to read it again until it moves.

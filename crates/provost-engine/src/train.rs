@@ -16,7 +16,7 @@ use provost_core::command::Refusal;
 use provost_core::event::{Boarded, Landing, LeftOut};
 use provost_core::train::{self, Answers, Next, Question, Settled};
 use provost_host::tree::{Error as TreeError, Trees, Union};
-use provost_host::{git, ground, judge, process};
+use provost_host::{config, git, ground, judge, process};
 use provost_store::{Holder, Lease};
 
 use crate::Error;
@@ -129,7 +129,9 @@ pub fn integrate(
                 return Err(Error::NotAPerson { why });
             }
             let lease = lease(&yard, &*log)?;
-            let mut record = Record::open(&*log, &yard.id, &lease, harness::redactor(&settings.environment))?;
+            let secrets = config::find(&yard.workspace)?.verify.secrets;
+            let redactor = harness::redactor(&settings.environment, &secrets);
+            let mut record = Record::open(&*log, &yard.id, &lease, redactor)?;
             go(&yard, &mut record)
         }
     };

@@ -6,6 +6,7 @@
 
 mod builtin;
 mod counsel;
+mod folders;
 mod gate;
 mod hook;
 mod metering;
@@ -31,6 +32,7 @@ use provost_core::terms::Quorum;
 
 pub use builtin::Builtin;
 pub use counsel::{Judging, Planning};
+pub use folders::Folders;
 pub use gate::{Gate, check_digest, digest};
 pub use hook::Hook;
 pub use mcp::{Mcp, SessionGate};
@@ -158,6 +160,8 @@ impl Default for Config {
                 provision: Provision::default(),
                 contract_timeout: Duration::from_secs(60),
                 max_file: 1 << 30,
+                folders: Folders::default(),
+                secrets: Vec::new(),
             },
             run: RunLimits {
                 step_timeout: Duration::from_secs(600),

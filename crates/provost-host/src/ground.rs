@@ -37,6 +37,7 @@ mod confined;
 mod counsel;
 mod exhibit;
 mod level;
+mod out_of_sight;
 mod outfit;
 mod start;
 
@@ -46,7 +47,7 @@ use approved::Approved;
 pub use approved::{forget_trees, keeps, trees, trees_of};
 pub use attempt::Veil;
 pub use carried::Gathered;
-pub use check::Case;
+pub use check::{Case, Given};
 pub use counsel::Desk;
 pub use exhibit::Exhibit;
 pub use level::{attest, levels};

@@ -33,6 +33,7 @@ pub mod outside;
 pub mod trust;
 pub mod ground;
 pub mod worktree;
+pub mod sight;
 pub mod survey;
 pub mod roster;
 pub mod notify;

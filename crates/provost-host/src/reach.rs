@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use provost_core::chain::Hash;
 use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
 
+use crate::config::Folders;
 use crate::proxy::{Address, Allowed, Proxy, Upstream};
 use crate::sandbox::{Offer, Outlet, Portal};
 use crate::tree;
@@ -30,6 +31,8 @@ pub use repository::{Repository, Sight};
 pub struct Grant<'a> {
     pub role: &'a str,
     pub reach: Reach,
+    /// Places outside of the workspace that were declared for it.
+    pub folders: Option<&'a Folders>,
     /// Addresses that count as the model's, beside the well-known ones.
     pub api: &'a [String],
     /// Starts the portal behind the fence.

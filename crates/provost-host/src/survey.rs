@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use provost_core::facts::{Facts, Questions};
 use provost_core::parse;
 
+use crate::sight::Sight;
 use crate::tree::{Ignored, Touches};
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -45,6 +46,10 @@ pub struct Place {
     pub judges_models: BTreeSet<String>,
     /// Roles whose program an attempt could not start, and why.
     pub not_startable: BTreeMap<String, String>,
+    /// What checks see of the machine.
+    pub sight: Sight,
+    /// Secrets that the configuration lets checks have.
+    pub secrets: BTreeSet<String>,
 }
 
 /// Answers every question.
@@ -56,6 +61,8 @@ pub fn answer(questions: &Questions, place: &Place) -> Facts {
         targets: place.targets.clone(),
         files: existing(&questions.files, &place.workspace),
         missing_tools: missing(&questions.tools),
+        unseen: unseen(&questions.paths, &place.sight),
+        secrets: place.secrets.clone(),
         broken_scripts,
         no_bash,
         in_sight: place.in_sight.clone(),
@@ -96,6 +103,11 @@ fn missing(tools: &BTreeSet<String>) -> BTreeSet<String> {
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let found = |tool: &str| folders.iter().any(|folder| is_program(&folder.join(tool)));
     tools.iter().filter(|tool| !found(tool)).cloned().collect()
+}
+
+fn unseen(paths: &BTreeMap<String, bool>, sight: &Sight) -> BTreeSet<String> {
+    let hidden = paths.iter().filter(|(path, looked_at)| sight.would_hide(path, **looked_at));
+    hidden.map(|(path, _)| path.clone()).collect()
 }
 
 fn is_program(path: &Path) -> bool {
@@ -279,6 +291,7 @@ mod tests {
         let questions = Questions {
             files: set(&["a.txt", "b.txt", "../a.txt", "/etc/passwd"]),
             tools: set(&["sh", "no-such-tool-here"]),
+            paths: BTreeMap::new(),
             scripts: set(&["echo hello", "test -f x && (", "cat <<EOF\nopen", "[[ -f x ]] && a | b"]),
             topics: set(&["known", "unknown", "../PLAN-b"]),
             plans: set(&["b", "nowhere"]),
@@ -295,6 +308,8 @@ mod tests {
             judges_models: BTreeSet::new(),
             not_startable: BTreeMap::new(),
             git: false,
+            sight: Sight::of_checks(at, &Default::default()),
+            secrets: BTreeSet::new(),
         };
         let facts = answer(&questions, &place);
         assert_eq!(facts.files, set(&["a.txt"]));

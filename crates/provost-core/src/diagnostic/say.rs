@@ -423,6 +423,23 @@ pub fn tool_missing(span: Span, tool: &str) -> D {
         .hint("Install it, or let an earlier step do so; until then the check cannot hold.")
 }
 
+pub fn path_unseen(span: Span, path: &str) -> D {
+    new(Code::PathUnseen, span, format!("a check cannot see {path}")).hint(format!(
+        "Add `read = [\"{path}\"]` under [verify] in provost.toml, or use a path of the workspace. \
+         Until then the check is not run."
+    ))
+}
+
+pub fn secret_without_network(span: Span, name: &str) -> D {
+    new(Code::SecretUnfit, span, format!("{name} is given to a check with a network only"))
+        .hint("Add `**network:** on` to the step, or take the secret out.")
+}
+
+pub fn secret_undeclared(span: Span, name: &str) -> D {
+    new(Code::SecretUnfit, span, format!("provost.toml does not let checks have {name}"))
+        .hint(format!("Add `secrets = [\"{name}\"]` under [verify] in provost.toml."))
+}
+
 pub fn no_bash(at: Span) -> D {
     new(Code::NoBash, at, "there is no bash on this machine, so no check was tested for its syntax")
         .hint("Install bash; contracts are run with it.")

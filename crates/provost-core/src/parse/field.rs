@@ -24,10 +24,11 @@ pub enum Field {
     OnFail,
     Budget,
     Touches,
+    Secrets,
 }
 
 impl Field {
-    pub const ALL: [Field; 22] = [
+    pub const ALL: [Field; 23] = [
         Field::Target,
         Field::Needs,
         Field::Subscriptions,
@@ -50,6 +51,7 @@ impl Field {
         Field::OnFail,
         Field::Budget,
         Field::Touches,
+        Field::Secrets,
     ];
 
     pub fn name(self) -> &'static str {
@@ -76,6 +78,7 @@ impl Field {
             Field::OnFail => "on_fail",
             Field::Budget => "budget",
             Field::Touches => "touches",
+            Field::Secrets => "secrets",
         }
     }
 
@@ -102,6 +105,7 @@ impl Field {
                 "Write a time such as `10 minutes`, `90s` or `1h 30m`."
             }
             Field::Network => "Write `on` or `off`.",
+            Field::Secrets => "Write names of environment variables, such as `GH_TOKEN`.",
             Field::Hidden | Field::Lasting | Field::Guard => "Write `yes` or `no`.",
             Field::Writes => "Write `tests`, or leave it out.",
             Field::AgentNetwork => "Write `model`, `on` or `off`.",

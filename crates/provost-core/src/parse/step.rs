@@ -75,6 +75,7 @@ impl Draft {
             protect: Vec::new(),
             touches: None,
             network: None,
+            secrets: Vec::new(),
             agent_network: None,
             git: None,
             hidden: None,
@@ -136,7 +137,7 @@ impl Draft {
                 self.open = Open::Task(free);
             }
             Field::Precondition | Field::Contract => self.open_check(text, field, name, value, hidden, sink),
-            Field::Subscriptions | Field::Protect | Field::Publishes | Field::Touches => {
+            Field::Subscriptions | Field::Protect | Field::Publishes | Field::Touches | Field::Secrets => {
                 if field == Field::Touches {
                     self.step.touches = Some(Vec::new());
                 }
@@ -257,6 +258,7 @@ impl Draft {
             | Field::Contract
             | Field::Protect
             | Field::Touches
+            | Field::Secrets
             | Field::Publishes => Some(()),
         };
         if read.is_none() {
@@ -292,6 +294,13 @@ impl Draft {
                 _ => &mut self.step.protect,
             };
             globs.push(Spanned::new(value.to_string(), span));
+            return;
+        }
+        if field == Field::Secrets {
+            match is_variable(value) {
+                true => self.step.secrets.push(Spanned::new(value.to_owned(), span)),
+                false => sink.push(say::field_value(span, field.name(), value, field.form())),
+            }
             return;
         }
         if field == Field::Publishes {
@@ -497,6 +506,13 @@ fn kept(shown: &str) -> (usize, usize) {
 
 fn word(value: &str) -> Option<String> {
     (!value.is_empty() && !value.contains(char::is_whitespace)).then(|| value.to_string())
+}
+
+/// A name that the environment can hold.
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 fn needs(value: &str, base: usize) -> Option<Vec<Spanned<StepNumber>>> {

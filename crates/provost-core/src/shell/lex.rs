@@ -266,7 +266,8 @@ impl Lexer<'_> {
             match self.peek(0) {
                 b' ' | b'\t' | b'\r' | b'(' | b')' | b'<' | b'>' | b'&' | b'|' => self.at += 1,
                 _ => {
-                    self.word();
+                    let word = self.word();
+                    self.script.listed.push(word);
                 }
             }
         }
@@ -398,6 +399,7 @@ impl Lexer<'_> {
                 .copied()
                 .filter(|byte| !matches!(byte, b'\'' | b'"' | b'\\'))
                 .collect();
+            let body = self.at;
             while self.at < self.bytes.len() {
                 let rest = &self.bytes[self.at..];
                 let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
@@ -410,6 +412,7 @@ impl Lexer<'_> {
                     break;
                 }
             }
+            self.script.documents.push((body, self.at));
         }
     }
 
@@ -420,7 +423,8 @@ impl Lexer<'_> {
             match self.peek(0) {
                 b' ' | b'\t' | b'\n' | b'\r' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' => self.at += 1,
                 _ => {
-                    self.word();
+                    let word = self.word();
+                    self.script.listed.push(word);
                 }
             }
         }

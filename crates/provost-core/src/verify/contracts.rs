@@ -73,6 +73,13 @@ fn one(
             }
         }
     }
+    if !facts.unseen.is_empty() {
+        for path in shell::absolute_paths(&check.command) {
+            if facts.unseen.contains(&path.path) && reported.insert(path.path.clone()) {
+                sink.push(say::path_unseen(place.of(path.start, path.end), &path.path));
+            }
+        }
+    }
     let look = Look { source: &check.command, script: &script, place };
     let reads_output = check.expectations.iter().any(|expectation| match &expectation.value {
         Expectation::Contains { .. } | Expectation::Matches { .. } | Expectation::Empty { .. } => true,

@@ -204,11 +204,12 @@ impl Hands<'_> {
         let grant = Grant {
             role: &order.target,
             reach: order.reach,
+            folders: config.agents.get(&order.target).map(|role| &role.folders),
             api: &order.api,
             launcher: portal.as_slice(),
             meter: account.as_ref().map(Account::address),
         };
-        let metered = account.as_ref().map(|account| account.environment(&self.site.environment));
+        let metered = account.as_ref().map(|account| account.environment(&self.site.agents_environment));
         // Without its folder a client knows nothing of what was said before.
         let resume = order.resume.as_ref().filter(|_| home.as_ref().is_none_or(|(_, kept)| *kept));
         let work = Work {
@@ -220,7 +221,7 @@ impl Hands<'_> {
             tag: &tag,
             stop: Some(&self.site.stop),
             fence: None,
-            environment: metered.as_ref().unwrap_or(&self.site.environment),
+            environment: metered.as_ref().unwrap_or(&self.site.agents_environment),
             bounds: Some(self.site.config.run.bounds()),
             home: home.as_ref().map(|(home, _)| home.as_path()),
             resume: resume.map(|(session, prompt)| Resume {

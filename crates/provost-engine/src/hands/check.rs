@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** the contract that is run is the one of the revision in the log, never of a file.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use provost_core::command::HarnessCommand;
@@ -12,7 +13,7 @@ use provost_core::usage::Amount;
 use provost_core::verdict::{Excerpt, Outcome, Verdict};
 use provost_core::{budget, judgement};
 use provost_host::Interrupted;
-use provost_host::ground::Case;
+use provost_host::ground::{Case, Given};
 use provost_host::process::{self, Survivor};
 use provost_host::sandbox::Processes;
 use provost_host::teeth::{Before, Doubts};
@@ -41,6 +42,8 @@ pub struct CheckOrder {
     pub(super) protect: Vec<String>,
     pub(super) network: bool,
     pub(super) processes: Processes,
+    /// Secrets that the step names, with their values.
+    pub(super) secrets: Vec<(OsString, OsString)>,
     pub(super) runs: u32,
     pub(super) doubts: Doubts,
     /// It held where the work was made, and what its controls showed there; they are not run twice.
@@ -54,7 +57,7 @@ pub struct CheckOrder {
     /// What the step may change, where it says so.
     pub(super) touches: Option<Vec<String>>,
     pub(super) home: Option<Home>,
-    /// Where trees travel: why there is nothing to judge.
+    /// Why it cannot be judged: trees that did not come, a secret that cannot be given.
     pub(super) unseen: Option<String>,
     /// The most that a model may use which judges.
     pub(super) limit: Amount,
@@ -99,6 +102,10 @@ impl Hands<'_> {
             Subject::Final(_) | Subject::Postcondition(_) => run.has_unseen_work() || left_alone,
         };
         let carried = self.laid_out(run, with_work);
+        let (secrets, withheld) = match self.secrets(step, network) {
+            Ok(secrets) => (secrets, None),
+            Err(reason) => (Vec::new(), Some(reason)),
+        };
         let unseen = carried.as_ref().and_then(|carried| carried.as_ref().err().cloned());
         let apart = match subject {
             _ if self.courier.is_some() => carried.and_then(Result::ok).flatten(),
@@ -146,6 +153,7 @@ impl Hands<'_> {
                 true => Processes::Unseen,
                 false => Processes::Guarded,
             },
+            secrets,
             runs: step.and_then(|step| step.verify_runs.as_ref()).map_or(1, |runs| runs.value),
             doubts: doubts(run, subject),
             held_apart: held_apart(run, subject).cloned(),
@@ -157,7 +165,7 @@ impl Hands<'_> {
             apart,
             touches: step.filter(|_| matches!(subject, Subject::Contract(_))).and_then(globs),
             home: self.home(run),
-            unseen,
+            unseen: unseen.or(withheld),
             limit: step.map(|step| budget::allows(run, step.number)).unwrap_or_default(),
         }))
     }
@@ -172,6 +180,27 @@ impl Hands<'_> {
             },
             Subject::Precondition(_) | Subject::Final(_) | Subject::Postcondition(_) => Ok(None),
         }
+    }
+
+    /// The secrets that a step names, with their values; or why its checks cannot have them.
+    fn secrets(&self, step: Option<&Step>, network: bool) -> Result<Vec<(OsString, OsString)>, String> {
+        let mut secrets = Vec::new();
+        for name in step.into_iter().flat_map(|step| &step.secrets).map(|secret| secret.value.as_str()) {
+            if !network {
+                return Err(format!("{name} is given to a check with **network:** on only"));
+            }
+            if !self.site.config.verify.secrets.iter().any(|declared| declared == name) {
+                return Err(format!(
+                    "the step names the secret {name}; add secrets = [\"{name}\"] under [verify] in provost.toml"
+                ));
+            }
+            let known = self.site.environment.iter().find(|(known, _)| known == name);
+            let known = known.filter(|(_, value)| !value.is_empty());
+            secrets.push(known.cloned().ok_or_else(|| {
+                format!("{name} is not set where provost runs; set it (export {name}=…) and run again")
+            })?);
+        }
+        Ok(secrets)
     }
 
     /// The contract once more, on a tree that was kept, without the agent's workspace.
@@ -281,6 +310,7 @@ impl Hands<'_> {
             protect: &order.protect,
             network: order.network,
             processes: order.processes,
+            given: Given { folders: Some(&self.site.config.verify.folders), secrets: &order.secrets },
             bounds: Some(self.site.config.run.bounds()),
             doubts: order.doubts.clone(),
             known: order.on_base.as_deref(),

@@ -8,6 +8,7 @@ use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
 use provost_core::usage::Amount;
 
 use super::builtin::{self, Builtin};
+use super::folders::{self, Folders};
 use super::metering::{self, Metering};
 use super::reading::{Section, Wrong};
 use super::{WEEK, money};
@@ -24,6 +25,8 @@ pub struct Role {
     pub timeout: Option<Duration>,
     /// What its agents may reach beside the workspace.
     pub reach: Reach,
+    /// Places outside of the workspace that its agents may use.
+    pub folders: Folders,
     /// Addresses (`host:port`) that count as the model's, beside the well-known ones.
     pub api: Vec<String>,
     /// The role that has a try when this one met the same failure twice.
@@ -136,6 +139,8 @@ const ROLE_KEYS: &[&str] = &[
     "network",
     "git",
     "home",
+    "read",
+    "write",
     "api",
     "fallback",
     "meter",
@@ -197,6 +202,7 @@ pub(super) fn read(section: &Section<'_, '_>, folder: &Path) -> Result<Role, Wro
         driver,
         timeout,
         reach: reach(section)?,
+        folders: folders::read(section)?,
         api,
         fallback,
         speaks: section.word("speaks", &Speaks::ALL, Speaks::word)?,

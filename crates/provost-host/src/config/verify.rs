@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use provost_core::verdict::Isolation;
 
+use super::folders::{self, Folders};
 use super::provision::{self, Provision};
 use super::reading::{Section, Wrong};
 use super::{Config, WEEK};
@@ -24,6 +25,10 @@ pub struct Verify {
     pub contract_timeout: Duration,
     /// No larger file takes part in a check.
     pub max_file: u64,
+    /// Places outside of the workspace that checks may use.
+    pub folders: Folders,
+    /// Names of secrets that a step may ask for, for its checks.
+    pub secrets: Vec<String>,
 }
 
 /// How a check has to be fenced.
@@ -46,6 +51,9 @@ pub(super) fn read(top: &Section<'_, '_>) -> Result<Verify, Wrong> {
         "contract_timeout",
         "max_file",
         "trace",
+        "read",
+        "write",
+        "secrets",
     ];
     let Some(section) = top.section("verify", keys)? else { return Ok(default) };
     Ok(Verify {
@@ -57,6 +65,8 @@ pub(super) fn read(top: &Section<'_, '_>) -> Result<Verify, Wrong> {
         provision: provision::read(&section)?,
         contract_timeout: section.duration("contract_timeout", WEEK)?.unwrap_or(default.contract_timeout),
         max_file: section.bytes("max_file", 1)?.unwrap_or(default.max_file),
+        folders: folders::read(&section)?,
+        secrets: secrets(&section)?,
     })
 }
 
@@ -75,6 +85,23 @@ fn isolation(section: &Section<'_, '_>) -> Result<Demand, Wrong> {
         let known = ["auto", "clean", "guard+clean", "landlock", "uid", "in-place"];
         section.wrong_value("isolation", &format!("there is no isolation `{word}`"), &known)
     })
+}
+
+fn secrets(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
+    let names = section.strings("secrets")?.unwrap_or_default();
+    let is_name = |name: &String| {
+        !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    match names.iter().find(|name| !is_name(name)) {
+        // It may be the secret itself, written where its name belongs.
+        Some(_) => {
+            let message = "`secrets` has names of environment variables such as \"GH_TOKEN\", never values";
+            Err(section.wrong("secrets", message.to_owned()))
+        }
+        None => Ok(names),
+    }
 }
 
 fn caches(section: &Section<'_, '_>) -> Result<Option<Vec<String>>, Wrong> {

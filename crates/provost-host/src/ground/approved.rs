@@ -38,7 +38,10 @@ impl Approved {
 
     /// Makes ready what checks see of the repository. Where it cannot be had, they see none.
     pub fn show_repository(&mut self, open: Option<&Path>) {
-        let made = self.commit.as_deref().and_then(|commit| self.trees.repository(&self.base, commit).ok());
+        let made = self
+            .commit
+            .as_deref()
+            .and_then(|commit| self.trees.repository_for_checks(&self.base, commit).ok());
         // Other users do not reach the mirror.
         self.repository = match (made, open) {
             (Some(made), Some(open)) => made.copied_for_others(open).ok(),

@@ -77,19 +77,20 @@ impl Ground {
             Ok(ready) => ready,
             Err(error) => return Ok(Attempt::not_started(&error)),
         };
-        let mut attempt = self.fenced_attempt(agent, work, offer, &ready, veil, apart);
+        let mut attempt = self.fenced_attempt(agent, work, offer, (&ready, grant), veil, apart);
         if matches!(&attempt, Ok(first) if matches!(first.end, AttemptEnd::NotStarted { .. }))
             && let Some(aside) = ready.layer.as_ref().and_then(Layer::set_aside)
         {
             // Whatever earlier attempts made of their home, it does not keep the next one from starting.
-            attempt = self.fenced_attempt(agent, work, offer, &ready, veil, apart).map(|mut again| {
-                let aside = aside.display();
-                again.notes.push(format!(
+            attempt =
+                self.fenced_attempt(agent, work, offer, (&ready, grant), veil, apart).map(|mut again| {
+                    let aside = aside.display();
+                    again.notes.push(format!(
                     "the agent could not start with what earlier attempts wrote to its home; that was put \
                      away in {aside}"
                 ));
-                again
-            });
+                    again
+                });
         }
         let notes = ready.close();
         attempt.map(|mut attempt| {
@@ -147,7 +148,7 @@ impl Ground {
         agent: &dyn Agent,
         work: &Work<'_>,
         offer: &Offer,
-        ready: &Ready<'_>,
+        (ready, grant): (&Ready<'_>, &Grant<'_>),
         veil: Option<Veil<'_>>,
         apart: Option<&Apart>,
     ) -> Result<Attempt, Interrupted> {
@@ -156,12 +157,18 @@ impl Ground {
         // What checks are run with is not the agent's to write, wherever it lives. What is written to a home
         // with a layer over it never gets there.
         let is_layered = ready.layer.is_some() && offer.overlay.is_ok();
-        let tools = self.tools.iter().filter(|tool| tool.starts_with(&home) && !is_layered);
+        let declared = grant.folders.into_iter();
+        let is_written = |tool: &&PathBuf| {
+            let mut written = declared.clone().flat_map(|each| &each.write);
+            (tool.starts_with(&home) && !is_layered) || written.any(|place| tool.starts_with(place))
+        };
+        let tools = self.tools.iter().filter(is_written);
         let sight = &ready.sight;
         // In a tree of its own it has copies of these, and nobody reads them.
         let is_there = |path: &&PathBuf| apart.is_none() || !path.starts_with(&self.workspace);
         let read_only = self.read_only.iter().chain(tools).filter(is_there);
-        let read_only = read_only.chain(&sight.read_only).map(PathBuf::as_path);
+        let read_only = read_only.chain(&sight.read_only).chain(declared.clone().flat_map(|each| &each.read));
+        let read_only = read_only.map(PathBuf::as_path);
         let read_only: Vec<&Path> = read_only.filter(|path| path.exists()).collect();
         let hidden = [&self.state].into_iter().chain(&self.secret).chain(&sight.hidden);
         let hidden: Vec<&Path> = hidden.map(PathBuf::as_path).collect();
@@ -176,7 +183,8 @@ impl Ground {
             Some(Err(error)) => return Ok(Attempt::not_started(&error)),
         };
         let veiled: Vec<(&Path, &Path)> = veil.iter().map(|(path, shown)| (*path, shown.path())).collect();
-        let writable = sight.writable.iter().map(PathBuf::as_path).chain(work.home);
+        let written = declared.flat_map(|each| &each.write);
+        let writable = sight.writable.iter().chain(written).map(PathBuf::as_path).chain(work.home);
         let writable = writable.chain(work.outbox.map(|outbox| outbox.folder));
         let fence = AgentFence {
             workspace: &self.workspace,

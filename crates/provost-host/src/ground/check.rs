@@ -17,6 +17,7 @@ use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
 use super::outfit::Fitted;
 use super::{Approved, Ground, gone, told, view};
 use crate::Interrupted;
+use crate::config::Folders;
 use crate::judge::{self, Court};
 use crate::process::Bounds;
 use crate::provision::Missing;
@@ -48,12 +49,37 @@ pub struct Case<'a> {
     pub network: bool,
     /// What its processes may do to each other.
     pub processes: Processes,
+    /// What it is given beside its tree.
+    pub given: Given<'a>,
     /// How much of the machine it may take.
     pub bounds: Option<Bounds>,
     /// How far the check itself is doubted.
     pub doubts: Doubts,
     /// What the same check said before, which stands if the tree is the same.
     pub known: Option<&'a Verdict>,
+}
+
+/// What a check is given beside its tree, knowingly.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given<'a> {
+    /// Places outside of the workspace.
+    pub folders: Option<&'a Folders>,
+    /// Secrets for its environment.
+    pub secrets: &'a [(OsString, OsString)],
+}
+
+impl Given<'_> {
+    fn kept(&self) -> Vec<Kept<'_>> {
+        let Some(folders) = self.folders else { return Vec::new() };
+        let read = folders.read.iter().map(|at| Kept { at, what: What::ReadOnly(at) });
+        read.chain(folders.write.iter().map(|at| Kept { at, what: What::Writable(at) })).collect()
+    }
+
+    /// A place that was declared and is not there.
+    fn missing(&self) -> Option<String> {
+        let missing = self.folders?.all().find(|place| !place.exists())?;
+        Some(format!("{} is not there, and [verify] of provost.toml names it", missing.display()))
+    }
 }
 
 impl Ground {
@@ -75,6 +101,9 @@ impl Ground {
             return Ok(Verdict { cached: true, ..known.clone() });
         }
         let tree = Some(Box::new(approved.told(case, seen(&base, &layer))));
+        if let Some(reason) = case.given.missing().or_else(|| self.out_of_sight(case, &base, &layer)) {
+            return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
+        }
         if let Some(first) = layer.protected_changed.first() {
             let what = format!("{} is protected and was changed", quote::one_line(first));
             return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });
@@ -173,6 +202,8 @@ impl Ground {
         if let (Some(repository), Some(room)) = (&approved.repository, &room) {
             keep.extend(repository.kept(room.path()));
         }
+        let declared = case.given.kept();
+        keep.extend(&declared);
         if let Some(reporter) = &reporter {
             keep.push(Kept { at: &places.tools, what: What::ReadOnly(reporter.tools()) });
             keep.push(Kept { at: &places.pipe, what: What::ReadOnly(reporter.pipe_folder()) });
@@ -259,7 +290,7 @@ impl Ground {
             let env = with_reporter(&fitted.env, reporter, &places, &self.workspace);
             return self.in_court_with(case, judge::Ground::Folder(folder), &env, reporter);
         };
-        match self.confined_check(offer, folder, fitted, case.network) {
+        match self.confined_check(offer, folder, fitted, case) {
             Ok(check) => {
                 let confines = &check.confines;
                 let ground = judge::Ground::Confined { folder, confines };
@@ -278,17 +309,25 @@ impl Ground {
         env: &[(OsString, OsString)],
         reporter: Option<&Reporter>,
     ) -> Result<(Verdict, Report), Interrupted> {
+        let secrets = case.given.secrets.iter().filter(|_| case.network);
+        let env: Vec<_> = env.iter().chain(secrets).cloned().collect();
+        let elsewhere = match ground {
+            judge::Ground::Folder(folder) | judge::Ground::Confined { folder, .. } => {
+                moved(case.shell, &self.workspace, folder)
+            }
+            judge::Ground::Workspace | judge::Ground::Fenced { .. } => None,
+        };
         let court = Court {
             workspace: &self.workspace,
             ground,
             timeout: case.timeout,
             tag: case.tag,
             stop: case.stop,
-            env,
+            env: &env,
             isolation: self.level,
             bounds: case.bounds,
         };
-        judge::observed(case.shell, &court, reporter)
+        judge::observed(elsewhere.as_ref().unwrap_or(case.shell), &court, reporter)
     }
 }
 
@@ -320,6 +359,31 @@ fn with_reporter(
 ) -> Vec<(OsString, OsString)> {
     let more = reporter.map(|reporter| reporter.environment(places, workspace, env));
     env.iter().cloned().chain(more.into_iter().flatten()).collect()
+}
+
+/// The contract with paths into the workspace leading to the tree of the check, where that is elsewhere.
+fn moved(shell: &Shell, workspace: &Path, tree: &Path) -> Option<Shell> {
+    let (from, to) = (workspace.to_str()?, tree.to_str()?);
+    let command = paths_moved(&shell.command, from, to)?;
+    Some(Shell { command, ..shell.clone() })
+}
+
+/// Each place of `from` in the text that is a whole path, or the beginning of one.
+fn paths_moved(text: &str, from: &str, to: &str) -> Option<String> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '@');
+    let mut moved = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(from) {
+        let (before, after) = (&rest[..at], &rest[at + from.len()..]);
+        let begins = !before.chars().next_back().is_some_and(|c| is_part(c) || c == '/');
+        let ends = !after.chars().next().is_some_and(is_part);
+        moved.push_str(before);
+        moved.push_str(if begins && ends { to } else { from });
+        rest = after;
+    }
+    let is_moved = moved.contains(to);
+    moved.push_str(rest);
+    is_moved.then_some(moved)
 }
 
 pub(super) fn seen(base: &Base, layer: &Layer) -> Tree {

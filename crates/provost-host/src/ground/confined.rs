@@ -18,7 +18,7 @@ use provost_core::terms::{AgentNetwork, Home};
 use provost_core::verdict::{Isolation, Verdict};
 use tempfile::TempDir;
 
-use super::{Estate, Fitted, Ground};
+use super::{Case, Estate, Fitted, Ground};
 use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Behind, Outbox, Work, item};
 use crate::process;
@@ -155,10 +155,10 @@ impl Ground {
         offer: &'a Offer,
         folder: &Path,
         fitted: &Fitted,
-        network: bool,
+        case: &Case<'_>,
     ) -> Result<ConfinedCheck<'a>, Unavailable> {
         let own = Own::make()?;
-        let network = if network { Network::On } else { Network::Off };
+        let network = if case.network { Network::On } else { Network::Off };
         let written = [folder, own.home(), own.tmp()].into_iter().chain(fitted.places());
         let confines = match self.level {
             Isolation::Uid => {
@@ -168,7 +168,14 @@ impl Ground {
                 }
                 self.confines(offer, By::Uid(user), network)
             }
-            _ => self.around_check(offer, written, network),
+            _ => {
+                let mut confines = self.around_check(offer, written, network);
+                if let (By::Landlock(rules), Some(folders)) = (&mut confines.by, case.given.folders) {
+                    rules.read.extend(folders.read.iter().cloned());
+                    rules.write.extend(folders.write.iter().cloned());
+                }
+                confines
+            }
         };
         let env = fitted.env.iter().cloned().chain(own.environment()).collect();
         Ok(ConfinedCheck { confines, env, _own: own })
@@ -203,6 +210,7 @@ impl Ground {
             [&self.state].into_iter().chain(&self.secret).map(PathBuf::as_path).collect();
         let mut rules = Rules::of_agent(&hidden, work.workspace)?;
         rules.write.push(own.tmp().to_path_buf());
+        rules.write.extend(grant.folders.into_iter().flat_map(|folders| folders.write.iter().cloned()));
         rules.write.extend(work.home.map(Path::to_path_buf));
         rules.write.extend(work.outbox.map(|outbox| outbox.folder.to_path_buf()));
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -43,6 +44,7 @@ pub struct Surroundings {
     environment: Vec<(OsString, OsString)>,
     /// `PATH` where the tree stands at the place of the workspace.
     fenced_path: OsString,
+    plain_path: OsString,
     // Declared for its drop.
     _room: Room,
 }
@@ -55,7 +57,9 @@ impl Surroundings {
         environment.push(("HOME".into(), room.home().into()));
         environment.push(("TMPDIR".into(), room.tmp().into()));
         environment.extend_from_slice(more);
-        Ok(Self { environment, fenced_path: fixed.fenced_path.clone(), _room: room })
+        let plain = fixed.variables.iter().find(|(name, _)| name == "PATH");
+        let plain_path = plain.map(|(_, path)| path.clone()).unwrap_or_default();
+        Ok(Self { environment, fenced_path: fixed.fenced_path.clone(), plain_path, _room: room })
     }
 
     pub fn environment(&self) -> &[(OsString, OsString)] {
@@ -69,7 +73,15 @@ impl Surroundings {
             match name.to_str() {
                 Some("HOME") => *value = sandbox::HOME.into(),
                 Some("TMPDIR") => *value = sandbox::TMP.into(),
-                Some("PATH") => *value = self.fenced_path.clone(),
+                // Something may stand before it.
+                Some("PATH") => {
+                    let plain = self.plain_path.as_encoded_bytes();
+                    let before = value.as_encoded_bytes().strip_suffix(plain).map(<[u8]>::to_vec);
+                    if let Some(before) = before {
+                        let path = [before.as_slice(), self.fenced_path.as_encoded_bytes()].concat();
+                        *value = OsString::from_vec(path);
+                    }
+                }
                 _ => {}
             }
         }

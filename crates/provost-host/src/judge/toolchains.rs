@@ -250,7 +250,7 @@ mod tests {
     fn names(root: &Path, path: &[&str]) -> Vec<String> {
         let home = root.join("home");
         let path: Vec<PathBuf> = path.iter().map(|name| root.join(name)).collect();
-        let outside = Outside { workspace: &root.join("home/work"), home: Some(&home) };
+        let outside = Outside { workspace: &root.join("home/code"), home: Some(&home) };
         let found = folders(&path, &[], outside);
         let within = |place: &PathBuf| place.strip_prefix(root).map(|name| name.display().to_string());
         found.iter().filter_map(|place| within(place).ok()).collect()
@@ -308,13 +308,13 @@ mod tests {
         let (_folder, root) = home();
         write(&root.join("home/bin/tool"), "");
         write(&root.join("home/lib/x"), "");
-        write(&root.join("home/work/.venv/pyvenv.cfg"), "home = /usr/bin\n");
-        write(&root.join("home/work/.venv/bin/pytest"), "");
-        write(&root.join("home/work/src/bin/tool"), "");
-        assert_eq!(names(&root, &["home/bin", "home/work/.venv/bin"]), ["home/bin"]);
-        let kept = |name: &str| kept_in_workspace(&root.join(name), &root.join("home/work"));
-        assert_eq!(kept("home/work/.venv/bin"), Some(PathBuf::from(".venv")));
-        assert_eq!(kept("home/work/src/bin"), None);
+        write(&root.join("home/code/.venv/pyvenv.cfg"), "home = /usr/bin\n");
+        write(&root.join("home/code/.venv/bin/pytest"), "");
+        write(&root.join("home/code/src/bin/tool"), "");
+        assert_eq!(names(&root, &["home/bin", "home/code/.venv/bin"]), ["home/bin"]);
+        let kept = |name: &str| kept_in_workspace(&root.join(name), &root.join("home/code"));
+        assert_eq!(kept("home/code/.venv/bin"), Some(PathBuf::from(".venv")));
+        assert_eq!(kept("home/code/src/bin"), None);
         assert_eq!(kept("home/bin"), None);
     }
 }

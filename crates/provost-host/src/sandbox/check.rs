@@ -302,6 +302,9 @@ fn refuse_ways_out(fence: &CheckFence<'_>, trees: &[&Path]) -> Result<(), Unavai
         if !kept.is_placed_well() {
             return Err(Unavailable::refused(kept.at, "no folder can be kept there"));
         }
+        if kept.is_itself() && (fence.at.starts_with(kept.at) || kept.at.starts_with(fence.at)) {
+            return Err(Unavailable::refused(kept.at, "it holds the workspace, or lies in it"));
+        }
         let is_layered = matches!(kept.what, What::Layered { .. });
         if is_layered && matches!(fence.tree, CheckTree::Folder(_)) {
             return Err(Unavailable::refused(kept.at, "folders are put together only where a tree is"));

@@ -15,7 +15,7 @@ pub const CACHES: &str = "/var/cache/check";
 
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
-    /// Relative to the tree, or an absolute path in [`CACHES`].
+    /// Relative to the tree, an absolute path in [`CACHES`], or the very path that is shown.
     pub at: &'a Path,
     pub what: What<'a>,
 }
@@ -64,7 +64,22 @@ impl<'a> Kept<'a> {
         fence.at.join(self.at)
     }
 
+    /// Something of the machine, seen where it is.
+    pub(super) fn is_itself(&self) -> bool {
+        match self.what {
+            What::ReadOnly(place) | What::Writable(place) => place == self.at && place.is_absolute(),
+            What::Layered { .. } => false,
+        }
+    }
+
     pub(super) fn is_placed_well(&self) -> bool {
+        if self.is_itself() {
+            return self
+                .at
+                .components()
+                .all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+                && self.at != Path::new("/");
+        }
         let within = match self.at.strip_prefix(CACHES) {
             Ok(within) => within,
             Err(_) => self.at,

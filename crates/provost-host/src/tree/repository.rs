@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use provost_core::chain::Hash;
-use tempfile::TempDir;
 
 use super::checkout::lossy;
 use super::keep::{Lock, boot};
@@ -89,7 +88,7 @@ fn show_to_all(path: &Path) -> io::Result<()> {
 
 impl Trees {
     /// The repository of a base that was made from a commit.
-    pub fn repository(&self, base: &Base, commit: &str) -> Result<Repository, Error> {
+    pub fn repository_for_checks(&self, base: &Base, commit: &str) -> Result<Repository, Error> {
         let branch = git::branch(&self.workspace).filter(|name| git::is_branch_or_note(name));
         let refs = git::all_refs(&self.workspace, REFS);
         let places = self.folder.join("repositories");
@@ -120,8 +119,6 @@ impl Trees {
             fs::rename(room.path(), &place)
         };
         put().map_err(|error| Error::io("make", &place, error))?;
-        // It has another name by now.
-        let _ = TempDir::keep(room);
         Ok(made)
     }
 }
@@ -165,14 +162,10 @@ impl Making<'_> {
         if !cut_off.is_empty() {
             self.write("shallow", &cut_off)?;
         }
+        let head = branch.map_or(format!("{}\n", self.commit), |branch| format!("ref: {branch}\n"));
+        self.write("HEAD", &head)?;
         let mut kept = self.within_history(refs)?;
-        match branch {
-            Some(branch) => {
-                kept.insert(branch.to_owned(), self.commit.to_owned());
-                self.write("HEAD", &format!("ref: {branch}\n"))?;
-            }
-            None => self.write("HEAD", &format!("{}\n", self.commit))?,
-        }
+        kept.extend(branch.map(|branch| (branch.to_owned(), self.commit.to_owned())));
         let lines: String = kept.iter().map(|(name, id)| format!("{id} {name}\n")).collect();
         self.write("packed-refs", &lines)?;
         let there = self.environment();

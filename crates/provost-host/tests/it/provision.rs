@@ -9,7 +9,7 @@ use std::time::Duration;
 use provost_core::plan::{Shell, Span};
 use provost_core::verdict::{Isolation, Outcome, Verdict};
 use provost_host::config::{self, Config, Demand};
-use provost_host::ground::{self, Approval, Case, Estate, Ground, Wanted};
+use provost_host::ground::{self, Approval, Case, Estate, Given, Ground, Wanted};
 use provost_host::tree::Limits;
 use tempfile::TempDir;
 
@@ -120,6 +120,7 @@ fn judge(ground: &Ground, tree: Option<&str>, with_work: bool, command: &str) ->
             protect: &[],
             network: false,
             processes: Default::default(),
+            given: Given::default(),
             bounds: None,
             doubts: Default::default(),
             known: None,

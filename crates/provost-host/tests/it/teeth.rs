@@ -9,7 +9,7 @@ use expect_test::{Expect, expect};
 use provost_core::plan::{Shell, Span};
 use provost_core::verdict::{Isolation, Verdict};
 use provost_host::config::Config;
-use provost_host::ground::{Approval, Case, Estate, Ground, Wanted};
+use provost_host::ground::{Approval, Case, Estate, Given, Ground, Wanted};
 use provost_host::teeth::{Before, Doubts};
 use provost_host::tree::Limits;
 use tempfile::TempDir;
@@ -70,6 +70,7 @@ impl Project {
             protect: &[],
             network: false,
             processes: Default::default(),
+            given: Given::default(),
             doubts,
             known: None,
             bounds: None,

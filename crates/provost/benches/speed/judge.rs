@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use provost_core::plan::{Shell, Span};
 use provost_host::config::{Config, Demand};
-use provost_host::ground::{self, Approval, Case, Estate, Ground, Wanted};
+use provost_host::ground::{self, Approval, Case, Estate, Given, Ground, Wanted};
 use provost_host::teeth::Doubts;
 use provost_host::tree::Limits;
 
@@ -136,6 +136,7 @@ impl Bench {
             protect: &[],
             network: false,
             processes: Default::default(),
+            given: Given::default(),
             bounds: None,
             doubts: Doubts::default(),
             known: None,

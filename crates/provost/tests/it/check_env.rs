@@ -165,3 +165,143 @@ fn without_a_fence_a_check_has_a_repository_of_its_own_too() {
         assert_eq!(verdicts(&env)[0]["outcome"]["kind"], "held", "{level}");
     }
 }
+
+/// Somewhere outside of the workspace, of `/tmp` and of home, that this user may write.
+fn outside() -> Option<tempfile::TempDir> {
+    let places = ["/var/lib", "/srv", "/opt", "/var/local", "/mnt"].iter().map(Path::new);
+    let made = places.chain([Path::new(env!("CARGO_TARGET_TMPDIR"))]).find_map(|place| {
+        let made = tempfile::Builder::new().prefix("provost-test-").tempdir_in(place).ok()?;
+        (!made.path().starts_with("/tmp")).then_some(made)
+    });
+    if made.is_none() {
+        eprintln!("skipped: no place outside of /tmp can be written");
+    }
+    made
+}
+
+fn declare(env: &Env, lines: &str) {
+    env.write("provost.toml", format!("{}\n[verify]\n{lines}\n", env.read("provost.toml")));
+    env.git(&["commit", "--quiet", "--all", "--message", "declared"]);
+}
+
+#[test]
+fn what_a_check_cannot_see_is_not_absent() {
+    let Some(place) = outside() else { return };
+    let old = place.path().join("old");
+    std::fs::write(&old, "old\n").unwrap();
+    let contract = format!("test -f out/1 && test ! -e {}", old.display());
+    let Some(env) = project(&contract, "") else { return };
+    let verified = env.provost(&["verify"]).exits(0);
+    let warned = format!("{}{}", verified.out, verified.err);
+    assert!(warned.contains("P078") && warned.contains("a check cannot see"), "{warned}");
+    env.approve().provost(&["run"]).exits(4);
+    assert!(!env.work().join("out/1").exists(), "no agent is given work that cannot be judged");
+    let log = env.provost(&["log", "--json"]).exits(0).out;
+    assert!(log.contains(&format!("read = [\\\"{}\\\"] under [verify]", old.display())), "{log}");
+    // Declared, it is seen: it is there, so the contract breaks.
+    declare(&env, &format!("read = [\"{}\"]", place.path().display()));
+    let shown = env.provost(&["show"]).exits(0).out;
+    assert!(shown.contains(&format!("checks may read {}", place.path().display())), "{shown}");
+    env.approve();
+    let ran = env.provost(&["run"]);
+    assert_ne!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(verdicts(&env).iter().all(|verdict| verdict["outcome"]["kind"] != "held"));
+}
+
+#[test]
+fn a_script_that_looks_elsewhere_is_noticed_too() {
+    let Some(place) = outside() else { return };
+    std::fs::write(place.path().join("old"), "old\n").unwrap();
+    let Some(env) = project("test -f out/1 && bash check.sh", "") else { return };
+    env.write("check.sh", format!("#!/bin/bash\n[ ! -e {}/old ]\n", place.path().display()));
+    let env = commit(env);
+    env.approve().provost(&["run"]).exits(4);
+    let log = env.provost(&["log", "--json"]).exits(0).out;
+    assert!(log.contains("check.sh, which it runs, names"), "{log}");
+}
+
+#[test]
+fn agents_write_and_checks_read_only_what_was_declared_for_them() {
+    let Some(place) = outside() else { return };
+    let (data, out) = (place.path().join("data"), place.path().join("out"));
+    std::fs::create_dir(&data).unwrap();
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(data.join("in"), "42\n").unwrap();
+    let contract = format!(
+        "test -f out/1 && [ \"$(cat {}/result)\" = 42 ] && ! touch {}/new 2>/dev/null",
+        out.display(),
+        data.display()
+    );
+    let Some(env) = project(&contract, "") else { return };
+    let env = env.agent(&format!(
+        "{AGENT}touch {data}/mine 2>/dev/null && echo cheated > {out}/result || cp {data}/in {out}/result\n",
+        data = data.display(),
+        out = out.display()
+    ));
+    let config = format!(
+        "[agents.coder]\ndriver = \"command\"\ncommand = [\"bash\", \"agent.sh\"]\nread = [\"{data}\"]\nwrite = [\"{out}\"]\n\
+         [verify]\nread = [\"{data}\", \"{out}\"]\n",
+        data = data.display(),
+        out = out.display()
+    );
+    env.write("provost.toml", config);
+    let env = commit(env);
+    let shown = env.provost(&["show"]).exits(0).out;
+    assert!(shown.contains(&format!("coder may read and write {}", out.display())), "{shown}");
+    env.approve().provost(&["run"]).exits(0);
+    assert_eq!(std::fs::read_to_string(out.join("result")).unwrap(), "42\n");
+    assert!(!data.join("mine").exists() && !data.join("new").exists());
+}
+
+#[test]
+fn a_path_into_the_workspace_means_the_tree_of_the_check_at_every_level() {
+    for level in ["clean", "guard+clean", "landlock"] {
+        let env = Env::new("").agent(&format!("{AGENT}mkdir -p elsewhere; echo x > elsewhere/1\n"));
+        let contract = format!("test -f {0}/out/1 && test ! -e {0}/elsewhere/1", env.work().display());
+        env.write("PLAN.md", plan(&contract, ""));
+        let env = commit(env.isolation(level));
+        let mut person = env.person();
+        person.approve();
+        let ran = env.provost(&["run"]);
+        if ran.err.contains("cannot be had here") {
+            eprintln!("skipped: {}", ran.err);
+            continue;
+        }
+        ran.exits(0);
+        assert_eq!(verdicts(&env)[0]["outcome"]["kind"], "held", "{level}");
+    }
+}
+
+#[test]
+fn a_check_is_given_a_secret_knowingly_and_no_agent_ever_is() {
+    let fields = "**network:** on\n**secrets:** CHECK_THING\n";
+    let Some(env) =
+        project("test -f out/1 && test ! -s out/2 && [ ${#CHECK_THING} = 16 ] && echo $CHECK_THING", fields)
+    else {
+        return;
+    };
+    let env = commit(env.agent(&format!("{AGENT}printf '%s' \"$CHECK_THING\" > out/2\n")));
+    let undeclared = env.provost(&["verify"]);
+    assert!(undeclared.code != 0 && format!("{}{}", undeclared.out, undeclared.err).contains("P079"));
+    declare(&env, "secrets = [\"CHECK_THING\"]");
+    let shown = env.provost(&["show"]).exits(0).out;
+    assert!(shown.contains("checks of step 1 are given CHECK_THING, and have a network"), "{shown}");
+    env.approve();
+    // Not set: nobody is paid, and the line that mends it is said.
+    env.provost(&["run"]).exits(4);
+    assert!(!env.work().join("out/1").exists());
+    let log = env.provost(&["log", "--json"]).exits(0).out;
+    assert!(log.contains("CHECK_THING is not set where provost runs"), "{log}");
+    let item = env.provost(&["inbox", "--json"]).exits(0).json();
+    let items =
+        item.as_array().cloned().unwrap_or_else(|| item["items"].as_array().cloned().unwrap_or_default());
+    let id = items[0]["id"].as_str().unwrap().to_owned();
+    env.provost(&["answer", &id, "retry"]).exits(0);
+    let ran = answer(env.command(&["run"]).env("CHECK_THING", "quite-some-value").output().unwrap()).exits(0);
+    assert_eq!(verdicts(&env).last().unwrap()["outcome"]["kind"], "held");
+    let log = env.provost(&["log", "--json"]).exits(0).out;
+    for text in [&log, &ran.out, &ran.err] {
+        assert!(!text.contains("quite-some-value"), "{text}");
+    }
+    assert!(log.contains("[redacted:CHECK_THING]"), "{log}");
+}

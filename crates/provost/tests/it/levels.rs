@@ -32,7 +32,7 @@ cp /bin/true out/tool && chmod 4755 out/tool
 /// The contract attacks as well: it runs code of the agent.
 fn contract(state: &str) -> String {
     format!(
-        "test -f out/1 && test ! -e out/2 && ! (: > {state}/by-check) && ! cat {state}/key && \
+        "S=$(printf %s {state}); test -f out/1 && test ! -e out/2 && ! (: > $S/by-check) && ! cat $S/key && \
          ! (exec 9<>/dev/tcp/127.0.0.1/9) && echo x > made && echo x > \"$HOME/x\" && echo x > \"$TMPDIR/x\""
     )
 }

@@ -1,0 +1,323 @@
+//! The absolute paths that a script looks at.
+//!
+//! A check sees little of the machine, so a path that it cannot see must not count as absent. This finds
+//! the paths a text names: words of commands, targets of redirections, lists of loops, and in code (`python3
+//! -c`, here-documents, scripts in other languages) what is given to a function that looks at files. Left
+//! out is what is only text: patterns of `grep`, words of `echo`, both sides of a comparison, comments.
+
+use std::collections::HashSet;
+
+use super::{Command, Script, Word, Wrapped, is_assignment, read, wrapped};
+
+/// A path that a script names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AbsolutePath {
+    /// As far as it is literal; `~/x` and `$HOME/x` begin with `~`.
+    pub path: String,
+    /// Where the word stands in the text.
+    pub start: usize,
+    pub end: usize,
+    /// The first command that names it only looks at it. Elsewhere it may have been made by the script.
+    pub looked_at: bool,
+}
+
+/// Programs whose first operand is a pattern or a program text.
+const WITH_PATTERN: [&str; 12] =
+    ["grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", "gawk", "mawk", "perl", "jq", "expr"];
+/// Programs that only print their words.
+const PRINTING: [&str; 3] = ["echo", "printf", ":"];
+/// Programs that look at the files they are given.
+const LOOKING: [&str; 24] = [
+    "test",
+    "[",
+    "[[",
+    "ls",
+    "stat",
+    "cat",
+    "head",
+    "tail",
+    "wc",
+    "diff",
+    "cmp",
+    "find",
+    "grep",
+    "egrep",
+    "rg",
+    "du",
+    "file",
+    "readlink",
+    "sha256sum",
+    "md5sum",
+    "cksum",
+    "sort",
+    "jq",
+    "awk",
+];
+/// Functions of other languages that look at a file, each with the bracket that opens its arguments.
+const FUNCTIONS: [&str; 24] = [
+    "exists(",
+    "lexists(",
+    "isfile(",
+    "isdir(",
+    "islink(",
+    "access(",
+    "open(",
+    "stat(",
+    "lstat(",
+    "listdir(",
+    "scandir(",
+    "getsize(",
+    "glob(",
+    "iglob(",
+    "walk(",
+    "read_csv(",
+    "existsSync(",
+    "statSync(",
+    "lstatSync(",
+    "accessSync(",
+    "readFileSync(",
+    "readdirSync(",
+    "exist?(",
+    "file?(",
+];
+/// What is asked of an object that was made from a path.
+const METHODS: [&str; 8] =
+    [".exists(", ".is_", ".read_", ".open(", ".stat(", ".iterdir(", ".glob(", ".rglob("];
+
+/// Every absolute path the script names, in the order of the text.
+pub fn absolute_paths(text: &str) -> Vec<AbsolutePath> {
+    let script = read(text);
+    let mut found = Vec::new();
+    for command in &script.commands {
+        of_command(text, &script, command, &mut found);
+    }
+    let in_commands = script.commands.iter().flat_map(|command| script.words_of(command));
+    let in_commands: HashSet<usize> = in_commands.map(|word| word.start).collect();
+    let others = script.words.iter().filter(|word| !in_commands.contains(&word.start));
+    for word in others.chain(&script.listed) {
+        of_word(text, word, false, &mut found);
+    }
+    for (start, end) in &script.documents {
+        in_code(text.get(*start..*end).unwrap_or(""), *start, &mut found);
+    }
+    found.sort_by_key(|path| path.start);
+    // What the script names before it looks there, it may have made.
+    for at in 1..found.len() {
+        let path = &found[at].path;
+        let is_made = found[..at].iter().any(|before| !before.looked_at && is_within(path, &before.path));
+        found[at].looked_at &= !is_made;
+    }
+    found
+}
+
+/// The same in a program text of another language.
+pub fn absolute_paths_in_code(text: &str) -> Vec<AbsolutePath> {
+    let mut found = Vec::new();
+    in_code(text, 0, &mut found);
+    found
+}
+
+fn is_within(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder.trim_end_matches('/'))
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn of_command(text: &str, script: &Script, command: &Command, found: &mut Vec<AbsolutePath>) {
+    let mut words = script.words_of(command);
+    let mut name = String::new();
+    while let Some((first, rest)) = words.split_first() {
+        if is_assignment(first.raw(text)) {
+            of_word(text, first, false, found);
+            words = rest;
+            continue;
+        }
+        of_word(text, first, false, found);
+        // To the lexer a second bracket is a pattern.
+        let literal = first.literal(text).map(|name| name.into_owned());
+        name = literal.unwrap_or_else(|| first.raw(text).to_owned());
+        match wrapped(&name, text, rest) {
+            Wrapped::Command(inner) => words = inner,
+            Wrapped::Script(inner) => {
+                let source = inner.literal(text).map(|source| source.into_owned()).unwrap_or_default();
+                let nested = absolute_paths(&source).into_iter();
+                found.extend(nested.map(|path| AbsolutePath { start: inner.start, end: inner.end, ..path }));
+                return;
+            }
+            Wrapped::Nothing => {
+                words = rest;
+                break;
+            }
+        }
+    }
+    let name = name.rsplit('/').next().unwrap_or("").to_owned();
+    if PRINTING.contains(&name.as_str()) {
+        return;
+    }
+    let looks = LOOKING.contains(&name.as_str());
+    let pattern = WITH_PATTERN.contains(&name.as_str()).then(|| pattern_of(text, words)).flatten();
+    for (at, word) in words.iter().enumerate() {
+        let beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten().filter_map(|at| words.get(at));
+        let compares = |other: &Word| matches!(other.raw(text), "=" | "==" | "!=" | "=~" | "-eq" | "-ne");
+        if pattern == Some(at) || beside.into_iter().any(compares) {
+            continue;
+        }
+        of_word(text, word, looks, found);
+    }
+}
+
+/// Which of the words is a pattern.
+fn pattern_of(text: &str, words: &[Word]) -> Option<usize> {
+    let given = words.iter().position(|word| matches!(word.raw(text), "-e" | "--regexp" | "--expression"));
+    if let Some(at) = given {
+        return Some(at + 1);
+    }
+    if words.iter().any(|word| matches!(word.raw(text), "-f" | "--file")) {
+        return None;
+    }
+    words.iter().position(|word| !word.raw(text).starts_with('-'))
+}
+
+/// A word that is a path, has one behind `=`, is a list of them, or is code.
+fn of_word(text: &str, word: &Word, looked_at: bool, found: &mut Vec<AbsolutePath>) {
+    let raw = word.raw(text);
+    let is_code = word.quoted && raw.contains('(') && raw.len() > 8;
+    if is_code {
+        return in_code_at(raw, (word.start, word.end), found);
+    }
+    let plain: String = raw.chars().filter(|c| !matches!(c, '"' | '\'')).collect();
+    let value = match plain.split_once('=') {
+        Some((option, value)) if option.starts_with('-') || is_assignment(&plain) || option == "of" => value,
+        _ => plain.as_str(),
+    };
+    for part in value.split(':') {
+        if let Some(path) = literal_part(part) {
+            found.push(AbsolutePath { path, start: word.start, end: word.end, looked_at });
+        }
+    }
+}
+
+/// The path as far as it does not depend on what is known only when it runs.
+fn literal_part(value: &str) -> Option<String> {
+    let value = match value.strip_prefix("${HOME}").or_else(|| value.strip_prefix("$HOME")) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("~{rest}"),
+        _ => value.to_owned(),
+    };
+    if !(value.starts_with('/') || value.starts_with("~/")) || value.starts_with("//") {
+        return None;
+    }
+    let ends =
+        |c: char| matches!(c, '$' | '`' | '*' | '?' | '[' | '{' | '\\' | ' ' | '\n' | '\t' | ';' | '|');
+    let literal = match value.find(ends) {
+        Some(at) => value[..at].rsplit_once('/').map_or("", |(folder, _)| folder),
+        None => value.as_str(),
+    };
+    let literal = literal.trim_end_matches('/');
+    (literal.len() > 1).then(|| literal.to_owned())
+}
+
+fn in_code(text: &str, offset: usize, found: &mut Vec<AbsolutePath>) {
+    for (start, end, path) in looked_at_in_code(text) {
+        found.push(AbsolutePath { path, start: offset + start, end: offset + end, looked_at: true });
+    }
+}
+
+/// In a word of the shell, whose place stands for all that is in it.
+fn in_code_at(raw: &str, (start, end): (usize, usize), found: &mut Vec<AbsolutePath>) {
+    for (_, _, path) in looked_at_in_code(raw) {
+        found.push(AbsolutePath { path, start, end, looked_at: true });
+    }
+}
+
+/// Texts in quotes that begin with `/` and are given to a function that looks at files.
+fn looked_at_in_code(text: &str) -> Vec<(usize, usize, String)> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices('/') {
+        let before = &text[..at];
+        // `"/x"`, `\"/x\"` inside of double quotes of the shell, `r"/x"`.
+        let Some(quote) = before.chars().next_back().filter(|c| matches!(c, '"' | '\'' | '`')) else {
+            continue;
+        };
+        let before = before.trim_end_matches(quote).trim_end_matches('\\');
+        let before = before.trim_end_matches(['r', 'b', 'f', 'u']).trim_end();
+        let rest = &text[at..];
+        let end = rest.find(|c: char| matches!(c, '"' | '\'' | '`' | '\n')).unwrap_or(rest.len());
+        let after = rest[end..].trim_start_matches(['\\', quote]).trim_start();
+        let asked =
+            after.strip_prefix(')').is_some_and(|after| METHODS.iter().any(|way| after.starts_with(way)));
+        if !asked && !FUNCTIONS.iter().any(|function| before.ends_with(function)) {
+            continue;
+        }
+        if let Some(path) = literal_part(rest[..end].trim_end_matches('\\')) {
+            found.push((at, at + end, path));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{absolute_paths, absolute_paths_in_code};
+
+    /// The paths, with `?` behind those that are only looked at.
+    fn named(text: &str) -> String {
+        let found = absolute_paths(text).into_iter();
+        let words = found.map(|path| format!("{}{}", path.path, if path.looked_at { "?" } else { "" }));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn every_path_that_a_command_is_given_is_found() {
+        for (text, expected) in [
+            ("test ! -e /opt/old/secret", "/opt/old/secret?"),
+            ("[ ! -d /data ] && [[ -f /srv/x ]]", "/data? /srv/x?"),
+            ("! ls /data/*.csv", "/data?"),
+            ("for f in /data/a /data/b; do test -e \"$f\"; done", "/data/a /data/b"),
+            ("files=(/data/a); cat \"${files[@]}\"", "/data/a"),
+            ("DIR=/opt/x; test -e $DIR/y", "/opt/x"),
+            ("tool --input=/data/in.csv < /data/other", "/data/in.csv /data/other"),
+            ("PATH=/opt/a/bin:/opt/b/bin:$PATH make", "/opt/a/bin /opt/b/bin"),
+            ("bash -c 'test -e /opt/x'", "/opt/x?"),
+            ("python3 -c \"import os; assert not os.path.exists('/opt/old')\"", "/opt/old?"),
+            ("python3 - <<'E'\nfrom pathlib import Path\nassert Path(\"/data/x\").exists()\nE", "/data/x?"),
+            ("node -e 'require(\"fs\").existsSync(\"/opt/x\") || process.exit(1)'", "/opt/x?"),
+            ("test ! -e ~/.old && test -f \"$HOME/x\" && ls ${HOME}/y", "~/.old? ~/x? ~/y?"),
+            ("test -e \"/data/with blank\"", "/data?"),
+            ("/opt/tool/bin/run --check", "/opt/tool/bin/run"),
+        ] {
+            assert_eq!(named(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_text_is_no_path() {
+        for text in [
+            "grep -q '/var/log' config.toml",
+            "grep -rqe /var/log src",
+            "sed -n '/opt/p' file",
+            "echo /opt/x | ./run",
+            "[ \"$(./app --dir)\" = /var/lib/app ]",
+            "curl -s http://localhost/opt/x",
+            "awk '/opt/ {print}' file",
+            "# test -e /opt/x\ntrue",
+            "python3 -c \"import app; assert app.DIR == '/var/lib'\"",
+            "python3 -c \"assert route('/opt/x') == 3\"",
+            "./run a/b/c ../x //server/share",
+        ] {
+            assert_eq!(named(text), "", "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_script_makes_itself_is_not_only_looked_at() {
+        assert_eq!(named("./run > /tmp/log; grep -q ok /tmp/log"), "/tmp/log /tmp/log");
+        assert_eq!(named("mkdir /tmp/d && ./run -o /tmp/d/x && cat /tmp/d/x"), "/tmp/d /tmp/d/x /tmp/d/x");
+        assert_eq!(named("test ! -e /tmp/lock"), "/tmp/lock?");
+    }
+
+    #[test]
+    fn a_program_text_names_what_it_looks_at() {
+        let text = "import os\nLOG = '/var/log'\nassert not os.path.isdir('/srv/old')\nopen(r\"/data/x\")\n";
+        let found: Vec<String> = absolute_paths_in_code(text).into_iter().map(|path| path.path).collect();
+        assert_eq!(found, ["/srv/old", "/data/x"]);
+    }
+}

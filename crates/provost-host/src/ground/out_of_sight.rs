@@ -1,0 +1,79 @@
+//! Whether a check names something that is on this machine and that it cannot see.
+//!
+//! Looked at are the text of the contract and the scripts it names, as they are in the tree of the check.
+
+use std::path::Path;
+
+use provost_core::shell::{self, AbsolutePath};
+use provost_core::verdict::Isolation;
+
+use super::{Case, Ground, gone, view};
+use crate::config::Folders;
+use crate::sight::Sight;
+use crate::tree::{Base, Layer};
+
+/// Longer scripts are not looked into.
+const SCRIPT_MAX: usize = 256 * 1024;
+/// What `make` reads.
+const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
+/// Other languages, by the end of a name.
+const CODE: [&str; 7] = [".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl"];
+
+impl Ground {
+    /// Why the check cannot be believed, if it names a place that it cannot see.
+    pub(super) fn out_of_sight(&self, case: &Case<'_>, base: &Base, layer: &Layer) -> Option<String> {
+        // Elsewhere it sees the machine as it is.
+        if !matches!(self.level, Isolation::Clean | Isolation::Landlock) {
+            return None;
+        }
+        let nothing = Folders::default();
+        let sight = Sight::of_checks(&self.workspace, case.given.folders.unwrap_or(&nothing));
+        // What Landlock lets every check read.
+        let sight = if self.level == Isolation::Landlock { sight.also("/opt") } else { sight };
+        let first = |paths: Vec<AbsolutePath>| {
+            paths.iter().find_map(|path| Some((path.path.clone(), sight.hides(path)?)))
+        };
+        let command = &case.shell.command;
+        if let Some((path, place)) = first(shell::absolute_paths(command)) {
+            return Some(told("it", &path, &place));
+        }
+        let deleted = gone(base, layer);
+        let view = view(base, layer, &deleted);
+        let script = shell::read(command);
+        let mut names = shell::files(command, &script);
+        if shell::tools(command, &script).iter().any(|tool| tool.name == "make") {
+            names.extend(MAKEFILES.map(str::to_owned));
+        }
+        names.iter().find_map(|name| {
+            let text = view.read(name).filter(|bytes| bytes.len() <= SCRIPT_MAX)?;
+            let (path, place) = first(named_in(name, std::str::from_utf8(&text).ok()?))?;
+            Some(told(&format!("{name}, which it runs,"), &path, &place))
+        })
+    }
+}
+
+/// The paths that a script looks at; nothing for what is no script.
+fn named_in(name: &str, text: &str) -> Vec<AbsolutePath> {
+    let first = text.lines().next().unwrap_or("");
+    let is_shell = name.ends_with(".sh") || name.ends_with(".bash");
+    if is_shell || first.starts_with("#!") && first.contains("sh") {
+        return shell::absolute_paths(text);
+    }
+    if MAKEFILES.contains(&name) {
+        let recipes = text.lines().filter_map(|line| line.strip_prefix('\t'));
+        let recipes: Vec<&str> = recipes.map(|line| line.trim_start_matches(['@', '-', '+'])).collect();
+        return shell::absolute_paths(&recipes.join("\n"));
+    }
+    match CODE.iter().any(|end| name.ends_with(end)) || first.starts_with("#!") {
+        true => shell::absolute_paths_in_code(text),
+        false => Vec::new(),
+    }
+}
+
+fn told(who: &str, path: &str, place: &Path) -> String {
+    let place = place.display();
+    format!(
+        "{who} names {path}, which is on this machine and which a check cannot see; \
+         add read = [\"{place}\"] under [verify] in provost.toml, or use a path of the workspace"
+    )
+}
