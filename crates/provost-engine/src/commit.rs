@@ -82,7 +82,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         files: &run.binding.files,
         touches: &[],
         caches,
-        limits: Limits::default(),
+        limits: Limits { as_git: run.work.is_some(), ..Limits::default() },
         wanted: Means { provision: &verify.provision, build_caches: false, stop: None },
     };
     Ok(ground::trees(&estate, &approval)?)

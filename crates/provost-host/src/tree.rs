@@ -53,6 +53,7 @@ mod ignored;
 mod index;
 mod keep;
 mod known;
+mod line_ends;
 mod linked;
 mod mirror;
 mod modes;
@@ -85,9 +86,12 @@ use checkout::{Checkout, lossy};
 use index::{Draft, Index, Leaf};
 use keep::Lock;
 use known::Known;
-use mirror::Mirror;
+use line_ends::LineEnds;
+use mirror::{Mirror, Submodule};
 use own::OwnFiles;
 
+/// Submodules inside one another that are looked at.
+const SUBMODULES_DEEP: usize = 8;
 /// Where the files lie in the folder of a base or a layer.
 const TREE: &str = "tree";
 
@@ -103,6 +107,10 @@ pub struct Trees {
     /// What git ignores, by the rules of an approval.
     ignored: Option<Ignored>,
     own_files: OwnFiles,
+    /// Which ends lines have, by the attributes of an approval.
+    line_ends: LineEnds,
+    /// Trees have the files of submodules too.
+    with_submodules: bool,
 }
 
 /// A tree that somebody approved, or that a passed step left. Kept for as long as this is held.
@@ -316,7 +324,9 @@ pub enum Why {
     Changing,
     #[error("it cannot be read: {reason}")]
     Unreadable { reason: String },
-    #[error("in a submodule, a repository of its own")]
+    #[error(
+        "a submodule; `git submodule update --init` brings its files, and a commit of its own keeps changes"
+    )]
     Submodule,
     #[error("a repository inside the workspace; to take it into the check, name it in `touches`")]
     Repository,
@@ -441,6 +451,8 @@ impl Trees {
             known: Known::default(),
             ignored: None,
             own_files: OwnFiles::default(),
+            line_ends: LineEnds::default(),
+            with_submodules: true,
         };
         for name in ["", "requests", "bases", "building", "layers"] {
             let path = trees.folder.join(name);
@@ -459,7 +471,13 @@ impl Trees {
     pub fn leave_out(&mut self, request: &str, approved: &Base, own: &[PathBuf]) -> Result<(), Error> {
         self.ignored = Ignored::of_approval(&self.folder, &self.workspace, request, approved)?;
         self.own_files = OwnFiles::of(&self.workspace, own);
+        self.line_ends = LineEnds::of_tree(approved);
         Ok(())
+    }
+
+    /// Trees have no files of submodules: other machines could not make the same ones.
+    pub fn leave_out_submodules(&mut self) {
+        self.with_submodules = false;
     }
 
     /// The folder that an assembled tree is put in.
@@ -503,7 +521,8 @@ impl Trees {
             Some(commit) => {
                 let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
                 mirror.borrow()?;
-                mirror.extract(&mut checkout, &caches, &mut left_out)?;
+                let submodules = mirror.extract(&mut checkout, (b"", None), &caches, &mut left_out)?;
+                self.add_submodules(submodules, &mut checkout, &mut left_out, 0)?;
                 snapshot::caches(&self.workspace, &caches, &mut checkout, &mut left_out)?;
             }
             None => {
@@ -517,6 +536,32 @@ impl Trees {
         let answer = Answered { id: id.clone(), left_out };
         self.remember(&key, &answer)?;
         self.held(&id, &caches, answer.left_out)?.ok_or(Error::Damaged { id })
+    }
+
+    /// Writes the files of submodules, as far as their repositories are here. What they hold is named by the
+    /// commit that was approved, so nobody can put something else in their place.
+    fn add_submodules(
+        &self,
+        submodules: Vec<Submodule>,
+        checkout: &mut Checkout<'_>,
+        left_out: &mut Vec<Refused>,
+        depth: usize,
+    ) -> Result<(), Error> {
+        for Submodule { path, commit } in submodules {
+            let place = self.workspace.join(OsStr::from_bytes(&path));
+            let objects = mirror::objects(&place).filter(|_| self.with_submodules && depth < SUBMODULES_DEEP);
+            let mirror = Mirror::open(&self.folder, &self.workspace, &commit)?;
+            let brought = objects.is_some_and(|objects| mirror.take_in(&objects).is_ok());
+            let inner = match brought {
+                true => Some(mirror.extract(checkout, (&path, None), &[], left_out)?),
+                false => None,
+            };
+            match inner {
+                Some(inner) => self.add_submodules(inner, checkout, left_out, depth + 1)?,
+                None => left_out.push(Refused { path: lossy(&path), why: Why::Submodule }),
+            }
+        }
+        Ok(())
     }
 
     /// A base that was made before, by its id; `None` if it is not there any more.
@@ -619,7 +664,8 @@ impl Trees {
     fn key(&self, request: &str, commit: Option<&str>, files: &[NamedFile], caches: &[Vec<u8>]) -> String {
         let depends_on_now = commit.is_none() || !caches.is_empty();
         let request = if depends_on_now { request } else { "" };
-        let mut parts: Vec<&[u8]> = vec![b"provost base 1", request.as_bytes()];
+        let version: &[u8] = if self.with_submodules { b"provost base 2" } else { b"provost base 2, alone" };
+        let mut parts: Vec<&[u8]> = vec![version, request.as_bytes()];
         parts.push(self.workspace.as_os_str().as_bytes());
         parts.push(commit.unwrap_or_default().as_bytes());
         parts.extend(files.iter().flat_map(|file| [file.path.as_bytes(), file.sha256.as_bytes()]));

@@ -308,7 +308,7 @@ impl Harness {
             files: &run.binding.files,
             touches: &touches,
             caches: carry::caches(self, run),
-            limits: Limits::of_file(verify.max_file),
+            limits: Limits { as_git: self.carrying.is_some(), ..Limits::of_file(verify.max_file) },
             wanted: Wanted {
                 provision: &verify.provision,
                 build_caches: verify.build_caches,

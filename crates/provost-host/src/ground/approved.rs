@@ -27,6 +27,9 @@ pub struct Approved {
 impl Approved {
     pub fn make(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<Self, Error> {
         let mut trees = trees_of(estate.workspace, estate.state)?;
+        if approval.limits.as_git {
+            trees.leave_out_submodules();
+        }
         let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
         trees.leave_out(approval.revision, &base, estate.read_only)?;
         let touches = Touches::new(approval.touches)?;

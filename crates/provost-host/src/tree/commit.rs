@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use super::checkout::{Checkout, lossy};
 use super::index::{Draft, Index, Kind, Leaf};
 use super::keep::Lock;
+use super::line_ends::{FILE_BYTES, LineEnds};
 use super::mirror::{self, Mirror};
 use super::touches::is_at_or_beneath;
 use super::{Base, Error, Laid, Layer, Refused, TREE, Trees, Why, beneath};
@@ -79,8 +80,9 @@ impl Trees {
         let mirror = Mirror::open(&self.folder, &self.workspace, parent)?;
         mirror.borrow()?;
         let mut changes = changes(approved, judged)?;
-        let left_out = self.left_out(&mirror, parent, &mut changes, with)?;
-        let mut listed = self.listed(&mirror, judged, &changes)?;
+        let listing = mirror.listing()?;
+        let left_out = self.left_out(&listing, &mut changes, with);
+        let mut listed = self.listed(&mirror, judged, &changes, &mirror.line_ends(&listing)?)?;
         for path in with.plan.iter().flatten() {
             listed.extend(self.listed_now(&mirror, path)?);
         }
@@ -92,15 +94,8 @@ impl Trees {
 
     /// Takes out what no commit is to have: what git ignores, the harness's own files, and what lies in
     /// another repository.
-    fn left_out(
-        &self,
-        mirror: &Mirror<'_>,
-        parent: &str,
-        changes: &mut Vec<Change>,
-        with: &With,
-    ) -> Result<Vec<Refused>, Error> {
-        let listed = mirror.git(&["ls-tree", "-r", "-z", "--full-tree", parent], b"", &[])?;
-        let entries = listed.split(|byte| *byte == 0).filter_map(|line| {
+    fn left_out(&self, listing: &[u8], changes: &mut Vec<Change>, with: &With) -> Vec<Refused> {
+        let entries = listing.split(|byte| *byte == 0).filter_map(|line| {
             let tab = line.iter().position(|byte| *byte == b'\t')?;
             Some((line.starts_with(b"160000"), &line[tab + 1..]))
         });
@@ -129,7 +124,7 @@ impl Trees {
             }
             None => true,
         });
-        Ok(left_out)
+        left_out
     }
 
     /// The approved tree with what the judged one has and git ignores: no commit has it, and the checks that
@@ -174,7 +169,8 @@ impl Trees {
         if let Some((path, _)) = changes.iter().find(|(path, _)| !mirror::is_harmless(path)) {
             return Err(Error::NotInside { path: lossy(path) });
         }
-        let listed = self.listed(mirror, after, &changes)?;
+        let ends = mirror.line_ends(&mirror.listing()?)?;
+        let listed = self.listed(mirror, after, &changes, &ends)?;
         self.written_with(mirror, commit, &listed)
     }
 
@@ -202,7 +198,13 @@ impl Trees {
     }
 
     /// What `update-index` reads: mode, object and path of everything that changed.
-    fn listed(&self, mirror: &Mirror<'_>, judged: &Base, changes: &[Change]) -> Result<Vec<u8>, Error> {
+    fn listed(
+        &self,
+        mirror: &Mirror<'_>,
+        judged: &Base,
+        changes: &[Change],
+        ends: &LineEnds,
+    ) -> Result<Vec<u8>, Error> {
         let mut objects = written_at_once(mirror, judged, changes)?;
         let mut listed = Vec::new();
         for (path, leaf) in changes {
@@ -216,7 +218,8 @@ impl Trees {
                 }
                 Some(leaf) => {
                     let mode = if leaf.kind.is_program() { "100755" } else { "100644" };
-                    (mode, written(mirror, judged, path, &mut objects)?)
+                    let as_it_is = written(mirror, judged, path, &mut objects)?;
+                    (mode, with_line_ends(mirror, judged, path, ends)?.unwrap_or(as_it_is))
                 }
             };
             listed.extend_from_slice(format!("{mode} {object}\t").as_bytes());
@@ -332,6 +335,23 @@ fn written(
     }
     let file = judged.file(OsStr::from_bytes(path));
     Ok(word(&mirror.git_path(&["hash-object", "-w", "--no-filters"], &file, b"", &[])?))
+}
+
+/// The object of a file whose lines end otherwise in a commit.
+fn with_line_ends(
+    mirror: &Mirror<'_>,
+    judged: &Base,
+    path: &[u8],
+    ends: &LineEnds,
+) -> Result<Option<String>, Error> {
+    let (ends, file) = (ends.of(path), judged.file(OsStr::from_bytes(path)));
+    let is_short = || file.metadata().is_ok_and(|found| found.len() <= FILE_BYTES);
+    if !ends.are_changed() || !is_short() {
+        return Ok(None);
+    }
+    let bytes = fs::read(&file).map_err(|error| Error::io("read", &file, error))?;
+    let Some(bytes) = ends.committed(&bytes) else { return Ok(None) };
+    Ok(Some(word(&mirror.git(&["hash-object", "-w", "--no-filters", "--stdin"], &bytes, &[])?)))
 }
 
 fn fits_on_a_line(folder: &Path, path: &[u8]) -> bool {

@@ -146,7 +146,8 @@ impl LineEnds {
         let tree = self.tree.as_ref()?;
         let name = Path::new(OsStr::from_bytes(folder)).join(OsStr::from_bytes(NAME));
         let file = tree.has(&name).then(|| tree.file(&name));
-        let is_short = |file: &std::path::PathBuf| file.metadata().is_ok_and(|found| found.len() <= LIST_BYTES);
+        let is_short =
+            |file: &std::path::PathBuf| file.metadata().is_ok_and(|found| found.len() <= LIST_BYTES);
         let text = file.filter(is_short).and_then(|file| fs::read(file).ok());
         let found = text.map(|text| Arc::new(rules(&String::from_utf8_lossy(&text))));
         folders.insert(folder.to_vec(), found.clone());
@@ -155,7 +156,8 @@ impl LineEnds {
 }
 
 fn rules(text: &str) -> Vec<Rule> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '!', '[']));
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '!', '[']));
     lines.filter_map(rule).collect()
 }
 
@@ -193,7 +195,9 @@ mod tests {
             (".gitattributes", "* text=auto\n*.bat text eol=crlf\n*.png binary\n/docs/** eol=crlf\n"),
             ("src/.gitattributes", "*.bat eol=lf\n"),
         ];
-        let ends = LineEnds::of_texts(texts.iter().map(|(path, text)| (path.as_bytes().into(), text.as_bytes().into())));
+        let ends = LineEnds::of_texts(
+            texts.iter().map(|(path, text)| (path.as_bytes().into(), text.as_bytes().into())),
+        );
         for (path, changed, crlf) in [
             ("a", true, false),
             ("a.bat", true, true),
@@ -215,7 +219,10 @@ mod tests {
         assert_eq!(crlf.committed(b"a\r\nb\rc\n").as_deref(), Some(&b"a\nb\rc\n"[..]));
         assert_eq!((crlf.checked_out(b"a"), crlf.committed(b"a\n")), (None, None));
         let auto = Ends { text: Text::Auto, crlf: true };
-        assert_eq!((auto.checked_out(b"\0\n"), auto.committed(b"\0\r\n"), auto.checked_out(b"a\r\nb\n")), (None, None, None));
+        assert_eq!(
+            (auto.checked_out(b"\0\n"), auto.committed(b"\0\r\n"), auto.checked_out(b"a\r\nb\n")),
+            (None, None, None)
+        );
         assert_eq!(auto.checked_out(b"a\n").as_deref(), Some(&b"a\r\n"[..]));
         let lf = Ends { text: Text::Yes, crlf: false };
         assert_eq!((lf.checked_out(b"a\n"), lf.committed(b"a\r\n").as_deref()), (None, Some(&b"a\n"[..])));

@@ -19,8 +19,9 @@ use std::time::Duration;
 use provost_core::plan::Stream;
 
 use super::checkout::{Checkout, lossy, stays_inside};
-use super::index::Kind;
+use super::index::{Kind, joined};
 use super::keep::boot;
+use super::line_ends::{self, Ends, FILE_BYTES, LineEnds};
 use super::touches::is_at_or_beneath;
 use super::{Error, Refused, Why};
 use crate::process::{self, How, Keep, NotStarted, Spawn};
@@ -243,16 +244,42 @@ impl<'a> Mirror<'a> {
         Ok(missing.flat_map(|id| [id, b"\n"].concat()).collect())
     }
 
-    /// Writes the tree of the commit as its bytes are in the repository: no filter, no line endings.
-    /// What lies in one of `without` is left for somebody else to write.
+    /// Every file of the commit's tree, as git lists it.
+    pub fn listing(&self) -> Result<Vec<u8>, Error> {
+        self.git(&["ls-tree", "-r", "-z", "--full-tree", self.commit], b"", &[])
+    }
+
+    /// Which ends lines have, by the attributes in a listing.
+    pub fn line_ends(&self, listing: &[u8]) -> Result<LineEnds, Error> {
+        let mut wanted = Vec::new();
+        for line in listing.split(|byte| *byte == 0).filter(|line| line.ends_with(line_ends::NAME)) {
+            let Listed { kind, id, path } = self.entry(line)?;
+            let name = path.rsplit(|byte| *byte == b'/').next();
+            if kind.is_some_and(Kind::is_file) && name == Some(line_ends::NAME) {
+                wanted.push((path.to_vec(), lossy(id)));
+            }
+        }
+        let mut texts = Vec::new();
+        for (path, id) in wanted {
+            texts.push((path, self.git(&["cat-file", "blob", &id], b"", &[])?));
+        }
+        Ok(LineEnds::of_texts(texts.into_iter()))
+    }
+
+    /// Writes the tree of the commit, in its folder `into`: no filter is run, and lines end as `ends` says,
+    /// or else the attributes of the commit. What lies in one of `without` is left for somebody else to
+    /// write. Says which commits of other repositories belong there.
     pub fn extract(
         &self,
         checkout: &mut Checkout<'_>,
+        (into, ends): (&[u8], Option<&LineEnds>),
         without: &[Vec<u8>],
         left_out: &mut Vec<Refused>,
-    ) -> Result<(), Error> {
-        let list = self.git(&["ls-tree", "-r", "-z", "--full-tree", self.commit], b"", &[])?;
+    ) -> Result<Vec<Submodule>, Error> {
+        let list = self.listing()?;
+        let own = if ends.is_none() { self.line_ends(&list)? } else { LineEnds::default() };
         let mut wanted = Vec::new();
+        let mut submodules = Vec::new();
         let mut ids = Vec::new();
         for line in list.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
             let Listed { kind, id, path } = self.entry(line)?;
@@ -264,12 +291,13 @@ impl<'a> Mirror<'a> {
                 continue;
             }
             let Some(kind) = kind else {
-                left_out.push(Refused { path: lossy(path), why: Why::Submodule });
+                submodules.push(Submodule { path: joined(into, path), commit: lossy(id) });
                 continue;
             };
             ids.extend_from_slice(id);
             ids.push(b'\n');
-            wanted.push((path.to_vec(), kind));
+            let ends = ends.unwrap_or(&own).of(path);
+            wanted.push((joined(into, path), kind, ends));
         }
         let mut writing =
             Writing { wanted: wanted.into_iter(), checkout, left_out, now: None, line: Vec::new() };
@@ -293,7 +321,10 @@ impl<'a> Mirror<'a> {
         self.succeeded(&ended?)?;
         match writing.now.is_none() && writing.line.is_empty() && writing.wanted.next().is_none() {
             // All that the tree needs came from the mirror alone.
-            true => fs::write(self.marker(), b"").map_err(|error| Error::io("write", &self.marker(), error)),
+            true => {
+                let marked = fs::write(self.marker(), b"");
+                marked.map(|()| submodules).map_err(|error| Error::io("write", &self.marker(), error))
+            }
             false => Err(self.said("git stopped before the last object")),
         }
     }
@@ -424,6 +455,12 @@ impl<'a> Mirror<'a> {
     }
 }
 
+/// A commit of another repository that belongs at a path.
+pub struct Submodule {
+    pub path: Vec<u8>,
+    pub commit: String,
+}
+
 /// One path of a commit's tree.
 struct Listed<'l> {
     /// `None` for a commit of another repository.
@@ -434,7 +471,7 @@ struct Listed<'l> {
 
 /// Objects as they come from git, on their way into files.
 struct Writing<'w, 'c> {
-    wanted: std::vec::IntoIter<(Vec<u8>, Kind)>,
+    wanted: std::vec::IntoIter<(Vec<u8>, Kind, Ends)>,
     checkout: &'w mut Checkout<'c>,
     left_out: &'w mut Vec<Refused>,
     now: Option<Object>,
@@ -445,6 +482,7 @@ struct Writing<'w, 'c> {
 struct Object {
     path: Vec<u8>,
     kind: Kind,
+    ends: Ends,
     /// What is still to come, and the newline after it.
     left: u64,
     to: To,
@@ -489,7 +527,7 @@ impl Writing<'_, '_> {
 
     /// `<id> blob <size>`, or `<id> missing`.
     fn begin(&mut self, line: &[u8]) -> Result<Object, Error> {
-        let (path, kind) = self.wanted.next().unwrap_or((Vec::new(), Kind::File));
+        let (path, kind, ends) = self.wanted.next().unwrap_or((Vec::new(), Kind::File, Ends::default()));
         let text = lossy(line);
         let words: Vec<&str> = text.split_whitespace().collect();
         let size = match words[..] {
@@ -501,16 +539,16 @@ impl Writing<'_, '_> {
             Kind::Link if size > TARGET_MAX as u64 => {
                 return Err(Error::Object { path: lossy(&path), said: "a link this long".into() });
             }
-            kind if kind.is_file() && size > AT_ONCE => {
+            kind if kind.is_file() && size > AT_ONCE && !(ends.are_changed() && size <= FILE_BYTES) => {
                 To::File(self.checkout.file(&path, kind)?, sha2::Digest::new(), 0)
             }
             _ => To::Memory(Vec::with_capacity(size as usize + 1)),
         };
-        Ok(Object { path, kind, left: size + 1, to })
+        Ok(Object { path, kind, ends, left: size + 1, to })
     }
 
     fn end(&mut self, object: Object) -> Result<(), Error> {
-        let Object { path, kind, to, .. } = object;
+        let Object { path, kind, ends, to, .. } = object;
         match to {
             To::Memory(bytes) if kind == Kind::Link => match stays_inside(&path, &bytes) {
                 true => self.checkout.link(&path, &bytes),
@@ -519,7 +557,7 @@ impl Writing<'_, '_> {
                     Ok(())
                 }
             },
-            To::Memory(bytes) => self.checkout.write(&path, kind, &bytes),
+            To::Memory(bytes) => self.checkout.write(&path, kind, &ends.checked_out(&bytes).unwrap_or(bytes)),
             To::File(_, hasher, size) => {
                 let digest = provost_core::chain::Hash(sha2::Digest::finalize(hasher).into());
                 self.checkout.holds(&path, super::index::Leaf { kind, digest, size })

@@ -238,6 +238,7 @@ impl Trees {
 
     fn unpacked(&self, remote: &Remote, commit: &str, name: &str) -> Result<Unpacked, Error> {
         let mirror = self.mirror_of(commit)?;
+        let ends = mirror.line_ends(&mirror.listing()?)?;
         mirror.on_remote(remote, name)?.ok_or_else(|| Error::NotOnRemote { name: name.to_owned() })?;
         let had = mirror.has_commit()?;
         mirror.fetch(remote, name, &had)?;
@@ -248,7 +249,8 @@ impl Trees {
         let room = self.room()?;
         let mut checkout = Checkout::begin(room.path().join(TREE), Draft::default())?;
         // Whatever no tree may hold is left out, and missing in the id.
-        mirror.extract(&mut checkout, &[], &mut Vec::new()).map_err(|error| match error {
+        let written = mirror.extract(&mut checkout, (b"", Some(&ends)), &[], &mut Vec::new());
+        written.map_err(|error| match error {
             Error::Git { .. } | Error::Object { .. } | Error::Clash { .. } => {
                 Error::OtherTree { name: name.to_owned(), tree: parcel.clone() }
             }

@@ -13,7 +13,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -29,6 +29,7 @@ use super::found::{Found, Rule};
 use super::ignored::{Ignored, Naming};
 use super::index::{Draft, Entry, Index, Kind, Leaf, joined};
 use super::known::Known;
+use super::line_ends::{FILE_BYTES, LineEnds};
 use super::modes::Modes;
 use super::own::OwnFiles;
 use super::snapshot::{DEPTH, special, unreadable};
@@ -68,6 +69,8 @@ impl Trees {
         let draft = Draft::on(index).map_err(|error| Error::io("read", &base.path, error))?;
         let mut walk = Walk {
             index,
+            base,
+            ends: &self.line_ends,
             known: &self.known,
             modes: Modes::since(&base.ground().path),
             workspace,
@@ -107,6 +110,8 @@ impl Trees {
 
 struct Walk<'a> {
     index: &'a Index,
+    base: &'a Base,
+    ends: &'a LineEnds,
     known: &'a Known,
     modes: Modes,
     workspace: &'a Path,
@@ -353,6 +358,9 @@ impl Walk<'_> {
                     return self.refuse(place.path, Why::Unreadable { reason: error.kind().to_string() });
                 }
             }
+            if self.is_alike_to_git(&file, &stamp, base, place.path) {
+                return Ok(());
+            }
             if rule.is_protected {
                 return self.protected(place.path);
             }
@@ -449,6 +457,31 @@ impl Walk<'_> {
         Ok(digest == base.digest)
     }
 
+    /// Would git commit the same for this file as for the base's? Only the ends of its lines differ then.
+    fn is_alike_to_git(&self, file: &File, stamp: &Stamp, base: Option<&Entry>, path: &[u8]) -> bool {
+        let ends = self.ends.of(path);
+        let is_alike = |base: &&Entry| base.kind.is_file() && self.has_mode_of(stamp, base.kind);
+        let Some(base) = base.filter(is_alike).filter(|_| ends.are_changed()) else { return false };
+        if stamp.size.max(base.size) > FILE_BYTES {
+            return false;
+        }
+        let (mut now, then) = (Vec::new(), fs::read(self.base.file(OsStr::from_bytes(path))));
+        let committed = |bytes: Vec<u8>| ends.committed(&bytes).unwrap_or(bytes);
+        beneath::copy(file, &mut now, FILE_BYTES).is_ok()
+            && then.is_ok_and(|then| committed(then) == committed(now))
+    }
+
+    /// The file as a checkout of its commit has it, where another machine makes one.
+    fn as_checked_out(&self, file: &File, path: &[u8]) -> Option<Vec<u8>> {
+        let ends = self.ends.of(path);
+        let mut now = Vec::new();
+        if !self.limits.as_git || !ends.are_changed() || beneath::copy(file, &mut now, FILE_BYTES).is_err() {
+            return None;
+        }
+        let committed = ends.committed(&now).unwrap_or(now);
+        Some(ends.checked_out(&committed).unwrap_or(committed))
+    }
+
     fn too_much(&self, stamp: &Stamp) -> Option<Why> {
         if stamp.links > 1 && !self.limits.second_names {
             Some(Why::HardLink)
@@ -488,7 +521,11 @@ impl Walk<'_> {
         let kind = if self.limits.as_git { kind.as_in_git() } else { kind };
         let mut to = self.checkout.file(path, kind)?;
         let most = self.limits.file_bytes.min(self.limits.total_bytes - self.bytes);
-        let copied = match beneath::copy(file, &mut to, most) {
+        let written = match self.as_checked_out(file, path) {
+            None => beneath::copy(file, &mut to, most),
+            Some(bytes) => to.write_all(&bytes).map(|()| (Hash::of(&bytes), bytes.len() as u64)),
+        };
+        let copied = match written {
             Ok(copied) => Some(copied),
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => None,
             Err(error) => return Err(Error::io("take over", &self.at(path), error)),

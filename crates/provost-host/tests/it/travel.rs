@@ -380,3 +380,53 @@ fn a_check_on_another_machine_gets_what_a_commit_can_hold() {
     assert_eq!(listed_base(&next), ["src/a 644 1", "src/key 644 k"]);
     assert!(!next.has("src/empty"));
 }
+
+#[test]
+fn ends_of_lines_are_those_the_person_sees_and_no_difference_of_their_own() {
+    let attributes = "*.bat text eol=crlf\n*.txt text\n";
+    let site = Site::with(&[
+        (".gitattributes", attributes),
+        ("a.bat", "one\ntwo\n"),
+        ("b.bat", "x\n"),
+        ("c.txt", "x\n"),
+    ]);
+    for file in ["a.bat", "b.bat"] {
+        fs::remove_file(site.at(file)).unwrap();
+    }
+    site.git(&["checkout", "--", "."]);
+    assert_eq!(fs::read(site.at("a.bat")).unwrap(), b"one\r\ntwo\r\n");
+    let plan = Approved::on(site);
+    assert_eq!(fs::read(plan.base.file("a.bat")).unwrap(), b"one\r\ntwo\r\n", "as in the checkout");
+    assert!(plan.take(&["**"]).is_empty());
+    // Rewritten with other ends, and nothing else.
+    plan.site.write("a.bat", "one\ntwo\n");
+    plan.site.write("c.txt", "x\r\n");
+    assert!(plan.take(&["**"]).is_empty());
+    plan.site.write("b.bat", "x\r\ny\r\n");
+    plan.site.write("new.bat", "z\r\n");
+    let layer = plan.take(&["**"]);
+    assert_eq!(layer.changed, ["b.bat", "new.bat"]);
+    plan.commit(layer, &With::default());
+    let blob = |path: &str| plan.site.git(&["cat-file", "-s", &format!("made:{path}")]);
+    assert_eq!((blob("b.bat").as_str(), blob("new.bat").as_str()), ("4", "2"), "a commit has plain ends");
+}
+
+#[test]
+fn the_files_of_a_submodule_are_in_the_base_and_its_changes_in_no_commit_of_ours() {
+    let inner = Site::with(&[("lib/x", "1"), ("y", "1")]);
+    let site = Site::with(&[("src/a", "1")]);
+    let from = inner.workspace.to_str().unwrap();
+    site.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", from, "vendor/inner"]);
+    site.commit();
+    let plan = Approved::on(site);
+    assert!(plan.base.has("vendor/inner/lib/x") && plan.base.left_out.is_empty(), "{:?}", plan.base.left_out);
+    assert!(plan.take(&["**"]).is_empty() && plan.take(&["**"]).refused.is_empty());
+    plan.site.write("vendor/inner/y", "2");
+    plan.site.write("src/a", "2");
+    let layer = plan.take(&["**"]);
+    assert_eq!(layer.changed, ["src/a", "vendor/inner/y"]);
+    let made = plan.commit(layer, &With::default());
+    let left: Vec<_> = made.left_out.iter().map(|left| (left.path.as_str(), &left.why)).collect();
+    assert_eq!(left, [("vendor/inner/y", &Why::Submodule)]);
+    assert_eq!(plan.site.git(&["diff", "--name-only", "HEAD", "made"]), "src/a");
+}
