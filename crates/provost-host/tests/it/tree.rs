@@ -153,7 +153,7 @@ fn a_base_is_the_commit_and_not_the_workspace() {
             "a 644 one",
             "link -> src/b.rs",
             "run.sh 755 #!",
-            "src/b.rs 644 two $Id$\n",
+            "src/b.rs 644 two $Id$\r\n",
         ]
     );
     assert!(base.left_out.is_empty());
