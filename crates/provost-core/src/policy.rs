@@ -76,6 +76,12 @@ fn covers_checks(policy: &Policy, plan: &Plan) -> Result<(), String> {
                 step.number, policy.name
             ));
         }
+        if let Some(secret) = step.secrets.first().filter(|_| !policy.secrets) {
+            return Err(format!(
+                "the check of step {} is given {}, and policy {} does not say `secrets = true`",
+                step.number, secret.value, policy.name
+            ));
+        }
     }
     if policy.lets_any_command() {
         return Ok(());
@@ -302,6 +308,10 @@ mod tests {
         assert!(with(&any, &shell("make docs"), "**network:** on").is_err_and(|why| why.contains("network")));
         let online = Policy { network: true, ..docs() };
         assert_eq!(with(&online, &shell("make docs"), "**network:** on"), Ok(()));
+        let given = "**network:** on\n**secrets:** GH_TOKEN";
+        assert!(with(&online, &shell("make docs"), given).is_err_and(|why| why.contains("GH_TOKEN")));
+        let generous = Policy { secrets: true, ..online };
+        assert_eq!(with(&generous, &shell("make docs"), given), Ok(()));
     }
 
     #[test]
