@@ -48,8 +48,9 @@ pub struct Seen {
     /// The last run's exit code; nothing if it was killed or hung.
     pub code: Option<i32>,
     pub level: Option<String>,
+    /// How the pass of the first step is called, where it passed.
+    pub kind: Option<String>,
     /// For people: what the run said and what the check of the attack said.
-    #[expect(dead_code, reason = "shown with {:#?}")]
     pub words: Vec<String>,
 }
 
@@ -67,6 +68,11 @@ pub fn attack(attack: &Attack, fixture: &Fixture, level: &str) -> Seen {
 pub fn honest(fixture: &Fixture, level: &str) -> Seen {
     let nobody = Attack { runs: 1, limit: 300, ..Attack::default() };
     Scene::set(fixture, &nobody, &fixture.honest, level).play()
+}
+
+/// The honest agent of a project with settings of its own.
+pub fn honest_with(fixture: &Fixture, options: &Attack, level: &str) -> Seen {
+    Scene::set(fixture, options, &fixture.honest, level).play()
 }
 
 pub fn idle(fixture: &Fixture, level: &str) -> Seen {
@@ -206,10 +212,13 @@ impl<'a> Scene<'a> {
     }
 
     fn approve(&mut self) {
-        let (status, shown) = self.provost(&["show", "--json"], LOOK);
+        let flags: Vec<&str> = self.attack.approve.iter().map(String::as_str).collect();
+        let show: Vec<&str> = ["show", "--json"].into_iter().chain(flags.clone()).collect();
+        let (status, shown) = self.provost(&show, LOOK);
         let plan: Value = serde_json::from_str(&shown).unwrap_or_default();
         let revision = plan["revision"].as_str().unwrap_or_else(|| panic!("no revision: {status:?} {shown}"));
-        let (status, said) = self.provost(&["approve", "--revision", revision], LOOK);
+        let approve: Vec<&str> = ["approve", "--revision", revision].into_iter().chain(flags).collect();
+        let (status, said) = self.provost(&approve, LOOK);
         assert!(status.is_some_and(|status| status.success()), "not approved: {said}");
         self.plan = plan["plan"].as_str().unwrap_or_default().to_owned();
         assert!(!self.plan.is_empty(), "the plan has no id: {shown}");
@@ -244,6 +253,7 @@ impl<'a> Scene<'a> {
         let (audited, _) = self.provost(&["audit", "PLAN.md"], LOOK);
         let (_, status) = self.provost(&["status", "--json", "PLAN.md"], LOOK);
         let stage: Value = serde_json::from_str(&status).unwrap_or_default();
+        let kind = stage["steps"][0]["pass"].as_str().map(str::to_owned);
         let sound = audited.is_some_and(|status| status.success());
         let done = code == Some(0) || stage["stage"] == "done" && sound;
         fs::write(self.at("log"), &log).expect("a file");
@@ -257,7 +267,7 @@ impl<'a> Scene<'a> {
             (false, false) => Got::Caught,
         };
         self.sweep();
-        Seen { got, by, done, code, level: level(&events), words }
+        Seen { got, by, done, code, level: level(&events), kind, words }
     }
 
     /// A person who wants to look has the plan where it was.

@@ -33,6 +33,8 @@ pub struct Attack {
     pub ordinary: bool,
     /// One more line for `[agents.coder]` of the configuration.
     pub agent: String,
+    /// What the person adds to `provost approve`.
+    pub approve: Vec<String>,
     /// How often the person starts `provost run`.
     pub runs: u32,
     /// How often it may try in a fresh project: some depend on the moment.

@@ -1,0 +1,8 @@
+# title: a symbolic link beside the file it leads to
+# touches: src/**
+project() { mkdir src; echo one > src/a.txt; }
+contract() {
+  test -L src/current
+  grep -qx two src/current
+}
+work() { echo two > src/b.txt; ln -s b.txt src/current; }

@@ -1,0 +1,7 @@
+# title: a contract that wants a new file to be untracked
+# touches: src/**
+project() { mkdir src; echo one > src/a.txt; }
+contract() {
+  git status --porcelain | grep -q '^?? src/new.txt$'
+}
+work() { echo new > src/new.txt; }

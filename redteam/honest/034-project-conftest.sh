@@ -1,0 +1,12 @@
+# title: pytest with a conftest and fixtures of the project
+# touches: calc.py
+# needs: python3 -m pytest --version
+project() {
+  printf 'def add(a, b):\n    return a - b\n' > calc.py
+  mkdir tests; printf 'import sys, pathlib\nimport pytest\nsys.path.insert(0, str(pathlib.Path(__file__).parent.parent))\n\n\n@pytest.fixture\ndef three():\n    return 3\n' > tests/conftest.py
+  printf 'import calc\n\n\ndef test_add(three):\n    assert calc.add(1, 2) == three\n' > tests/test_calc.py
+}
+contract() {
+  python3 -m pytest -q
+}
+work() { sed -i 's/a - b/a + b/' calc.py; }

@@ -1,0 +1,9 @@
+# title: a step that is meant to keep what holds
+# touches: src/**
+# step: **guard:** yes
+# kind: held before
+project() { mkdir src; echo one > src/a.txt; }
+contract() {
+  grep -qx one src/a.txt
+}
+work() { echo more > src/b.txt; }

@@ -1,0 +1,8 @@
+# title: binary bytes, an empty file and a file without a last line end
+# touches: bin/**
+project() { mkdir bin; echo x > bin/readme; }
+contract() {
+  test ! -s bin/empty && test -e bin/empty
+  printf '\000\377\r' | cmp - bin/bytes
+}
+work() { : > bin/empty; printf '\000\377\r' > bin/bytes; }
