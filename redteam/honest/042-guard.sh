@@ -1,7 +1,7 @@
 # title: a step that is meant to keep what holds
 # touches: src/**
 # step: **guard:** yes
-# kind: held before
+# kind: held_before
 project() { mkdir src; echo one > src/a.txt; }
 contract() {
   grep -qx one src/a.txt
