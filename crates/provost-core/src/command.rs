@@ -239,6 +239,17 @@ pub enum Refusal {
     NotPassed { step: StepNumber },
     #[error("no tree is kept of it: it was checked in the workspace itself, or the tree is gone")]
     NoTree,
+    #[error(
+        "the repository had no commit when the plan was approved, so there is nothing to commit on: make a first \
+         commit, then approve and run the plan on it"
+    )]
+    NoBaseCommit,
+    #[error("there is no git repository here to commit to")]
+    NoRepository,
+    #[error("branch {branch} is at {at}, which is neither the approved base nor this plan's commit")]
+    BranchElsewhere { branch: String, at: String },
+    #[error("{}", others_work(.count, .files))]
+    OthersWork { count: usize, files: Vec<String> },
     #[error("step {step} has not been tried yet")]
     NotTried { step: StepNumber },
     #[error("{name} cannot be integrated: {why}")]
@@ -293,4 +304,9 @@ pub enum Refusal {
     AgentAtWork,
     #[error("the log was written by somebody else from event {from_seq} on: nothing is decided on it")]
     Forged { from_seq: u64 },
+}
+
+fn others_work(count: &usize, files: &[String]) -> String {
+    let noun = if *count == 1 { "file" } else { "files" };
+    format!("the judged tree holds {count} {noun} that no attempt of this plan changed: {}", files.join(", "))
 }

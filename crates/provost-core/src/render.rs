@@ -58,6 +58,13 @@ pub fn plan(run: &Run) -> String {
     for line in run.changed_since_approval() {
         let _ = writeln!(out, "changed since the last approval: {line}");
     }
+    if !run.binding.included.is_empty() {
+        out.push_str("included in the base, though not committed:\n");
+        for file in &run.binding.included {
+            let gone = if file.sha256.is_none() { " (deleted)" } else { "" };
+            let _ = writeln!(out, "  {}{gone}", file.path);
+        }
+    }
     out.push_str(&graph::drawing(run));
     for (step, state) in run.steps() {
         let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());

@@ -248,6 +248,7 @@ pub fn send_base(harness: &Harness, run: &Run, remote: &Remote) -> Result<(), Er
     // Files that the contracts name are approved as they are, committed or not.
     let plain = trees.base("", Some(commit), &[], &[]).map_err(failed)?;
     let approved = trees.base(&run.revision.0, Some(commit), &run.binding.files, &[]).map_err(failed)?;
+    let approved = trees.with_included(approved, &run.binding.included).map_err(failed)?;
     if plain.id != approved.id {
         trees.send(remote, commit, &approved, &approved_name(harness.id(), run)).map_err(failed)?;
     }

@@ -1,10 +1,11 @@
 //! Exactly the tree that was judged, as a commit: for plans that are done.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use provost_core::command::Refusal;
 use provost_core::proof::{Statement, Subject};
-use provost_core::run::{Run, Stage};
+use provost_core::run::{Run, Stage, StepState};
 use provost_host::git;
 use provost_host::ground::{self, Approval, Estate, Wanted as Means};
 pub use provost_host::tree::Refused;
@@ -14,6 +15,7 @@ use serde_json::json;
 use crate::Error;
 use crate::carry;
 use crate::harness::Harness;
+use crate::work;
 
 /// Where notes about commits are kept.
 pub const NOTES: &str = "refs/notes/provost";
@@ -32,6 +34,8 @@ pub struct Wanted {
     pub with_plan: bool,
     pub by: String,
     pub home: Option<PathBuf>,
+    /// Files that somebody else changed while the plan ran come along.
+    pub with_others: bool,
 }
 
 /// What was made.
@@ -44,6 +48,15 @@ pub struct Made {
     pub parent: String,
     /// What the judged tree has otherwise than the commit, and why.
     pub left_out: Vec<Refused>,
+    /// The branch held just this already; nothing was made.
+    pub already: bool,
+    /// As whom it was committed, and whether git's own settings say so.
+    pub author: String,
+    pub is_known: bool,
+    /// Checkouts of the branch, and whether their index could follow.
+    pub checkouts: Vec<(PathBuf, bool)>,
+    /// The commit with the files that were included at the approval, where there are some.
+    pub included: Option<String>,
 }
 
 /// The harness's trees of a plan that is done.
@@ -57,9 +70,7 @@ pub(crate) struct Kept {
 }
 
 pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<Kept, Error> {
-    let (Some(tree), Some(base)) = (run.tree.clone(), run.binding.base.clone()) else {
-        return Err(Refusal::NoTree.into());
-    };
+    let (tree, base) = committable(harness, run)?;
     let (trees, approved) = trees(harness, run, &base)?;
     let judged = kept_tree(harness, run, &trees, &tree)?;
     Ok(Kept { trees, approved, judged, base })
@@ -80,6 +91,7 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         revision: &run.revision.0,
         commit: Some(commit),
         files: &run.binding.files,
+        included: &run.binding.included,
         touches: &[],
         caches,
         limits: Limits { as_git: run.work.is_some(), ..Limits::default() },
@@ -102,38 +114,149 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
             Refusal::WrongStage { stage: run.stage.word(), wanted: "committing", needed: "done" }.into()
         );
     }
-    let (Some(tree), Some(parent)) = (run.tree.clone(), run.binding.base.clone()) else {
-        return Err(Refusal::NoTree.into());
-    };
+    let (tree, parent) = committable(harness, &run)?;
     let name = format!("refs/heads/{}", wanted.branch);
-    let Kept { trees, approved, judged, .. } = kept(harness, &run)?;
+    let kept = kept(harness, &run)?;
+    let others = others(harness, &run, &kept)?;
+    if !wanted.with_others && !others.is_empty() {
+        return Err(Refusal::OthersWork { count: others.len(), files: named(others) }.into());
+    }
+    let Kept { trees, approved, judged, .. } = kept;
     let (user, email) = wanted.home.as_deref().map(git::identity).unwrap_or_default();
-    let message = wanted.message.clone().unwrap_or_else(|| usual_message(harness, &run, &tree));
+    let mut message = wanted.message.clone().unwrap_or_else(|| usual_message(harness, &run, &tree));
+    for path in others {
+        message.push_str(&format!("Not-by-this-plan: {path}\n"));
+    }
     let by = Authored {
         name: user.as_deref().unwrap_or(&wanted.by),
         email: email.as_deref().unwrap_or_default(),
         message: &message,
     };
     let failed = ground::Error::from;
-    // A branch may be made, or moved on from the base; nobody's work is lost to it.
-    let there = git::find(&harness.place().workspace, &name);
-    if there.as_ref().is_some_and(|there| *there != parent) {
-        return Err(failed(TreeError::Moved { name, now: there }).into());
-    }
+    let included = commit_included(harness, &run, &trees, &approved, &by)?;
+    let on = included.as_deref().unwrap_or(&parent);
     let place = harness.place();
     let plan = [&place.path, &place.progress].map(|path| path.strip_prefix(&place.workspace).ok());
     let plan = plan.into_iter().flatten().filter_map(|path| Some(path.to_str()?.to_owned()));
     let with = With { ignored: wanted.with_ignored, plan: wanted.with_plan.then(|| plan.collect()) };
     let Committed { commit, tree: git_tree, left_out } =
-        trees.commit(&parent, &approved, &judged, &with, &by).map_err(failed)?;
-    trees.hand_over(&commit, &name, there.as_deref()).map_err(failed)?;
-    let made = Made { commit, git_tree, tree, parent, left_out };
+        trees.commit(on, &approved, &judged, &with, &by).map_err(failed)?;
+    // A branch may be made, or moved on from the base; nobody's work is lost to it.
+    let workspace = &harness.place().workspace;
+    let there = git::find(workspace, &name);
+    let mut made = Made {
+        commit,
+        git_tree,
+        tree,
+        parent,
+        left_out,
+        already: false,
+        author: format!("{} <{}>", by.name, by.email),
+        is_known: user.is_some(),
+        checkouts: Vec::new(),
+        included,
+    };
+    if let Some(there) = there.as_ref().filter(|there| **there != made.parent) {
+        if trees.tree_of(there).map_err(failed)? != made.git_tree {
+            let (branch, at) = (wanted.branch.clone(), there.chars().take(12).collect());
+            return Err(Refusal::BranchElsewhere { branch, at }.into());
+        }
+        return Ok(Made { commit: there.clone(), already: true, ..made });
+    }
+    let on_it = |place: &PathBuf| git::branch(place).is_some_and(|branch| branch == name);
+    let checkouts: Vec<PathBuf> = match &there {
+        Some(_) => git::checkouts(workspace).into_iter().filter(on_it).collect(),
+        None => Vec::new(),
+    };
+    for place in &checkouts {
+        let files = trees.in_the_way(place, &made.parent, &made.commit).map_err(failed)?;
+        if !files.is_empty() {
+            let (branch, place) = (wanted.branch.clone(), place.display().to_string());
+            return Err(Refusal::LocalChanges { branch, place, files: named(files) }.into());
+        }
+    }
+    let commits: Vec<&str> = made.included.as_deref().into_iter().chain([made.commit.as_str()]).collect();
+    trees.hand_over_all(&commits, &name, there.as_deref()).map_err(failed)?;
+    for place in checkouts {
+        let follows = trees.arrive(&place, &made.parent, &made.commit).map_err(failed)?;
+        made.checkouts.push((place, follows));
+    }
     if wanted.note {
         let statement = harness.seal(&statement(harness, &run, &made))?;
         let (now, before) = trees.note(&made.commit, NOTES, &statement).map_err(failed)?;
         trees.hand_over(&now, NOTES, before.as_deref()).map_err(failed)?;
     }
     Ok(made)
+}
+
+/// The judged tree and the commit it is put on, or why there is none.
+fn committable(harness: &Harness, run: &Run) -> Result<(String, String), Error> {
+    let is_repository = harness.place().workspace.join(".git").exists();
+    match (run.tree.clone(), run.binding.base.clone()) {
+        (Some(tree), Some(base)) => Ok((tree, base)),
+        (_, None) if is_repository => Err(Refusal::NoBaseCommit.into()),
+        (_, None) => Err(Refusal::NoRepository.into()),
+        (None, Some(_)) => Err(Refusal::NoTree.into()),
+    }
+}
+
+/// So many files are named in a message.
+const NAMED: usize = 20;
+
+fn named(mut files: Vec<String>) -> Vec<String> {
+    let more = files.len().saturating_sub(NAMED);
+    files.truncate(NAMED);
+    files.extend((more > 0).then(|| format!("and {more} more")));
+    files
+}
+
+/// Files of the judged tree that differ from the approved one and that no attempt of the plan changed.
+fn others(harness: &Harness, run: &Run, kept: &Kept) -> Result<Vec<String>, Error> {
+    let failed = ground::Error::from;
+    let mut own: BTreeSet<PathBuf> = BTreeSet::new();
+    for (step, state) in run.steps().filter(|(_, state)| state.state == StepState::Passed) {
+        let Some((before, after)) = work::trees(state, run.confirmed_by_person(step.number)) else {
+            // Nobody knows what it changed: nothing is said to be somebody else's.
+            return Ok(Vec::new());
+        };
+        let (before, after) = (tree(harness, run, kept, before)?, tree(harness, run, kept, after)?);
+        let (Some(before), Some(after)) = (before, after) else { return Ok(Vec::new()) };
+        own.extend(kept.trees.differing_paths(&before, &after).map_err(failed)?);
+    }
+    let all = kept.trees.differing_paths(&kept.approved, &kept.judged).map_err(failed)?;
+    let others = all.into_iter().filter(|path| !own.contains(path));
+    Ok(others.map(|path| path.to_string_lossy().into_owned()).collect())
+}
+
+fn tree(harness: &Harness, run: &Run, kept: &Kept, id: &str) -> Result<Option<Base>, Error> {
+    match id == kept.approved.id {
+        true => Ok(Some(kept.approved.clone())),
+        false => Ok(carry::kept(harness, run, &kept.trees, id).ok().flatten()),
+    }
+}
+
+/// What was included at the approval is a commit of its own: the plan's commit holds the plan's work.
+fn commit_included(
+    harness: &Harness,
+    run: &Run,
+    trees: &Trees,
+    approved: &Base,
+    by: &Authored<'_>,
+) -> Result<Option<String>, Error> {
+    let (false, Some(commit)) = (run.binding.included.is_empty(), run.binding.base.as_deref()) else {
+        return Ok(None);
+    };
+    let failed = ground::Error::from;
+    let caches = carry::caches(harness, run);
+    let plain = trees.base(&run.revision.0, Some(commit), &run.binding.files, caches).map_err(failed)?;
+    let message = format!(
+        "Files that were not committed when \u{201c}{}\u{201d} was approved\n\nProvost-Plan: {}\n",
+        run.plan.title,
+        harness.id()
+    );
+    let by = Authored { message: &message, ..by.clone() };
+    let with = With { ignored: true, plan: None };
+    Ok(Some(trees.commit(commit, &plain, approved, &with, &by).map_err(failed)?.commit))
 }
 
 pub(crate) fn usual_message(harness: &Harness, run: &Run, tree: &str) -> String {

@@ -11,6 +11,8 @@ mod check;
 mod start;
 mod union;
 
+pub(crate) use self::start::own_trees;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -33,6 +33,7 @@ use crate::project;
 use crate::prove::Prover;
 use crate::reading::{self, Reading};
 use crate::site::{self, Site};
+use crate::uncommitted;
 
 mod base_look;
 mod doors;
@@ -85,6 +86,8 @@ pub struct Harness {
     pub(crate) carrying: Option<Carrying>,
     /// Hears of plans that carry out steps of this one.
     told: Mutex<Option<Arc<Below>>>,
+    /// Uncommitted files inside `touches` become part of the base.
+    pub(crate) includes: AtomicBool,
 }
 
 /// Is told every event of a plan that carries out a step, with that plan's name.
@@ -204,6 +207,7 @@ impl Harness {
             within: None,
             carrying: None,
             told: Mutex::default(),
+            includes: AtomicBool::new(false),
         }
     }
 
@@ -296,7 +300,14 @@ impl Harness {
     /// The plan file as it stands, parsed and bound to its surroundings, not yet verified.
     pub fn read(&self) -> Result<Reading, Error> {
         let found = plan_file::read(&self.place().path)?;
-        Ok(Reading::of(&self.site, &found.bytes))
+        let reading = Reading::of(&self.site, &found.bytes);
+        // Without a log that can be believed nothing was included.
+        let run = self.run().unwrap_or_default();
+        let mut included = uncommitted::still_included(&self.place().workspace, &run);
+        if self.includes.load(Ordering::Relaxed) {
+            included = self.with_uncommitted(run, &reading, included)?;
+        }
+        Ok(reading.including(included))
     }
 
     /// Parses and verifies the plan file.
@@ -340,7 +351,7 @@ impl Harness {
     /// along when it was new to the log.
     pub fn bring_up(&self) -> Result<(Run, Option<Reading>), Error> {
         let run = self.genuine()?;
-        if run.stage != Stage::Draft && self.stands(&run)? {
+        if run.stage != Stage::Draft && !self.is_to_include(&run) && self.stands(&run)? {
             return Ok((run, None));
         }
         let reading = self.read()?;

@@ -46,6 +46,7 @@ pub mod doctor;
 pub mod agenda;
 pub mod janitor;
 mod sharing;
+pub mod uncommitted;
 pub mod work;
 pub mod worktrees;
 pub mod item;

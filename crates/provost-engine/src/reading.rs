@@ -10,7 +10,7 @@ use std::path::Path;
 use provost_core::chain::Hash;
 use provost_core::diagnostic::{Diagnostic, Severity};
 use provost_core::draft;
-use provost_core::event::Revision;
+use provost_core::event::{IncludedFile, Revision};
 use provost_core::facts;
 use provost_core::law::{self, Binding, Law};
 use provost_core::parse;
@@ -24,6 +24,7 @@ use provost_host::sight::Sight;
 use provost_host::{files, git, sandbox, survey};
 
 use crate::site::Site;
+use crate::uncommitted;
 
 #[derive(Clone, Debug)]
 pub struct Reading {
@@ -54,7 +55,7 @@ impl Reading {
             None => parse::plan(&text),
         };
         let law = law::digest(&text, &parsed.plan);
-        let binding = binding(site, &parsed.plan);
+        let binding = binding(site, &parsed.plan, Vec::new());
         Self {
             revision: law::revision(law, &binding),
             text,
@@ -62,6 +63,13 @@ impl Reading {
             binding,
             diagnostics: parsed.diagnostics,
         }
+    }
+
+    /// With these files as part of the base, though they are not in the commit.
+    pub fn including(mut self, included: Vec<IncludedFile>) -> Self {
+        self.binding.included = included;
+        self.revision = law::revision(law::digest(&self.text, &self.plan), &self.binding);
+        self
     }
 
     /// With what the static checks say.
@@ -108,15 +116,16 @@ fn targets(site: &Site, plan: &Plan) -> BTreeSet<String> {
 
 /// The revision the law in the log would have now, with everything around it as it is.
 pub fn revision_now(site: &Site, run: &Run) -> Revision {
-    run.law.map(|law| law::revision(law, &binding(site, &run.plan))).unwrap_or_default()
+    let included = uncommitted::still_included(&site.place.workspace, run);
+    run.law.map(|law| law::revision(law, &binding(site, &run.plan, included))).unwrap_or_default()
 }
 
-fn binding(site: &Site, plan: &Plan) -> Binding {
+fn binding(site: &Site, plan: &Plan, included: Vec<IncludedFile>) -> Binding {
     Binding {
         base: git::head(&site.place.workspace),
         files: files::digests(&site.place.workspace, &named_files(plan)),
         terms: terms(site, plan),
-        included: Vec::new(),
+        included,
     }
 }
 

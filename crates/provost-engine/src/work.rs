@@ -131,7 +131,7 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<Work, Error> {
 }
 
 /// The trees before and after.
-fn trees(step: &StepRun, by_person: bool) -> Option<(&str, &str)> {
+pub(crate) fn trees(step: &StepRun, by_person: bool) -> Option<(&str, &str)> {
     let seen = judged(step).map(|tree| (tree.start.as_deref().unwrap_or(&tree.base), tree.id.as_str()));
     let left = step.start.as_ref().and_then(|start| Some((start.tree.as_str(), step.left.as_deref()?)));
     // A person confirms what the attempt left; there the verdict, if any, is that on a precondition.

@@ -85,6 +85,31 @@ pub fn identity(home: &Path) -> (Option<String>, Option<String>) {
     (name, email)
 }
 
+/// The list of what a user has git ignore everywhere, as far as it is written plainly.
+pub fn excludes() -> Option<PathBuf> {
+    let home = PathBuf::from(std::env::var_os("HOME").filter(|home| !home.is_empty())?);
+    let folder = std::env::var_os("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
+    let folder = folder.map_or_else(|| home.join(".config"), PathBuf::from).join("git");
+    let mut found = None;
+    for text in [folder.join("config"), home.join(".gitconfig")].map(std::fs::read_to_string) {
+        let mut in_core = false;
+        for line in text.unwrap_or_default().lines().map(str::trim) {
+            if line.starts_with('[') {
+                in_core = line.eq_ignore_ascii_case("[core]");
+            } else if let (true, Some((key, value))) = (in_core, line.split_once('='))
+                && key.trim().eq_ignore_ascii_case("excludesfile")
+            {
+                let value = value.trim().trim_matches('"');
+                found = Some(match value.strip_prefix("~/") {
+                    Some(rest) => home.join(rest),
+                    None => PathBuf::from(value),
+                });
+            }
+        }
+    }
+    Some(found.unwrap_or_else(|| folder.join("ignore")))
+}
+
 /// The nearest folder upwards from `from` that is the top of a checkout.
 pub fn top(from: &Path) -> Option<PathBuf> {
     from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned)

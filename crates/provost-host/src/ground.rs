@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::event::NamedFile;
+use provost_core::event::{IncludedFile, NamedFile};
 use provost_core::verdict::Isolation;
 use tempfile::TempDir;
 
@@ -114,6 +114,8 @@ pub struct Approval<'a> {
     pub revision: &'a str,
     pub commit: Option<&'a str>,
     pub files: &'a [NamedFile],
+    /// Files that are not in the commit and were approved with it.
+    pub included: &'a [IncludedFile],
     /// Globs; everything, where the plan does not say.
     pub touches: &'a [String],
     pub caches: &'a [String],

@@ -66,6 +66,7 @@ mod snapshot;
 mod start;
 mod takeover;
 mod touches;
+mod uncommitted;
 mod union;
 mod vary;
 
@@ -79,6 +80,7 @@ pub use remote::{BadRemote, Remote, fetch_commit};
 pub use repository::Repository;
 pub use start::{Start, Unsettled};
 pub use touches::Touches;
+pub use uncommitted::{Change, Uncommitted, digests, uncommitted};
 pub use union::{Differing, Union};
 pub use vary::Variation;
 

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-pub use gate::{Gate, Intent};
+pub use gate::{Gate, Intent, Loose};
 pub use plan::{Attempt, Check, Plan, Post, Step, Verdict};
 
 /// A plan in a list.

@@ -146,7 +146,7 @@ pub fn hint(failure: &Failure) -> Option<String> {
                 "Nothing was changed. `provost status PLAN` says where it stands, `provost audit PLAN` whether it can be believed."
             }
             Error::Refused(Refusal::LocalChanges { .. }) => {
-                "Nothing was changed. Commit or stash them there, or land on another branch with --into."
+                "Nothing was changed. Commit or stash them there, or name another branch (`commit --branch`, `integrate --into`)."
             }
             Error::Refused(Refusal::NeverApproved) => {
                 "`provost show` shows it, `provost approve` approves it; `provost diff --list` lists its revisions."
@@ -156,6 +156,12 @@ pub fn hint(failure: &Failure) -> Option<String> {
             }
             Error::Refused(Refusal::HasRun { .. }) => {
                 "Leave its text as it is. To do it over, `provost fork --from N` runs it again beside this one."
+            }
+            Error::Refused(Refusal::BranchElsewhere { .. }) => {
+                "Nothing was changed. Name another branch with --branch."
+            }
+            Error::Refused(Refusal::OthersWork { .. }) => {
+                "Nothing was changed. Commit them yourself and approve the plan on that, or take them along with `provost commit --with-others`."
             }
             Error::Refused(Refusal::OwnPlan { .. } | Refusal::CountsOnce { .. }) => {
                 "Others approve from their own account, or with a token: `provost serve token --scope decide --name NAME`."

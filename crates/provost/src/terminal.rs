@@ -147,6 +147,8 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String)
     for line in harness.changed_caches(run) {
         talk(&line);
     }
+    let found = harness.uncommitted(run).unwrap_or_default();
+    found.lines().iter().for_each(|line| talk(line));
     let short = run.revision.short();
     eprint!("\nApprove revision {short}? (yes · no, because … · or a question) > ");
     let mut said = String::new();

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use provost_core::chain::{Hash, PlanId};
+use provost_core::event::NamedFile;
 use provost_core::law;
 use provost_core::parse;
 use provost_core::run::Run;
@@ -81,7 +82,11 @@ pub fn open(
 fn cannot_travel(run: &Run) -> Option<&'static str> {
     let is_carried_out = run.plan.steps.iter().any(|step| step.plan.is_some());
     let by_a_plan = "a step is carried out by another plan, which is looked for in the workspace";
-    run.binding.terms.isolation.and_then(not_at).or_else(|| is_carried_out.then_some(by_a_plan))
+    let deletes = run.binding.included.iter().any(|file| file.sha256.is_none());
+    let deleted =
+        "files that are deleted and not committed are part of its base: commit that, and approve it again";
+    let kept_here = is_carried_out.then_some(by_a_plan).or(deletes.then_some(deleted));
+    run.binding.terms.isolation.and_then(not_at).or(kept_here)
 }
 
 fn short(commit: &str) -> &str {
@@ -143,12 +148,16 @@ fn bring_files(
     commit: &str,
     carrying: &Carrying,
 ) -> Result<(), Error> {
-    let names: Vec<String> = run.binding.files.iter().map(|file| file.path.clone()).collect();
+    let included = run
+        .binding
+        .included
+        .iter()
+        .filter_map(|file| Some(NamedFile { path: file.path.clone(), sha256: file.sha256.clone()? }));
+    let wanted: Vec<NamedFile> = run.binding.files.iter().cloned().chain(included).collect();
+    let names: Vec<String> = wanted.iter().map(|file| file.path.clone()).collect();
     let here = files::digests(work, &names);
-    let other: Vec<&str> = (run.binding.files.iter())
-        .filter(|file| !here.contains(file))
-        .map(|file| file.path.as_str())
-        .collect();
+    let other: Vec<&str> =
+        (wanted.iter()).filter(|file| !here.contains(file)).map(|file| file.path.as_str()).collect();
     if other.is_empty() {
         return Ok(());
     }

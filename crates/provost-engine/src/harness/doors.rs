@@ -15,6 +15,7 @@ use provost_store::Holder;
 
 use crate::Error;
 use crate::carry;
+use crate::commit;
 use crate::gate::{self, Hearing};
 use crate::people::{self, Who};
 use crate::sessions::Sessions;
@@ -100,6 +101,7 @@ impl Harness {
 
     /// A person approves the revision they read; what was changed on the way is kept with it.
     pub fn approve(&self, run: &Run, revision: Revision, by: String) -> Result<Run, Error> {
+        self.keep_included(run)?;
         let modifications = self.last_changes(run)?;
         let command = HumanCommand::Approve { revision, by, modifications };
         self.only_people()?;
@@ -119,6 +121,14 @@ impl Harness {
             let _ = carry::offer_base(self, &run);
         }
         Ok(run)
+    }
+
+    /// What is included is kept as it is now: whatever becomes of the workspace, this was approved.
+    fn keep_included(&self, run: &Run) -> Result<(), Error> {
+        match (&run.binding.base, run.binding.included.is_empty()) {
+            (Some(commit), false) => commit::trees(self, run, commit).map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     /// The door for people.

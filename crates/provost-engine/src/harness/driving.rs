@@ -306,6 +306,7 @@ impl Harness {
             revision: &run.revision.0,
             commit: run.binding.base.as_deref(),
             files: &run.binding.files,
+            included: &run.binding.included,
             touches: &touches,
             caches: carry::caches(self, run),
             limits: Limits { as_git: self.carrying.is_some(), ..Limits::of_file(verify.max_file) },

@@ -29,7 +29,7 @@ impl Harness {
     /// The plan as it would be if the file were recorded now, and whether that changes anything.
     pub fn preview(&self) -> Result<(Run, bool), Error> {
         let mut run = self.run()?;
-        if run.forged_from.is_some() || run.exists() && self.stands(&run)? {
+        if run.forged_from.is_some() || run.exists() && !self.is_to_include(&run) && self.stands(&run)? {
             return Ok((run, false));
         }
         let reading = self.read()?;

@@ -32,6 +32,7 @@ impl Approved {
         }
         let base = trees.base(approval.revision, approval.commit, approval.files, approval.caches)?;
         trees.leave_out(approval.revision, &base, estate.read_only)?;
+        let base = trees.with_included(base, approval.included)?;
         let touches = Touches::new(approval.touches)?;
         let outfit = Outfit::new(estate, &approval.wanted, &base);
         let commit = approval.commit.map(str::to_owned);

@@ -84,6 +84,7 @@ impl Site {
             revision: "one",
             commit: Some(&commit),
             files: &[],
+            included: &[],
             touches: &["x".to_owned(), "new.lock".to_owned()],
             caches: &verify.caches,
             limits: Limits::default(),

@@ -42,6 +42,7 @@ impl Project {
             revision: "r",
             commit: None,
             files: &[],
+            included: &[],
             touches: &touches,
             caches: &[],
             limits: Limits::default(),

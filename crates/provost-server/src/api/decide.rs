@@ -44,6 +44,10 @@ pub struct Approval {
     /// The one that was read: `revision` of the gate.
     #[schema(min_length = 12)]
     pub revision: String,
+    /// Uncommitted files inside `touches` become part of the approved base; the revision is then
+    /// `revision_with_uncommitted` of the gate.
+    #[serde(default)]
+    pub include_uncommitted: bool,
 }
 
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -109,7 +113,10 @@ pub fn decide(house: &House, by: &Visitor, plan: &str, decision: Decision) -> An
     let name = by.name();
     let clean = |text: &str| harness.redactor().text(text).into_owned();
     let run = match decision {
-        Decision::Approve(Approval { revision: typed }) => {
+        Decision::Approve(Approval { revision: typed, include_uncommitted }) => {
+            if include_uncommitted {
+                harness.include_uncommitted();
+            }
             let (run, _) = harness.bring_up_to_approve_revision(&typed)?;
             // A prefix names the revision only if it is the one the plan has now.
             let named = run.revision.is_named_by(&typed);

@@ -12,7 +12,7 @@ use super::parts::{check, difference, findings};
 use super::text::T;
 use crate::api::{self, Amendment, Approval, Decision, Question, Rejection};
 use crate::http::{Answer, Posted, Problem, Segment, Shared, Viewer, Visitor, ask};
-use crate::view::{Gate, Intent, diff};
+use crate::view::{Gate, Intent, Loose, diff};
 
 pub async fn show(
     State(house): State<Shared>,
@@ -36,6 +36,9 @@ pub struct Form {
     decision: String,
     #[serde(default)]
     revision: String,
+    /// The revision with uncommitted files as part of the base.
+    #[serde(default)]
+    included: String,
     /// A question, or a reason.
     #[serde(default)]
     words: String,
@@ -52,7 +55,8 @@ pub async fn decide(
 ) -> Answer<Response> {
     let draft = said.text.clone();
     let decision = match said.decision.as_str() {
-        "approve" => Decision::Approve(Approval { revision: said.revision }),
+        "approve" => Decision::Approve(Approval { revision: said.revision, include_uncommitted: false }),
+        "include" => Decision::Approve(Approval { revision: said.included, include_uncommitted: true }),
         "ask" => Decision::Ask(Question { question: said.words }),
         "reject" => Decision::Reject(Rejection { reason: said.words }),
         "amend" => Decision::Amend(Amendment { text: said.text, digest: said.digest }),
@@ -113,10 +117,34 @@ fn body(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
             p class="wait" { (T(first)) }
             ul { @for line in rest { li { (T(line.trim())) } } }
         }
+        (uncommitted(gate))
         (intents(gate))
         h2 id="decide" { "Decide" }
         @if visitor.token.scope.may_decide() { (forms(gate, visitor, draft)) }
         @else { p class="quiet" { "Your session may look, not decide." } }
+    }
+}
+
+/// What is not in the base commit: an agent would be credited with it, or no check sees it.
+fn uncommitted(gate: &Gate) -> Markup {
+    let list = |files: &[Loose]| {
+        html! {
+            ul {
+                @for file in files { li { code { (T(&file.path)) } " " (T(&file.change)) ", " (T(&file.whose)) } }
+            }
+        }
+    };
+    html! {
+        @if !gate.uncommitted.is_empty() {
+            h2 { "Not committed" }
+            p class="wait" { "These files are inside " code { "touches" } ". Commit them, stash them, or include them in the base; otherwise they are nobody's work here." }
+            (list(&gate.uncommitted))
+        }
+        @if !gate.not_checked.is_empty() {
+            h2 { "Not part of the check" }
+            p { "These files are not committed and outside of " code { "touches" } ". Commit what a check needs." }
+            (list(&gate.not_checked))
+        }
     }
 }
 
@@ -230,6 +258,10 @@ fn forms(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
             form method="post" action=(place) {
                 (form_key(visitor))
                 input type="hidden" name="revision" value=(gate.revision);
+                @if let Some(included) = &gate.revision_with_uncommitted {
+                    input type="hidden" name="included" value=(included);
+                    button name="decision" value="include" { "Include these files, and approve revision " (T(short(included))) " as " (T(&visitor.name())) }
+                }
                 button class="first" name="decision" value="approve" { "Approve revision " (T(short(&gate.revision))) " as " (T(&visitor.name())) }
             }
         } @else {

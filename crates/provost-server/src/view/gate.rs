@@ -10,6 +10,7 @@ use provost_core::run::{Run, Stage};
 use provost_engine::harness::Access;
 use provost_engine::overview::{Overview, Seen};
 use provost_engine::people::Who;
+use provost_engine::uncommitted::{self, Uncommitted};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -42,6 +43,13 @@ pub struct Gate {
     /// The plan as it was then.
     pub approved_text: Option<String>,
     pub diagnostics: Vec<Found>,
+    /// Files inside `touches` that are not committed: they are committed, put away or included before an
+    /// approval.
+    pub uncommitted: Vec<Loose>,
+    /// What an approval has to name that includes them; null where there are none.
+    pub revision_with_uncommitted: Option<String>,
+    /// Uncommitted files outside of `touches`: no check sees them.
+    pub not_checked: Vec<Loose>,
     /// Globs the plan may change; null where it does not say.
     pub touches: Option<Vec<String>>,
     /// What the configuration adds to the law, a line each, and what of it only a fence can hold.
@@ -59,6 +67,28 @@ pub struct Gate {
     pub text: String,
     /// Of that text; an amendment has to name it.
     pub digest: String,
+}
+
+/// A file that differs from the base commit.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Loose {
+    pub path: String,
+    #[schema(example = "modified")]
+    pub change: String,
+    /// Who left it there.
+    #[schema(example = "yours")]
+    pub whose: String,
+}
+
+impl Loose {
+    fn all(files: &[Uncommitted]) -> Vec<Self> {
+        let each = |file: &Uncommitted| Self {
+            path: file.path.clone(),
+            change: file.change.word().to_owned(),
+            whose: file.whose.to_string(),
+        };
+        files.iter().map(each).collect()
+    }
 }
 
 /// What an approval lets happen for one step.
@@ -129,7 +159,18 @@ impl Gate {
         let rejected = run.rejection.as_ref().filter(|(revision, _)| *revision == run.revision);
         let touches = run.plan.touches.as_ref();
         let waits = matches!(run.stage, Stage::Draft | Stage::Verified);
+        let found =
+            if waits { harness.uncommitted(&run).unwrap_or_default() } else { uncommitted::Found::default() };
+        let with = if found.inside.is_empty() {
+            None
+        } else {
+            harness.include_uncommitted();
+            Some(harness.preview()?.0.revision.0)
+        };
         Ok(Self {
+            uncommitted: Loose::all(&found.inside),
+            revision_with_uncommitted: with,
+            not_checked: Loose::all(&found.outside),
             plan: seen.id.0.clone(),
             name: seen.name().to_owned(),
             title: run.plan.title.clone(),

@@ -66,6 +66,7 @@ impl Bench {
             revision: "r",
             commit: Some(&head),
             files: &[],
+            included: &[],
             touches: &touches,
             caches: &[],
             limits: Limits::default(),

@@ -23,6 +23,7 @@ use crate::terminal::{self, Gate};
 Examples:
   provost approve                                  read it, then decide
   provost approve PLAN.md --revision 3f9a1c02be77  without a terminal
+  provost approve --include-uncommitted            with what you have not committed as part of the base
   provost approve --policy docs-only               let a policy of provost.toml speak from now on
   provost approve --check unit                     trust a check that agents may plan with")]
 pub struct Args {
@@ -34,6 +35,9 @@ pub struct Args {
     /// Who approves [default: the user's name]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
+    /// Make uncommitted files inside `touches` part of the approved base
+    #[arg(long, conflicts_with_all = ["policy", "notify"])]
+    include_uncommitted: bool,
     /// Trust this policy's text instead of approving a plan
     #[arg(long, value_name = "NAME", conflicts_with = "revision")]
     policy: Option<String>,
@@ -75,6 +79,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         return Ok(Outcome::Done);
     }
     harness.only_people()?;
+    if args.include_uncommitted {
+        harness.include_uncommitted();
+    }
     let by = signature(&harness, args.by)?;
     match args.revision {
         Some(typed) => approve(global, &harness, &typed, by),

@@ -13,9 +13,10 @@ const SHOWN: usize = 5;
 
 /// Commit exactly the tree that all contracts held on
 ///
-/// Makes a branch with one commit on top of the base that was approved, for a plan that is done. The
-/// checkout, its index and HEAD stay as they are: merge the branch as you like. What git ignores, the
-/// plan, its progress file and provost.toml are left out and named.
+/// Makes a branch with one commit on top of the base that was approved, for a plan that is done; uncommitted files
+/// that were included at the approval are a commit of their own before it. Where the branch is checked out, its
+/// files and index follow, or nothing is changed; any other checkout stays as it is.
+/// What git ignores, the plan, its progress file and provost.toml are left out and named.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -40,6 +41,9 @@ pub struct Args {
     /// Leave the signed statement beside the commit, as a git note
     #[arg(long)]
     note: bool,
+    /// Take along files that somebody else changed while the plan ran
+    #[arg(long)]
+    with_others: bool,
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
@@ -54,19 +58,31 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         with_plan: args.with_plan,
         by: terminal::user(),
         home: std::env::var_os("HOME").map(Into::into),
+        with_others: args.with_others,
     };
     let made = commit::make(&harness, &wanted)?;
     if global.json {
         let answer = json!({
             "plan": harness.id(), "branch": branch, "commit": made.commit, "git_tree": made.git_tree,
-            "tree": made.tree, "parent": made.parent, "left_out": made.left_out.iter().map(
+            "tree": made.tree, "parent": made.parent, "already": made.already, "author": made.author,
+            "included": made.included, "left_out": made.left_out.iter().map(
                 |left| json!({ "path": left.path, "why": left.why.to_string() })).collect::<Vec<_>>(),
         });
         terminal::print(&format!("{answer}\n"))?;
     } else {
         let short = |id: &str| id.chars().take(12).collect::<String>();
+        if made.already {
+            terminal::print(&format!("already committed: {} on branch {branch}\n", short(&made.commit)))?;
+            return Ok(Outcome::Done);
+        }
         for left in left_out(&made.left_out) {
             terminal::talk(&format!("not in the commit: {left}"));
+        }
+        if let Some(included) = &made.included {
+            terminal::print(&format!(
+                "{} on branch {branch}: the files that were included at the approval\n",
+                short(included)
+            ))?;
         }
         terminal::print(&format!(
             "{} on branch {branch}: exactly tree {}, on {}\n",
@@ -74,6 +90,19 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             short(&made.tree),
             short(&made.parent)
         ))?;
+        if !made.is_known {
+            terminal::talk(&format!(
+                "committed as `{}`: git knows no user.name; set it with `git config --global user.name NAME`",
+                made.author
+            ));
+        }
+        for (place, follows) in &made.checkouts {
+            let place = place.display();
+            terminal::talk(&match follows {
+                true => format!("the checkout {place} is on {branch} and holds it now"),
+                false => format!("the files of {place} follow, its index does not: run `git reset` there"),
+            });
+        }
     }
     Ok(Outcome::Done)
 }

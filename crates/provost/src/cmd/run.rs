@@ -36,6 +36,9 @@ pub struct Args {
     /// Stay when a person is waited for, and go on when they have answered
     #[arg(long, short)]
     wait: bool,
+    /// Make uncommitted files inside `touches` part of the base that is approved
+    #[arg(long)]
+    include_uncommitted: bool,
     /// For machines: ask nobody, wait for nobody, print plain lines; the exit code says how it ended
     #[arg(long, conflicts_with = "wait")]
     ci: bool,
@@ -53,6 +56,9 @@ pub struct Args {
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Write)?;
     harness.only_people()?;
+    if args.include_uncommitted {
+        harness.include_uncommitted();
+    }
     let notices = harness.notices()?;
     notices.silent.iter().for_each(|line| terminal::talk(line));
     let answer = run(global, &harness, &notices, &args);
@@ -233,6 +239,10 @@ fn gate(
         terminal::talk(&tally);
     }
     let may_ask = may_ask && Tally::of(&run).lets(&harness.person());
+    if !may_ask {
+        let found = harness.uncommitted(&run).unwrap_or_default();
+        found.lines().iter().for_each(|line| terminal::talk(line));
+    }
     if !may_ask {
         terminal::talk(&format!(
             "the plan waits for approval: `provost show`, then `provost approve --revision {}`; it is in `provost inbox`",

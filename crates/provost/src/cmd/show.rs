@@ -2,8 +2,9 @@ use provost_core::budget;
 use provost_core::plan::{Check, Contract, Needs};
 use provost_core::quorum::Tally;
 use provost_core::render::{self, base::BaseLook};
-use provost_core::run::{PostState, Run};
+use provost_core::run::{PostState, Run, Stage};
 use provost_engine::harness::{Access, Harness};
+use provost_engine::uncommitted::{Found, Uncommitted};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -28,6 +29,9 @@ pub struct Args {
     /// Print the plan's text as the log holds it
     #[arg(long)]
     recorded: bool,
+    /// Show it with uncommitted files inside `touches` as part of the base, and the revision it has then
+    #[arg(long)]
+    include_uncommitted: bool,
 }
 
 pub fn obey(global: &Global, args: Args) -> Answer {
@@ -35,6 +39,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     if args.recorded {
         terminal::print(&harness.run()?.text)?;
         return Ok(Outcome::Done);
+    }
+    if args.include_uncommitted {
+        harness.include_uncommitted();
     }
     let (run, changed) = harness.preview()?;
     is_a_plan(&harness, &run)?;
@@ -46,10 +53,17 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         true => harness.base_look(&run),
         false => harness.look_at_base(&run),
     };
+    // Whoever is to approve it has to know; later every attempt names what it finds.
+    let found = match run.stage {
+        Stage::Draft | Stage::Verified => harness.uncommitted(&run).unwrap_or_default(),
+        _ => Found::default(),
+    };
     if global.json {
         let mut shown = as_json(harness.id().0.as_str(), &run, look.as_ref());
         let changed = run.changed_since_approval().into_iter().chain(harness.changed_caches(&run));
         shown["changed_since_approval"] = changed.collect::<Vec<_>>().into();
+        shown["uncommitted"] = found.inside.iter().map(file).collect();
+        shown["not_checked"] = found.outside.iter().map(file).collect();
         terminal::print(&format!("{shown}\n"))?;
     } else {
         if let Some(from) = run.forged_from {
@@ -65,6 +79,9 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             let lines = render::base::lines(&run.plan, look);
             terminal::print(&format!("\n{}\n", lines.join("\n")))?;
         }
+        for line in found.lines() {
+            terminal::print(&format!("{line}\n"))?;
+        }
     }
     Ok(Outcome::Done)
 }
@@ -78,6 +95,10 @@ pub(crate) fn is_a_plan(harness: &Harness, run: &Run) -> Result<(), Failure> {
         format!("{} is no plan: it has no steps", harness.place().path.display()),
         "`provost verify` says what is wrong with it; `provost new NAME` makes a plan.",
     ))
+}
+
+fn file(file: &Uncommitted) -> Value {
+    json!({ "path": file.path, "change": file.change.word(), "whose": file.whose.to_string() })
 }
 
 fn as_json(plan: &str, run: &Run, look: Option<&BaseLook>) -> Value {

@@ -171,3 +171,144 @@ fn changes_of_a_step_that_was_not_tried_says_so() {
     assert!(env.provost(&["changes"]).exits(0).err.contains("no step of this plan has been tried yet"));
     assert!(env.provost(&["changes", "7"]).exits(5).err.contains("there is no step 7"));
 }
+
+/// A person edited one file and added another, inside `touches`, and a third outside of it.
+fn dirty(agent: &str) -> Env {
+    let env = ready(&counting(&[TWO], "escalate"), agent);
+    env.write("src/a.py", "x = 2\n");
+    env.write("src/notes.txt", "mine\n");
+    env.write("tests/test_a.py", "assert False\n");
+    env.write(".gitignore", "*.log\n");
+    env.git(&["add", ".gitignore"]);
+    env.git(&["commit", "--quiet", "--message", "ignore logs", ".gitignore"]);
+    env.write("src/build.log", "ignored\n");
+    env
+}
+
+#[test]
+fn uncommitted_files_are_shown_at_the_gate_with_whose_they_are() {
+    let env = dirty("true\n");
+    let shown = env.provost(&["show", "--json"]).exits(0).json();
+    let inside: Vec<String> = shown["uncommitted"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|file| format!("{} {} {}", file["path"], file["change"], file["whose"]).replace('"', ""))
+        .collect();
+    assert_eq!(inside, ["src/a.py modified yours", "src/notes.txt added yours"]);
+    let outside = shown["not_checked"].to_string();
+    assert!(outside.contains("tests/test_a.py"), "{outside}");
+    let text = env.provost(&["show"]).exits(0).out;
+    assert!(text.contains("not part of the check"), "{text}");
+    assert!(text.contains("--include-uncommitted"), "{text}");
+    let waits = env.provost(&["run"]).exits(4);
+    assert!(waits.err.contains("src/notes.txt (added, yours)"), "{}", waits.err);
+    // The ways out: committed, they are part of the base.
+    env.git(&["add", "src"]);
+    env.git(&["commit", "--quiet", "--message", "mine"]);
+    env.approve();
+}
+
+#[test]
+fn files_that_are_included_knowingly_are_part_of_the_base_and_of_the_control() {
+    let env = dirty("echo new > src/b.py\n");
+    let shown = env.provost(&["show", "--include-uncommitted", "--json"]).exits(0).json();
+    let revision = shown["revision"].as_str().expect("a revision").to_owned();
+    assert_ne!(revision, env.revision(), "what is included is part of what is approved");
+    env.provost(&["approve", "--revision", &env.revision(), "--include-uncommitted"]).exits(5);
+    env.provost(&["approve", "--revision", &revision, "--include-uncommitted"]).exits(0);
+    env.provost(&["run"]).exits(0);
+    assert_eq!(verdicts(&env, "control")[0]["outcome"]["kind"], "held", "it held before the work");
+    let seen = &verdicts(&env, "contract")[0];
+    assert_eq!(names(&seen["tree"]["files"]), ["src/b.py"]);
+    assert!(names(&seen["tree"]["others"]).is_empty(), "it is part of the base: {seen}");
+    env.provost(&["commit"]).exits(0);
+    assert_eq!(git(&env, &["diff", "--name-only", "provost/plan~1", "provost/plan"]), "src/b.py");
+    let first = git(&env, &["diff", "--name-only", "HEAD", "provost/plan~1"]);
+    assert_eq!(first, "src/a.py\nsrc/notes.txt", "what was included is a commit of its own");
+}
+
+#[test]
+fn an_included_file_that_changes_before_the_run_sends_the_plan_back_to_the_gate() {
+    let env = dirty("true\n");
+    let shown = env.provost(&["show", "--include-uncommitted", "--json"]).exits(0).json();
+    let revision = shown["revision"].as_str().expect("a revision").to_owned();
+    env.provost(&["approve", "--revision", &revision, "--include-uncommitted"]).exits(0);
+    env.write("src/notes.txt", "other\n");
+    env.provost(&["run"]).exits(4);
+    assert_eq!(env.stage(), "verified");
+}
+
+#[test]
+fn the_work_of_another_plan_is_named_as_its_and_not_credited() {
+    let env = ready(&counting(&["true"], "escalate"), "touch src/one\n");
+    for name in ["one", "two"] {
+        let text = counting(&["test -e src/one"], "escalate").replace("# A plan", &format!("# Plan {name}"));
+        env.write(&format!(".harness/PLAN-{name}.md"), text);
+    }
+    env.git(&["add", "--all"]);
+    env.git(&["commit", "--quiet", "--message", "two plans"]);
+    let revision = |name: &str| {
+        let shown = env.provost(&["show", name, "--json"]).exits(0).json();
+        shown["revision"].as_str().expect("a revision").to_owned()
+    };
+    env.provost(&["approve", "one", "--revision", &revision("one")]).exits(0);
+    env.provost(&["run", "one"]).exits(0);
+    let shown = env.provost(&["show", "two"]).exits(0).out;
+    assert!(shown.contains("src/one (added, left by plan one, done, not committed yet)"), "{shown}");
+    let branch = git(&env, &["branch", "--show-current"]);
+    let made = env.provost(&["commit", "one", "--branch", &branch]).exits(0);
+    assert!(made.err.contains("holds it now"), "{}", made.err);
+    assert_eq!(git(&env, &["status", "--short", "--", "src"]), "", "the checkout follows the branch");
+    env.provost(&["approve", "two", "--revision", &revision("two")]).exits(0);
+}
+
+#[test]
+fn what_somebody_else_changed_during_the_run_is_not_committed_unasked() {
+    let env = ready(&counting(&[TWO], "escalate"), "echo 'x = 2' > src/a.py\n");
+    env.approve();
+    env.write("src/notes.txt", "mine\n");
+    env.provost(&["run"]).exits(0);
+    let refused = env.provost(&["commit"]).exits(5);
+    assert!(refused.err.contains("src/notes.txt"), "{}", refused.err);
+    assert!(refused.err.contains("--with-others"), "{}", refused.err);
+    env.provost(&["commit", "--with-others"]).exits(0);
+    assert!(
+        git(&env, &["log", "-1", "--format=%B", "provost/plan"]).contains("Not-by-this-plan: src/notes.txt")
+    );
+}
+
+#[test]
+fn a_commit_is_made_once_and_says_as_whom() {
+    let env = ready(&counting(&[TWO], "escalate"), "echo 'x = 2' > src/a.py\n");
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let made = env.provost(&["commit"]).exits(0);
+    assert!(made.err.contains("committed as `ada <>`"), "{}", made.err);
+    let again = env.provost(&["commit"]).exits(0);
+    assert!(again.out.contains("already committed"), "{}", again.out);
+}
+
+#[test]
+fn a_checked_out_branch_with_local_changes_is_not_moved() {
+    let env = ready(&counting(&[TWO], "escalate"), "echo 'x = 2' > src/a.py\n");
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    env.write("src/a.py", "x = 9\n");
+    let head = git(&env, &["rev-parse", "HEAD"]);
+    let branch = git(&env, &["branch", "--show-current"]);
+    let refused = env.provost(&["commit", "--branch", &branch]).exits(5);
+    assert!(refused.err.contains("src/a.py"), "{}", refused.err);
+    assert_eq!(git(&env, &["rev-parse", "HEAD"]), head);
+}
+
+#[test]
+fn a_repository_without_a_commit_says_so_when_a_plan_is_to_be_committed() {
+    let env = ready(&counting(&[TWO], "escalate"), "echo 'x = 2' > src/a.py\n");
+    std::fs::remove_dir_all(env.work().join(".git")).expect("no repository");
+    env.git(&["init", "--quiet"]);
+    env.approve();
+    env.provost(&["run"]).exits(0);
+    let refused = env.provost(&["commit"]).exits(5);
+    assert!(refused.err.contains("had no commit when the plan was approved"), "{}", refused.err);
+}

@@ -1,0 +1,253 @@
+//! What of the workspace is not in the base commit, and whose it is: shown at the gate before anybody approves.
+//!
+//! A plan begins with its base. Files inside `touches` that differ from it would be judged as work of the agent,
+//! so they are committed, put away, or included knowingly. Files outside take no part in any check.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use provost_core::event::IncludedFile;
+use provost_core::law::Binding;
+use provost_core::run::{Run, Stage};
+use provost_host::ground;
+use provost_host::plan_file;
+use provost_host::tree::{self, Base, Change, Touches, Trees};
+
+use crate::Error;
+use crate::drive;
+use crate::harness::Harness;
+use crate::places;
+use crate::reading::Reading;
+
+/// So many files are named in a message; the rest are counted.
+const NAMED: usize = 20;
+
+/// A file that differs from the base commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uncommitted {
+    pub path: String,
+    pub change: Change,
+    pub whose: Whose,
+    sha256: Option<String>,
+}
+
+/// Who left it there, as far as its bytes tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    Yours,
+    /// A plan whose tree has exactly these bytes.
+    Plan {
+        name: String,
+        stage: Stage,
+    },
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whose::Yours => f.write_str("yours"),
+            Whose::Plan { name, stage } => {
+                write!(f, "left by plan {name}, {}, not committed yet", stage.word())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Uncommitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, {})", self.path, self.change.word(), self.whose)
+    }
+}
+
+/// What is not in the base commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Inside `touches`: they are committed, put away or included before the plan is approved.
+    pub inside: Vec<Uncommitted>,
+    /// Outside of `touches`: they are part of no check.
+    pub outside: Vec<Uncommitted>,
+}
+
+impl Found {
+    /// For the person at the gate, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.inside.is_empty() {
+            lines.push(
+                "not committed, inside `touches`, and nobody's work here (commit them, stash them, or make them part \
+                 of the base with `--include-uncommitted`):"
+                    .to_owned(),
+            );
+            lines.extend(named(&self.inside).into_iter().map(|file| format!("  {file}")));
+        }
+        if !self.outside.is_empty() {
+            lines.push(
+                "not part of the check, because not committed and outside of `touches` (commit what a check needs):"
+                    .to_owned(),
+            );
+            lines.extend(named(&self.outside).into_iter().map(|file| format!("  {file}")));
+        }
+        lines
+    }
+
+    pub fn included(&self) -> Vec<IncludedFile> {
+        let each = |file: &Uncommitted| IncludedFile { path: file.path.clone(), sha256: file.sha256.clone() };
+        self.inside.iter().map(each).collect()
+    }
+}
+
+fn named(files: &[Uncommitted]) -> Vec<String> {
+    let more = files.len().saturating_sub(NAMED);
+    let first = files.iter().take(NAMED).map(ToString::to_string);
+    first.chain((more > 0).then(|| format!("and {more} more"))).collect()
+}
+
+/// What the workspace holds otherwise than the base commit of the run. Nothing, where there is no commit, and
+/// where the workspace was made for the plan.
+pub fn look(harness: &Harness, run: &Run) -> Result<Found, Error> {
+    let (Some(commit), None) = (&run.binding.base, &harness.carrying) else { return Ok(Found::default()) };
+    let workspace = &harness.place().workspace;
+    let differing = tree::uncommitted(workspace, commit).map_err(ground::Error::from)?;
+    let all = [String::from("**")];
+    let globs: Vec<String> = match &run.plan.touches {
+        Some(globs) => globs.iter().map(|glob| glob.value.clone()).collect(),
+        None => all.to_vec(),
+    };
+    let Ok(touches) = Touches::new(&globs) else { return Ok(Found::default()) };
+    let mut found = Found::default();
+    let known = Known::of(harness, run, !differing.is_empty())?;
+    for file in differing {
+        let tree::Uncommitted { path, change, sha256 } = file;
+        let is_cache = |cache: &String| Path::new(&path).starts_with(cache);
+        if harness.is_own_file(&path) || harness.config().verify.caches.iter().any(is_cache) {
+            continue;
+        }
+        let is_inside = touches.covers(path.as_bytes());
+        let is_named = run.binding.files.iter().any(|file| file.path == path);
+        if is_inside && known.is_of_this_plan(&path, &sha256) || !is_inside && is_named {
+            continue;
+        }
+        let whose = known.whose(&path, &sha256);
+        let file = Uncommitted { path, change, whose, sha256 };
+        if is_inside { found.inside.push(file) } else { found.outside.push(file) }
+    }
+    Ok(found)
+}
+
+/// Included files that are still as they were approved, or, while nothing was begun, as they are now.
+pub(crate) fn still_included(workspace: &Path, run: &Run) -> Vec<IncludedFile> {
+    let paths: Vec<String> = run.binding.included.iter().map(|file| file.path.clone()).collect();
+    let now = tree::digests(workspace, &paths);
+    let each = run.binding.included.iter().zip(now);
+    if run.started() {
+        each.filter(|(file, now)| file.sha256 == *now).map(|(file, _)| file.clone()).collect()
+    } else {
+        each.map(|(file, now)| IncludedFile { path: file.path.clone(), sha256: now }).collect()
+    }
+}
+
+/// What plans of this workspace have left.
+struct Known {
+    own: Vec<Base>,
+    included: Vec<IncludedFile>,
+    others: Vec<(String, Stage, Base)>,
+}
+
+impl Known {
+    fn of(harness: &Harness, run: &Run, wanted: bool) -> Result<Self, Error> {
+        let mut known = Self { own: Vec::new(), included: run.binding.included.clone(), others: Vec::new() };
+        let (workspace, state) = (&harness.place().workspace, harness.state());
+        if !wanted {
+            return Ok(known);
+        }
+        let caches = &harness.config().verify.caches;
+        let kept = |id: &str| -> Option<Base> {
+            let trees: Trees = match ground::keeps(workspace, state, id) {
+                true => ground::trees_of(workspace, state).ok()?,
+                false => return None,
+            };
+            trees.kept(id, caches).ok().flatten()
+        };
+        known.own = crate::hands::own_trees(run).iter().filter_map(|id| kept(id)).collect();
+        let listed = plan_file::list_in(workspace, &places::folder(workspace)?)?.plans;
+        for place in listed {
+            let id = plan_file::id(&place);
+            if id == *harness.id() {
+                continue;
+            }
+            // A plan that cannot be read has left nothing that is known.
+            let Ok(other) = drive::read(harness.log(), &id) else { continue };
+            let mut trees = crate::hands::own_trees(&other);
+            trees.extend(other.tree.clone());
+            for tree in trees.iter().filter_map(|id| kept(id)) {
+                known.others.push((place.slug.clone(), other.stage, tree));
+            }
+        }
+        Ok(known)
+    }
+
+    /// A step of this plan left it, or it was included when the plan was approved.
+    fn is_of_this_plan(&self, path: &str, sha256: &Option<String>) -> bool {
+        let is_included = |file: &IncludedFile| file.path == path && file.sha256 == *sha256;
+        self.own.iter().any(|tree| tree.digest(path) == *sha256) || self.included.iter().any(is_included)
+    }
+
+    fn whose(&self, path: &str, sha256: &Option<String>) -> Whose {
+        let found = self.others.iter().find(|(_, _, tree)| tree.digest(path) == *sha256);
+        match found {
+            Some((name, stage, _)) => Whose::Plan { name: name.clone(), stage: *stage },
+            None => Whose::Yours,
+        }
+    }
+}
+
+impl Harness {
+    /// Plans, their progress, the configuration: the harness's own files, which no agent may change.
+    fn is_own_file(&self, path: &str) -> bool {
+        let place = self.place();
+        let whole = place.workspace.join(path);
+        let config = self.config().path.as_ref();
+        let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let is_of_a_plan = (name.starts_with("PLAN") || name.starts_with("progress"))
+            && name.ends_with(".md")
+            && whole.parent() == Some(place.dir.as_path());
+        path.starts_with(".harness/")
+            || whole == place.path
+            || whole == place.progress
+            || config == Some(&whole)
+            || is_of_a_plan
+    }
+
+    /// What the workspace holds otherwise than the base commit, for the person at the gate.
+    pub fn uncommitted(&self, run: &Run) -> Result<Found, Error> {
+        look(self, run)
+    }
+
+    /// Files inside `touches` that are not committed become part of the base of what is recorded from now on.
+    pub fn include_uncommitted(&self) {
+        self.includes.store(true, Ordering::Relaxed);
+    }
+
+    /// The same and whatever else is uncommitted inside `touches` and not this plan's own work.
+    pub(crate) fn with_uncommitted(
+        &self,
+        run: Run,
+        reading: &Reading,
+        included: Vec<IncludedFile>,
+    ) -> Result<Vec<IncludedFile>, Error> {
+        let mut now = run;
+        now.binding = Binding { included: included.clone(), ..reading.binding.clone() };
+        now.plan = reading.plan.clone();
+        let mut all = included;
+        all.extend(look(self, &now)?.included());
+        all.sort_by(|one, other| one.path.cmp(&other.path));
+        all.dedup_by(|one, other| one.path == other.path);
+        Ok(all)
+    }
+
+    /// It is still to be approved, and uncommitted files are to be part of it.
+    pub(crate) fn is_to_include(&self, run: &Run) -> bool {
+        self.includes.load(Ordering::Relaxed) && matches!(run.stage, Stage::Draft | Stage::Verified)
+    }
+}
