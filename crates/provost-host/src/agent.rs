@@ -355,8 +355,7 @@ pub(crate) fn environment(work: &Work<'_>) -> Vec<(OsString, OsString)> {
 /// The portal becomes the agent's program; where it cannot, it says why and ends with its own code.
 fn not_started_behind_portal(is_behind_portal: bool, how: How, ended: &Ended) -> Option<String> {
     let text = String::from_utf8_lossy(&ended.stderr.head);
-    let said = text.trim().strip_prefix("error: cannot start the agent")?.trim_start();
-    let said = said.strip_prefix("because: ")?;
+    let (_, said) = text.trim().strip_prefix("error: cannot start the agent")?.split_once("because: ")?;
     let is_portals = is_behind_portal && how == How::Exited(NOT_STARTED) && !said.contains('\n');
     is_portals.then(|| format!("its program cannot be started inside the sandbox: {said}"))
 }
