@@ -2,6 +2,7 @@
 # touches: src/**
 project() { mkdir src; echo one > src/a.txt; echo one > src/b.txt; }
 contract() {
+  set -e
   test "$(git diff --name-only)" = src/a.txt
   git diff --quiet -- src/b.txt
 }

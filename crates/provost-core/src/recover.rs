@@ -489,7 +489,9 @@ impl Case<'_> {
 
     fn permission(&self) -> Event {
         let mut configure = if self.hidden { Vec::new() } else { needed::named(&self.output()) };
-        if configure.is_empty() && self.found.of_the_agent && !self.found.quota {
+        // A rule that names a line of provost.toml knows what to do; the others speak of checks.
+        let names_a_line = self.found.configure.contains("provost.toml");
+        if configure.is_empty() && self.found.of_the_agent && !self.found.quota && !names_a_line {
             let role = self.run.role(self.step);
             configure.push(format!(
                 "the login or the key of the program behind role `{role}`, as that program wants it"

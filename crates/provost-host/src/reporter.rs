@@ -80,6 +80,9 @@ pub enum Control {
     Pass,
 }
 
+/// What was read from the pipe, and whether all of it was.
+type Records = (Vec<u8>, bool);
+
 /// The reporters of one run of a check.
 pub struct Reporter {
     tools: Arc<TempDir>,
@@ -87,7 +90,7 @@ pub struct Reporter {
     control: Control,
     done: Arc<AtomicBool>,
     wake: File,
-    reader: Mutex<Option<JoinHandle<(Vec<u8>, bool)>>>,
+    reader: Mutex<Option<JoinHandle<Records>>>,
 }
 
 impl Drop for Reporter {

@@ -254,8 +254,8 @@ mod tests {
         fs::write(&file, "the agent's").expect("written");
         assert!(check_in(state.path(), &file).is_err());
         // The next attempt begins with it, and does not take it for a person's.
-        let next =
-            begin(state.path(), work.path(), "step 1, attempt 2", &[file.clone()], &[]).expect("begun");
+        let next = begin(state.path(), work.path(), "step 1, attempt 2", std::slice::from_ref(&file), &[])
+            .expect("begun");
         next.end(&[]).expect("ended");
         let said = check_in(state.path(), &file).expect_err("not trusted").to_string();
         assert!(said.contains("attempt 1"), "{said}");

@@ -8,10 +8,18 @@
 use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
 use provost_core::diagnostic::{Code, Diagnostic, Severity};
 use provost_core::plan::Span;
+use provost_engine::harness::Harness;
 use serde_json::{Value, json};
 
 /// So much of a line is shown around a place.
 const WIDEST: usize = 160;
+
+/// The plan file as one can click on it: relative to the folder the command runs in, if it is below that.
+pub fn file_name(harness: &Harness) -> String {
+    let path = &harness.place().path;
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(here).unwrap_or(path).display().to_string()
+}
 
 /// In the manner of rustc: the line, the place, the hint, the fix, and one line that sums it up.
 pub fn terminal(text: &str, file_name: &str, diagnostics: &[Diagnostic], colour: bool) -> String {

@@ -59,6 +59,11 @@ fn ended() -> Event {
     Event::AttemptEnded(Ended { duration_ms: 1, ..Ended::new(ONE, 1, end) })
 }
 
+fn confirmed() -> Event {
+    let (result, pass) = ("confirmed by ada".to_owned(), Some(crate::pass::Pass::Confirmed));
+    Event::StepPassed { step: ONE, attempt: 1, result, tree: None, pass }
+}
+
 fn passed(result: &str) -> Event {
     Event::StepPassed { step: ONE, attempt: 1, result: result.to_owned(), tree: None, pass: None }
 }
@@ -186,7 +191,7 @@ fn only_what_a_door_makes_is_taken_from_somebody_else() {
             vec![answered(Choice::Abort), failed(), run_ended(RunOutcome::Done, 0, 1)],
             Err(2),
         ),
-        ("a confirmation", &human, vec![answered(Choice::Confirm), passed("confirmed by ada")], Ok(())),
+        ("a confirmation", &human, vec![answered(Choice::Confirm), confirmed()], Ok(())),
         (
             "a confirmation of what no person confirms",
             &stopped,

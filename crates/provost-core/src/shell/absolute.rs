@@ -240,7 +240,7 @@ fn looked_at_in_code(text: &str) -> Vec<(usize, usize, String)> {
         let before = before.trim_end_matches(quote).trim_end_matches('\\');
         let before = before.trim_end_matches(['r', 'b', 'f', 'u']).trim_end();
         let rest = &text[at..];
-        let end = rest.find(|c: char| matches!(c, '"' | '\'' | '`' | '\n')).unwrap_or(rest.len());
+        let end = rest.find(['"', '\'', '`', '\n']).unwrap_or(rest.len());
         let after = rest[end..].trim_start_matches(['\\', quote]).trim_start();
         let asked =
             after.strip_prefix(')').is_some_and(|after| METHODS.iter().any(|way| after.starts_with(way)));

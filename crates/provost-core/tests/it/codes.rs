@@ -177,6 +177,21 @@ fn worldly() -> Vec<(Code, Worsen, String)> {
         (Code::PlanUnknown, Box::new(|f| f.plans.clear()), depends.clone()),
         (Code::PlanCycle, Box::new(|f| drop(f.plans.insert("other".into(), vec!["this".into()]))), depends),
         (Code::TargetUnknown, Box::new(|f| assert!(f.targets.remove("writer"))), plain()),
+        (
+            Code::PathUnseen,
+            Box::new(|f| assert!(f.unseen.insert("/opt/old".into()))),
+            GOOD.replace("\ncargo test\n", "\ntest ! -e /opt/old\n"),
+        ),
+        (
+            Code::SecretUnfit,
+            Box::new(|f| f.secrets.clear()),
+            GOOD.replace("**needs:** 1, 2", "**needs:** 1, 2\n**network:** on\n**secrets:** GH_TOKEN"),
+        ),
+        (
+            Code::AgentNotStartable,
+            Box::new(|f| drop(f.not_startable.insert("writer".into(), "it is not there".into()))),
+            plain(),
+        ),
         (Code::NoTargets, Box::new(|f| f.targets.clear()), plain()),
         (Code::TouchesIgnored, Box::new(|f| assert!(f.ignored_globs.insert("src/**".into()))), plain()),
         (Code::TouchesOpen, Box::new(|f| f.git = true), GOOD.replace("touches: [\"src/**\"]\n", "")),

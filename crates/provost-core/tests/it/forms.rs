@@ -30,7 +30,10 @@ fn fields_need_no_empty_lines_between_them() {
 fn titles_survive_whatever_they_hold() {
     for (heading, expected) in [
         ("### 1. Plain", "1. \"Plain\""),
-        ("### 1. ✅ Done `code` **bold** [link](u) &amp; *x*", "1. \"Done code bold link & x\" mark=Passed"),
+        (
+            "### 1. ✅ Done `code` **bold** [link](u) &amp; *x*",
+            "1. \"Done code bold link & x\" mark=Passed(Verified)",
+        ),
         ("### 1. ⏭\u{fe0f} Skipped", "1. \"Skipped\" mark=Waived"),
         ("###   1.   ❌  Two spaces  ###", "1. \"Two spaces\" mark=Failed"),
         ("### 1. ✅NoSpace", "1. \"✅NoSpace\""),

@@ -119,7 +119,7 @@ impl Hands<'_> {
         let has_topics = context.iter().any(|context| context.name.starts_with("topic:"))
             || run.plan.step(step).is_some_and(|step| !step.publishes.is_empty());
         let is_built_in = matches!(role.driver, Driver::Builtin(_));
-        if !role.tools && !(is_built_in && has_topics) {
+        if !(role.tools || is_built_in && has_topics) {
             return None;
         }
         let clean = |text: &str| self.site.redactor.text(text).into_owned();

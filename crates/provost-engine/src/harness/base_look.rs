@@ -96,5 +96,6 @@ impl Harness {
 
 /// A command, and none that wants the network.
 fn may_be_tried(step: &Step) -> bool {
-    base::is_shell(step.contract.as_ref()) && !step.network.as_ref().is_some_and(|network| network.value)
+    let network = step.network.as_ref().is_some_and(|network| network.value);
+    base::is_shell(step.contract.as_ref()) && !network && step.secrets.is_empty()
 }

@@ -23,11 +23,12 @@ const TOLD: &str = "provost: not found: ";
 
 /// Bash calls this function for a command that it does not find. Only the contract's own shell and its
 /// subshells end: a script under test that calls something missing is the work's fault. So is a command
-/// that is looked for in the tree.
+/// that is looked for in the tree. A script that the shell turned into by `exec` has the shell's own level, and
+/// its file among the sources.
 const HANDLER: &str = r#"() {
   local provost_rest="$PATH:" provost_entry
   printf '%s: line %s: %s: command not found\n' "${0##*/}" "${BASH_LINENO[0]}" "$1" >&2
-  [ "${SHLVL:-1}" -le 1 ] || return 127
+  [ "${SHLVL:-1}" -le 1 ] && [ ${#BASH_SOURCE[@]} -le 1 ] || return 127
   while [ -n "$provost_rest" ]; do
     provost_entry="${provost_rest%%:*}/"; provost_rest="${provost_rest#*:}"
     case "$provost_entry" in @TREE@/*|[!/]*) return 127;; /) return 127;; esac

@@ -90,11 +90,14 @@ fn looks_like_text(bytes: &[u8]) -> bool {
     !bytes[..bytes.len().min(LOOK_BYTES)].contains(&0)
 }
 
+/// The rules of a folder; nothing where it has no file of attributes.
+type FolderRules = Option<Arc<Vec<Rule>>>;
+
 /// The attributes of one tree.
 #[derive(Debug, Default)]
 pub struct LineEnds {
     tree: Option<Base>,
-    folders: Mutex<HashMap<Vec<u8>, Option<Arc<Vec<Rule>>>>>,
+    folders: Mutex<HashMap<Vec<u8>, FolderRules>>,
 }
 
 /// A line of a file of attributes.

@@ -84,9 +84,9 @@ fn nothing_of_a_hostile_repository_is_run() {
     assert_eq!(
         listed(&base.path),
         [
-            ".gitattributes 644 * filter=evil diff=evil merge=evil text eol=crlf\n",
-            "a.txt 644 one\n",
-            "b/c.txt 644 two\n"
+            ".gitattributes 644 * filter=evil diff=evil merge=evil text eol=crlf\r\n",
+            "a.txt 644 one\r\n",
+            "b/c.txt 644 two\r\n"
         ]
     );
     site.write("a.txt", "1\n");

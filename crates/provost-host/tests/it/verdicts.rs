@@ -231,10 +231,11 @@ fn the_environment_of_a_check_is_the_harnesss_own() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         return;
     }
-    let verdict = judge("true; env | sed 's/=.*//' | sort | tr '\\n' ' '; exit 1", &[]);
+    let verdict =
+        judge("true; env -0 | sed -z 's/=.*//' | tr '\\0' '\\n' | sort | tr '\\n' ' '; exit 1", &[]);
     assert_eq!(
         verdict.stdout.head.trim(),
-        "CI HOME LC_CTYPE PATH PROVOST_ATTEMPT PWD SHELL SHLVL TERM TMPDIR _",
+        "BASH_FUNC_command_not_found_handle%% CI HOME LC_CTYPE PATH PROVOST_ATTEMPT PWD SHELL SHLVL TERM TMPDIR _",
         "{verdict:?}"
     );
 }

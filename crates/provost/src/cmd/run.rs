@@ -166,7 +166,7 @@ fn once(
         Ok(brought) => brought,
         Err(provost_engine::Error::Diagnosed { text, diagnostics }) => {
             let colour = terminal::colour_on_stderr();
-            let name = super::verify::shown(harness);
+            let name = crate::diagnose::file_name(harness);
             terminal::talk(&crate::diagnose::terminal(&text, &name, &diagnostics, colour));
             return Ok((Outcome::Diagnosed, false));
         }

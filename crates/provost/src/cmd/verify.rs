@@ -1,6 +1,6 @@
 use provost_core::diagnostic;
 use provost_core::event::Revision;
-use provost_engine::harness::{Access, Harness};
+use provost_engine::harness::Access;
 use provost_engine::reading::Reading;
 
 use crate::diagnose;
@@ -43,7 +43,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
     let reading = harness.check()?;
     // Of a plan under way its base has moved by its own work: the revision is the one that `show` prints.
     let revision = harness.preview()?.0.revision;
-    let file = shown(&harness);
+    let file = diagnose::file_name(&harness);
     if args.sarif {
         terminal::print(&format!("{:#}\n", diagnose::sarif(&reading.text, &file, &reading.diagnostics)))?;
     } else if global.json {
@@ -70,13 +70,6 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
     }
     Ok(Outcome::Done)
-}
-
-/// The plan file as one can click on it: from the folder the command is given in, where it lies below that.
-pub(crate) fn shown(harness: &Harness) -> String {
-    let path = &harness.place().path;
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(here).unwrap_or(path).display().to_string()
 }
 
 fn json(plan: &str, revision: &Revision, reading: &Reading) -> serde_json::Value {

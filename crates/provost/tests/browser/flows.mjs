@@ -49,11 +49,11 @@ async function fromLinkToProof(ada) {
   check(await inbox.evaluate(() => window.since) === "the same page", "the inbox was loaded again");
   await isAccessible(inbox);
   await shoot(inbox, "inbox");
-  await inbox.fill("input[name=note]", "try it once more");
+  await inbox.fill("[name=note]", "try it once more");
   // What somebody is writing stays, whatever happens meanwhile.
   await provost(0, "ask", "PLAN-other.md", "--question", "why so?");
   await inbox.waitForFunction(() => document.querySelector("#live").textContent.startsWith("changed"));
-  check(await inbox.inputValue("input[name=note]") === "try it once more", "what was written is gone");
+  check(await inbox.inputValue("[name=note]") === "try it once more", "what was written is gone");
   await inbox.click("button[value=retry]");
   await inbox.waitForURL(place("/inbox"));
   await inbox.locator(".sheet", { hasText: "Write the second part" }).waitFor({ state: "detached" });

@@ -371,22 +371,28 @@ fn a_run_that_waits_ends_when_it_is_rejected_or_interrupted() {
 
 #[test]
 fn a_run_waits_for_the_workspace_as_long_as_it_is_told() {
-    let env = place(
-        &["test -f out/1"],
-        "escalate",
-        &format!("touch begun; while [ ! -f go ]; do sleep 0.02; done\n{HONEST}"),
-    );
-    env.approve();
-    let first = env.start(&["run"]);
-    until("the agent did not begin", || env.work().join("begun").exists());
-    env.provost(&["run"]).exits(5);
-    configure(&env, "[run]\nlease_timeout = \"200ms\"\n");
-    env.provost(&["run"]).exits(5);
-    env.write("provost.toml", env.read("provost.toml").replace("200ms", "60s"));
-    let second = env.start(&["run"]);
-    env.write("go", "");
-    ended(first).exits(0);
-    ended(second).exits(0);
-    let started = env.provost(&["log", "--json", "--event", "TASK_STARTED"]).exits(0).lines();
-    assert_eq!(started.len(), 1);
+    for (timeout, code) in [(None, 5), (Some("200ms"), 5), (Some("60s"), 0)] {
+        let env = place(
+            &["test -f out/1"],
+            "escalate",
+            &format!("touch begun; while [ ! -f go ]; do sleep 0.02; done\n{HONEST}"),
+        );
+        if let Some(timeout) = timeout {
+            configure(&env, &format!("[run]\nlease_timeout = \"{timeout}\"\n"));
+        }
+        env.approve();
+        let first = env.start(&["run"]);
+        until("the agent did not begin", || env.work().join("begun").exists());
+        let second = env.start(&["run"]);
+        if code == 0 {
+            env.write("go", "");
+            ended(second).exits(0);
+        } else {
+            ended(second).exits(code);
+            env.write("go", "");
+        }
+        ended(first).exits(0);
+        let started = env.provost(&["log", "--json", "--event", "TASK_STARTED"]).exits(0).lines();
+        assert_eq!(started.len(), 1, "{timeout:?}");
+    }
 }

@@ -8,13 +8,14 @@ use crate::mcp::client::Client;
 
 const HONEST: &str = "mkdir -p out; touch out/1 out/2; echo done\n";
 
-fn step<'s>(status: &'s Value, number: usize) -> &'s Value {
+fn step(status: &Value, number: usize) -> &Value {
     &status["steps"][number - 1]
 }
 
 #[test]
 fn what_held_before_the_work_is_no_plain_pass_in_any_view() {
-    let env = Env::new(&plan(&["test -d .", "test -f out/2"], "escalate")).agent(HONEST);
+    let agent = "mkdir -p out; if [ -f out/1 ]; then touch out/2; fi; touch out/1; echo done\n";
+    let env = Env::new(&plan(&["test -d .", "test -f out/2"], "escalate")).agent(agent);
     if !env.has_fences() {
         return;
     }
@@ -120,7 +121,8 @@ fn a_runner_that_has_to_fail_shows_that_it_ran_tests() {
 
 #[test]
 fn the_gate_says_which_checks_hold_already() {
-    let env = Env::new(&plan(&["test -d .", "test -f out/2"], "escalate")).agent(HONEST);
+    let agent = "mkdir -p out; if [ -f out/1 ]; then touch out/2; fi; touch out/1; echo done\n";
+    let env = Env::new(&plan(&["test -d .", "test -f out/2"], "escalate")).agent(agent);
     if !env.has_fences() {
         return;
     }
@@ -210,7 +212,7 @@ fn a_check_of_a_session_that_proves_nothing_goes_to_a_person() {
     let mut client = Client::start(&env, &[]);
     client.call("plan_create", session_plan("true"));
     let done = json!({ "step": 1, "status": "done", "evidence": "I did the thing" });
-    client.call("step_update", done).refuses("holds already");
+    client.call("step_update", done).refuses("step 1 is not open");
     drop(client);
     let status = env.provost(&["status", "improve-it", "--json"]).exits(0).json();
     assert_eq!(step(&status, 1)["state"], "blocked");
@@ -238,7 +240,7 @@ fn a_check_that_a_person_trusted_makes_a_session_verified() {
 fn a_person_who_reads_a_sessions_plan_makes_it_verified() {
     let env = session("");
     let mut person = env.person();
-    let mut client = Client::start(&env, &[]);
+    let mut client = Client::under_a_shell(&env, &[]);
     client.call("plan_create", session_plan("test -f out/a"));
     let status = env.provost(&["status", "improve-it", "--json"]).exits(0).json();
     let revision = status["revision"].as_str().expect("a revision").to_owned();

@@ -9,7 +9,7 @@ const NO_PLAN: &str = "notes, no plan\n";
 /// Drafts by round: the first has no contract, the second one that cannot fail, the third is good.
 const PLANNER: &str = r#"prompt=$(cat)
 touch written-by-planner 2>/dev/null
-head='---\ntype: plan\nstatus: approved\nowner: planner\ntouches: ["out/**"]\n---\n# Greet\n\n## Steps\n### 1. Greet\n**target:** coder\n**task:** Write hello to `out/greeting.txt`, and nothing else.\n'
+head='---\ntype: plan\nstatus: approved\nowner: planner\ntouches: ["out/**"]\n---\n# Greet\n\n**Context:** One step, because it is one file.\n\n## Steps\n### 1. Greet\n**target:** coder\n**task:** Write hello to `out/greeting.txt`, and nothing else.\n'
 weak='**contract:**\n```shell\nbash out/greet.sh | grep hello || true\n```\n'
 good='**contract:**\n```shell\nbash -c "test \\"\\$(cat out/greeting.txt)\\" = hello"\n```\n**on_fail:** escalate\n'
 case "$prompt" in
@@ -60,7 +60,7 @@ fn the_rounds_have_an_end_and_the_draft_is_kept() {
     let made = env.provost(&["new", "greet", "--goal", "Say hello", "--rounds", "1"]).exits(3);
     assert!(made.err.contains("P039") && made.err.contains("it is kept"), "{}", made.err);
     assert!(env.read(".harness/PLAN-greet.md").contains("### 1. Greet"));
-    env.provost(&["approve", "greet", "--revision", "0123456789ab"]).exits(3);
+    env.provost(&["approve", "greet", "--revision", "0123456789ab"]).exits(5);
 }
 
 #[test]
@@ -129,7 +129,8 @@ fn a_skeleton_is_there_to_be_edited_and_users_have_templates_of_their_own() {
 fn a_model_in_our_own_loop_drafts_too() {
     const KEY: &str = "sk-rehearsed-and-not-a-real-key";
     let draft = |contract: &str| {
-        let plan = crate::env::plan(&[contract], "escalate");
+        let why = "\n**Context:** One step, because it is one file.\n\n## Steps";
+        let plan = crate::env::plan(&[contract], "escalate").replacen("\n## Steps", why, 1);
         Turn::text(format!("Here it is.\n\n````markdown\n{plan}````\n"))
     };
     let good = "bash -c 'test \"$(cat out/1)\" = done'";

@@ -252,6 +252,9 @@ fn what_an_agent_wrote_under_notify_is_not_run_until_a_person_has_read_it() {
     env.provost(&["run"]).exits(4);
     assert_eq!(told(&env).len(), 1, "its text was there before any agent");
     assert!(env.read("provost.toml").contains("owned"));
+    let answer = env.provost(&["run"]).exits(5);
+    assert!(answer.err.contains("provost trust"), "{}", answer.err);
+    person.provost(&["trust", "provost.toml"]).exits(0);
     for command in ["run", "inbox"] {
         let answer = env.provost(&[command]);
         assert!(answer.err.contains("provost approve --notify"), "{}", answer.err);
