@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use provost_core::run::Run;
 use provost_engine::harness::{self, Access, Harness, Settings};
 use provost_engine::{carry, logbook};
 
@@ -88,4 +89,15 @@ fn stop_flag() -> Arc<AtomicBool> {
         flag
     });
     flag.clone()
+}
+
+/// A file without any step that the log has never seen is some other file.
+pub fn is_a_plan(harness: &Harness, run: &Run) -> Result<(), Failure> {
+    if !run.plan.steps.is_empty() || harness.run()?.exists() {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("{} is no plan: it has no steps", harness.place().path.display()),
+        "`provost verify` says what is wrong with it; `provost new NAME` makes a plan.",
+    ))
 }

@@ -133,6 +133,8 @@ impl Needs {
         self.add_file(program);
         let Ok(real) = program.canonicalize() else { return };
         self.add_file(&real);
+        self.add_packages(program);
+        self.add_packages(&real);
         self.program.insert(real.clone());
         let Some(interpreter) = interpreter(&real) else { return };
         // A script is a package more often than not.
@@ -142,6 +144,13 @@ impl Needs {
         for folder in folders.filter_map(|path| path.parent().map(Path::to_path_buf)) {
             self.add_installation(&folder);
         }
+    }
+
+    /// The folder of packages that a program is installed in: it loads the others that lie there.
+    fn add_packages(&mut self, program: &Path) {
+        let packages = program.ancestors().filter(|folder| folder.ends_with("node_modules"));
+        packages.last().into_iter().for_each(|folder| self.add(folder));
+        program.parent().into_iter().for_each(|folder| self.add_installation(folder));
     }
 
     /// Each link on the way to a path, and on the way to where that leads.

@@ -3,13 +3,12 @@ use provost_core::plan::{Check, Contract, Needs};
 use provost_core::quorum::Tally;
 use provost_core::render::{self, base::BaseLook};
 use provost_core::run::{PostState, Run, Stage};
-use provost_engine::harness::{Access, Harness};
+use provost_engine::harness::Access;
 use provost_engine::uncommitted::{Found, Uncommitted};
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
-use crate::place::Global;
+use crate::place::{self, Global};
 use crate::terminal;
 
 /// Show the plan as it stands, and the revision an approval would bind to
@@ -44,7 +43,7 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         harness.include_uncommitted();
     }
     let (run, changed) = harness.preview()?;
-    is_a_plan(&harness, &run)?;
+    place::is_a_plan(&harness, &run)?;
     if !changed {
         harness.catch_up_marks(&run);
     }
@@ -84,17 +83,6 @@ pub fn obey(global: &Global, args: Args) -> Answer {
         }
     }
     Ok(Outcome::Done)
-}
-
-/// A file without any step that the log has never seen is some other file.
-pub(crate) fn is_a_plan(harness: &Harness, run: &Run) -> Result<(), Failure> {
-    if !run.plan.steps.is_empty() || harness.run()?.exists() {
-        return Ok(());
-    }
-    Err(Failure::usage(
-        format!("{} is no plan: it has no steps", harness.place().path.display()),
-        "`provost verify` says what is wrong with it; `provost new NAME` makes a plan.",
-    ))
 }
 
 fn file(file: &Uncommitted) -> Value {

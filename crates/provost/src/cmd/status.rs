@@ -28,7 +28,7 @@ pub struct Args {
 pub fn obey(global: &Global, args: Args) -> Answer {
     let harness = global.open(args.plan.as_deref(), Access::Read)?;
     let (run, changed) = harness.preview()?;
-    super::show::is_a_plan(&harness, &run)?;
+    crate::place::is_a_plan(&harness, &run)?;
     if !changed {
         harness.catch_up_marks(&run);
     }

@@ -155,6 +155,9 @@ fn an_agent_that_changes_the_rule_is_held_to_the_old_one() {
     server.post(&approve, &bob, &json!({ "revision": revision })).is(200);
     env.provost(&["run"]).exits(4);
     assert!(env.read("provost.toml").contains("approvals = 1"));
+    let refused = env.provost(&["run"]).exits(5);
+    assert!(refused.err.contains("provost trust"), "{}", refused.err);
+    person.provost(&["trust", "provost.toml"]).exits(0);
     env.provost(&["run"]).exits(4);
     assert_eq!(env.stage(), "verified");
     let alone = person.provost(&["approve", "--revision", &env.revision()]).exits(4);
