@@ -372,6 +372,7 @@ impl Harness {
     /// The same for whoever wants to approve the revision they typed, which may be a prefix. What would be
     /// refused is refused before anything is recorded.
     pub fn bring_up_to_approve_revision(&self, typed: &str) -> Result<(Run, Option<Reading>), Error> {
+        self.genuine()?;
         let (mut run, _) = self.preview()?;
         if !run.revision.is_named_by(typed) {
             let (read, current) = (Revision(typed.to_owned()), run.revision.short().to_owned());
