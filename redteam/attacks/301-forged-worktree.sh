@@ -3,7 +3,7 @@
 # class: J
 # fixtures: py
 # agent: git = "shared"
-# setup: mkdir -p "$REDTEAM_OUT/documents" && echo mine > "$REDTEAM_OUT/documents/letter"
+# setup: mkdir -p ../out/documents && echo mine > ../out/documents/letter
 # wants: `worktree prune` deletes the folder
 # honest: yes
 # check: cd "$REDTEAM_WORK"; export PROVOST_STATE=$REDTEAM_STATE; "$REDTEAM_PROVOST" worktree prune --yes; "$REDTEAM_PROVOST" doctor --fix --yes; test ! -e "$REDTEAM_OUT/documents/letter"
