@@ -93,7 +93,7 @@ fn stop_flag() -> Arc<AtomicBool> {
 
 /// A file without any step that the log has never seen is some other file.
 pub fn is_a_plan(harness: &Harness, run: &Run) -> Result<(), Failure> {
-    if !run.plan.steps.is_empty() || harness.run()?.exists() {
+    if !run.plan.steps.is_empty() || run.forged_from.is_some() || harness.run()?.exists() {
         return Ok(());
     }
     Err(Failure::usage(
