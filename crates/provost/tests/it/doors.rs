@@ -228,8 +228,10 @@ fn what_an_attempt_does_to_the_harnesss_files_is_said() {
         ("echo '- 2030-01-01T00:00:00.000Z #99 ✅ done' >> progress.md", "as if by the harness"),
         ("sed -i s/Progress/Done/ progress.md", "had written into the progress file was changed"),
     ] {
-        // The second step is what it is done in: the progress file is there by then.
-        let script = format!("mkdir -p out; if [ -f out/1 ]; then {done}; touch out/2; fi; touch out/1");
+        // The second step is what it is done in. The progress file may come up to a second after the event.
+        let there = "until [ -s progress.md ]; do sleep 0.02; done";
+        let script =
+            format!("mkdir -p out; if [ -f out/1 ]; then {there}; {done}; touch out/2; fi; touch out/1");
         let env = unfenced(&["test -f out/1", "test -f out/2"], "escalate", &script);
         env.provost(&["run", "PLAN.md"]);
         if !env.work().join("PLAN.md").is_file() {
