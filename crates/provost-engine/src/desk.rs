@@ -260,8 +260,17 @@ impl Desk {
     }
 
     fn judged(&self, harness: &Harness, words: &Words<'_>, told: Told<'_>) -> Answer<Run> {
-        let (run, _) = harness.drive_for(&Worker::Session { words }, told)?;
-        Ok(run)
+        match harness.drive_for(&Worker::Session { words }, told) {
+            Ok((run, _)) => Ok(run),
+            // The look before the work may have sent the step to a person.
+            Err(Error::Refused(Refusal::NotOpen { step })) => {
+                Err(match harness.run()?.step(step).map(|step| step.state.clone()) {
+                    Some(StepState::Blocked { reason }) => Refused::Blocked { step, reason },
+                    _ => Refusal::NotOpen { step }.into(),
+                })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The file of the session's plan: the named one, the one it made, or the one of this worktree.

@@ -212,7 +212,7 @@ fn a_check_of_a_session_that_proves_nothing_goes_to_a_person() {
     let mut client = Client::start(&env, &[]);
     client.call("plan_create", session_plan("true"));
     let done = json!({ "step": 1, "status": "done", "evidence": "I did the thing" });
-    client.call("step_update", done).refuses("step 1 is not open");
+    client.call("step_update", done).refuses("holds already");
     drop(client);
     let status = env.provost(&["status", "improve-it", "--json"]).exits(0).json();
     assert_eq!(step(&status, 1)["state"], "blocked");
