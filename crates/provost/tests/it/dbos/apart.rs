@@ -267,7 +267,7 @@ fn what_somebody_puts_in_the_place_of_a_tree_is_not_judged() {
     let name = ended["details"]["carried"]["name"].as_str().expect("a name").to_owned();
     machines.puts_work_in_place_of(&name);
     let _judges = machines.worker("b", &JUDGES);
-    machines.until("it is judged", || !machines.events("TASK_FAILED").is_empty());
+    machines.until("it waits for a person", || !machines.events("RECOVERY_ESCALATION").is_empty());
     let judged = machines.events("CONTRACT_JUDGED");
     let last = judged.last().expect("a verdict")["details"]["verdict"]["outcome"].to_string();
     assert!(last.contains("not verifiable") && last.contains(&name), "{last}");
