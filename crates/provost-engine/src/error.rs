@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use provost_core::command::Refusal;
 use provost_core::diagnostic::Diagnostic;
 
+use crate::uncommitted;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The command is not allowed.
@@ -26,6 +28,9 @@ pub enum Error {
     NoSuchPolicy { name: String },
     #[error("there is no section [checks.{name}] in the configuration")]
     NoSuchCheck { name: String },
+
+    #[error("{}", uncommitted::refusal(.files))]
+    Uncommitted { files: Vec<uncommitted::Uncommitted>, branch: Option<String> },
 
     /// The plan is wrong.
     #[error("the plan has errors")]

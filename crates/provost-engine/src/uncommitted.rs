@@ -10,9 +10,10 @@ use std::sync::atomic::Ordering;
 use provost_core::event::IncludedFile;
 use provost_core::law::Binding;
 use provost_core::run::{Run, Stage};
+use provost_host::git;
 use provost_host::ground;
 use provost_host::plan_file;
-use provost_host::tree::{self, Base, Change, Touches, Trees};
+use provost_host::tree::{self, Base, Change, OwnFiles, Touches, Trees};
 
 use crate::Error;
 use crate::drive;
@@ -41,6 +42,15 @@ pub enum Whose {
         name: String,
         stage: Stage,
     },
+}
+
+impl Whose {
+    fn done_plan(&self) -> Option<&str> {
+        match self {
+            Whose::Plan { name, stage: Stage::Done } => Some(name),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Whose {
@@ -75,8 +85,8 @@ impl Found {
         let mut lines = Vec::new();
         if !self.inside.is_empty() {
             lines.push(
-                "not committed, inside `touches`, and nobody's work here (commit them, stash them, or make them part \
-                 of the base with `--include-uncommitted`):"
+                "not committed and inside `touches`, so no agent is credited with them (commit them, stash them, or \
+                 make them part of the base with `--include-uncommitted`):"
                     .to_owned(),
             );
             lines.extend(named(&self.inside).into_iter().map(|file| format!("  {file}")));
@@ -97,6 +107,36 @@ impl Found {
     }
 }
 
+/// Why a plan is not approved while these are there.
+pub(crate) fn refusal(files: &[Uncommitted]) -> String {
+    let (count, are) = match files.len() {
+        1 => ("1 file".to_owned(), "is"),
+        many => (format!("{many} files"), "are"),
+    };
+    let named = named(files).join(", ");
+    format!(
+        "{count} inside `touches` {are} not committed, and would be taken for the work of an agent: {named}"
+    )
+}
+
+/// What a person can do about them, for the plan of this name.
+pub fn ways_out(files: &[Uncommitted], branch: Option<&str>) -> String {
+    let mut plans: Vec<&str> = files.iter().filter_map(|file| file.whose.done_plan()).collect();
+    plans.sort_unstable();
+    plans.dedup();
+    let short = |branch: &str| branch.strip_prefix("refs/heads/").unwrap_or(branch).to_owned();
+    let onto = branch.map(|branch| format!(" --branch {}", short(branch))).unwrap_or_default();
+    let commits: String = plans
+        .iter()
+        .map(|plan| format!("`provost commit {plan}{onto}` commits the work of plan `{plan}`. "))
+        .collect();
+    format!(
+        "Nothing was changed. {commits}Commit them (`git add`, `git commit`) or stash them (`git stash -u`). To make \
+         them part of what you approve, `provost show --include-uncommitted`, then `provost approve \
+         --include-uncommitted`."
+    )
+}
+
 fn named(files: &[Uncommitted]) -> Vec<String> {
     let more = files.len().saturating_sub(NAMED);
     let first = files.iter().take(NAMED).map(ToString::to_string);
@@ -115,15 +155,19 @@ pub fn look(harness: &Harness, run: &Run) -> Result<Found, Error> {
         None => all.to_vec(),
     };
     let Ok(touches) = Touches::new(&globs) else { return Ok(Found::default()) };
+    let own = OwnFiles::of(workspace, &harness.own_files());
     let mut found = Found::default();
     let known = Known::of(harness, run, !differing.is_empty())?;
     for file in differing {
-        let tree::Uncommitted { path, change, sha256 } = file;
+        let tree::Uncommitted { path, change, size } = file;
         let is_cache = |cache: &String| Path::new(&path).starts_with(cache);
-        if harness.is_own_file(&path) || harness.config().verify.caches.iter().any(is_cache) {
+        if own.leaves_out(path.as_bytes(), &touches) || harness.config().verify.caches.iter().any(is_cache) {
             continue;
         }
-        let is_inside = touches.covers(path.as_bytes());
+        // A file that is too large to be taken over takes no part in any check.
+        let is_inside = touches.covers(path.as_bytes()) && size <= harness.config().verify.max_file;
+        let is_asked = is_inside || !known.others.is_empty();
+        let sha256 = is_asked.then(|| tree::digest_at(workspace, &path)).flatten();
         let is_named = run.binding.files.iter().any(|file| file.path == path);
         if is_inside && known.is_of_this_plan(&path, &sha256) || !is_inside && is_named {
             continue;
@@ -203,25 +247,23 @@ impl Known {
 }
 
 impl Harness {
-    /// Plans, their progress, the configuration: the harness's own files, which no agent may change.
-    fn is_own_file(&self, path: &str) -> bool {
-        let place = self.place();
-        let whole = place.workspace.join(path);
-        let config = self.config().path.as_ref();
-        let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let is_of_a_plan = (name.starts_with("PLAN") || name.starts_with("progress"))
-            && name.ends_with(".md")
-            && whole.parent() == Some(place.dir.as_path());
-        path.starts_with(".harness/")
-            || whole == place.path
-            || whole == place.progress
-            || config == Some(&whole)
-            || is_of_a_plan
-    }
-
     /// What the workspace holds otherwise than the base commit, for the person at the gate.
     pub fn uncommitted(&self, run: &Run) -> Result<Found, Error> {
         look(self, run)
+    }
+
+    /// A plan begins with its base: what else lies inside `touches` is committed, stashed or included first.
+    /// Once a plan has begun, every attempt has a start tree, and nothing of others is credited to it.
+    pub(crate) fn refuse_uncommitted(&self, run: &Run) -> Result<(), Error> {
+        if run.started() || !matches!(run.stage, Stage::Draft | Stage::Verified) {
+            return Ok(());
+        }
+        let files = look(self, run)?.inside;
+        if files.is_empty() {
+            return Ok(());
+        }
+        let branch = git::branch(&self.place().workspace);
+        Err(Error::Uncommitted { files, branch })
     }
 
     /// Files inside `touches` that are not committed become part of the base of what is recorded from now on.

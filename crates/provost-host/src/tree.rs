@@ -80,7 +80,7 @@ pub use remote::{BadRemote, Remote, fetch_commit};
 pub use repository::Repository;
 pub use start::{Start, Unsettled};
 pub use touches::Touches;
-pub use uncommitted::{Change, Uncommitted, digests, uncommitted};
+pub use uncommitted::{Change, Uncommitted, digest_at, digests, uncommitted};
 pub use union::{Differing, Union};
 pub use vary::Variation;
 
@@ -90,7 +90,7 @@ use keep::Lock;
 use known::Known;
 use line_ends::LineEnds;
 use mirror::{Mirror, Submodule};
-use own::OwnFiles;
+pub use own::OwnFiles;
 
 /// Submodules inside one another that are looked at.
 const SUBMODULES_DEEP: usize = 8;

@@ -65,6 +65,7 @@ fn code(failure: &Failure) -> u8 {
             Error::Interrupted => INTERRUPTED,
             Error::Refused(Refusal::NoBranch { .. }) => USAGE,
             Error::Refused(_)
+            | Error::Uncommitted { .. }
             | Error::NotAPerson { .. }
             | Error::NoTerminal { .. }
             | Error::Ground(
@@ -167,6 +168,9 @@ pub fn hint(failure: &Failure) -> Option<String> {
                 "Others approve from their own account, or with a token: `provost serve token --scope decide --name NAME`."
             }
             Error::Refused(_) => return None,
+            Error::Uncommitted { files, branch } => {
+                return Some(provost_engine::uncommitted::ways_out(files, branch.as_deref()));
+            }
             Error::NotAPerson { why } if why.contains("`provost mcp`") => {
                 "Use another terminal: a program below that process cannot be told from its agent. It is free again when that process has ended."
             }

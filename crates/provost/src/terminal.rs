@@ -20,6 +20,7 @@ use provost_engine::audit::Audit;
 use provost_engine::harness::{Below, Harness};
 use provost_engine::people;
 use provost_engine::reading::Reading;
+use provost_engine::uncommitted;
 
 use crate::diagnose;
 use crate::failure::Failure;
@@ -150,7 +151,12 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String)
     let found = harness.uncommitted(run).unwrap_or_default();
     found.lines().iter().for_each(|line| talk(line));
     let short = run.revision.short();
-    eprint!("\nApprove revision {short}? (yes · no, because … · or a question) > ");
+    let ways = if found.inside.is_empty() {
+        "yes · no, because … · or a question"
+    } else {
+        "include: yes, with the uncommitted files as part of the base · no, because … · or a question"
+    };
+    eprint!("\nApprove revision {short}? ({ways}) > ");
     let mut said = String::new();
     let read = std::io::stdin().lock().read_line(&mut said);
     if !matches!(read, Ok(length) if length > 0) {
@@ -158,14 +164,13 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String)
         return Ok(Gate::Waiting);
     }
     let clean = |text: &str| harness.redactor().text(text).into_owned();
+    if !found.inside.is_empty() && said.trim().eq_ignore_ascii_case("include") {
+        return include(harness, &found, by);
+    }
     match gate::hear(&said) {
         Heard::Approval => {
             let run = harness.approve(run, run.revision.clone(), by)?;
-            if run.approved_by.is_none() {
-                talk(&format!("your yes is noted: {}", Tally::of(&run)));
-                return Ok(Gate::Waiting);
-            }
-            Ok(Gate::Approved(Box::new(run)))
+            Ok(approved(run))
         }
         Heard::Rejection(reason) => {
             let reason = if reason.is_empty() { "no reason given".to_owned() } else { clean(&reason) };
@@ -183,6 +188,27 @@ pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String)
             Ok(Gate::Waiting)
         }
     }
+}
+
+fn approved(run: Run) -> Gate {
+    if run.approved_by.is_none() {
+        talk(&format!("your yes is noted: {}", Tally::of(&run)));
+        return Gate::Waiting;
+    }
+    Gate::Approved(Box::new(run))
+}
+
+/// Approves the plan with the uncommitted files that were shown, if they are still the same.
+fn include(harness: &Harness, shown: &uncommitted::Found, by: String) -> Result<Gate, Failure> {
+    harness.include_uncommitted();
+    let (run, _) = harness.bring_up_to_approve()?;
+    if !shown.included().iter().all(|file| run.binding.included.contains(file)) {
+        talk("the uncommitted files have changed while you read: the plan waits; look at them again");
+        return Ok(Gate::Waiting);
+    }
+    let run = harness.approve(&run, run.revision.clone(), by)?;
+    talk("the uncommitted files are part of the base");
+    Ok(approved(run))
 }
 
 /// A run as it happens: a line per event, and below them, on a terminal, what is going on now.

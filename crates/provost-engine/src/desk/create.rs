@@ -58,6 +58,10 @@ impl Desk {
         };
         let place = harness.place().clone();
         self.sessions.bind(session, &place.path)?;
+        if !harness.run()?.started() {
+            // The session begins with the workspace as it is.
+            harness.include_uncommitted();
+        }
         let (run, reading) = harness.bring_up()?;
         let warnings = reading.map(|reading| lines(&reading, Severity::Warning)).unwrap_or_default();
         let (run, gate) = self.at_the_gate(&harness, run)?;

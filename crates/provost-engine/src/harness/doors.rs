@@ -42,7 +42,7 @@ impl Harness {
                 Ok((run, Hearing { approver: None, silent }))
             }
             Ok(run) => Ok((run, hearing)),
-            Err(Error::Refused(refusal)) => {
+            Err(refusal @ (Error::Refused(_) | Error::Uncommitted { .. })) => {
                 let silent = vec![format!("policy did not speak: {refusal}")];
                 Ok((run.clone(), Hearing { approver: None, silent }))
             }
@@ -52,6 +52,8 @@ impl Harness {
 
     /// A policy, or the rule for plans that an agent made in a session, lets this one through.
     pub(crate) fn approve_by_rule(&self, run: &Run, by: Approver) -> Result<Run, Error> {
+        self.refuse_uncommitted(run)?;
+        self.keep_included(run)?;
         let revision = run.revision.clone();
         let decision = |run: &Run| match self.is_under_way() {
             true => doors::policy(run, revision.clone(), by.clone()),
@@ -101,6 +103,7 @@ impl Harness {
 
     /// A person approves the revision they read; what was changed on the way is kept with it.
     pub fn approve(&self, run: &Run, revision: Revision, by: String) -> Result<Run, Error> {
+        self.refuse_uncommitted(run)?;
         self.keep_included(run)?;
         let modifications = self.last_changes(run)?;
         let command = HumanCommand::Approve { revision, by, modifications };

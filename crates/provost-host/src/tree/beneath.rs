@@ -20,7 +20,7 @@ const CHUNK: usize = 128 << 10;
 
 /// What a file was when it was looked at. Whoever changes it afterwards moves `changed`, which no
 /// program can set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp {
     pub device: u64,
     pub inode: u64,

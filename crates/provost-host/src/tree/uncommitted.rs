@@ -4,13 +4,17 @@
 //! the commit: neither the repository's own index nor anything in its configuration takes part. Files that git
 //! ignores, by the project's rules, the repository's or the person's own, are left out.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use provost_core::chain::Hash;
 use rustix::fs::FileType;
 
+use super::beneath::Stamp;
 use super::checkout::lossy;
 use super::keep::Lock;
 use super::mirror::{self, Mirror};
@@ -22,8 +26,7 @@ use crate::git;
 pub struct Uncommitted {
     pub path: String,
     pub change: Change,
-    /// The digest of its content; nothing, where it is deleted or no file.
-    pub sha256: Option<String>,
+    pub size: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +79,13 @@ impl Trees {
         let added = mirror.git(&words, b"", &there)?;
         let top = beneath::top(&self.workspace).map_err(|errno| Error::io("open", &self.workspace, errno))?;
         let look = |path: &[u8], is_new: bool| {
-            let (is_there, sha256) = digest(&top, path);
-            let change = match (is_new, is_there) {
+            let stamp = stamp(&top, path);
+            let change = match (is_new, &stamp) {
                 (true, _) => Change::Added,
-                (false, true) => Change::Modified,
-                (false, false) => Change::Deleted,
+                (false, Some(_)) => Change::Modified,
+                (false, None) => Change::Deleted,
             };
-            Uncommitted { path: lossy(path), change, sha256 }
+            Uncommitted { path: lossy(path), change, size: stamp.map_or(0, |stamp| stamp.size) }
         };
         // A nested repository is listed as a folder: it is no file of this one.
         let added = names(&added).filter(|path| !path.ends_with(b"/")).map(|path| look(path, true));
@@ -94,30 +97,56 @@ impl Trees {
     }
 }
 
-/// The digests of these paths of a workspace, as they are now.
+/// The digests of these paths of a workspace, as they are now; none for what is deleted or no file.
 pub fn digests(workspace: &Path, paths: &[String]) -> Vec<Option<String>> {
     let Ok(top) = beneath::top(workspace) else { return vec![None; paths.len()] };
-    paths.iter().map(|path| digest(&top, path.as_bytes()).1).collect()
+    paths.iter().map(|path| digest(&top, path.as_bytes())).collect()
 }
 
-/// Whether something is there, and its digest: that of a link is that of its target.
-fn digest(top: &std::os::fd::OwnedFd, path: &[u8]) -> (bool, Option<String>) {
-    let (folder, name) = match path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => (beneath::folder(top, &path[..slash]), &path[slash + 1..]),
-        None => (rustix::io::dup(top), path),
-    };
-    let Ok(folder) = folder else { return (false, None) };
-    match beneath::stamp_at(&folder, name).map(|stamp| stamp.kind()) {
-        Ok(FileType::RegularFile) => {
-            let digest = beneath::file(&folder, name).ok().and_then(|file| beneath::digest(&file).ok());
-            (true, digest.map(|digest| digest.to_string()))
-        }
-        Ok(FileType::Symlink) => {
-            (true, beneath::target(&folder, name).ok().map(|target| Hash::of(&target).to_string()))
-        }
-        Ok(_) => (true, None),
-        Err(_) => (false, None),
+/// The same of one path.
+pub fn digest_at(workspace: &Path, path: &str) -> Option<String> {
+    digest(&beneath::top(workspace).ok()?, path.as_bytes())
+}
+
+/// The digest of a link is that of its target.
+fn digest(top: &OwnedFd, path: &[u8]) -> Option<String> {
+    let (folder, name) = parted(top, path)?;
+    let stamp = beneath::stamp_at(&folder, name).ok()?;
+    match stamp.kind() {
+        FileType::RegularFile if stamp.size >= LARGE => large(&folder, name, stamp),
+        FileType::RegularFile => Some(beneath::digest(&beneath::file(&folder, name).ok()?).ok()?.to_string()),
+        FileType::Symlink => Some(Hash::of(&beneath::target(&folder, name).ok()?).to_string()),
+        _ => None,
     }
+}
+
+fn stamp(top: &OwnedFd, path: &[u8]) -> Option<Stamp> {
+    let (folder, name) = parted(top, path)?;
+    beneath::stamp_at(&folder, name).ok()
+}
+
+fn parted<'a>(top: &OwnedFd, path: &'a [u8]) -> Option<(OwnedFd, &'a [u8])> {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => Some((beneath::folder(top, &path[..slash]).ok()?, &path[slash + 1..])),
+        None => Some((rustix::io::dup(top).ok()?, path)),
+    }
+}
+
+/// Files from this size on are read once by a process, as long as their stamp stays the same. Reading one takes
+/// longer than the clock of the file system needs for a tick, so a change in between is seen.
+const LARGE: u64 = 64 << 20;
+
+fn large(folder: &OwnedFd, name: &[u8], stamp: Stamp) -> Option<String> {
+    static KNOWN: Mutex<BTreeMap<Stamp, String>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(digest) = known().get(&stamp) {
+        return Some(digest.clone());
+    }
+    let digest = beneath::digest(&beneath::file(folder, name).ok()?).ok()?.to_string();
+    if beneath::stamp_at(folder, name).is_ok_and(|now| now == stamp) {
+        known().insert(stamp, digest.clone());
+    }
+    Some(digest)
 }
 
 fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -158,15 +187,19 @@ impl Trees {
         let none: &[&str] = &[];
         let (touches, protect) = (super::Touches::new(&globs)?, super::Touches::new(none)?);
         let layer = self.take_over(&base, &touches, &protect, &super::Limits::default())?;
+        // What no tree can hold, such as a link that leads elsewhere, is named and takes no part.
+        let refused = layer.refused.clone();
         let is_included = |path: &Path| included.iter().any(|file| Path::new(&file.path) == path);
         let layer = self.varied(&base, &layer, &super::Variation::Only(&is_included))?;
-        let left_out = base.left_out.clone();
-        let made = self.advance(&base, layer)?;
+        let left_out: Vec<super::Refused> = base.left_out.iter().chain(&refused).cloned().collect();
+        let mut made = self.advance(&base, layer)?;
         for file in included {
-            if made.digest(OsStr::new(&file.path)) != file.sha256 {
+            let is_left_out = refused.iter().any(|refused| refused.path == file.path);
+            if !is_left_out && made.digest(OsStr::new(&file.path)) != file.sha256 {
                 return Err(Error::NotAsApproved { path: file.path.clone() });
             }
         }
+        made.left_out = left_out.clone();
         self.remember(&key, &super::Answered { id: made.id.clone(), left_out })?;
         Ok(made)
     }

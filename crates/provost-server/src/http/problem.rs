@@ -186,6 +186,10 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal.into(),
+            Error::Uncommitted { ref files, ref branch } => {
+                let ways_out = provost_engine::uncommitted::ways_out(files, branch.as_deref());
+                Problem::new(StatusCode::CONFLICT, "uncommitted", error.to_string()).hint(ways_out)
+            }
             Error::NotAPerson { .. } => Problem::forbidden("not-a-person", error.to_string()),
             Error::NoTerminal { .. } => Problem::forbidden("not-here", error.to_string()).hint(
                 "Decide at a terminal that was open before the first attempt, or let agents run behind a \

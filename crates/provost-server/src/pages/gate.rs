@@ -137,7 +137,7 @@ fn uncommitted(gate: &Gate) -> Markup {
     html! {
         @if !gate.uncommitted.is_empty() {
             h2 { "Not committed" }
-            p class="wait" { "These files are inside " code { "touches" } ". Commit them, stash them, or include them in the base; otherwise they are nobody's work here." }
+            p class="wait" { "These files are inside " code { "touches" } ". The plan is not approved with them there, because they would be taken for the work of an agent. Commit them, stash them, or include them in the base." }
             (list(&gate.uncommitted))
         }
         @if !gate.not_checked.is_empty() {

@@ -80,6 +80,8 @@ async function fromLinkToProof(ada) {
   await isAccessible(ada);
   await shoot(ada, "step");
   well("the proof was seen, and what each attempt changed");
+  const branch = read(".git/HEAD").trim().replace("ref: refs/heads/", "");
+  await provost(0, "commit", "PLAN.md", "--branch", branch);
   return id;
 }
 
@@ -166,9 +168,17 @@ async function amended(ada) {
 /** Nothing in a plan or of an agent is obeyed, on any page. */
 async function hostile(ada) {
   const id = await idOf("PLAN-hostile.md");
+  write("out/mine.txt", "a person's own work\n");
   await ada.goto(place(`/plans/${id}/gate`));
+  await sees(ada, "main", "out/mine.txt");
+  await isAccessible(ada);
+  await shoot(ada, "gate-uncommitted");
   await ada.click("button[value=approve]");
+  await sees(ada, "main", "1 file inside `touches` is not committed");
+  await ada.goto(place(`/plans/${id}/gate`));
+  await ada.click("button[value=include]");
   await sees(ada, "main", "It is approved");
+  well("a file that was not committed was refused first, then included");
   await provost(0, "run", "PLAN-hostile.md");
   const pages = [
     "/", "/inbox", "/log", `/log?plan=${id}`, `/plans/${id}`, `/plans/${id}/gate`, `/plans/${id}/proofs`,

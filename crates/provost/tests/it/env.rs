@@ -63,6 +63,8 @@ impl Env {
     /// The agent is this script: prompt on stdin, works in the workspace.
     pub fn agent(self, script: &str) -> Self {
         self.write("agent.sh", script);
+        self.git(&["add", "agent.sh"]);
+        self.git(&["commit", "--quiet", "--message", "the agent", "--allow-empty", "--", "agent.sh"]);
         self
     }
 
@@ -148,6 +150,14 @@ impl Env {
     /// Approves what is there now.
     pub fn approve(&self) -> &Self {
         self.provost(&["approve", "--revision", &self.revision()]).exits(0);
+        self
+    }
+
+    /// The same with whatever is not committed as part of the base.
+    pub fn approve_with_uncommitted(&self) -> &Self {
+        let shown = self.provost(&["show", "--include-uncommitted", "--json"]).exits(0).json();
+        let revision = shown["revision"].as_str().expect("a revision").to_owned();
+        self.provost(&["approve", "--include-uncommitted", "--revision", &revision]).exits(0);
         self
     }
 

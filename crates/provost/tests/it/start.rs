@@ -203,10 +203,32 @@ fn uncommitted_files_are_shown_at_the_gate_with_whose_they_are() {
     assert!(text.contains("--include-uncommitted"), "{text}");
     let waits = env.provost(&["run"]).exits(4);
     assert!(waits.err.contains("src/notes.txt (added, yours)"), "{}", waits.err);
+    let before = env.provost(&["log", "--json"]).exits(0).out;
+    let refused = env.provost(&["approve", "--revision", &env.revision()]).exits(5);
+    assert!(refused.err.contains("2 files inside `touches` are not committed"), "{}", refused.err);
+    for way in ["git stash", "--include-uncommitted", "git commit"] {
+        assert!(refused.err.contains(way), "{way}: {}", refused.err);
+    }
+    assert_eq!(env.provost(&["log", "--json"]).exits(0).out, before, "a refused approval changes nothing");
     // The ways out: committed, they are part of the base.
     env.git(&["add", "src"]);
     env.git(&["commit", "--quiet", "--message", "mine"]);
     env.approve();
+}
+
+#[test]
+fn a_policy_does_not_approve_what_nobody_committed() {
+    let env = dirty("true\n");
+    let policy = format!(
+        "[gate.policies.sources]\ntouches = [\"src/**\"]\nowner = [\"test\"]\ncommands = [\"{TWO}\"]\n"
+    );
+    env.write("provost.toml", format!("{}\n{policy}", env.read("provost.toml")));
+    env.provost(&["approve", "--policy", "sources"]).exits(0);
+    let waits = env.provost(&["run"]).exits(4);
+    assert!(waits.err.contains("policy did not speak: 2 files inside `touches`"), "{}", waits.err);
+    env.git(&["add", "src"]);
+    env.git(&["commit", "--quiet", "--message", "mine"]);
+    env.provost(&["run"]).exits(0);
 }
 
 #[test]
@@ -257,6 +279,8 @@ fn the_work_of_another_plan_is_named_as_its_and_not_credited() {
     let shown = env.provost(&["show", "two"]).exits(0).out;
     assert!(shown.contains("src/one (added, left by plan one, done, not committed yet)"), "{shown}");
     let branch = git(&env, &["branch", "--show-current"]);
+    let refused = env.provost(&["approve", "two", "--revision", &revision("two")]).exits(5);
+    assert!(refused.err.contains(&format!("`provost commit one --branch {branch}`")), "{}", refused.err);
     let made = env.provost(&["commit", "one", "--branch", &branch]).exits(0);
     assert!(made.err.contains("holds it now"), "{}", made.err);
     assert_eq!(git(&env, &["status", "--short", "--", "src"]), "", "the checkout follows the branch");

@@ -50,6 +50,10 @@ pub fn of(overview: &Overview, seen: &Seen) -> Result<Gate, Failure> {
     if !reading.diagnostics.is_empty() {
         page.push(Said::new(Tone::Wait, format!("{} diagnostics, at the end", reading.diagnostics.len())));
     }
+    if waits {
+        let found = harness.uncommitted(&run).unwrap_or_default();
+        page.extend(found.lines().into_iter().map(|line| Said::new(Tone::Wait, line)));
+    }
     page.extend([Said::gap(), Said::strong("What will be run"), Said::plain(render::plan(&run))]);
     if !reading.diagnostics.is_empty() {
         let found = diagnose::terminal(&reading.text, seen.name(), &reading.diagnostics, false);
