@@ -354,7 +354,7 @@ fn end(run: &Run) -> Decision {
         let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::Failed));
         return Ok(vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }]);
     }
-    let held = run.postconditions().all(|(_, state)| *state == PostState::Held);
+    let held = run.postconditions().all(|(_, state)| matches!(state, PostState::Held(_)));
     let open = run.to_be_final().next().is_some();
     if run.stage != Stage::InProgress || !run.all_settled() || !held || open {
         return Err(Refusal::StillOpen);

@@ -739,6 +739,12 @@ pub struct Summary {
     pub self_checked: u32,
     #[serde(default, skip_serializing_if = "none")]
     pub held_before: u32,
+    /// Of the completed ones: those whose check no control has shown to be able to fail.
+    #[serde(default, skip_serializing_if = "none")]
+    pub uncontrolled: u32,
+    /// Postconditions that held before the work too.
+    #[serde(default, skip_serializing_if = "none")]
+    pub postconditions_held_before: u32,
     /// How often something was tried again.
     #[serde(default, skip_serializing_if = "none")]
     pub retries: u32,

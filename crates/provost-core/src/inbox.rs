@@ -159,7 +159,7 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
     if run.stage == Stage::Failed && !run.given_up {
         let broke = run.postconditions().filter_map(|(post, state)| match state {
             PostState::Broke(verdict) => Some((post.number, verdict)),
-            PostState::Open | PostState::Held => None,
+            PostState::Open | PostState::Held(_) => None,
         });
         all.extend(broke.map(|(number, verdict)| Waiting {
             kind: Kind::Postcondition,

@@ -11,6 +11,8 @@ pub mod parse;
 pub mod shell;
 pub mod oracle;
 pub mod runner;
+pub mod tools;
+pub mod unable;
 pub mod facts;
 pub mod verify;
 pub mod judgement;

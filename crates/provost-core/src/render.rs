@@ -137,6 +137,13 @@ pub fn plan(run: &Run) -> String {
         if let Some(check) = &post.contract {
             contract(&mut out, "contract", check);
         }
+        let pass = run.post_pass(post.number);
+        if let Some((pass, why)) = pass.and_then(|pass| Some((pass, pass.explanation()?))) {
+            let _ = writeln!(out, "   {pass}: {why}");
+        }
+        if let Some(why) = run.post_uncontrolled(post.number) {
+            let _ = writeln!(out, "   uncontrolled: {why}");
+        }
     }
     out
 }
@@ -331,7 +338,11 @@ fn meaning(event: &Event) -> (Symbol, String) {
             let by = verdict.judged.iter().map(|judgement| format!("; {}", judgement.by()));
             let tried: String = by.chain(std::iter::once(tried)).collect();
             let missing = left_behind(verdict);
-            (symbol, format!("checked: {what} {}{}{tried}{missing}", verdict.outcome, because(verdict)))
+            let worth =
+                if matches!(subject, Subject::Postcondition(_)) { worth(verdict) } else { String::new() };
+            let words =
+                format!("checked: {what} {}{}{tried}{missing}{worth}", verdict.outcome, because(verdict));
+            (symbol, words)
         }
         Event::StepPassed { result, pass, .. } => {
             (Symbol::Passed(pass.unwrap_or(Pass::Verified)), result.clone())
@@ -375,7 +386,14 @@ fn meaning(event: &Event) -> (Symbol, String) {
     }
 }
 
-/// `plan done: 3 verified, 1 held before`.
+/// How far a postcondition that held can be relied on.
+fn worth(verdict: &Verdict) -> String {
+    let held_before = if verdict.held_before == Some(true) { "; it held before the work too" } else { "" };
+    let uncontrolled = verdict.uncontrolled.iter().map(|why| format!("; uncontrolled: {why}"));
+    format!("{held_before}{}", uncontrolled.collect::<String>())
+}
+
+/// `plan done: 3 verified, 1 held before; 2 uncontrolled`.
 fn run_ended(run: &Run, outcome: RunOutcome, summary: &Summary) -> (Symbol, String) {
     let (symbol, word) = match outcome {
         // What somebody let go was not seen to be done: the plan is over, and not green.
@@ -389,9 +407,8 @@ fn run_ended(run: &Run, outcome: RunOutcome, summary: &Summary) -> (Symbol, Stri
             let _ = write!(words, ", {count} {what}");
         }
     }
-    let uncontrolled = run.steps().filter(|(_, step)| step.is_uncontrolled()).count();
-    if uncontrolled > 0 {
-        let _ = write!(words, "; {uncontrolled} uncontrolled");
+    for reservation in run.reservations() {
+        let _ = write!(words, "; {reservation}");
     }
     words.push_str(&cost(&summary.cost));
     (symbol, words)

@@ -132,6 +132,8 @@ pub struct Run {
     pub landed: Option<Landed>,
     /// How often something was tried again.
     retries: u32,
+    /// The tree that the first attempt began with, since the base was last approved.
+    pub began_with: Option<String>,
     steps: Vec<StepRun>,
     postconditions: Vec<PostState>,
     ready: Ready,
@@ -274,7 +276,7 @@ pub enum StepState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PostState {
     Open,
-    Held,
+    Held(Box<Verdict>),
     Broke(Box<Verdict>),
 }
 
@@ -375,6 +377,8 @@ impl Run {
             judged: passes.count(Pass::Judged),
             self_checked: passes.count(Pass::SelfChecked),
             held_before: passes.count(Pass::HeldBefore),
+            uncontrolled: self.uncontrolled(),
+            postconditions_held_before: self.postconditions_held_before(),
             retries: self.retries,
             cost: self.ledger.cost(),
         }
@@ -544,34 +548,94 @@ impl Run {
     }
 
     /// The word people see for how a step stands: for one that passed in a weaker way, which.
-    pub fn word(&self, number: StepNumber) -> &'static str {
+    pub fn word(&self, number: StepNumber) -> String {
         let weaker = self.pass(number).filter(|pass| *pass != Pass::Verified);
-        weaker.map_or_else(|| self.state_word(number), Pass::word)
+        let word = weaker.map_or_else(|| self.state_word(number), Pass::word);
+        let is_uncontrolled = self.step(number).is_some_and(StepRun::is_uncontrolled);
+        if is_uncontrolled { format!("{word}, uncontrolled") } else { word.to_owned() }
     }
 
     /// In which way a postcondition holds; nothing, if it was not seen to.
     pub fn post_pass(&self, number: u32) -> Option<Pass> {
-        self.postcondition(number).filter(|state| **state == PostState::Held)?;
+        let Some(PostState::Held(verdict)) = self.postcondition(number) else { return None };
         let post = self.plan.postconditions.iter().find(|post| post.number == number);
         let is_trusted = post.is_some_and(|post| self.is_trusted(post.contract.as_ref()));
-        Some(if self.checks_unread && !is_trusted { Pass::SelfChecked } else { Pass::Verified })
+        Some(match verdict.held_before {
+            _ if self.checks_unread && !is_trusted => Pass::SelfChecked,
+            Some(true) => Pass::HeldBefore,
+            Some(false) | None => Pass::Verified,
+        })
+    }
+
+    /// Why no control has shown that a postcondition that held can fail, where that is so.
+    pub fn post_uncontrolled(&self, number: u32) -> Option<&str> {
+        match self.postcondition(number) {
+            Some(PostState::Held(verdict)) => verdict.uncontrolled.as_deref(),
+            Some(PostState::Open | PostState::Broke(_)) | None => None,
+        }
     }
 
     /// The mark of a postcondition, and the word people see.
-    pub fn post_mark(&self, number: u32) -> (&'static str, &'static str) {
-        match (self.postcondition(number), self.post_pass(number)) {
+    pub fn post_mark(&self, number: u32) -> (&'static str, String) {
+        let (mark, word) = match (self.postcondition(number), self.post_pass(number)) {
             (_, Some(Pass::Verified)) => (Pass::Verified.mark(), "held"),
             (_, Some(pass)) => (pass.mark(), pass.word()),
             (Some(PostState::Broke(_)), None) => ("❌", "broke"),
             (_, None) => ("·", "open"),
-        }
+        };
+        let uncontrolled = if self.post_uncontrolled(number).is_some() { ", uncontrolled" } else { "" };
+        (mark, format!("{word}{uncontrolled}"))
     }
 
-    /// Steps that passed in a weaker way, `1 held before`; nothing, where all were verified.
+    /// How many steps passed though no control has shown that their check can fail.
+    pub fn uncontrolled(&self) -> u32 {
+        self.steps.iter().filter(|step| step.is_uncontrolled()).count() as u32
+    }
+
+    pub fn postconditions_held_before(&self) -> u32 {
+        let all = self.plan.postconditions.iter();
+        all.filter(|post| self.post_pass(post.number) == Some(Pass::HeldBefore)).count() as u32
+    }
+
+    /// What a count of passes does not say, a fragment each: `2 uncontrolled`, `1 postcondition held before`.
+    pub fn reservations(&self) -> Vec<String> {
+        let uncontrolled = match self.uncontrolled() {
+            0 => None,
+            count => Some(format!("{count} uncontrolled")),
+        };
+        let posts = match self.postconditions_held_before() {
+            0 => None,
+            1 => Some("1 postcondition held before".to_owned()),
+            count => Some(format!("{count} postconditions held before")),
+        };
+        uncontrolled.into_iter().chain(posts).collect()
+    }
+
+    /// What is weaker than a plain pass, `1 held before, 2 uncontrolled`; nothing, where nothing is.
     pub fn weaker_passes(&self) -> Option<String> {
         let passes = self.plan.steps.iter().filter_map(|step| self.pass(step.number));
         let weaker: Passes = passes.filter(|pass| *pass != Pass::Verified).collect();
-        weaker.weakest().map(|_| weaker.to_string())
+        let kinds = weaker.weakest().map(|_| weaker.to_string());
+        let parts: Vec<String> = kinds.into_iter().chain(self.reservations()).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// Why steps and postconditions are uncontrolled: each reason once, with what it is about.
+    pub fn uncontrolled_lines(&self) -> Vec<String> {
+        let steps = self.steps().filter(|(_, state)| state.is_uncontrolled()).filter_map(|(step, state)| {
+            Some((state.verdict.as_ref()?.uncontrolled.as_deref()?, format!("step {}", step.number)))
+        });
+        let posts = self.plan.postconditions.iter().filter_map(|post| {
+            Some((self.post_uncontrolled(post.number)?, format!("postcondition {}", post.number)))
+        });
+        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+        for (why, what) in steps.chain(posts) {
+            match reasons.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, all)) => all.push(what),
+                None => reasons.push((why, vec![what])),
+            }
+        }
+        reasons.into_iter().map(|(why, all)| format!("uncontrolled ({}): {why}", all.join(", "))).collect()
     }
 
     /// What stands in front of the step's title.

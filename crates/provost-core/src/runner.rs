@@ -8,6 +8,7 @@
 
 use crate::plan::{Expectation, Shell};
 use crate::shell::{self, Word, Wrapped};
+use crate::unable;
 
 mod count;
 pub mod plant;
@@ -91,8 +92,25 @@ pub fn is_meant_to_fail(shell: &Shell) -> bool {
 /// A runner that is meant to fail says how many tests it ran: one that does not even start fails, too.
 pub fn has_to_show_tests(shell: &Shell) -> bool {
     let fails = is_meant_to_fail(shell);
-    let tells = |started: &Started| matches!(started.runner, Runner::Pytest | Runner::Unittest);
-    started(&shell.command).iter().any(|started| tells(started) && (fails || started.negated))
+    let tells = |started: &Started| match started.runner {
+        Runner::Cargo => !started.args.iter().any(|arg| arg.as_deref() == Some("--no-run")),
+        Runner::Pytest
+        | Runner::Unittest
+        | Runner::Nextest
+        | Runner::Node
+        | Runner::Jest
+        | Runner::Vitest
+        | Runner::Go => true,
+        Runner::NodeFile | Runner::Ctest | Runner::Script | Runner::Other => false,
+    };
+    !unable::names_its_failure(shell)
+        && started(&shell.command).iter().any(|started| tells(started) && (fails || started.negated))
+}
+
+/// A test was seen to run: it was counted, or go says which one failed.
+pub fn shows_tests(tests: Option<u32>, outputs: &[&str]) -> bool {
+    let of_go = |line: &str| line.trim_start().starts_with("--- FAIL: ");
+    tests.is_some() || outputs.iter().any(|output| output.lines().any(of_go))
 }
 
 /// It may end before all its tests were run, once one has failed: then a count says nothing of the rest.

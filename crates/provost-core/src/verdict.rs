@@ -46,6 +46,10 @@ pub struct Verdict {
     /// It held, and no control showed that it can fail: why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncontrolled: Option<String>,
+    /// Whether a postcondition held before the work too, where that was looked at. For steps the verdict of
+    /// their control says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_before: Option<bool>,
     /// The test files that the work changed, added or deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests_changed: Option<Box<TestsChanged>>,
@@ -219,6 +223,7 @@ impl Verdict {
             teeth: None,
             runners: Vec::new(),
             uncontrolled: None,
+            held_before: None,
             tests_changed: None,
             rests_on: Vec::new(),
             judged: None,

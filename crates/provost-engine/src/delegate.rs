@@ -177,7 +177,7 @@ impl Harness {
             PostState::Broke(verdict) => {
                 Some(format!("its postcondition {} {}", post.number, verdict.outcome))
             }
-            PostState::Open | PostState::Held => None,
+            PostState::Open | PostState::Held(_) => None,
         });
         if let Some(broke) = broke {
             return Ok(broke);

@@ -379,7 +379,7 @@ fn waits(run: &Run, step: StepNumber) -> bool {
 /// Another number whenever the plan has come further, or was thrown back.
 fn progress(run: &Run) -> u64 {
     let (settled, _) = run.progress();
-    let held = run.postconditions().filter(|(_, state)| **state == PostState::Held).count();
+    let held = run.postconditions().filter(|(_, state)| matches!(state, PostState::Held(_))).count();
     u64::from(settled) * 1000 + held as u64
 }
 

@@ -406,6 +406,7 @@ impl Witness {
         predicate["summary"] = json!(run.summary());
         predicate["waived"] = waived(run);
         predicate["passes"] = passes(run);
+        predicate["postconditions"] = postconditions(run);
         predicate["cost"] = self.whole.told(run.ledger.cost());
         Some(Statement::new(subjects(&head.hash.to_string(), run.tree.as_deref()), predicate))
     }
@@ -436,6 +437,18 @@ impl Witness {
 fn passes(run: &Run) -> Value {
     let passes = run.passes_by_kind();
     Pass::ALL.into_iter().map(|pass| (pass.key().to_owned(), json!(passes.count(pass)))).collect()
+}
+
+/// The postconditions that held, and in which way: one that held before the work proves nothing about it.
+fn postconditions(run: &Run) -> Value {
+    let held = run.postconditions().filter_map(|(post, _)| {
+        let pass = run.post_pass(post.number)?;
+        let uncontrolled = run.post_uncontrolled(post.number);
+        Some(json!({
+            "number": post.number, "description": post.description, "pass": pass, "uncontrolled": uncontrolled,
+        }))
+    });
+    held.collect()
 }
 
 /// What was let go, and by whom: no proof of the plan is without it.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use provost_core::plan::{Expectation, Shell, Stream};
 use provost_core::runner::{self, report::Report};
+use provost_core::unable;
 use provost_core::verdict::{Isolation, Outcome, Verdict};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::process::Signal;
@@ -129,7 +130,7 @@ pub fn observed(
             let report = reporter.map(|reporter| reporter.finish(court.root())).unwrap_or_default();
             let tests = tests(shell, &report, &ended);
             let verdict = Verdict { tests, runners: report.names(), ..judged(court, &expected, &ended) };
-            Ok((verifiable(shell, court, &ended, verdict), report))
+            Ok((verifiable(shell, &ended, verdict), report))
         }
         Err(NotJudged::Program(error)) => Ok(not_run(court, told(&error))),
         Err(NotJudged::Fence(error)) => Ok(not_run(court, told(&error))),
@@ -253,7 +254,7 @@ fn has_tried_to_trace(court: &Court<'_>, ended: &Ended) -> bool {
 }
 
 /// A check whose tools are not there says nothing, whatever became of it.
-fn verifiable(shell: &Shell, court: &Court<'_>, ended: &Ended, verdict: Verdict) -> Verdict {
+fn verifiable(shell: &Shell, ended: &Ended, verdict: Verdict) -> Verdict {
     let end = match ended.how {
         How::Signalled(signal) => missing::End::Signalled(signal),
         // Behind a fence a signal comes out as its exit code.
@@ -264,18 +265,29 @@ fn verifiable(shell: &Shell, court: &Court<'_>, ended: &Ended, verdict: Verdict)
         How::Exited(_) | How::TimedOut | How::Stopped | How::OverBounds(_) => return verdict,
     };
     let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
-    if let Some(missing) = missing::found(shell, court.root(), end, &[&stderr, &stdout]) {
+    if let Some(missing) = missing::found(shell, end, &[&stderr, &stdout]) {
         let outcome = Outcome::NotRun { reason: missing.reason() };
         return Verdict { outcome, unmet: Vec::new(), ..verdict };
     }
-    shows_tests(shell, verdict)
+    shows_its_failure(shell, verdict, &[&stderr, &stdout])
 }
 
-/// A runner that is meant to fail has to have run tests: one that does not start fails, too.
-fn shows_tests(shell: &Shell, mut verdict: Verdict) -> Verdict {
-    if verdict.held() && verdict.tests.is_none() && runner::has_to_show_tests(shell) {
-        let unmet = "a test was seen to run: a runner that has to fail must show its tests, so do not hide its output";
-        verdict.unmet.push(unmet.to_owned());
+/// A command that is meant to fail has to fail at its job, and a runner by a test: one that does not start
+/// fails, too.
+fn shows_its_failure(shell: &Shell, mut verdict: Verdict, outputs: &[&str]) -> Verdict {
+    // That no test was run is said where tests are counted.
+    if !verdict.held() || verdict.tests == Some(0) {
+        return verdict;
+    }
+    let unmet = unable::found(shell, outputs).or_else(|| {
+        let hides = runner::has_to_show_tests(shell) && !runner::shows_tests(verdict.tests, outputs);
+        hides.then(|| {
+            "a test was seen to run: a runner that has to fail must show its tests, so do not hide its output"
+                .to_owned()
+        })
+    });
+    if let Some(unmet) = unmet {
+        verdict.unmet.push(unmet);
         verdict.outcome = Outcome::Broke { exit_code: 0 };
     }
     verdict

@@ -44,6 +44,8 @@ const PLACES_MAX: usize = 3;
 /// So many names of test files go into a verdict; it has their number too.
 const TESTS_NAMED: usize = 40;
 
+const NO_RUNNER: &str = "no test runner was seen, so there was nothing to plant a failing test in";
+
 /// How far a check is doubted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
@@ -149,8 +151,7 @@ impl Bench<'_> {
             Some(teeth) if teeth.bit => None,
             Some(teeth) => Some(teeth.note.clone()),
             // Where only outputs are compared, that it broke before the work is the control.
-            None => oracle::lets_code_decide(&self.shell.command)
-                .then(|| "it starts no test runner that can be made to fail".to_owned()),
+            None => oracle::lets_code_decide(&self.shell.command).then(|| NO_RUNNER.to_owned()),
         };
         if report.is_cut {
             verdict.uncontrolled = Some("its test runners reported more than is kept".to_owned());
@@ -287,7 +288,7 @@ impl Bench<'_> {
             }
         }
         if matches!(started.runner, Runner::Script | Runner::Other) {
-            return Ok(unplanted("it starts no test runner that can be made to fail"));
+            return Ok(unplanted(NO_RUNNER));
         }
         self.plant(started, files)
     }

@@ -49,7 +49,7 @@ pub struct Check {
 
 pub enum End {
     /// The contract held, or somebody said so: in which way.
-    Passed(Pass),
+    Passed(Pass, Control),
     /// Let go by a person or by the plan they approved; never as good as passed.
     Waived(String),
     Failed(String),
@@ -58,10 +58,23 @@ pub enum End {
     Open,
 }
 
+/// Whether a control has shown that the check can fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Control {
+    Shown,
+    Uncontrolled,
+}
+
+impl Control {
+    fn of(uncontrolled: bool) -> Self {
+        if uncontrolled { Control::Uncontrolled } else { Control::Shown }
+    }
+}
+
 impl End {
     pub fn symbol(&self) -> &'static str {
         match self {
-            End::Passed(pass) => pass.mark(),
+            End::Passed(pass, _) => pass.mark(),
             End::Waived(_) => "⏭️",
             End::Failed(_) => "❌",
             End::Waiting(_) => "⛔",
@@ -71,7 +84,8 @@ impl End {
 
     pub fn words(&self) -> String {
         match self {
-            End::Passed(pass) => pass.to_string(),
+            End::Passed(pass, Control::Shown) => pass.to_string(),
+            End::Passed(pass, Control::Uncontrolled) => format!("{pass}, uncontrolled"),
             End::Waived(by) => format!("waived by {by}"),
             End::Failed(why) => format!("failed: {why}"),
             End::Waiting(why) => format!("waits for a person: {why}"),
@@ -86,7 +100,10 @@ pub fn checks(run: &Run) -> Vec<Check> {
         let seen = state.verdict.as_ref().filter(|verdict| !verdict.held());
         let outcome = seen.map_or("it did not pass".to_owned(), |verdict| verdict.outcome.to_string());
         let end = match &state.state {
-            StepState::Passed => End::Passed(run.pass(step.number).unwrap_or(Pass::Verified)),
+            StepState::Passed => {
+                let pass = run.pass(step.number).unwrap_or(Pass::Verified);
+                End::Passed(pass, Control::of(state.is_uncontrolled()))
+            }
             StepState::Waived { by } => End::Waived(by.clone()),
             StepState::Failed => End::Failed(outcome),
             StepState::Blocked { reason } => End::Waiting(reason.clone()),
@@ -108,7 +125,10 @@ pub fn checks(run: &Run) -> Vec<Check> {
     let posts = run.postconditions().map(|(post, state)| {
         let (end, seen) = match state {
             PostState::Open => (End::Open, None),
-            PostState::Held => (End::Passed(run.post_pass(post.number).unwrap_or(Pass::Verified)), None),
+            PostState::Held(verdict) => {
+                let pass = run.post_pass(post.number).unwrap_or(Pass::Verified);
+                (End::Passed(pass, Control::of(verdict.uncontrolled.is_some())), None)
+            }
             PostState::Broke(verdict) => (End::Failed(verdict.outcome.to_string()), Some(verdict)),
         };
         Check {
@@ -158,7 +178,7 @@ pub mod tests {
             isolation: Some("clean".to_owned()),
             text: "one\ntwo\nthree\n".to_owned(),
             checks: vec![
-                check("1. Analyse", End::Passed(Pass::Verified), ""),
+                check("1. Analyse", End::Passed(Pass::Verified, Control::Shown), ""),
                 check(
                     "2. Mend | it",
                     End::Waiting("broke: exit code 1".to_owned()),

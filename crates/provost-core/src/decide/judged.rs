@@ -6,6 +6,7 @@
 use super::Decision;
 use crate::command::Refusal;
 use crate::event::{Event, FailureClass, LossCause, RunOutcome, Subject, Why};
+use crate::oracle;
 use crate::pass::Pass;
 use crate::plan::{Check, StepNumber};
 use crate::recover::{self, Failure, Means, environment};
@@ -20,6 +21,7 @@ pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Ve
                 return Err(Refusal::NotDue { what: format!("step {number}") });
             };
             let verdict = together(run, number, doubted(run, number, verdict));
+            let verdict = controlled(run, subject, verdict);
             let follows = if verdict.held() && run.is_behind(&verdict) {
                 // Other steps have passed since: it has to hold on what they left together.
                 Vec::new()
@@ -68,6 +70,7 @@ pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Ve
         }
         Subject::Postcondition(number) => {
             postcondition_is_due(run, number)?;
+            let verdict = controlled(run, subject, verdict);
             // An agent that is still there mends it and asks again; nothing has ended.
             let follows = if verdict.held() || run.agent_outside {
                 Vec::new()
@@ -124,6 +127,39 @@ pub(super) fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdic
         return verdict;
     };
     Verdict { outcome, ..verdict }
+}
+
+/// A pass that no control stands behind says so, at every level: nobody has seen this check fail.
+pub(super) fn controlled(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
+    let is_open = verdict.held() && verdict.uncontrolled.is_none() && verdict.judged.is_none();
+    let looked = match subject {
+        Subject::Contract(number) => run.step(number).and_then(|step| step.held_before),
+        Subject::Postcondition(_) => verdict.held_before,
+        Subject::Precondition(_) | Subject::Control(_) | Subject::Final(_) => return verdict,
+    };
+    let uncontrolled = match looked {
+        None if verdict.isolation.has_clean_tree() => Some(NOT_RUN_BEFORE.to_owned()),
+        None => Some(format!("{NOT_RUN_BEFORE}: there is no tree for that at {}", verdict.isolation)),
+        // A step's check was tried with failing tests by now; that of a postcondition is not.
+        Some(false) => (!verdict.cached && lets_code_decide(run, subject)).then(|| NOT_PLANTED.to_owned()),
+        Some(true) => None,
+    };
+    match uncontrolled.filter(|_| is_open) {
+        Some(why) => Verdict { uncontrolled: Some(why), ..verdict },
+        None => verdict,
+    }
+}
+
+const NOT_RUN_BEFORE: &str = "it was not run before the work";
+const NOT_PLANTED: &str = "a postcondition is not tried with a failing test";
+
+fn lets_code_decide(run: &Run, subject: Subject) -> bool {
+    let Subject::Postcondition(number) = subject else { return false };
+    let post = run.plan.postconditions.iter().find(|post| post.number == number);
+    match post.and_then(|post| post.contract.as_ref()).map(|contract| &contract.check) {
+        Some(Check::Shell(shell)) => oracle::lets_code_decide(&shell.command),
+        Some(Check::Human | Check::Judge { .. }) | None => false,
+    }
 }
 
 /// What held where it was made and not on what others left meanwhile says so.
@@ -188,6 +224,7 @@ pub(super) fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_l
         return Err(Refusal::NotDue { what: format!("step {number}") });
     };
     let subject = Subject::Contract(number);
+    let verdict = controlled(run, subject, verdict);
     if verdict.held() && run.is_behind(&verdict) {
         return Ok(with_verdict(Some(number), subject, verdict, Vec::new()));
     }

@@ -35,7 +35,7 @@ pub(super) fn looked(
             let mut events = session_ended(run, subject, client)?;
             let mut run = run.clone();
             events.iter().for_each(|event| run.apply(event));
-            let verdict = doubted(&run, number, verdict);
+            let verdict = judged::controlled(&run, subject, doubted(&run, number, verdict));
             let follows = match verdict.held() {
                 true => vec![passed(&run, number, seen(&run, number, &verdict), &verdict)],
                 false => recover::send_back(&run, means, number, &Failure::Verdict(&verdict)),

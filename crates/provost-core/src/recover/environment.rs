@@ -5,91 +5,20 @@
 //!
 //! **Invariant:** nothing here turns a failure into a pass; it only says who has to act.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::class::{self, Seen};
 use crate::plan::Shell;
+use crate::tools;
 use crate::verdict::{Outcome, Verdict};
-
-/// Modules that are tools of Python: `python3 -m NAME` fails for want of the tool, not of the work.
-const PYTHON_TOOLS: &[&str] = &[
-    "pytest",
-    "pip",
-    "venv",
-    "ensurepip",
-    "virtualenv",
-    "tox",
-    "nox",
-    "nose",
-    "nose2",
-    "coverage",
-    "mypy",
-    "ruff",
-    "black",
-    "isort",
-    "flake8",
-    "pylint",
-    "pyright",
-    "bandit",
-    "build",
-    "twine",
-    "poetry",
-    "pdm",
-    "hatch",
-    "hatchling",
-    "setuptools",
-    "wheel",
-    "uv",
-    "pipenv",
-    "behave",
-    "robot",
-    "hypothesis",
-    "sphinx",
-    "mkdocs",
-    "pre_commit",
-    "pytest_cov",
-    "xdist",
-    "pytest_asyncio",
-    "pytest_timeout",
-];
-
-/// A program that was looked for and not found, by the words of shells, `env`, make, Go, Node and cargo.
-static PROGRAM: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r#"(?m)^(?:.{0,200}: )?([\w.+-]+): command not found$|^(?:.{0,200}: )?\d+: ([\w.+-]+): not found$|\benv: ['‘`"]?([\w.+-]+)['’`"]?: No such file or directory|\bexec: "([\w.+-]+)": executable file not found in \$PATH|^make(?:\[\d+\])?: ([\w.+-]+): No such file or directory|\bspawn ([\w.+-]+) ENOENT|could not execute process `([\w.+-]+)[ `]"#,
-    )
-});
-
-static MODULE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r#"No module named ['"]?([\w]+)(?:\.[\w.]+)?['"]?"#));
-
-/// A contract that reads definitions, or changes where programs are found, may call what the work makes.
-static DEFINES: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(
-        r"(?m)(?:^|[;&|({])\s*(?:\.|source)\s+\S|\(\)\s*\{|\bfunction\s|\bPATH=|\balias\s|\bexport\s+-f\b",
-    )
-});
-
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).unwrap_or_else(|error| unreachable!("not a pattern: {error}"))
-}
 
 /// What the machine lacks, as a sentence that says how to mend it. Nothing, where the work may be at fault.
 pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
     let Outcome::Broke { exit_code } = verdict.outcome else { return None };
     let output = format!("{}\n{}", verdict.stderr, verdict.stdout);
     if let Some(program) = missing_program(&shell.command, &output) {
-        return Some(format!(
-            "`{program}` is not on the PATH of checks; install it, or start `provost run` with its folder on PATH"
-        ));
+        return Some(tools::lacks_program(&program));
     }
-    if let Some(tool) = missing_tool(&shell.command, &output) {
-        return Some(format!(
-            "`{tool}` is not installed for the Python that the check calls; install it \
-             (`python3 -m pip install {tool}`), or call one that has it (`.venv/bin/python -m {tool}`)"
-        ));
+    if let Some(tool) = tools::missing_modules(&output).into_iter().find(|name| calls(&shell.command, name)) {
+        return Some(tools::lacks_module(tool));
     }
     let found = class::of(Seen { stderr: &output, exit_code: Some(exit_code), ..Seen::default() });
     (found.rule == "disk-full").then(|| {
@@ -99,20 +28,11 @@ pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
 }
 
 /// A program that the contract names and the machine has not.
-fn missing_program(command: &str, output: &str) -> Option<String> {
-    if DEFINES.is_match(command) {
+pub fn missing_program(command: &str, output: &str) -> Option<String> {
+    if tools::defines(command) {
         return None;
     }
-    let names = PROGRAM.captures_iter(output).filter_map(|found| {
-        let name = found.iter().skip(1).flatten().next()?;
-        Some(name.as_str().to_owned())
-    });
-    names.into_iter().find(|name| calls(command, name))
-}
-
-fn missing_tool(command: &str, output: &str) -> Option<String> {
-    let names = MODULE.captures_iter(output).filter_map(|found| Some(found.get(1)?.as_str().to_owned()));
-    names.into_iter().find(|name| PYTHON_TOOLS.contains(&name.as_str()) && calls(command, name))
+    tools::missing_programs(output).into_iter().find(|name| calls(command, name)).map(str::to_owned)
 }
 
 /// The name stands in the contract as a word of its own, and not as a part of a path.

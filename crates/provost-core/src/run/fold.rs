@@ -335,6 +335,7 @@ impl Run {
         // A tree that was begun from another commit says nothing about this one, nor does a look at it.
         if self.binding.base != binding.base {
             self.work = None;
+            self.began_with = None;
             for step in self.steps.iter_mut().filter(|step| !step.state.is_settled()) {
                 (step.held_before, step.tests_before, step.looked_at_before) = (None, None, None);
             }
@@ -396,7 +397,7 @@ impl Run {
                 let index = (number as usize).wrapping_sub(1);
                 if let Some(post) = self.postconditions.get_mut(index) {
                     *post = if verdict.held() {
-                        PostState::Held
+                        PostState::Held(Box::new(remembered(verdict)))
                     } else {
                         PostState::Broke(Box::new(remembered(verdict)))
                     };
@@ -410,6 +411,7 @@ impl Run {
     fn begin_with(&mut self, number: StepNumber, start: Option<&StartTree>) {
         if let Some(start) = start {
             self.last = Some(LastAttempt { step: number, start: start.tree.clone(), left: None });
+            self.began_with.get_or_insert_with(|| start.tree.clone());
         }
         let Some(step) = self.step_mut(number) else { return };
         step.left = None;

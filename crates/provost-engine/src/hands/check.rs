@@ -35,6 +35,8 @@ pub struct CheckOrder {
     pub(super) tree: Option<String>,
     /// The tree the attempt began with, where it is kept.
     pub(super) start: Option<StartTree>,
+    /// The tree that the plan's work began with; the approved one, if it is not kept.
+    pub(super) before: Option<String>,
     /// What the agent changed takes part.
     pub(super) with_work: bool,
     /// It is known to hold on that very tree.
@@ -137,6 +139,7 @@ impl Hands<'_> {
             attempt: step.and_then(|step| run.step(step.number)).map_or(0, |step| step.attempts),
             lost,
             tree,
+            before: run.began_with.clone().or_else(|| self.within.and_then(|within| within.tree.clone())),
             start: begins.filter(|_| matches!(subject, Subject::Contract(_))),
             with_work,
             known: matches!(subject, Subject::Final(_) | Subject::Postcondition(_))
@@ -159,6 +162,9 @@ impl Hands<'_> {
             held_apart: held_apart(run, subject).cloned(),
             on_base: match (subject, &self.base) {
                 (Subject::Control(number), Some(base)) => base.steps.get(&number).cloned().map(Box::new),
+                (Subject::Postcondition(number), Some(base)) => {
+                    base.postconditions.get(&number).cloned().map(Box::new)
+                }
                 _ => None,
             },
             worker: step.map(|step| run.role(step.number).to_owned()).unwrap_or_default(),
@@ -244,7 +250,9 @@ impl Hands<'_> {
         let verdict = match (self.come_home(order.home.as_ref()), &order.check) {
             (Err(error), _) => not_run(&not_home(&error)),
             (Ok(()), _) if order.unseen.is_some() => not_run(order.unseen.as_deref().unwrap_or_default()),
-            (Ok(()), Some(Check::Shell(shell))) => self.judge(order, shell),
+            (Ok(()), Some(Check::Shell(shell))) => {
+                self.judge(order, shell).and_then(|verdict| self.compared(order, shell, verdict))
+            }
             (Ok(()), Some(Check::Human)) => not_run("a person confirms this, no command does"),
             (Ok(()), Some(Check::Judge { rubric })) => self.judge_by_model(order, rubric),
             (Ok(()), None) => not_run("the approved plan has no such check"),
@@ -354,6 +362,23 @@ impl Hands<'_> {
                 Verdict { teeth, uncontrolled, rests_on, ..first }
             }
         })
+    }
+
+    /// Looks whether a postcondition that holds held before the work too, where there is a tree for that.
+    fn compared(&self, order: &CheckOrder, shell: &Shell, verdict: Verdict) -> Result<Verdict, Interrupted> {
+        let is_due = matches!(order.subject, Subject::Postcondition(_)) && verdict.held();
+        if !is_due || !self.ground.level.has_clean_tree() {
+            return Ok(verdict);
+        }
+        let tag = self.tag(order.step(), order.attempt);
+        let case = Case { tree: order.before.as_deref(), with_work: false, ..self.case(order, shell, &tag) };
+        let held_before = match self.ground.judge(&case)?.outcome {
+            Outcome::Held => Some(true),
+            // Nothing was seen.
+            Outcome::NotRun { .. } | Outcome::Killed { .. } => None,
+            _ => Some(false),
+        };
+        Ok(Verdict { held_before, ..verdict })
     }
 
     pub(super) fn redacted(&self, verdict: Verdict) -> Verdict {

@@ -8,11 +8,9 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::OnceLock;
 
 use provost_core::plan::{Expectation, Shell};
-use provost_core::shell;
-use regex::Regex;
+use provost_core::{tools, unable};
 use rustix::process::Signal;
 
 /// With this signal the contract's own shell ends when a command is not found.
@@ -42,19 +40,12 @@ const HANDLER: &str = r#"() {
 /// for a contract that reads definitions or changes where programs are found: it may call what the work makes.
 pub fn variable(shell: &Shell, tree: &Path) -> Option<(OsString, OsString)> {
     let wants = |code: i32| shell.expectations.iter().any(|each| each.value == Expectation::ExitIs(code));
-    if defines(&shell.command) || wants(126) || wants(127) {
+    if tools::defines(&shell.command) || wants(126) || wants(127) {
         return None;
     }
     let quoted = format!("'{}'", tree.to_string_lossy().replace('\'', r"'\''"));
     let text = HANDLER.replace("@TREE@", &quoted).replace("@TOLD@", TOLD);
     Some(("BASH_FUNC_command_not_found_handle%%".into(), text.into()))
-}
-
-fn defines(command: &str) -> bool {
-    static DEFINES: OnceLock<Option<Regex>> = OnceLock::new();
-    let pattern = r"(?m)(?:^|[;&|({])\s*(?:\.|source)\s+\S|\(\)\s*\{|\bfunction\s|\bPATH=|\balias\s|\bexport\s+-f\b|\beval\s";
-    let found = DEFINES.get_or_init(|| Regex::new(pattern).ok());
-    found.as_ref().is_none_or(|found| found.is_match(command))
 }
 
 /// What a check needs and the machine does not have.
@@ -69,18 +60,13 @@ pub enum Missing {
 impl Missing {
     pub fn reason(&self) -> String {
         match self {
-            Missing::Command(name) => format!(
-                "`{name}` is not on the PATH of checks; install it, or start `provost run` with its folder on PATH"
-            ),
+            Missing::Command(name) => tools::lacks_program(name),
             Missing::Unnamed => {
                 "a command of the contract is not on the PATH of checks, and its message is hidden \
                                  (`2>/dev/null`); run the contract by hand to see which"
                     .to_owned()
             }
-            Missing::Module(name) => format!(
-                "`{name}` is not installed for the Python that the check calls; install it \
-                 (`python3 -m pip install {name}`), or call one that has it (`.venv/bin/python -m {name}`)"
-            ),
+            Missing::Module(name) => tools::lacks_module(name),
         }
     }
 }
@@ -93,152 +79,24 @@ pub enum End {
 }
 
 /// What was missing, where the check ended because of it or held in spite of it.
-pub fn found(shell: &Shell, tree: &Path, end: End, outputs: &[&str]) -> Option<Missing> {
-    let mut lines = outputs.iter().flat_map(|output| output.lines()).map(str::trim);
+pub fn found(shell: &Shell, end: End, outputs: &[&str]) -> Option<Missing> {
     match end {
         End::Signalled(signal) if signal == ENDED_BY.as_raw() => {
+            let mut lines = outputs.iter().flat_map(|output| output.lines()).map(str::trim);
             let name = lines.find_map(|line| line.strip_prefix(TOLD));
             Some(name.map_or(Missing::Unnamed, |name| Missing::Command(name.to_owned())))
         }
         End::Signalled(_) => None,
-        End::Held if !swallows(shell) => None,
-        End::Held => lines.find_map(|line| {
-            if let Some(module) = module(line) {
-                return Some(Missing::Module(module));
-            }
-            let name = command(line).filter(|_| !defines(&shell.command))?;
-            let is_tool = TOOLS.contains(&name.as_str());
-            (is_outside(&name, tree) && is_tool).then_some(Missing::Command(name))
+        End::Held if !unable::may_swallow(shell) => None,
+        End::Held => outputs.iter().find_map(|output| {
+            let module =
+                tools::missing_run_modules(output).first().map(|name| Missing::Module(name.to_string()));
+            let mut programs =
+                tools::missing_programs(output).into_iter().filter(|name| tools::is_program(name));
+            let program = programs.next().filter(|_| !tools::defines(&shell.command));
+            module.or_else(|| program.map(|name| Missing::Command(name.to_owned())))
         }),
     }
-}
-
-/// The contract can hold although a command of it failed.
-fn swallows(shell: &Shell) -> bool {
-    let fails = shell.expectations.iter().any(|each| match each.value {
-        Expectation::ExitIs(code) => code != 0,
-        Expectation::ExitIsNot(_) => true,
-        Expectation::Contains { .. } | Expectation::Matches { .. } | Expectation::Empty { .. } => false,
-    });
-    let script = shell::read(&shell.command);
-    let text = shell.command.as_str();
-    fails || script.commands.len() > 1 || text.contains('!') || text.contains("||") || text.contains("if ")
-}
-
-/// Test runners and builders: nobody's work is to bring them along.
-const TOOLS: [&str; 62] = [
-    "pytest",
-    "py.test",
-    "tox",
-    "nox",
-    "python",
-    "python2",
-    "python3",
-    "pip",
-    "pip3",
-    "uv",
-    "uvx",
-    "poetry",
-    "pipenv",
-    "pdm",
-    "hatch",
-    "ruff",
-    "mypy",
-    "black",
-    "flake8",
-    "pylint",
-    "pyright",
-    "coverage",
-    "cargo",
-    "rustc",
-    "rustfmt",
-    "go",
-    "gofmt",
-    "golangci-lint",
-    "node",
-    "npm",
-    "npx",
-    "pnpm",
-    "yarn",
-    "bun",
-    "deno",
-    "jest",
-    "vitest",
-    "mocha",
-    "tsc",
-    "eslint",
-    "prettier",
-    "make",
-    "gmake",
-    "cmake",
-    "ctest",
-    "ninja",
-    "meson",
-    "just",
-    "bazel",
-    "java",
-    "javac",
-    "mvn",
-    "gradle",
-    "ruby",
-    "bundle",
-    "rake",
-    "rspec",
-    "php",
-    "phpunit",
-    "composer",
-    "dotnet",
-    "swift",
-];
-
-/// Modules that python runs as programs of this kind.
-const MODULES: [&str; 17] = [
-    "pytest",
-    "tox",
-    "nox",
-    "coverage",
-    "mypy",
-    "ruff",
-    "black",
-    "flake8",
-    "pylint",
-    "pyright",
-    "isort",
-    "build",
-    "pip",
-    "venv",
-    "virtualenv",
-    "poetry",
-    "behave",
-];
-
-fn module(line: &str) -> Option<String> {
-    static LINE: OnceLock<Option<Regex>> = OnceLock::new();
-    let pattern = r"^\S*(?:python|pypy)[\d.]*: No module named '?([A-Za-z0-9_]+)(?:\.__main__)?'?";
-    let found = LINE.get_or_init(|| Regex::new(pattern).ok()).as_ref()?.captures(line)?;
-    let name = found.get(1)?.as_str();
-    MODULES.contains(&name).then(|| name.to_owned())
-}
-
-/// The command that a shell, `make`, `env` or one of their like did not find.
-fn command(line: &str) -> Option<String> {
-    static LINES: OnceLock<Vec<Regex>> = OnceLock::new();
-    let patterns = LINES.get_or_init(|| {
-        let patterns = [
-            r"^\S*sh: (?:line )?(?:\d+: )?(?:exec: )?([^\s:]+): (?:command )?not found$",
-            r"^\S*make(?:\[\d+\])?: ([^\s:]+): (?:Command not found|No such file or directory)$",
-            r"^(?:\S*/)?(?:env|timeout|nice|nohup|xargs|stdbuf|setsid|time|ionice|taskset|chrt): (?:failed to run command |cannot run |failed to execute )?[‘'`]?([^\s:’']+)[’']?: No such file or directory$",
-            r"^error: no such command: `([^`]+)`",
-        ];
-        patterns.iter().filter_map(|pattern| Regex::new(pattern).ok()).collect()
-    });
-    let found = patterns.iter().find_map(|pattern| pattern.captures(line))?;
-    Some(found.get(1)?.as_str().to_owned())
-}
-
-/// A name without a slash, or a path that does not lead into the tree.
-fn is_outside(name: &str, tree: &Path) -> bool {
-    !name.contains('/') || name.starts_with('/') && !Path::new(name).starts_with(tree)
 }
 
 #[cfg(test)]
@@ -253,7 +111,7 @@ mod tests {
     }
 
     fn held(command: &str, output: &str) -> Option<Missing> {
-        found(&shell(command, &[]), Path::new("/w"), End::Held, &[output])
+        found(&shell(command, &[]), End::Held, &[output])
     }
 
     fn named(name: &str) -> Option<Missing> {
@@ -274,6 +132,7 @@ mod tests {
 
     #[test]
     fn what_the_work_has_to_bring_is_not_missing_from_the_machine() {
+        // What is missing of the tree, `unable` of core finds: there the check did not hold.
         assert_eq!(held("! ./app", "bash: line 1: ./app: No such file or directory"), None);
         assert_eq!(held("! python3 -m mine", "/usr/bin/python3: No module named mine"), None);
         assert_eq!(held("! make test", "/bin/sh: 1: ehco: not found"), None, "a recipe with a slip in it");

@@ -155,7 +155,7 @@ fn a_step_about_one_file_of_configuration_may_rest_on_it() {
         &[("honest", &[(".github/workflows/ci.yml", "jobs: build\n")])],
         expect![[r#"
             before: broke: exit code 2 | exit_code == 0
-            honest: held | uncontrolled: it starts no test runner that can be made to fail
+            honest: held | uncontrolled: no test runner was seen, so there was nothing to plant a failing test in
         "#]],
     );
     if works("make", &["--version"]) {
@@ -166,7 +166,7 @@ fn a_step_about_one_file_of_configuration_may_rest_on_it() {
             &[("honest", &[("Makefile", "check: ; @true\nlint: ; @test -f Makefile\n")])],
             expect![[r#"
                 before: broke: exit code 2 | exit_code == 0
-                honest: held | no failing test could be planted: it starts no test runner that can be made to fail | uncontrolled: it starts no test runner that can be made to fail
+                honest: held | no failing test could be planted: no test runner was seen, so there was nothing to plant a failing test in | uncontrolled: no test runner was seen, so there was nothing to plant a failing test in
             "#]],
         );
     }
@@ -201,7 +201,7 @@ fn what_cannot_be_controlled_says_so() {
         &[("honest", &[("done", "")])],
         expect![[r#"
             before: broke: exit code 1 | exit_code == 0
-            honest: held | uncontrolled: it starts no test runner that can be made to fail
+            honest: held | uncontrolled: no test runner was seen, so there was nothing to plant a failing test in
         "#]],
     );
     check(

@@ -295,10 +295,13 @@ fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
     match &state.state {
         StepState::Passed => {
             let pass = run.pass(number).filter(|pass| *pass != Pass::Verified);
-            let guard = match (pass, pass.and_then(Pass::explanation)) {
+            let mut guard = match (pass, pass.and_then(Pass::explanation)) {
                 (Some(pass), Some(why)) => format!(" It counts as {pass}: {why}."),
                 _ => String::new(),
             };
+            if let Some(why) = verdict.and_then(|verdict| verdict.uncontrolled.as_ref()) {
+                let _ = write!(guard, " It is uncontrolled: {why}.");
+            }
             let level =
                 verdict.map(|verdict| format!(" ({}, {} ms)", verdict.isolation, verdict.duration_ms));
             Reply::ok(format!(
@@ -341,7 +344,9 @@ fn done(run: &Run) -> String {
     let mut out = match run.weaker_passes() {
         None => "The plan is done: every check held on the final state. ".to_owned(),
         Some(_) => {
-            format!("The plan is done: {}. Every check held on the final state.\n", run.passes_by_kind())
+            let mut worth = vec![run.passes_by_kind().to_string()];
+            worth.extend(run.reservations());
+            format!("The plan is done: {}. Every check held on the final state.\n", worth.join("; "))
         }
     };
     if run.checks_unread {

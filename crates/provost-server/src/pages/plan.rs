@@ -147,8 +147,8 @@ fn step(plan: &str, step: &Step) -> Markup {
 }
 
 fn post_class(post: &Post) -> &'static str {
-    match (post.state.as_str(), post.word.as_str()) {
-        ("held", "held") => "good",
+    match (post.state.as_str(), post.pass.as_deref()) {
+        ("held", Some("verified")) => "good",
         ("broke", _) => "bad",
         ("held", _) => "wait",
         _ => "",
@@ -159,6 +159,8 @@ fn post(post: &Post) -> Markup {
     html! {
         section class="sheet" {
             header { h3 { (post.number) ". " (T(&post.description)) } span class={ "word " (post_class(post)) } { (post.mark) " " (T(&post.word)) } }
+            @if let Some(weaker) = &post.weaker { p class="wait" { (T(weaker)) "." } }
+            @if let Some(why) = &post.uncontrolled { p class="wait" { "Uncontrolled: " (T(why)) "." } }
             @if let Some(contract) = &post.contract { (check("Contract", contract)) }
             @if let Some(seen) = &post.verdict { (verdict(seen)) }
         }

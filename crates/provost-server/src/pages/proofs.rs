@@ -61,7 +61,7 @@ fn statement(place: usize, envelope: &Value, key: Option<&PublicKey>) -> Markup 
             @match opened(envelope, key) {
                 Err(doubt) => { header { h3 { "Statement " (place + 1) } (word("failed")) } p class="bad" { (T(&doubt)) } }
                 Ok(statement) => {
-                    header { h3 { (T(&named(&statement))) } (word(result(&statement))) @if let Some(pass) = statement.predicate["pass"].as_str().filter(|pass| *pass != "verified") { span class="word wait" { (T(&pass.replace('_', " "))) } } span class="quiet" { "signature good" } }
+                    header { h3 { (T(&named(&statement))) } (word(result(&statement))) @if let Some(pass) = statement.predicate["pass"].as_str().filter(|pass| *pass != "verified") { span class="word wait" { (T(&pass.replace('_', " "))) } } @if statement.predicate["verdict"]["uncontrolled"].is_string() { span class="word wait" { "uncontrolled" } } span class="quiet" { "signature good" } }
                     dl {
                         @for subject in &statement.subject {
                             dt { (T(&subject.name)) }

@@ -45,6 +45,8 @@ pub struct Step {
     pub word: String,
     /// What that means, where it is weaker than a contract that held.
     pub weaker: Option<String>,
+    /// Why no control has shown that its check can fail, where it passed and that is so.
+    pub uncontrolled: Option<String>,
     /// The contract is meant to hold before the work too.
     pub guard: bool,
     pub task: Option<String>,
@@ -138,6 +140,13 @@ pub struct Post {
     /// For people, with its mark.
     pub mark: String,
     pub word: String,
+    /// In which way it held, by the same words as for steps.
+    #[schema(example = "held_before")]
+    pub pass: Option<String>,
+    /// What that means, where it is weaker than a contract that held.
+    pub weaker: Option<String>,
+    /// Why no control has shown that it can fail, where that is so.
+    pub uncontrolled: Option<String>,
     pub contract: Option<Check>,
     pub verdict: Option<Verdict>,
 }
@@ -160,16 +169,19 @@ impl Plan {
                     description: post.description.clone(),
                     state: match state {
                         PostState::Open => "open",
-                        PostState::Held => "held",
+                        PostState::Held(_) => "held",
                         PostState::Broke(_) => "broke",
                     }
                     .to_owned(),
                     mark: run.post_mark(post.number).0.to_owned(),
-                    word: run.post_mark(post.number).1.to_owned(),
+                    word: run.post_mark(post.number).1,
+                    pass: run.post_pass(post.number).map(|pass| pass.key().to_owned()),
+                    weaker: run.post_pass(post.number).and_then(Pass::explanation).map(str::to_owned),
+                    uncontrolled: run.post_uncontrolled(post.number).map(str::to_owned),
                     contract: post.contract.as_ref().map(Check::of),
                     verdict: match state {
                         PostState::Broke(verdict) => Some(Verdict::of(verdict)),
-                        PostState::Open | PostState::Held => None,
+                        PostState::Open | PostState::Held(_) => None,
                     },
                 })
                 .collect(),
@@ -195,8 +207,13 @@ impl Step {
             state: run.state_word(step.number).to_owned(),
             pass: run.pass(step.number).map(|pass| pass.key().to_owned()),
             mark: run.mark(step.number).map(|mark| mark.symbol().to_owned()),
-            word: run.word(step.number).to_owned(),
+            word: run.word(step.number),
             weaker: run.pass(step.number).and_then(Pass::explanation).map(str::to_owned),
+            uncontrolled: state
+                .verdict
+                .as_ref()
+                .filter(|_| state.is_uncontrolled())
+                .and_then(|verdict| verdict.uncontrolled.clone()),
             guard: step.is_guard(),
             task: step.task.as_ref().map(|task| task.value.clone()),
             precondition: step.precondition.as_ref().map(Check::of),

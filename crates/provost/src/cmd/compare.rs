@@ -101,7 +101,7 @@ fn in_words(side: &Side, row: &StepRow) -> String {
 }
 
 fn postconditions(side: &Side) -> String {
-    let held = side.run.postconditions().filter(|(_, state)| **state == PostState::Held).count();
+    let held = side.run.postconditions().filter(|(_, state)| matches!(state, PostState::Held(_))).count();
     format!("{held}/{}", side.run.postconditions().count())
 }
 

@@ -119,9 +119,11 @@ fn as_json(plan: &str, run: &Run, look: Option<&BaseLook>) -> Value {
                 "description": post.description,
                 "state": match state {
                     PostState::Open => "open",
-                    PostState::Held => "held",
+                    PostState::Held(_) => "held",
                     PostState::Broke(_) => "broke",
                 },
+                "pass": run.post_pass(post.number),
+                "uncontrolled": run.post_uncontrolled(post.number),
                 "contract": post.contract.as_ref().map(contract),
             })
         })

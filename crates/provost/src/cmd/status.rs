@@ -4,7 +4,7 @@ use provost_core::pass::Pass;
 use provost_core::plan::Needs;
 use provost_core::quorum::Tally;
 use provost_core::render;
-use provost_core::run::{Run, StepState};
+use provost_core::run::{PostState, Run, StepState};
 use provost_core::usage::{Cost, Resource};
 use provost_core::verdict::Verdict;
 use provost_engine::harness::Access;
@@ -94,6 +94,17 @@ pub fn obey(global: &Global, args: Args) -> Answer {
             wait.unwrap_or_default()
         ));
     }
+    for (post, _) in run.postconditions().filter(|_| run.all_settled()) {
+        let (mark, word) = run.post_mark(post.number);
+        text.push_str(&format!(
+            "[Postcondition {}] {mark} {} · {word}\n",
+            post.number,
+            post.description.trim()
+        ));
+    }
+    for line in run.uncontrolled_lines() {
+        text.push_str(&format!("{line}\n"));
+    }
     for item in &items {
         let late = if overdue(item) { "overdue, " } else { "" };
         let id = inbox::short(&items, item);
@@ -141,9 +152,28 @@ fn as_json(plan: &str, run: &Run, changed: bool, waiting: &[Value]) -> Value {
         "total": total,
         "weaker": run.weaker_passes(),
         "steps": steps,
+        "postconditions": postconditions(run),
         "waiting": waiting,
         "cost": cost_as_json(run),
     })
+}
+
+fn postconditions(run: &Run) -> Vec<Value> {
+    let all = run.plan.postconditions.iter();
+    let told = all.map(|post| {
+        json!({
+            "number": post.number,
+            "description": post.description,
+            "state": match run.postcondition(post.number) {
+                Some(PostState::Held(_)) => "held",
+                Some(PostState::Broke(_)) => "broke",
+                Some(PostState::Open) | None => "open",
+            },
+            "pass": run.post_pass(post.number),
+            "uncontrolled": run.post_uncontrolled(post.number),
+        })
+    });
+    told.collect()
 }
 
 /// Null where nothing was said: every step before it.

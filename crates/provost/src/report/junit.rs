@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use provost_core::pass::Pass;
 
-use super::{Check, End, Report};
+use super::{Check, Control, End, Report};
 
 pub fn text(report: &Report) -> String {
     let count = |is: fn(&End) -> bool| report.checks.iter().filter(|check| is(&check.end)).count();
@@ -39,9 +39,9 @@ fn case(out: &mut String, report: &Report, check: &Check) {
     let _ = write!(out, "    <testcase classname=\"{plan}\" name=\"{name}\" time=\"{seconds:.3}\"");
     let words = escaped(&check.end.words());
     let _ = match &check.end {
-        End::Passed(Pass::Verified) => writeln!(out, "/>"),
+        End::Passed(Pass::Verified, Control::Shown) => writeln!(out, "/>"),
         // Green, and with a word that says what it is worth.
-        End::Passed(_) => {
+        End::Passed(_, _) => {
             writeln!(out, ">\n      <system-out>{words}</system-out>\n    </testcase>")
         }
         End::Failed(_) | End::Waiting(_) => {

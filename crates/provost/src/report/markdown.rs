@@ -9,7 +9,7 @@ const OUTPUT_MAX: usize = 4000;
 
 pub fn text(report: &Report) -> String {
     let mut out = format!("## {}\n\n", line(&report.title));
-    let passed = report.checks.iter().filter(|check| matches!(check.end, End::Passed(_))).count();
+    let passed = report.checks.iter().filter(|check| matches!(check.end, End::Passed(_, _))).count();
     let _ = writeln!(
         out,
         "**{}** · {passed} of {} checks passed · {}\n",

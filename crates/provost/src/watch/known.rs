@@ -131,7 +131,7 @@ pub struct Part {
     pub number: String,
     pub mark: &'static str,
     pub title: String,
-    pub state: &'static str,
+    pub state: String,
     pub tone: Tone,
     pub attempts: u32,
     /// When the attempt that is under way began.

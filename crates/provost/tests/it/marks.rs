@@ -42,6 +42,134 @@ fn what_held_before_the_work_is_no_plain_pass_in_any_view() {
     env.provost(&["run"]).exits(0);
 }
 
+/// Each view that shows in which way a step passed.
+fn views(env: &Env) -> Vec<(&'static str, String)> {
+    vec![
+        ("status", env.provost(&["status"]).exits(0).out),
+        ("status --json", env.provost(&["status", "--json"]).exits(0).json()["weaker"].to_string()),
+        ("show", env.provost(&["show"]).exits(0).out),
+        ("list", env.provost(&["list"]).exits(0).out),
+        ("log", env.provost(&["log"]).exits(0).out),
+        ("progress", env.read("progress.md")),
+        ("summary", {
+            env.provost(&["run", "--summary", "summary.md"]).exits(0);
+            env.read("summary.md")
+        }),
+        ("proof", {
+            let audit = env.provost(&["audit", "--json"]).exits(0).json();
+            let (proofs, key) =
+                (audit["proofs"].as_str().expect("proofs"), audit["key"].as_str().expect("a key"));
+            env.provost(&["audit", "--proof", proofs, "--key", key, "--json"]).exits(0).out
+        }),
+    ]
+}
+
+#[test]
+fn where_nobody_looked_before_the_work_every_view_says_uncontrolled() {
+    let env =
+        Env::new(&plan(&["test -f out/1", "test -d ."], "escalate")).agent(HONEST).isolation("in-place");
+    let run = env.approve().provost(&["run"]).exits(0);
+    assert!(run.out.contains("plan done: 2 verified; 2 uncontrolled"), "{}", run.out);
+    let why = "uncontrolled: it was not run before the work: there is no tree for that at in-place";
+    assert_eq!(run.out.matches(why).count(), 2, "once for each step: {}", run.out);
+    for (name, text) in views(&env) {
+        assert!(text.contains("uncontrolled"), "{name}: {text}");
+    }
+    let status = env.provost(&["status"]).exits(0).out;
+    assert!(status.contains("uncontrolled (step 1, step 2): it was not run before the work"), "{status}");
+    assert_eq!(status.matches("it was not run before the work").count(), 1, "the reason once: {status}");
+}
+
+/// The honest twin: where it was seen to fail first, nothing of the kind is said.
+#[test]
+fn what_was_seen_to_fail_before_the_work_is_not_uncontrolled() {
+    for level in ["auto", "guard+clean"] {
+        let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation(level);
+        if !env.has_fences() {
+            return;
+        }
+        let run = env.approve().provost(&["run"]).exits(0);
+        assert!(run.out.contains("✅ plan done: 1 verified"), "{}", run.out);
+        for (name, text) in views(&env) {
+            assert!(
+                !text.contains("\"uncontrolled\":\"") && !text.contains("uncontrolled:"),
+                "{name}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn below_clean_what_held_before_is_told_where_it_was_looked_at() {
+    let env = Env::new(&plan(&["test -d ."], "escalate")).agent(HONEST).isolation("guard+clean");
+    let run = env.approve().provost(&["run"]).exits(0);
+    assert!(run.out.contains("⚪ plan done: 1 held before"), "{}", run.out);
+    for (name, text) in views(&env) {
+        assert!(text.contains("held before") || text.contains("held_before"), "{name}: {text}");
+    }
+}
+
+fn with_postconditions(commands: &[&str]) -> String {
+    let mut text = plan(&["test -f out/1"], "escalate") + "\n## Postconditions\n";
+    for (at, command) in commands.iter().enumerate() {
+        text.push_str(&format!("\n{}. Condition {}\n   ```shell\n   {command}\n   ```\n", at + 1, at + 1));
+    }
+    text
+}
+
+#[test]
+fn a_postcondition_that_held_before_is_told_and_counts_as_no_proof() {
+    let env = Env::new(&with_postconditions(&["test -d .", "test -s out/1 || test -f out/1"])).agent(HONEST);
+    if !env.has_fences() {
+        return;
+    }
+    let run = env.approve().provost(&["run"]).exits(0);
+    assert!(run.out.contains("✅ plan done: 1 verified; 1 postcondition held before"), "{}", run.out);
+    assert!(run.out.contains("postcondition 1 held; it held before the work too"), "{}", run.out);
+    let status = env.provost(&["status"]).exits(0).out;
+    assert!(status.contains("[Postcondition 1] ⚪ Condition 1 · held before"), "{status}");
+    assert!(status.contains("[Postcondition 2] ✅ Condition 2 · held\n"), "{status}");
+    let status = env.provost(&["status", "--json"]).exits(0).json();
+    let passes: Vec<&Value> =
+        status["postconditions"].as_array().expect("a list").iter().map(|post| &post["pass"]).collect();
+    assert_eq!(passes, ["held_before", "verified"]);
+    let show = env.provost(&["show"]).exits(0).out;
+    assert!(show.contains("⚪ postcondition 1"), "{show}");
+    let audit = env.provost(&["audit", "--json"]).exits(0).json();
+    let (proofs, key) = (audit["proofs"].as_str().expect("proofs"), audit["key"].as_str().expect("a key"));
+    let proofs = env.provost(&["audit", "--proof", proofs, "--key", key, "--json"]).exits(0).lines();
+    let plan =
+        proofs.iter().map(|proof| &proof["statement"]["predicate"]).find(|it| it["passes"].is_object());
+    let plan = plan.expect("a proof of the plan");
+    assert_eq!(plan["postconditions"][0]["pass"], "held_before", "{plan}");
+    assert_eq!(plan["postconditions"][1]["pass"], "verified", "{plan}");
+    assert_eq!(plan["summary"]["postconditions_held_before"], 1);
+}
+
+#[test]
+fn a_postcondition_that_nobody_could_try_before_is_uncontrolled() {
+    let env = Env::new(&with_postconditions(&["test -f out/1"])).agent(HONEST).isolation("in-place");
+    env.approve().provost(&["run"]).exits(0);
+    let status = env.provost(&["status"]).exits(0).out;
+    assert!(status.contains("[Postcondition 1] ✅ Condition 1 · held, uncontrolled"), "{status}");
+    assert!(status.contains("uncontrolled (step 1, postcondition 1): it was not run before"), "{status}");
+}
+
+#[test]
+fn a_check_without_a_known_runner_says_once_and_briefly_that_it_is_uncontrolled() {
+    let agent = "mkdir -p out; echo 'test -f out/1' > out/check; touch out/1\n";
+    let env = Env::new(&plan(&["bash out/check"], "escalate")).agent(agent);
+    if !env.has_fences() {
+        return;
+    }
+    let run = env.approve().provost(&["run"]).exits(0);
+    let why = "no test runner was seen, so there was nothing to plant a failing test in";
+    assert_eq!(run.out.matches(why).count(), 1, "{}", run.out);
+    let status = env.provost(&["status"]).exits(0).out;
+    assert_eq!(status.matches(why).count(), 1, "{status}");
+    assert!(status.contains("[Step 1/1] ✅"), "one property, and no mark of its own: {status}");
+}
+
 fn red_first(contract: &str, more: &str) -> String {
     let text = plan(&[contract], "escalate").replacen("status: draft", "status: draft\nrequire_red: true", 1);
     text.replacen("**on_fail:**", &format!("{more}**on_fail:**"), 1)
@@ -92,6 +220,60 @@ fn a_tool_that_is_missing_makes_no_pass_through_a_negation() {
         let log = env.provost(&["log", "--json", "--event", "CONTRACT_JUDGED"]).exits(0).lines();
         assert_eq!(log[0]["details"]["verdict"]["outcome"]["kind"], "not_run", "{contract}: {log:?}");
     }
+}
+
+#[test]
+fn a_command_that_cannot_do_its_job_makes_no_pass_by_failing() {
+    for (contract, tool, says) in [
+        ("! make test", "make", "make has no rule for `test`"),
+        ("make test || true; test -d .", "make", "make has no rule for `test`"),
+        ("if ! make test; then exit 0; fi; exit 1", "make", "make has no rule for `test`"),
+        ("make test && exit 1; true", "make", "make has no rule for `test`"),
+        ("! ( cd . && make test )", "make", "make has no rule for `test`"),
+        ("! python3 missing.py", "python3", "python did not find `"),
+        ("! node missing.js", "node", "node did not find `"),
+        ("! bash missing.sh", "bash", "`missing.sh` is not there"),
+        ("! ./missing --bad", "bash", "`./missing` is not there"),
+    ] {
+        let env = Env::new(&plan(&[contract], "escalate")).agent("echo nothing to do\n");
+        if !has(tool) {
+            continue;
+        }
+        let run = env.approve().provost(&["run"]);
+        assert_eq!(run.code, 4, "{contract}: {} {}", run.out, run.err);
+        let status = env.provost(&["status", "--json"]).exits(0).json();
+        assert_ne!(step(&status, 1)["state"], "passed", "{contract}");
+        let log = env.provost(&["log", "--json", "--event", "CONTRACT_JUDGED"]).exits(0).out;
+        assert!(log.contains("not verifiable") && log.contains(says), "{contract}: {log}");
+        assert!(run.out.contains(says), "{contract}: {}", run.out);
+    }
+}
+
+fn has(tool: &str) -> bool {
+    let found = std::process::Command::new("sh").args(["-c", &format!("command -v {tool}")]).output();
+    found.is_ok_and(|found| found.status.success())
+}
+
+/// The honest twins: a failure at the job, a module that is to be gone, and a failure that is named.
+#[test]
+fn a_failure_that_is_meant_is_a_pass() {
+    let agent = "mkdir -p out; printf 'test:\\n\\ttest -f out/none\\n' > out/Makefile; touch out/1\n";
+    for contract in [
+        "test -f out/1 && ! make -C out test",
+        "test -f out/1 && ! python3 -c 'import no_such_module_of_ours'",
+        "test -f out/1 && ! bash -c 'exit 3'",
+    ] {
+        let env = Env::new(&plan(&[contract], "escalate")).agent(agent);
+        let run = env.approve().provost(&["run"]);
+        assert_eq!(run.code, 0, "{contract}: {} {}", run.out, run.err);
+    }
+    let named = plan(&["test -f out/1 && ! bash out/missing.sh"], "escalate").replacen(
+        "exit_code == 0",
+        "stderr contains \"No such file\"",
+        1,
+    );
+    let env = Env::new(&named).agent(agent);
+    env.approve().provost(&["run"]).exits(0);
 }
 
 /// The program that a step is to make is missing before the work, and that is how it should be.

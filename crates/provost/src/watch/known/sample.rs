@@ -30,7 +30,16 @@ fn row(name: &str, stage: Stage, done: u32, waiting: usize) -> PlanRow {
 fn part(number: &str, mark: &'static str, state: &'static str, tone: Tone) -> Part {
     let page = (1..=30).map(|line| Said::plain(format!("line {line} of part {number}"))).collect();
     let title = format!("Part {number}");
-    Part { number: number.to_owned(), mark, title, state, tone, attempts: 1, since: None, page }
+    Part {
+        number: number.to_owned(),
+        mark,
+        title,
+        state: state.to_owned(),
+        tone,
+        attempts: 1,
+        since: None,
+        page,
+    }
 }
 
 pub fn known() -> Known {

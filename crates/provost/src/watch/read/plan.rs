@@ -205,7 +205,11 @@ fn of_post(run: &Run, post: &provost_core::plan::Postcondition, state: &PostStat
     };
     let mut page =
         vec![Said::strong(format!("Postcondition {}", post.number)), Said::plain(&post.description)];
-    page.push(Said::quiet(word));
+    page.push(Said::quiet(word.clone()));
+    let why = run.post_pass(post.number).and_then(Pass::explanation);
+    page.extend(why.map(|why| Said::new(Tone::Wait, why)));
+    let uncontrolled = run.post_uncontrolled(post.number);
+    page.extend(uncontrolled.map(|why| Said::new(Tone::Wait, format!("uncontrolled: {why}"))));
     if let PostState::Broke(verdict) = state {
         seen(&mut page, "it", verdict, Tone::Bad);
     }
