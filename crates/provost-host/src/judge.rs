@@ -13,6 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use provost_core::plan::{Expectation, Shell, Stream};
+use provost_core::recover::environment;
 use provost_core::runner::{self, report::Report};
 use provost_core::unable;
 use provost_core::verdict::{Isolation, Outcome, Verdict};
@@ -129,7 +130,8 @@ pub fn observed(
         Ok(ended) => {
             let report = reporter.map(|reporter| reporter.finish(court.root())).unwrap_or_default();
             let tests = tests(shell, &report, &ended);
-            let verdict = Verdict { tests, runners: report.names(), ..judged(court, &expected, &ended) };
+            let verdict =
+                Verdict { tests, runners: report.names(), ..judged(shell, court, &expected, &ended) };
             Ok((verifiable(shell, &ended, verdict), report))
         }
         Err(NotJudged::Program(error)) => Ok(not_run(court, told(&error))),
@@ -192,7 +194,7 @@ fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<
     }
 }
 
-fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdict {
+fn judged(shell: &Shell, court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdict {
     let mut unmet = Vec::new();
     let outcome = match ended.how {
         How::TimedOut | How::Stopped => Outcome::TimedOut { after_ms: milliseconds(court.timeout) },
@@ -213,6 +215,9 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
             if exit_code != 0 && !unmet.is_empty() && has_tried_to_trace(court, ended) {
                 unmet.push(NO_TRACING.to_owned());
             }
+            if !unmet.is_empty() && !matches!(court.ground, Ground::Workspace) && reads_history(shell) {
+                unmet.push(NO_HISTORY.to_owned());
+            }
             let left = ended.survivors.iter();
             unmet.extend(left.map(|survivor| format!("nothing outlives the check: {survivor} still runs")));
             if unmet.is_empty() { Outcome::Held } else { Outcome::Broke { exit_code } }
@@ -228,6 +233,20 @@ fn judged(court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdic
         environment: Some(Box::new(surroundings::environment(court.workspace))),
         ..Verdict::bare(court.isolation, Outcome::Held)
     }
+}
+
+const NO_HISTORY: &str = "it asks git for nothing but the approved history: commits, branches and tags that an \
+                          agent makes are not part of a check; compare files, or use `git diff`";
+
+/// The contract looks at commits, branches or tags.
+fn reads_history(shell: &Shell) -> bool {
+    let asks = ["log", "rev-list", "shortlog", "describe", "reflog", "tag", "branch", "show-ref", "show"];
+    let script = provost_core::shell::read(&shell.command);
+    script.commands.iter().any(|command| {
+        let words = script.words_of(command).iter().map(|word| word.raw(&shell.command));
+        let mut words = words.skip_while(|word| *word != "git").skip(1);
+        words.find(|word| !word.starts_with('-')).is_some_and(|word| asks.contains(&word))
+    })
 }
 
 const NO_TRACING: &str = "it does without tracing, which is denied inside a check (gdb, strace, rr, \
@@ -262,7 +281,8 @@ fn verifiable(shell: &Shell, ended: &Ended, verdict: Verdict) -> Verdict {
             missing::End::Signalled(missing::ENDED_BY.as_raw())
         }
         How::Exited(_) if verdict.held() => missing::End::Held,
-        How::Exited(_) | How::TimedOut | How::Stopped | How::OverBounds(_) => return verdict,
+        How::Exited(_) => return blames_the_machine(shell, ended, verdict),
+        How::TimedOut | How::Stopped | How::OverBounds(_) => return verdict,
     };
     let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
     if let Some(missing) = missing::found(shell, end, &[&stderr, &stdout]) {
@@ -270,6 +290,18 @@ fn verifiable(shell: &Shell, ended: &Ended, verdict: Verdict) -> Verdict {
         return Verdict { outcome, unmet: Vec::new(), ..verdict };
     }
     shows_its_failure(shell, verdict, &[&stderr, &stdout])
+}
+
+/// A check that broke for want of a program that its text calls: one that is said to be missing, and is.
+fn blames_the_machine(shell: &Shell, ended: &Ended, mut verdict: Verdict) -> Verdict {
+    let said = format!("{}\n{}", text(&ended.stderr), text(&ended.stdout));
+    let folders = verdict.environment.iter().flat_map(|environment| &environment.path);
+    let folders: Vec<PathBuf> = folders.map(PathBuf::from).collect();
+    let is_there = |name: &String| folders.iter().any(|folder| folder.join(name).is_file());
+    if let Some(name) = environment::missing_program(&shell.command, &said).filter(|name| !is_there(name)) {
+        verdict.outcome = Outcome::NotRun { reason: missing::Missing::Command(name).reason() };
+    }
+    verdict
 }
 
 /// A command that is meant to fail has to fail at its job, and a runner by a test: one that does not start

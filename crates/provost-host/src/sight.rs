@@ -64,14 +64,16 @@ impl Sight {
     /// The same before the work: it may also be made yet, in a folder that is there.
     pub fn would_hide(&self, path: &str, looked_at: bool) -> bool {
         let Some(place) = self.hidden_place(path, looked_at) else { return false };
-        let folder = place.parent().filter(|folder| folder.components().count() > 1);
+        // From which folder a relative path starts is not known for certain.
+        let folder =
+            place.parent().filter(|folder| folder.components().count() > 1 && !path.starts_with(".."));
         place.symlink_metadata().is_ok() || folder.is_some_and(|folder| folder.is_dir() && !is_own(folder))
     }
 
     fn hidden_place(&self, path: &str, looked_at: bool) -> Option<PathBuf> {
         let (place, is_home) = match path.strip_prefix('~') {
             Some(rest) => (plain(&self.home.as_ref()?.join(rest.trim_start_matches('/'))), true),
-            None => (plain(Path::new(path)), false),
+            None => (plain(&self.workspace.join(path)), false),
         };
         if place.starts_with(&self.workspace) || self.shown.iter().any(|shown| place.starts_with(shown)) {
             // By its home's name it would be looked for in the check's own home.
@@ -136,6 +138,11 @@ mod tests {
         for seen in ["test -d /usr/bin", "cat /etc/passwd > /dev/null", "ls /proc/self", "ls /work-space/x"] {
             assert!(!hides(seen, &[]), "{seen}");
         }
+        let beside = folder.path().join("project");
+        let sight = Sight::of_checks(&beside, &Folders::default());
+        let leaves = |text: &str| absolute_paths(text).iter().any(|path| sight.hides(path).is_some());
+        assert!(leaves("test ! -e ../here") && leaves("cd a && test ! -e ../../here"));
+        assert!(!leaves("test ! -e ../not-here") && !leaves("cd a && test ! -e ../b"));
         let own = tempfile::NamedTempFile::new_in("/tmp").expect("a file");
         let own = own.path().display();
         assert!(hides(&format!("test ! -e {own}"), &[]), "it only looks there");

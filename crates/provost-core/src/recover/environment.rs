@@ -7,6 +7,7 @@
 
 use super::class::{self, Seen};
 use crate::plan::Shell;
+use crate::shell;
 use crate::tools;
 use crate::verdict::{Outcome, Verdict};
 
@@ -14,10 +15,10 @@ use crate::verdict::{Outcome, Verdict};
 pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
     let Outcome::Broke { exit_code } = verdict.outcome else { return None };
     let output = format!("{}\n{}", verdict.stderr, verdict.stdout);
-    if let Some(program) = missing_program(&shell.command, &output) {
-        return Some(tools::lacks_program(&program));
-    }
-    if let Some(tool) = tools::missing_modules(&output).into_iter().find(|name| calls(&shell.command, name)) {
+    // A runner that reported itself is there, whatever the program under test says of it.
+    let is_there = |tool: &str| verdict.runners.iter().any(|runner| runner == tool);
+    let mut modules = tools::missing_modules(&output).into_iter();
+    if let Some(tool) = modules.find(|name| calls(&shell.command, name) && !is_there(name)) {
         return Some(tools::lacks_module(tool));
     }
     let found = class::of(Seen { stderr: &output, exit_code: Some(exit_code), ..Seen::default() });
@@ -27,12 +28,16 @@ pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// A program that the contract names and the machine has not.
+/// A program that the contract calls and that something says is not on the machine. A program under test can
+/// say so too: whether it is there has to be looked up.
 pub fn missing_program(command: &str, output: &str) -> Option<String> {
     if tools::defines(command) {
         return None;
     }
-    tools::missing_programs(output).into_iter().find(|name| calls(command, name)).map(str::to_owned)
+    let script = shell::read(command);
+    let called = shell::tools(command, &script);
+    let mut names = tools::missing_programs(output).into_iter();
+    names.find(|name| called.iter().any(|tool| tool.name == *name)).map(str::to_owned)
 }
 
 /// The name stands in the contract as a word of its own, and not as a part of a path.
@@ -54,7 +59,19 @@ mod tests {
     fn said(command: &str, stderr: &str) -> String {
         let shell = Shell { command: command.to_owned(), body: Span::default(), expectations: Vec::new() };
         let broke = Verdict::bare(Isolation::Clean, Outcome::Broke { exit_code: 127 });
-        lacks(&shell, &Verdict { stderr: Excerpt::whole(stderr), ..broke }).unwrap_or_default()
+        let program = missing_program(command, stderr).map(|program| format!("`{program}`"));
+        let lacks = lacks(&shell, &Verdict { stderr: Excerpt::whole(stderr), ..broke });
+        program.or(lacks).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_runner_that_was_seen_is_not_missing() {
+        let command = "python3 -m pytest -q".to_owned();
+        let shell = Shell { command, body: Span::default(), expectations: Vec::new() };
+        let broke = Verdict::bare(Isolation::Clean, Outcome::Broke { exit_code: 1 });
+        let stderr = Excerpt::whole("No module named pytest");
+        let verdict = Verdict { stderr, runners: vec!["pytest".to_owned()], ..broke };
+        assert_eq!(lacks(&shell, &verdict), None);
     }
 
     #[test]
@@ -82,6 +99,7 @@ mod tests {
             ("./tool --help", "bash: line 1: ./tool: No such file or directory"),
             (". ./env.sh; greet", "bash: line 1: greet: command not found"),
             ("PATH=$PWD/bin:$PATH greet", "bash: line 1: greet: command not found"),
+            ("python3 shell.py greet", "shell: greet: command not found"),
             ("make test", "make: *** No rule to make target 'test'.  Stop."),
             ("grep -q cargo README.md", "ci.sh: line 1: cargos: command not found"),
         ] {

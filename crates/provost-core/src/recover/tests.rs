@@ -426,16 +426,18 @@ fn a_recipe_of_the_configuration_decides_about_what_it_recognises() {
 
 #[test]
 fn a_check_without_a_network_is_not_waited_for() {
-    let fenced = |fields: &str| {
+    let fenced = |fields: &str, said: &str| {
         let mut story = Story::with("retry(2), then escalate", fields, Terms::default());
         story.attempt(0, "");
-        let stderr = Excerpt::whole("curl: (6) Could not resolve host: h");
+        let stderr = Excerpt::whole(said);
         let broke = Outcome::Broke { exit_code: 6 };
         let verdict = Verdict { stderr, ..Verdict::bare(Isolation::Clean, broke) };
         class(&story.harness(HarnessCommand::Judged { subject: Subject::Contract(ONE), verdict }))
     };
-    assert_eq!(fenced(""), FailureClass::Logic);
-    assert_eq!(fenced("**network:** on\n"), FailureClass::Transient);
+    for said in ["curl: (6) Could not resolve host: h", "HTTP 429 Rate limit", "503 Service Unavailable"] {
+        assert_eq!(fenced("", said), FailureClass::Logic, "{said}");
+        assert_eq!(fenced("**network:** on\n", said), FailureClass::Transient, "{said}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The absolute paths that a script looks at.
+//! The paths that a script looks at and that may lie outside of the workspace: absolute ones, and `../x`.
 //!
 //! A check sees little of the machine, so a path that it cannot see must not count as absent. This finds
 //! the paths a text names: words of commands, targets of redirections, lists of loops, and in code (`python3
@@ -12,7 +12,7 @@ use super::{Command, Script, Word, Wrapped, is_assignment, read, wrapped};
 /// A path that a script names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsolutePath {
-    /// As far as it is literal; `~/x` and `$HOME/x` begin with `~`.
+    /// As far as it is literal; `~/x` and `$HOME/x` begin with `~`, and what leaves the workspace with `..`.
     pub path: String,
     /// Where the word stands in the text.
     pub start: usize,
@@ -84,7 +84,10 @@ const FUNCTIONS: [&str; 24] = [
 const METHODS: [&str; 8] =
     [".exists(", ".is_", ".read_", ".open(", ".stat(", ".iterdir(", ".glob(", ".rglob("];
 
-/// Every absolute path the script names, in the order of the text.
+/// Programs that change the folder the script is in.
+const CHANGING: [&str; 2] = ["cd", "pushd"];
+
+/// Every path of this kind that the script names, in the order of the text.
 pub fn absolute_paths(text: &str) -> Vec<AbsolutePath> {
     let script = read(text);
     let mut found = Vec::new();
@@ -101,6 +104,7 @@ pub fn absolute_paths(text: &str) -> Vec<AbsolutePath> {
         in_code(text.get(*start..*end).unwrap_or(""), *start, &mut found);
     }
     found.sort_by_key(|path| path.start);
+    let mut found = from_where_it_is(text, &script, found);
     // What the script names before it looks there, it may have made.
     for at in 1..found.len() {
         let path = &found[at].path;
@@ -108,6 +112,49 @@ pub fn absolute_paths(text: &str) -> Vec<AbsolutePath> {
         found[at].looked_at &= !is_made;
     }
     found
+}
+
+/// A path that goes up may start from the top of the workspace, or from a folder that the script went to.
+fn from_where_it_is(text: &str, script: &Script, found: Vec<AbsolutePath>) -> Vec<AbsolutePath> {
+    let changes = script.commands.iter().filter_map(|command| {
+        let (name, rest) = script.words_of(command).split_first()?;
+        let target = rest.iter().find(|word| !word.raw(text).starts_with('-'));
+        let at = target.map_or(name.start, |word| word.start);
+        CHANGING.contains(&name.raw(text)).then(|| (at, target.and_then(|word| word.literal(text))))
+    });
+    let changes: Vec<_> = changes.collect();
+    let mut all = Vec::new();
+    for path in found {
+        let before: Vec<_> = changes.iter().take_while(|(at, _)| *at < path.start).collect();
+        if !path.path.starts_with("..") {
+            all.push(path);
+        } else if before.is_empty() {
+            // Alone it says little, but for what goes or looks there.
+            let goes = changes.first().is_some_and(|(at, _)| *at == path.start);
+            if path.path != ".." || path.looked_at || goes {
+                all.push(path);
+            }
+        } else if path.path != ".." {
+            let here: Option<Vec<&str>> = before.iter().map(|(_, target)| target.as_deref()).collect();
+            let there = here.map(|here| climbing(&format!("{}/{}", here.join("/"), path.path)));
+            let there = there.flatten().filter(|there| *there != path.path && there != "..");
+            all.extend(there.map(|there| AbsolutePath { path: there, ..path.clone() }));
+            all.push(path);
+        }
+    }
+    all
+}
+
+/// A relative path without its detours, if it leads out of where it starts.
+fn climbing(path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        match (part, parts.last()) {
+            ("..", Some(last)) if *last != ".." => _ = parts.pop(),
+            (part, _) => parts.push(part),
+        }
+    }
+    (parts.first() == Some(&"..")).then(|| parts.join("/"))
 }
 
 /// The same in a program text of another language.
@@ -202,15 +249,20 @@ fn literal_part(value: &str) -> Option<String> {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("~{rest}"),
         _ => value.to_owned(),
     };
-    if !(value.starts_with('/') || value.starts_with("~/")) || value.starts_with("//") {
+    let value = value.strip_prefix("${PWD}/").or_else(|| value.strip_prefix("$PWD/")).unwrap_or(&value);
+    let is_relative = !(value.starts_with('/') || value.starts_with("~/"));
+    if value.starts_with("//") || is_relative && !value.contains("..") {
         return None;
     }
     let ends =
         |c: char| matches!(c, '$' | '`' | '*' | '?' | '[' | '{' | '\\' | ' ' | '\n' | '\t' | ';' | '|');
     let literal = match value.find(ends) {
         Some(at) => value[..at].rsplit_once('/').map_or("", |(folder, _)| folder),
-        None => value.as_str(),
+        None => value,
     };
+    if is_relative {
+        return climbing(literal);
+    }
     let literal = literal.trim_end_matches('/');
     (literal.len() > 1).then(|| literal.to_owned())
 }
@@ -228,10 +280,11 @@ fn in_code_at(raw: &str, (start, end): (usize, usize), found: &mut Vec<AbsoluteP
     }
 }
 
-/// Texts in quotes that begin with `/` and are given to a function that looks at files.
+/// Texts in quotes that begin with `/` or `../` and are given to a function that looks at files.
 fn looked_at_in_code(text: &str) -> Vec<(usize, usize, String)> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices('/') {
+        let at = if text[..at].ends_with("..") { at - 2 } else { at };
         let before = &text[..at];
         // `"/x"`, `\"/x\"` inside of double quotes of the shell, `r"/x"`.
         let Some(quote) = before.chars().next_back().filter(|c| matches!(c, '"' | '\'' | '`')) else {
@@ -283,6 +336,11 @@ mod tests {
             ("test ! -e ~/.old && test -f \"$HOME/x\" && ls ${HOME}/y", "~/.old? ~/x? ~/y?"),
             ("test -e \"/data/with blank\"", "/data?"),
             ("/opt/tool/bin/run --check", "/opt/tool/bin/run"),
+            ("test ! -e ../out/old && ! ls \"$PWD/../data/\"*", "../out/old? ../data?"),
+            ("! find .. -name old; test ! -e a/../../b", "..? ../b?"),
+            ("cd ..; test ! -e old", ".."),
+            ("cd a/b && test ! -e ../../../c", "../c? ../../../c?"),
+            ("python3 -c \"import os; assert not os.path.exists('../old')\"", "../old?"),
         ] {
             assert_eq!(named(text), expected, "{text}");
         }
@@ -301,7 +359,9 @@ mod tests {
             "# test -e /opt/x\ntrue",
             "python3 -c \"import app; assert app.DIR == '/var/lib'\"",
             "python3 -c \"assert route('/opt/x') == 3\"",
-            "./run a/b/c ../x //server/share",
+            "./run a/b/c a/../x //server/share",
+            "go test ./... && git log HEAD~1..HEAD && PYTHONPATH=..:. ./run",
+            "cd app && make && cd .. && cd lib && make",
         ] {
             assert_eq!(named(text), "", "{text}");
         }

@@ -14,6 +14,7 @@ use provost_core::quote;
 use provost_core::runner::report::Report;
 use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
 
+use super::out_of_sight::left_at_home;
 use super::outfit::Fitted;
 use super::{Approved, Ground, gone, told, view};
 use crate::Interrupted;
@@ -116,7 +117,11 @@ impl Ground {
         }
         let observed = self.on(approved, case, &base, &layer, Control::AsTheyAre)?;
         if !observed.verdict.held() {
-            return Ok(Verdict { tree, ..observed.verdict });
+            let mut unmet = observed.verdict.unmet;
+            if self.level == Isolation::Clean && matches!(observed.verdict.outcome, Outcome::Broke { .. }) {
+                unmet.extend(left_at_home(&case.shell.command, &self.workspace));
+            }
+            return Ok(Verdict { tree, unmet, ..observed.verdict });
         }
         let of_step = case.touches.and_then(|globs| Touches::new(globs).ok());
         let bench = Bench {

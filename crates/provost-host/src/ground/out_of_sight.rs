@@ -22,20 +22,19 @@ const CODE: [&str; 7] = [".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl"];
 impl Ground {
     /// Why the check cannot be believed, if it names a place that it cannot see.
     pub(super) fn out_of_sight(&self, case: &Case<'_>, base: &Base, layer: &Layer) -> Option<String> {
-        // Elsewhere it sees the machine as it is.
-        if !matches!(self.level, Isolation::Clean | Isolation::Landlock) {
-            return None;
-        }
+        // Elsewhere it sees the machine as it is, but from another folder and with another home.
+        let sees_all = !matches!(self.level, Isolation::Clean | Isolation::Landlock);
         let nothing = Folders::default();
         let sight = Sight::of_checks(&self.workspace, case.given.folders.unwrap_or(&nothing));
         // What Landlock lets every check read.
         let sight = if self.level == Isolation::Landlock { sight.also("/opt") } else { sight };
         let first = |paths: Vec<AbsolutePath>| {
-            paths.iter().find_map(|path| Some((path.path.clone(), sight.hides(path)?)))
+            let mut paths = paths.iter().filter(|path| !sees_all || !path.path.starts_with('/'));
+            paths.find_map(|path| Some((path.path.clone(), sight.hides(path)?)))
         };
         let command = &case.shell.command;
         if let Some((path, place)) = first(shell::absolute_paths(command)) {
-            return Some(told("it", &path, &place));
+            return Some(told("it", &path, &place, sees_all));
         }
         let deleted = gone(base, layer);
         let view = view(base, layer, &deleted);
@@ -47,9 +46,24 @@ impl Ground {
         names.iter().find_map(|name| {
             let text = view.read(name).filter(|bytes| bytes.len() <= SCRIPT_MAX)?;
             let (path, place) = first(named_in(name, std::str::from_utf8(&text).ok()?))?;
-            Some(told(&format!("{name}, which it runs,"), &path, &place))
+            Some(told(&format!("{name}, which it runs,"), &path, &place, sees_all))
         })
     }
+}
+
+/// What a contract that broke was to find at home, where a check has a home of its own.
+pub(super) fn left_at_home(command: &str, workspace: &Path) -> Option<String> {
+    let sight = Sight::of_checks(workspace, &Folders::default());
+    let mut paths = shell::absolute_paths(command).into_iter().filter(|path| path.path.starts_with("~/"));
+    let (path, place) = paths.find_map(|path| {
+        let place = sight.hides(&AbsolutePath { looked_at: true, ..path.clone() })?;
+        Some((path.path, place))
+    })?;
+    let place = place.display();
+    Some(format!(
+        "it does without {path}, because the home of a check is its own: put the program on PATH, or name it \
+         {place} and add read = [\"{place}\"] under [verify] in provost.toml"
+    ))
 }
 
 /// The paths that a script looks at; nothing for what is no script.
@@ -70,8 +84,13 @@ fn named_in(name: &str, text: &str) -> Vec<AbsolutePath> {
     }
 }
 
-fn told(who: &str, path: &str, place: &Path) -> String {
+fn told(who: &str, path: &str, place: &Path, sees_all: bool) -> String {
     let place = place.display();
+    if sees_all {
+        return format!(
+            "{who} names {path}, and a check has a folder and a home of its own; name it {place}"
+        );
+    }
     format!(
         "{who} names {path}, which is on this machine and which a check cannot see; \
          add read = [\"{place}\"] under [verify] in provost.toml, or use a path of the workspace"

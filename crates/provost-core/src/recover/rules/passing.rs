@@ -32,6 +32,7 @@ pub(super) const RATE: &[Rule] = &[Rule {
         "API Error: {\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}",
     ],
     misses: &["the rate limit of this road is 50", "429 tests passed"],
+    network: true,
     ..TRANSIENT
 }];
 
@@ -178,6 +179,7 @@ pub(super) const NETWORK: &[Rule] = &[
         http: &[408, 425, 500, 502, 503, 504, 520, 522, 524],
         matches: &["error: received HTTP 503 from the registry", "HTTP/1.1 502 Bad Gateway", "API down\n"],
         misses: &["line 503: note", "500 tests passed", "the service is down the hall"],
+        network: true,
         ..TRANSIENT
     },
     Rule {
