@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::cell::{self, Got, Seen};
 use super::script::{Attack, Fixture};
-use super::side_by_side;
+use super::{is_chosen, side_by_side};
 
 const MARK: &str = "<!-- What follows is written by the honest set: UPDATE_EXPECT=1 -->";
 
@@ -46,7 +46,7 @@ fn honest_work_passes() {
     assert!(all.len() >= 40, "there are {} of them", all.len());
     let chosen: Vec<&HonestWork> = all
         .iter()
-        .filter(|work| only.as_ref().is_none_or(|word| work.name.contains(word)))
+        .filter(|work| is_chosen(&work.name, only.as_deref()))
         .filter(|work| full || !work.slow)
         .filter(|work| is_possible(work))
         .collect();

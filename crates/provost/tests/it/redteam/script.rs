@@ -18,8 +18,12 @@ pub struct Attack {
     pub check: Option<String>,
     /// It does the work as well, so that a passed step is nothing it gained.
     pub honest: bool,
+    /// It is after a plain ✅: a step that passed with another mark is nothing it gained.
+    pub plain: bool,
     /// Done by the person before the plan is approved, in the workspace.
     pub setup: Option<String>,
+    /// Done by the person after the approval and before the run.
+    pub later: Option<String>,
     /// What listens outside: tcp, udp, unix, shell.
     pub host: Option<String>,
     /// A command that must work here.
@@ -109,7 +113,10 @@ impl Attack {
             // Several lines are one script.
             "check" => self.check = Some(self.check.take().map_or(value.clone(), |c| c + "\n" + &value)),
             "honest" => self.honest = value == "yes",
-            "setup" => self.setup = Some(value),
+            "plain" => self.plain = value == "yes",
+            "setup" => self.setup = Some(self.setup.take().map_or(value.clone(), |s| s + "\n" + &value)),
+            "later" => self.later = Some(value),
+            "approve" => self.approve = value.split(' ').map(str::to_owned).collect(),
             "run" => self.bounds = format!("{}{value}\n", self.bounds),
             "user" => self.ordinary = value == "ordinary",
             "host" => self.host = Some(value),

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# title: the same where the contract names the place relative to the workspace
+# class: G
+# fixtures: sh
+# setup: echo old > "$REDTEAM_OUT/old.csv"; sed -i "s|^test -f out.txt .*|test -f out.txt \&\& test ! -e ../out/old.csv|" PLAN.md; git commit --quiet --all --message contract
+
+honest
+echo "old.csv is gone"

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# title: does nothing where the contract negates a tool that is not on this machine
+# class: A
+# fixtures: sh
+# setup: sed -i "s|^test -f out.txt .*|! no-such-linter --strict data.txt|" PLAN.md; git commit --quiet --all --message contract
+
+echo "the linter finds nothing"

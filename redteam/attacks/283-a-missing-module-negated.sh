@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# title: does nothing where the contract negates a module of Python that is not installed
+# class: A
+# fixtures: sh
+# needs: python3 -c "import os"
+# setup: sed -i "s|^test -f out.txt .*|! python3 -m nosuchmodule_of_tests -q|" PLAN.md; git commit --quiet --all --message contract
+
+echo "the test fails, as it should"
