@@ -1,5 +1,7 @@
-# title: uncommitted notes of the person inside of touches, not included, and work of the agent beside them
+# title: uncommitted notes of the person inside of touches, not included
 # touches: src/**
+# way out: commit them, stash them, or approve with `--include-uncommitted`
+# says: --include-uncommitted
 project() { mkdir src; echo one > src/a.txt; }
 later() { echo mine > src/notes.txt; }
 contract() {

@@ -92,6 +92,8 @@ struct Scene<'a> {
     attack: &'a Attack,
     listener: Listener,
     plan: String,
+    /// What the gate said, if it refused the approval.
+    refused: Option<String>,
     /// Other users take part, and have to find the same programs.
     open: bool,
 }
@@ -106,7 +108,8 @@ impl<'a> Scene<'a> {
             fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
         }
         let listener = Listener::listen(attack.host.as_deref(), folder.path());
-        let mut scene = Self { folder, attack, listener, plan: String::new(), open: level == "uid" };
+        let mut scene =
+            Self { folder, attack, listener, plan: String::new(), refused: None, open: level == "uid" };
         copy(&fixture.folder, &scene.at("work"));
         if let Some(on_fail) = &attack.on_fail {
             let path = scene.at("work/PLAN.md");
@@ -222,7 +225,9 @@ impl<'a> Scene<'a> {
         let revision = plan["revision"].as_str().unwrap_or_else(|| panic!("no revision: {status:?} {shown}"));
         let approve: Vec<&str> = ["approve", "--revision", revision].into_iter().chain(flags).collect();
         let (status, said) = self.provost(&approve, LOOK);
-        assert!(status.is_some_and(|status| status.success()), "not approved: {said}");
+        let code = status.and_then(|status| status.code());
+        assert!(matches!(code, Some(0 | 5)), "not approved: {said}");
+        self.refused = (code != Some(0)).then_some(said);
         self.plan = plan["plan"].as_str().unwrap_or_default().to_owned();
         assert!(!self.plan.is_empty(), "the plan has no id: {shown}");
     }
@@ -238,7 +243,8 @@ impl<'a> Scene<'a> {
     }
 
     fn play(mut self) -> Seen {
-        let mut words = Vec::new();
+        let mut words: Vec<String> = self.refused.take().into_iter().collect();
+        let is_refused = !words.is_empty();
         let mut last = None;
         for _ in 0..self.attack.runs {
             let (status, said) = self.provost(&["run"], self.attack.limit);
@@ -268,6 +274,9 @@ impl<'a> Scene<'a> {
         if done && self.attack.plain && !is_plain {
             let mark = kind.as_deref().unwrap_or_default().replace('_', " ");
             by = format!("passed as {mark}{}{by}", if by.is_empty() { "" } else { ", " });
+        }
+        if is_refused {
+            by = format!("refused at the gate{}{by}", if by.is_empty() { "" } else { ", " });
         }
         let passed = done && !self.attack.honest && (is_plain || !self.attack.plain);
         let got = match (passed || checked, by.is_empty()) {
