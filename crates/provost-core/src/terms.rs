@@ -27,6 +27,9 @@ pub struct Terms {
     /// Processes of a check may trace each other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trace: bool,
+    /// Larger files of an agent take no part in a check, in words; none at the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_file: Option<String>,
     /// The roles of the plan and what their agents may reach.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, Reach>,
@@ -124,6 +127,9 @@ impl Terms {
                 "checks may trace processes: the program under test can then steer what judges it".to_owned(),
             );
         }
+        lines.extend(
+            self.max_file.iter().map(|size| format!("checks see an agent's files up to {size} each")),
+        );
         lines.extend(self.programs.iter().map(|(role, program)| format!("{role}: runs {program}")));
         for (role, reach) in &self.roles {
             lines.push(format!("{role}: {reach}"));

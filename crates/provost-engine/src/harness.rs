@@ -383,8 +383,8 @@ impl Harness {
         }
         let (revision, by, modifications) = (run.revision.clone(), self.person(), Vec::new());
         decide::human(&run, HumanCommand::Approve { revision, by, modifications })?;
-        self.refuse_uncommitted(&run)?;
         self.only_at_a_terminal()?;
+        self.refuse_uncommitted(&run)?;
         self.bring_up_to_approve()
     }
 

@@ -21,7 +21,7 @@ use provost_core::verdict::Isolation;
 use provost_core::{shell, verify};
 use provost_host::config::{self, Demand, Driver, Role};
 use provost_host::sight::Sight;
-use provost_host::{files, git, sandbox, survey};
+use provost_host::{files, git, process, sandbox, survey};
 
 use crate::site::Site;
 use crate::uncommitted;
@@ -167,6 +167,8 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
         isolation,
         require_red,
         trace: verify.trace,
+        max_file: (verify.max_file != config::Config::default().verify.max_file)
+            .then(|| process::size(verify.max_file)),
         roles,
         programs,
         folders,

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use provost_core::event::IncludedFile;
 use provost_core::law::Binding;
+use provost_core::plan::Step;
 use provost_core::run::{Run, Stage};
 use provost_host::git;
 use provost_host::ground;
@@ -259,11 +260,22 @@ impl Harness {
             return Ok(());
         }
         let files = look(self, run)?.inside;
-        if files.is_empty() {
+        if files.is_empty() || self.is_part_of_a_plan_under_way()? {
             return Ok(());
         }
         let branch = git::branch(&self.place().workspace);
         Err(Error::Uncommitted { files, branch })
+    }
+
+    /// A plan that carries out a step of another begins with what that one has done so far.
+    fn is_part_of_a_plan_under_way(&self) -> Result<bool, Error> {
+        let (workspace, slug) = (&self.place().workspace, self.place().slug.as_str());
+        let plans = plan_file::list_in(workspace, &places::folder(workspace)?)?.plans;
+        Ok(plans.iter().map(plan_file::id).filter(|id| id != self.id()).any(|id| {
+            let Ok(other) = drive::read(self.log(), &id) else { return false };
+            let carries_it_out = |step: &Step| step.carried_by() == Some(slug);
+            other.stage == Stage::InProgress && other.plan.steps.iter().any(carries_it_out)
+        }))
     }
 
     /// Files inside `touches` that are not committed become part of the base of what is recorded from now on.

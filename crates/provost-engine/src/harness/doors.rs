@@ -103,12 +103,12 @@ impl Harness {
 
     /// A person approves the revision they read; what was changed on the way is kept with it.
     pub fn approve(&self, run: &Run, revision: Revision, by: String) -> Result<Run, Error> {
+        self.only_people()?;
+        self.only_at_a_terminal()?;
         self.refuse_uncommitted(run)?;
         self.keep_included(run)?;
         let modifications = self.last_changes(run)?;
         let command = HumanCommand::Approve { revision, by, modifications };
-        self.only_people()?;
-        self.only_at_a_terminal()?;
         let now = self.run()?;
         let would_be = self.in_their_name(command.clone())?;
         // Refused before anything is written: a refused approval changes nothing.

@@ -260,9 +260,10 @@ fn forms(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
                 input type="hidden" name="revision" value=(gate.revision);
                 @if let Some(included) = &gate.revision_with_uncommitted {
                     input type="hidden" name="included" value=(included);
-                    button name="decision" value="include" { "Include these files, and approve revision " (T(short(included))) " as " (T(&visitor.name())) }
+                    button class="first" name="decision" value="include" { "Approve revision " (T(short(included))) ", with the files that are not committed, as " (T(&visitor.name())) }
+                } @else {
+                    button class="first" name="decision" value="approve" { "Approve revision " (T(short(&gate.revision))) " as " (T(&visitor.name())) }
                 }
-                button class="first" name="decision" value="approve" { "Approve revision " (T(short(&gate.revision))) " as " (T(&visitor.name())) }
             }
         } @else {
             p class="quiet" { "There is nothing to approve." }

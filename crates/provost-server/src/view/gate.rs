@@ -161,7 +161,7 @@ impl Gate {
         let waits = matches!(run.stage, Stage::Draft | Stage::Verified);
         let found =
             if waits { harness.uncommitted(&run).unwrap_or_default() } else { uncommitted::Found::default() };
-        let with = if found.inside.is_empty() {
+        let with = if found.inside.is_empty() || run.started() {
             None
         } else {
             harness.include_uncommitted();

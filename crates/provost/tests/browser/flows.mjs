@@ -173,12 +173,10 @@ async function hostile(ada) {
   await sees(ada, "main", "out/mine.txt");
   await isAccessible(ada);
   await shoot(ada, "gate-uncommitted");
-  await ada.click("button[value=approve]");
-  await sees(ada, "main", "1 file inside `touches` is not committed");
-  await ada.goto(place(`/plans/${id}/gate`));
+  check(await ada.locator("button[value=approve]").count() === 0, "it can be approved beside work of others");
   await ada.click("button[value=include]");
   await sees(ada, "main", "It is approved");
-  well("a file that was not committed was refused first, then included");
+  well("a file that was not committed was included knowingly");
   await provost(0, "run", "PLAN-hostile.md");
   const pages = [
     "/", "/inbox", "/log", `/log?plan=${id}`, `/plans/${id}`, `/plans/${id}/gate`, `/plans/${id}/proofs`,

@@ -64,7 +64,7 @@ impl Env {
     pub fn agent(self, script: &str) -> Self {
         self.write("agent.sh", script);
         self.git(&["add", "agent.sh"]);
-        self.git(&["commit", "--quiet", "--message", "the agent", "--allow-empty", "--", "agent.sh"]);
+        self.git(&["commit", "--quiet", "--amend", "--no-edit", "--", "agent.sh"]);
         self
     }
 
@@ -102,7 +102,10 @@ impl Env {
     pub fn git(&self, arguments: &[&str]) {
         let status = Command::new("git")
             .args(["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"])
-            .args(arguments)
+            .args(arguments.first())
+            // What is there may be committed already.
+            .args((arguments.first() == Some(&"commit")).then_some("--allow-empty"))
+            .args(arguments.iter().skip(1))
             .current_dir(self.work())
             .env("HOME", self.folder.path().join("home"))
             .status();

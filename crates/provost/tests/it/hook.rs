@@ -226,7 +226,7 @@ fn helpers_and_sessions_inside_an_attempt_are_let_through() {
     assert_eq!(hook(&env, "cursor", &ended.to_string()).exits(0).json(), json!({}));
     let provost = env!("CARGO_BIN_EXE_provost");
     let ask = format!("echo '{{\"session_id\":\"a\"}}' | {provost} hook claude > out/answer");
-    let env = env.agent(&format!("mkdir -p out; {ask}\n{HONEST}"));
+    env.write("agent.sh", format!("mkdir -p out; {ask}\n{HONEST}"));
     env.provost(&["run"]).exits(0);
     assert_eq!(env.read("out/answer"), "{}\n");
 }

@@ -153,6 +153,8 @@ fn drives_a_step(client: Client) {
     let Some(folder) = client.installed() else { return };
     let env = Env::new(&plan(&[&check("1")], "retry(1), then escalate"));
     env.write("out/README", "what is written goes here\n");
+    env.git(&["add", "out"]);
+    env.git(&["commit", "--quiet", "--message", "a folder for it"]);
     let program = folder.join(client.word());
     env.write(
         "provost.toml",

@@ -123,7 +123,7 @@ fn preconditions_gate_and_postconditions_finish() {
     assert!(env.read("out/1").is_empty(), "the agent was given a step whose precondition did not hold");
     // The precondition names the file, so that it is part of what is approved.
     env.write("out/ready", "");
-    env.approve();
+    env.approve_with_uncommitted();
     env.provost(&["run"]).exits(1);
     assert_eq!((env.states().as_str(), env.stage().as_str()), ("1 passed", "failed"));
     env.write("out/all", "");
