@@ -35,7 +35,7 @@ use crate::reading::{self, Reading};
 use crate::site::{self, Site};
 use crate::uncommitted;
 
-mod base_look;
+pub mod base_look;
 mod doors;
 mod driving;
 mod looking;

@@ -119,7 +119,7 @@ impl Watch {
         let mut read_at: Option<Instant> = None;
         let mut last = Instant::now();
         loop {
-            let tick = if self.known.is_busy() { QUICK } else { SLOW };
+            let tick = if self.known.is_busy() || self.reader.gate_is_looked_at { QUICK } else { SLOW };
             let patience = read_at.map_or(tick, |due| due.saturating_duration_since(Instant::now()));
             let mut came = match told.recv_timeout(patience) {
                 Ok(first) => vec![first],
@@ -146,8 +146,8 @@ impl Watch {
                 self.read();
                 (read_at, last) = (None, Instant::now());
             }
-            // What is printed now is in no event.
-            if self.reader.is_more_printed(&self.known) {
+            // What is printed now is in no event, nor is what the checks say on the base.
+            if self.reader.is_more_printed(&self.known) || self.reader.gate_is_looked_at {
                 self.read();
             }
             self.known.now = terminal::now();

@@ -18,6 +18,13 @@ pub struct BaseLook {
     pub postconditions: BTreeMap<u32, Verdict>,
 }
 
+impl BaseLook {
+    /// How many checks hold already.
+    pub fn holding(&self) -> usize {
+        self.steps.values().chain(self.postconditions.values()).filter(|verdict| verdict.held()).count()
+    }
+}
+
 /// What one check said.
 pub fn words(outcome: &Outcome) -> String {
     match outcome {

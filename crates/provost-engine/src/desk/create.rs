@@ -15,6 +15,7 @@ use provost_core::event::{Approver, Event};
 use provost_core::parse;
 use provost_core::plan::Plan;
 use provost_core::policy::session;
+use provost_core::render::base::BaseLook;
 use provost_core::run::{Run, Stage};
 use provost_host::config::SessionGate;
 use provost_store::Query;
@@ -37,6 +38,8 @@ pub struct Created {
     pub gate: Gate,
     /// What the static checks would have better, a line each.
     pub warnings: Vec<String>,
+    /// What the checks say before the work, where they could be tried in a moment.
+    pub on_base: Option<BaseLook>,
 }
 
 pub enum Gate {
@@ -64,8 +67,9 @@ impl Desk {
         }
         let (run, reading) = harness.bring_up()?;
         let warnings = reading.map(|reading| lines(&reading, Severity::Warning)).unwrap_or_default();
+        let on_base = harness.look_at_base_briefly(&run);
         let (run, gate) = self.at_the_gate(&harness, run)?;
-        Ok(Created { run, name: place.name, path: place.path, gate, warnings })
+        Ok(Created { run, name: place.name, path: place.path, gate, warnings, on_base })
     }
 
     /// The plan that this session made and that is not done yet.

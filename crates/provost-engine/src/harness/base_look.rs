@@ -4,13 +4,17 @@
 //! **Invariant:** nothing is run here that is not behind bubblewrap and without a network: nobody has approved
 //! these commands yet.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use provost_core::plan::Step;
 use provost_core::render::base::{self, BaseLook};
 use provost_core::run::{Run, Stage};
-use provost_core::verdict::Isolation;
+use provost_core::verdict::{Isolation, Outcome, Verdict};
 use provost_host::ground::{self, Estate};
 use provost_host::{judge, process};
 
@@ -20,9 +24,29 @@ use crate::hands::Hands;
 
 use super::Harness;
 
-/// One check may take so long here, whatever the plan says, and all of them together so long.
-const EACH: Duration = Duration::from_secs(30);
-const ALL: Duration = Duration::from_secs(90);
+/// How long one check may take here, whatever the plan says, and all of them together.
+#[derive(Clone, Copy)]
+struct Patience {
+    each: Duration,
+    all: Duration,
+}
+
+const OF_A_PERSON: Patience = Patience { each: Duration::from_secs(30), all: Duration::from_secs(90) };
+/// A client gives up on a call that takes longer.
+const OF_A_SESSION: Patience = Patience { each: Duration::from_secs(10), all: Duration::from_secs(20) };
+
+/// What is known of the checks on the base, for somebody who does not wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OnBase {
+    Known(BaseLook),
+    /// They are being tried by another process.
+    UnderWay,
+    /// Nobody looks: the plan is not new at the gate, or its checks cannot be tried safely.
+    NotTried,
+}
+
+/// The looks that this process has begun, by place, plan and revision, and whether they are over.
+static BEGUN: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
 
 impl Harness {
     /// What the checks said on the base of this revision, where somebody has looked.
@@ -35,21 +59,70 @@ impl Harness {
     /// The same, and looks if nobody has. Nothing, where the plan is not new at the gate or the checks cannot be
     /// tried safely.
     pub fn look_at_base(&self, run: &Run) -> Option<BaseLook> {
+        self.look_within(run, OF_A_PERSON)
+    }
+
+    /// The same for a session, whose call must not take long: some checks may be left out.
+    pub fn look_at_base_briefly(&self, run: &Run) -> Option<BaseLook> {
+        self.look_within(run, OF_A_SESSION)
+    }
+
+    fn look_within(&self, run: &Run, patience: Patience) -> Option<BaseLook> {
         if let Some(look) = self.base_look(run) {
             return Some(look);
         }
+        if !self.may_look(run) {
+            return None;
+        }
+        // Where it fails, the gate is open all the same; it only says less.
+        self.tried_on_base(run, patience).ok().flatten()
+    }
+
+    /// What is known, and has another process look if nobody has: whoever shows a gate goes on meanwhile. A
+    /// process looks once at a revision, and at one after the other.
+    pub fn on_base(&self, run: &Run) -> OnBase {
+        if let Some(look) = self.base_look(run) {
+            return OnBase::Known(look);
+        }
+        if !self.may_look(run) {
+            return OnBase::NotTried;
+        }
+        let key = format!("{} {} {}", self.state.display(), self.id(), run.revision.0);
+        let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
+        match begun.get(&key) {
+            Some(false) => return OnBase::UnderWay,
+            Some(true) => return OnBase::NotTried,
+            None if begun.values().any(|is_over| !is_over) => return OnBase::UnderWay,
+            None => {}
+        }
+        let Ok(mut child) = self.looker().spawn() else { return OnBase::NotTried };
+        begun.insert(key.clone(), false);
+        std::thread::spawn(move || {
+            let _ = child.wait();
+            BEGUN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, true);
+        });
+        OnBase::UnderWay
+    }
+
+    /// `provost show`, which tries the checks and keeps what it saw.
+    fn looker(&self) -> Command {
+        let program = self.site.launcher.first().cloned().unwrap_or_else(|| OsString::from("provost"));
+        let mut look = Command::new(program);
+        look.arg("--state").arg(&self.state).arg("show").arg(&self.place().path);
+        look.current_dir(&self.place().workspace);
+        look.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        look
+    }
+
+    fn may_look(&self, run: &Run) -> bool {
         let is_new = run.stage == Stage::Verified && !run.started();
         let has_checks = run.plan.steps.iter().any(may_be_tried)
             || run.plan.postconditions.iter().any(|post| base::is_shell(post.contract.as_ref()));
         let elsewhere = self.is_under_way() || self.carrying.is_some() || self.within.is_some();
-        if !is_new || !has_checks || elsewhere {
-            return None;
-        }
-        // Where it fails, the gate is open all the same; it only says less.
-        self.tried_on_base(run).ok().flatten()
+        is_new && has_checks && !elsewhere
     }
 
-    fn tried_on_base(&self, run: &Run) -> Result<Option<BaseLook>, Error> {
+    fn tried_on_base(&self, run: &Run, patience: Patience) -> Result<Option<BaseLook>, Error> {
         let _ = process::become_subreaper();
         let launcher = confined::launcher(&self.site.launcher);
         let workspace = &self.place().workspace;
@@ -61,7 +134,7 @@ impl Harness {
         }
         let hands = Hands::new(&self.site, self.on_the_base(run, offer, seen.level, &estate)?);
         let begun = Instant::now();
-        let left = || ALL.saturating_sub(begun.elapsed()).min(EACH);
+        let left = || patience.all.saturating_sub(begun.elapsed()).min(patience.each);
         let goes_on = || !left().is_zero() && !self.is_stopped();
         let mut look = BaseLook { revision: run.revision.0.clone(), ..BaseLook::default() };
         for step in run.plan.steps.iter().filter(|step| may_be_tried(step) && goes_on()) {
@@ -75,7 +148,12 @@ impl Harness {
         if self.is_stopped() {
             return Ok(None);
         }
-        self.keep(&look);
+        // What was cut short by the clock of a session is tried again for a person.
+        let is_cut = |verdict: &Verdict| matches!(verdict.outcome, Outcome::TimedOut { .. });
+        let mut all = look.steps.values().chain(look.postconditions.values());
+        if patience.all >= OF_A_PERSON.all || !left().is_zero() && !all.any(is_cut) {
+            self.keep(&look);
+        }
         Ok(Some(look))
     }
 

@@ -9,6 +9,7 @@ use provost_core::parse;
 use provost_core::pass::Pass;
 use provost_core::plan::{Check, Contract, Step, StepNumber};
 use provost_core::prompt;
+use provost_core::render::base;
 use provost_core::run::{PostState, Run, Stage, StepRun, StepState};
 use provost_core::verdict::Verdict;
 use provost_engine::desk::{Created, Gate};
@@ -142,7 +143,7 @@ fn task(step: &Step) -> &str {
 }
 
 pub fn created(created: &Created) -> String {
-    let Created { run, name, path, gate, warnings } = created;
+    let Created { run, name, path, gate, warnings, on_base } = created;
     let steps = run.plan.steps.len();
     let mut out = format!("Plan {name} is made ({}): {steps} steps, ", path.display());
     let _ = writeln!(out, "{} postconditions.", run.plan.postconditions.len());
@@ -170,6 +171,12 @@ pub fn created(created: &Created) -> String {
             "Without a check a person has to confirm: step {}. Call plan_create again with a `check` to have provost decide.",
             by_person.join(", ")
         );
+    }
+    if let Some(look) = on_base {
+        let _ = writeln!(out, "{}", base::lines(&run.plan, look).join("\n"));
+        if look.holding() > 0 {
+            out.push_str("A check that holds already cannot show that you did the work. Call plan_create again with a check that fails now.\n");
+        }
     }
     if !warnings.is_empty() {
         let _ = writeln!(out, "Could be better:\n- {}", warnings.join("\n- "));

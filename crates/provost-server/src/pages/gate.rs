@@ -116,6 +116,9 @@ fn body(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
             h2 { "Before the work" }
             p class="wait" { (T(first)) }
             ul { @for line in rest { li { (T(line.trim())) } } }
+        } @else if gate.on_base_under_way {
+            h2 { "Before the work" }
+            p class="quiet" { "The checks are being tried on the base. Reload this page in a moment to see which of them hold already." }
         }
         (uncommitted(gate))
         (intents(gate))

@@ -8,6 +8,7 @@ use provost_core::plan::{Spanned, Step};
 use provost_core::render;
 use provost_core::run::{Run, Stage};
 use provost_engine::harness::Access;
+use provost_engine::harness::base_look::OnBase;
 use provost_engine::overview::{Overview, Seen};
 use provost_engine::people::Who;
 use provost_engine::uncommitted::{self, Uncommitted};
@@ -57,6 +58,8 @@ pub struct Gate {
     pub caveat: Option<String>,
     /// What the checks say on the base before the work, a line each; empty, where nobody has looked yet.
     pub on_base: Vec<String>,
+    /// The checks are being tried on the base: ask again in a moment.
+    pub on_base_under_way: bool,
     /// What is done for each step, and with what.
     pub intents: Vec<Intent>,
     /// What is run when every step is over.
@@ -154,7 +157,7 @@ impl Gate {
         let harness = overview.harness(seen, Access::Read, Who::Here)?;
         let (run, changed) = harness.preview()?;
         let reading = harness.check()?;
-        let look = harness.base_look(&run);
+        let look = harness.on_base(&run);
         let since = overview.changes_since_approval(&seen.id, &run)?;
         let rejected = run.rejection.as_ref().filter(|(revision, _)| *revision == run.revision);
         let touches = run.plan.touches.as_ref();
@@ -193,7 +196,11 @@ impl Gate {
             touches: touches.map(|globs| globs.iter().map(|glob| glob.value.clone()).collect()),
             terms: run.binding.terms.lines(),
             caveat: run.binding.terms.caveat(),
-            on_base: look.map(|look| render::base::lines(&run.plan, &look)).unwrap_or_default(),
+            on_base_under_way: look == OnBase::UnderWay,
+            on_base: match &look {
+                OnBase::Known(look) => render::base::lines(&run.plan, look),
+                OnBase::UnderWay | OnBase::NotTried => Vec::new(),
+            },
             intents: run.plan.steps.iter().map(|step| Intent::of(&run, step)).collect(),
             postconditions: run
                 .plan

@@ -192,6 +192,8 @@ pub struct Gate {
     pub short: String,
     /// It can be approved as it stands.
     pub open: bool,
+    /// Its checks are being tried on the base: there is more to say in a moment.
+    pub is_looked_at: bool,
     pub page: Vec<Said>,
 }
 

@@ -30,13 +30,22 @@ pub struct Reader {
     log: log::Tail,
     /// The gate that was read, and how far its plan was then.
     gate: Option<(PlanId, u64)>,
+    /// Its checks are being tried on the base, which is no event.
+    pub gate_is_looked_at: bool,
     /// What the attempts of the plan that is open had printed when somebody last looked.
     printed: Vec<Option<String>>,
 }
 
 impl Reader {
     pub fn new(overview: Arc<Overview>, here: Option<Here>) -> Self {
-        Self { overview, here, log: log::Tail::default(), gate: None, printed: Vec::new() }
+        Self {
+            overview,
+            here,
+            log: log::Tail::default(),
+            gate: None,
+            gate_is_looked_at: false,
+            printed: Vec::new(),
+        }
     }
 
     /// Brings what is known up to date. What cannot be read is said, and what was known stays.
@@ -107,21 +116,23 @@ impl Reader {
     /// What stands at the gate takes a whole verification to find out.
     fn read_gate(&mut self, view: &View, all: &[Seen], known: &mut Known) -> Result<(), Failure> {
         let Some(id) = view.open_gate() else {
-            (known.gate, self.gate) = (None, None);
+            (known.gate, self.gate, self.gate_is_looked_at) = (None, None, false);
             return Ok(());
         };
         let Some(seen) = all.iter().find(|seen| seen.id == *id) else { return Ok(()) };
         let now = Some((id.clone(), seen.run.seq));
-        if self.gate != now {
+        if self.gate != now || self.gate_is_looked_at {
             known.gate = Some(gate::of(&self.overview, seen).unwrap_or_else(|failure| Gate {
                 plan: seen.id.clone(),
                 name: text::line(seen.name()),
                 revision: String::new(),
                 short: String::new(),
                 open: false,
+                is_looked_at: false,
                 page: vec![super::known::Said::new(super::known::Tone::Bad, words(&failure))],
             }));
             self.gate = now;
+            self.gate_is_looked_at = known.gate.as_ref().is_some_and(|gate| gate.is_looked_at);
         }
         Ok(())
     }

@@ -386,6 +386,46 @@ fn what_an_agent_checks_itself_ends_as_self_checked() {
 }
 
 #[test]
+fn a_session_hears_at_once_which_of_its_checks_hold_already() {
+    let env = session("");
+    if !env.has_fences() {
+        return;
+    }
+    let mut client = Client::start(&env, &[]);
+    let said = "1 of 1 check holds already and proves nothing about the work";
+    let created = client.call("plan_create", session_plan("test -d ."));
+    created.says(said).says("Call plan_create again with a check that fails now");
+    // The honest twin.
+    let created = client.call("plan_create", session_plan("test -f out/a"));
+    created.says("0 of 1 check hold, as it should be").says("step 1: fails (exit 1), as it should");
+}
+
+#[test]
+fn what_was_there_before_a_session_is_not_its_work() {
+    let env = session("");
+    if !env.has_fences() {
+        return;
+    }
+    env.write("out/a", "mine, and not committed\n");
+    let mut client = Client::start(&env, &[]);
+    client.call("plan_create", session_plan("test -f out/a")).says("1 of 1 check holds already");
+    drop(client);
+    // The honest twin: the session's own file beside it is its work, and nothing else is.
+    let env = session("");
+    env.write("out/b", "mine, and not committed\n");
+    let mut client = Client::start(&env, &[]);
+    client.call("plan_create", session_plan("test -f out/a")).says("0 of 1 check hold");
+    env.write("out/a", "x\n");
+    client
+        .call("step_update", json!({ "step": 1, "status": "done", "evidence": "made it" }))
+        .says("has passed");
+    drop(client);
+    let log = env.provost(&["log", "improve-it", "--json", "--event", "CONTRACT_JUDGED"]).exits(0).lines();
+    let judged = log.iter().find(|event| event["details"]["subject"]["contract"] == 1).expect("a verdict");
+    assert_eq!(judged["details"]["verdict"]["tree"]["files"], json!(["out/a"]), "{judged}");
+}
+
+#[test]
 fn a_check_of_a_session_that_proves_nothing_goes_to_a_person() {
     let env = session("");
     if !env.has_fences() {

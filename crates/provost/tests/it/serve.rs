@@ -369,6 +369,29 @@ fn a_browser_decides_with_the_key_of_its_page_and_in_its_persons_name() {
     assert!(again.body.contains("approved already, by ada"), "{}", again.body);
 }
 
+/// Nobody has to run `provost show` first: the gate has the checks tried, and says what they said.
+#[test]
+fn the_gate_has_the_checks_tried_on_the_base() {
+    let env = Env::new(&plan(&["test -d ."], "escalate")).agent(HONEST);
+    if !env.has_fences() {
+        return;
+    }
+    env.provost(&["verify"]).exits(0);
+    let server = Server::start(&env);
+    let view = token(&env, "view");
+    let id = id_of(&server, &view);
+    let mut gate = server.get(&format!("/api/plans/{id}/gate"), &view).is(200).json();
+    assert!(gate["on_base_under_way"] == true || gate["on_base"][0].is_string(), "{gate}");
+    while gate["on_base_under_way"] == true {
+        std::thread::sleep(Duration::from_millis(50));
+        gate = server.get(&format!("/api/plans/{id}/gate"), &view).is(200).json();
+    }
+    let said = "1 of 1 check holds already and proves nothing about the work";
+    assert!(gate["on_base"][0].as_str().is_some_and(|line| line.contains(said)), "{gate}");
+    let page = server.browse(&format!("/plans/{id}/gate"), &server.enter()).is(200).body;
+    assert!(page.contains(said), "{page}");
+}
+
 #[test]
 fn of_two_who_decide_at_once_one_wins_and_the_other_is_told_why() {
     let env = verified();

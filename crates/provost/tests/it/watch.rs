@@ -126,6 +126,19 @@ impl Drop for Tmux {
 }
 
 #[test]
+fn the_gate_has_the_checks_tried_and_says_which_hold_already() {
+    let env = Env::new(&plan(&["test -d ."], "escalate")).agent(HONEST);
+    if !env.has_fences() {
+        return;
+    }
+    env.provost(&["verify"]).exits(0);
+    let Some(tmux) = Tmux::open(&env) else { return };
+    tmux.provost("watch");
+    tmux.sees("A plan");
+    tmux.keys(&["g"]).sees("1 of 1 check holds already");
+}
+
+#[test]
 fn a_plan_is_read_and_approved_with_the_keyboard() {
     let env = Env::new(&plan(&["test -f out/1"], "escalate")).agent(HONEST).isolation("in-place");
     let Some(tmux) = Tmux::open(&env) else { return };

@@ -103,6 +103,7 @@ pub fn known() -> Known {
             name: "gate".to_owned(),
             revision: "3f9a1c02be77aaaa".to_owned(),
             short: "3f9a1c02be77".to_owned(),
+            is_looked_at: false,
             open: true,
             page: vec![
                 Said::strong("gate"),

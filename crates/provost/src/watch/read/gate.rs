@@ -3,6 +3,7 @@
 use provost_core::render;
 use provost_core::run::Stage;
 use provost_engine::harness::Access;
+use provost_engine::harness::base_look::OnBase;
 use provost_engine::overview::{Overview, Seen};
 use provost_engine::people::Who;
 
@@ -54,6 +55,21 @@ pub fn of(overview: &Overview, seen: &Seen) -> Result<Gate, Failure> {
         let found = harness.uncommitted(&run).unwrap_or_default();
         page.extend(found.lines().into_iter().map(|line| Said::new(Tone::Wait, line)));
     }
+    let on_base = harness.on_base(&run);
+    match &on_base {
+        OnBase::Known(look) => {
+            let lines = render::base::lines(&run.plan, look);
+            let tone = if look.holding() > 0 { Tone::Wait } else { Tone::Plain };
+            page.extend([Said::gap(), Said::new(tone, lines.join("\n"))]);
+        }
+        OnBase::UnderWay => {
+            page.extend([
+                Said::gap(),
+                Said::quiet("before the work: the checks are being tried on the base …"),
+            ]);
+        }
+        OnBase::NotTried => {}
+    }
     page.extend([Said::gap(), Said::strong("What will be run"), Said::plain(render::plan(&run))]);
     if !reading.diagnostics.is_empty() {
         let found = diagnose::terminal(&reading.text, seen.name(), &reading.diagnostics, false);
@@ -65,6 +81,7 @@ pub fn of(overview: &Overview, seen: &Seen) -> Result<Gate, Failure> {
         short: text::line(run.revision.short()),
         revision: run.revision.0,
         open,
+        is_looked_at: on_base == OnBase::UnderWay,
         page,
     })
 }
