@@ -156,6 +156,7 @@ fn files_named_in_the_documents_exist() {
         let in_code = text.split('`').skip(1).step_by(2);
         let in_links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for name in in_code.chain(in_links) {
+            let name = name.split_once('#').map_or(name, |(file, _)| file);
             let looks_like_a_path = (name.contains('/') || name.ends_with(".md") || name.ends_with(".rs"))
                 && !name.contains([' ', '*', '<', '\n', '{', ':', '$', '('])
                 && !name.starts_with(['/', '-', '.']);
