@@ -89,8 +89,11 @@ async function fromLinkToProof(ada) {
 async function twoAtOnce(ada) {
   const id = await idOf("PLAN-other.md");
   const second = await person("second");
+  // Neither page hears of the other's decision before both have clicked.
+  await Promise.all([ada, second].map((page) => page.route("**/api/events*", (route) => route.abort())));
   await Promise.all([ada, second].map((page) => page.goto(place(`/plans/${id}/gate`))));
   await Promise.all([ada, second].map((page) => page.click("button[value=approve]")));
+  await Promise.all([ada, second].map((page) => page.unroute("**/api/events*")));
   const told = await Promise.all([ada, second].map((page) => page.locator("main").innerText()));
   const won = told.filter((text) => text.includes("It is approved"));
   const lost = told.filter((text) => /approved already, by (ada|second)/.test(text));

@@ -77,6 +77,8 @@ export async function close() {
 export async function person(name, more = {}) {
   const link = JSON.parse(await provost(0, "serve", "link", "--json", "--by", name)).link;
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...more });
+  // Long enough for a machine that is busy with something else.
+  context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   watch(page);
   await page.goto(link);
