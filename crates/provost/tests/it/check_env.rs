@@ -114,14 +114,14 @@ const GIT: &str = "set -e
 test -f out/1
 git diff --quiet -- agent.sh
 [ \"$(git log --format=%s | head -1)\" = project ]
-[ \"$(git rev-list --count HEAD)\" = 3 ]
+[ \"$(git rev-list --count HEAD)\" = 2 ]
 git ls-files | grep -qx agent.sh
 [ \"$(git status --porcelain)\" = '?? out/' ]
 [ \"$(git describe --tags)\" = v1.0 ]
 [ -z \"$(git remote)\" ]
 git stash --quiet --include-untracked
 git -c user.name=x -c user.email=x@localhost commit --quiet --allow-empty -m mine
-[ \"$(git rev-list --count HEAD)\" = 4 ]";
+[ \"$(git rev-list --count HEAD)\" = 3 ]";
 
 fn git_project(level: &str) -> Option<Env> {
     let precondition =

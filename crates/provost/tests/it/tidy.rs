@@ -160,7 +160,6 @@ fn files_named_in_the_documents_exist() {
             let looks_like_a_path = (name.contains('/') || name.ends_with(".md") || name.ends_with(".rs"))
                 && !name.contains([' ', '*', '<', '\n', '{', ':', '$', '('])
                 && !name.starts_with(['/', '-', '.']);
-            let name = name.split('#').next().unwrap_or(name);
             if !looks_like_a_path || ["PLAN.md", "progress.md", "tests/test_login.py"].contains(&name) {
                 continue;
             }
