@@ -187,8 +187,9 @@ impl<'a> Scene<'a> {
         path.extend(python());
         path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         path.retain(|folder| !self.open || is_everybodys(folder));
-        // An agent may have taken it away.
-        let here = Some(self.at("work")).filter(|work| work.is_dir()).unwrap_or_else(|| self.at("out"));
+        // An agent may have taken it away, or the right to enter it.
+        let is_open = |work: &PathBuf| work.join(".").is_dir();
+        let here = Some(self.at("work")).filter(is_open).unwrap_or_else(|| self.at("out"));
         let mut command = Command::new(program);
         command
             .current_dir(here)
