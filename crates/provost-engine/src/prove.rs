@@ -138,6 +138,9 @@ impl Prover {
     /// put there by somebody else.
     pub fn secret(&self) -> Result<Secret, Error> {
         let other = |why| Error::OtherKey { folder: self.folder.clone(), why };
+        let is_made = self.public_key().is_some() && self.secret_if_any()?.is_some();
+        // Two processes that begin at once make one key, and neither sees half of it.
+        let _lock = if is_made { None } else { Some(self.lock()?) };
         let public = self.public_key();
         let secret = match self.secret_if_any()? {
             Some(secret) => secret,
@@ -156,6 +159,14 @@ impl Prover {
             Some(line) if !fits(&line) => Err(other("the proofs beside it were signed with another")),
             _ => Ok(secret),
         }
+    }
+
+    /// Held by one process at a time, until it is dropped.
+    fn lock(&self) -> Result<fs::File, Error> {
+        let io = |source| Error::Io { what: "lock", path: self.folder.clone(), source };
+        let folder = fs::File::open(&self.folder).map_err(io)?;
+        folder.lock().map_err(io)?;
+        Ok(folder)
     }
 
     pub fn secret_if_any(&self) -> Result<Option<Secret>, Error> {
@@ -477,4 +488,29 @@ fn subjects(log: &str, tree: Option<&str>) -> Vec<Subject> {
     let mut subjects = vec![Subject::new("log", log)];
     subjects.extend(tree.map(|tree| Subject::new("tree", tree)));
     subjects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_who_begin_at_once_have_the_same_key() {
+        for _ in 0..20 {
+            let state = tempfile::tempdir().unwrap();
+            let begin = std::sync::Barrier::new(8);
+            let keys: Vec<PublicKey> = std::thread::scope(|scope| {
+                let made = (0..8).map(|_| {
+                    scope.spawn(|| {
+                        let prover = Prover::new(state.path(), &PlanId("plan".to_owned()), None);
+                        begin.wait();
+                        prover.secret().unwrap().key().public()
+                    })
+                });
+                let made: Vec<_> = made.collect();
+                made.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(keys.iter().all(|key| *key == keys[0]));
+        }
+    }
 }
