@@ -1,6 +1,6 @@
 //! Programs and Python modules that a machine provides, and the lines in which others say that one is missing.
 //!
-//! Nobody's work is to bring a test runner or a builder along: a check that lacks one could not be run.
+//! An agent is not asked to install a test runner or a build tool: if one is missing, the check could not be run.
 
 use std::sync::LazyLock;
 

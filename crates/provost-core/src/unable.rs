@@ -17,7 +17,7 @@ use crate::runner;
 use crate::shell::{self, Command, Join, Script, Word, Wrapped};
 use crate::tools::pattern;
 
-/// The contract says which failure it expects: nobody has to guess.
+/// Whether the contract expects a certain output, and so says which failure it means.
 pub fn names_its_failure(shell: &Shell) -> bool {
     shell.expectations.iter().any(|each| match &each.value {
         Expectation::Contains { text, .. } => !text.is_empty(),
@@ -425,7 +425,7 @@ mod tests {
         ] {
             assert_eq!(said(command, output), None, "{command}");
         }
-        // Named in so many words.
+        // The contract expects exactly this failure.
         let text = "could not compile".to_owned();
         let expected = [Expectation::Contains { stream: Stream::Stderr, text }];
         assert_eq!(found(&shell("! cargo test", &expected), &[COMPILE]), None);

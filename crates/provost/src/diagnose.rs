@@ -122,7 +122,7 @@ pub fn summary(file_name: &str, diagnostics: &[Diagnostic]) -> String {
     }
     match count(Severity::Advice) {
         0 => {}
-        pieces => parts.push(format!("{pieces} of advice")),
+        suggestions => parts.push(plural(suggestions, "suggestion")),
     }
     match parts.as_slice() {
         [] => format!("{file_name}: no complaints\n"),

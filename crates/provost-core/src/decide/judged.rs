@@ -129,7 +129,7 @@ pub(super) fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdic
     Verdict { outcome, ..verdict }
 }
 
-/// A pass that no control stands behind says so, at every level: nobody has seen this check fail.
+/// Marks a verdict that held as `uncontrolled` if the harness never saw this check fail.
 pub(super) fn controlled(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
     let is_open = verdict.held() && verdict.uncontrolled.is_none() && verdict.judged.is_none();
     let looked = match subject {

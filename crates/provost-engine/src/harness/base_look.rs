@@ -35,13 +35,13 @@ const OF_A_PERSON: Patience = Patience { each: Duration::from_secs(30), all: Dur
 /// A client gives up on a call that takes longer.
 const OF_A_SESSION: Patience = Patience { each: Duration::from_secs(10), all: Duration::from_secs(20) };
 
-/// What is known of the checks on the base, for somebody who does not wait.
+/// The result of trying the checks on the base, as far as it is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnBase {
     Known(BaseLook),
     /// They are being tried by another process.
     UnderWay,
-    /// Nobody looks: the plan is not new at the gate, or its checks cannot be tried safely.
+    /// They are not tried: the plan has been at the gate before, or its checks cannot be run safely.
     NotTried,
 }
 
@@ -49,15 +49,15 @@ pub enum OnBase {
 static BEGUN: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
 
 impl Harness {
-    /// What the checks said on the base of this revision, where somebody has looked.
+    /// The result for this revision, if the checks were tried before.
     pub fn base_look(&self, run: &Run) -> Option<BaseLook> {
         let text = std::fs::read_to_string(self.base_file()).ok()?;
         let look: BaseLook = serde_json::from_str(&text).ok()?;
         (look.revision == run.revision.0 && !run.revision.0.is_empty()).then_some(look)
     }
 
-    /// The same, and looks if nobody has. Nothing, where the plan is not new at the gate or the checks cannot be
-    /// tried safely.
+    /// The same, and tries the checks if there is no result yet. None if the plan has been at the gate before, or
+    /// its checks cannot be run safely.
     pub fn look_at_base(&self, run: &Run) -> Option<BaseLook> {
         self.look_within(run, OF_A_PERSON)
     }
@@ -78,8 +78,8 @@ impl Harness {
         self.tried_on_base(run, patience).ok().flatten()
     }
 
-    /// What is known, and has another process look if nobody has: whoever shows a gate goes on meanwhile. A
-    /// process looks once at a revision, and at one after the other.
+    /// Returns the result at once. If there is none yet, starts another process that tries the checks, so that
+    /// the caller can show the gate meanwhile. A process tries each revision once, one at a time.
     pub fn on_base(&self, run: &Run) -> OnBase {
         if let Some(look) = self.base_look(run) {
             return OnBase::Known(look);

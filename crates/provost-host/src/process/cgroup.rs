@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use super::{Survivor, proc_files};
 
-/// How long the kernel may take; it takes a millisecond or three.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the kernel may take; a millisecond or three, and seconds on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// One child's own. Gone with this.
 pub struct Cgroup {
     path: PathBuf,

@@ -22,8 +22,8 @@ use rustix::process::{
 
 use super::{Survivor, TAG, cgroup, proc_files};
 
-/// How long the dead may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long killed processes may take to be gone. A busy machine needs seconds for it.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// After this, look whether what is left of a group is only corpses nobody buries.
 const CORPSES_AFTER: Duration = Duration::from_millis(20);
 /// A child that has lived so long is there to work.

@@ -43,9 +43,9 @@ pub struct Step {
     /// The same for people, with its mark.
     pub mark: Option<String>,
     pub word: String,
-    /// What that means, where it is weaker than a contract that held.
+    /// One sentence that explains a pass that is weaker than verified.
     pub weaker: Option<String>,
-    /// Why no control has shown that its check can fail, where it passed and that is so.
+    /// Why the pass is `uncontrolled`; none if a control was run.
     pub uncontrolled: Option<String>,
     /// The contract is meant to hold before the work too.
     pub guard: bool,
@@ -143,9 +143,9 @@ pub struct Post {
     /// In which way it held, by the same words as for steps.
     #[schema(example = "held_before")]
     pub pass: Option<String>,
-    /// What that means, where it is weaker than a contract that held.
+    /// One sentence that explains a pass that is weaker than verified.
     pub weaker: Option<String>,
-    /// Why no control has shown that it can fail, where that is so.
+    /// Why the pass is `uncontrolled`; none if a control was run.
     pub uncontrolled: Option<String>,
     pub contract: Option<Check>,
     pub verdict: Option<Verdict>,

@@ -59,7 +59,7 @@ fn a_check_that_takes_too_much_does_not_hold() {
         env.approve();
         env.provost(&["run"]).exits(4);
         let verdict = details(&env, "CONTRACT_JUDGED")["verdict"].clone();
-        // What the work takes is the work's, not somebody's from outside.
+        // The program under test used too much memory: that is the agent's failure, not the machine's.
         assert_eq!(verdict["outcome"]["kind"], "broke", "{level}: {verdict}");
         assert!(verdict["unmet"].to_string().contains("`memory` allows 64 MiB"), "{level}: {verdict}");
     }
