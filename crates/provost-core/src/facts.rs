@@ -143,7 +143,7 @@ fn ask_about<'p>(contract: &'p Contract, seen: &mut Seen<'p>) {
     if seen.scripts.insert(&shell.command) {
         let script = shell::read(&shell.command);
         seen.tools.extend(shell::tools(&shell.command, &script).into_iter().map(|tool| tool.name));
-        for path in shell::absolute_paths(&shell.command) {
+        for path in shell::outer_paths(&shell.command) {
             *seen.paths.entry(path.path).or_default() |= path.looked_at;
         }
     }

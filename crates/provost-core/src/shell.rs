@@ -8,14 +8,14 @@
 
 use std::borrow::Cow;
 
-mod absolute;
+mod outer_paths;
 mod lex;
 mod names;
 
-pub use absolute::{AbsolutePath, absolute_paths, absolute_paths_in_code};
 pub use lex::read;
 pub(crate) use names::{Wrapped, wrapped};
 pub use names::{files, is_assignment, named_files, relative_path, tools};
+pub use outer_paths::{OuterPath, outer_paths, outer_paths_in_code};
 
 /// A script as a flat list of its simple commands.
 #[derive(Debug, Default)]

@@ -235,8 +235,8 @@ fn judged(shell: &Shell, court: &Court<'_>, expected: &[Expected<'_>], ended: &E
     }
 }
 
-const NO_HISTORY: &str = "it asks git for nothing but the approved history: commits, branches and tags that an \
-                          agent makes are not part of a check; compare files, or use `git diff`";
+const NO_HISTORY: &str = "git shows a check the approved history only: commits, branches and tags that an agent \
+                          makes are not part of a check; compare files, or use `git diff`";
 
 /// The contract looks at commits, branches or tags.
 fn reads_history(shell: &Shell) -> bool {

@@ -6,7 +6,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use provost_core::shell::AbsolutePath;
+use provost_core::shell::OuterPath;
 
 use crate::config::Folders;
 use crate::judge;
@@ -57,7 +57,7 @@ impl Sight {
     }
 
     /// The place that a path means, if it is on this machine and a check cannot see it.
-    pub fn hides(&self, named: &AbsolutePath) -> Option<PathBuf> {
+    pub fn hides(&self, named: &OuterPath) -> Option<PathBuf> {
         self.hidden_place(&named.path, named.looked_at).filter(|path| path.symlink_metadata().is_ok())
     }
 
@@ -114,7 +114,7 @@ fn plain(path: &Path) -> PathBuf {
 mod tests {
     use std::path::Path;
 
-    use provost_core::shell::absolute_paths;
+    use provost_core::shell::outer_paths;
 
     use super::Sight;
     use crate::config::Folders;
@@ -129,7 +129,7 @@ mod tests {
             let folders =
                 Folders { read: read.iter().map(|path| path.to_path_buf()).collect(), write: vec![] };
             let sight = Sight::of_checks(Path::new("/work-space"), &folders);
-            absolute_paths(text).iter().any(|path| sight.hides(path).is_some())
+            outer_paths(text).iter().any(|path| sight.hides(path).is_some())
         };
         let test = format!("test ! -e {}", here.display());
         assert!(hides(&test, &[]));
@@ -140,7 +140,7 @@ mod tests {
         }
         let beside = folder.path().join("project");
         let sight = Sight::of_checks(&beside, &Folders::default());
-        let leaves = |text: &str| absolute_paths(text).iter().any(|path| sight.hides(path).is_some());
+        let leaves = |text: &str| outer_paths(text).iter().any(|path| sight.hides(path).is_some());
         assert!(leaves("test ! -e ../here") && leaves("cd a && test ! -e ../../here"));
         assert!(!leaves("test ! -e ../not-here") && !leaves("cd a && test ! -e ../b"));
         let own = tempfile::NamedTempFile::new_in("/tmp").expect("a file");

@@ -74,7 +74,7 @@ fn one(
         }
     }
     if !facts.unseen.is_empty() {
-        for path in shell::absolute_paths(&check.command) {
+        for path in shell::outer_paths(&check.command) {
             if facts.unseen.contains(&path.path) && reported.insert(path.path.clone()) {
                 sink.push(say::path_unseen(place.of(path.start, path.end), &path.path));
             }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use provost_core::shell::{self, AbsolutePath};
+use provost_core::shell::{self, OuterPath};
 use provost_core::verdict::Isolation;
 
 use super::{Case, Ground, gone, view};
@@ -28,12 +28,12 @@ impl Ground {
         let sight = Sight::of_checks(&self.workspace, case.given.folders.unwrap_or(&nothing));
         // What Landlock lets every check read.
         let sight = if self.level == Isolation::Landlock { sight.also("/opt") } else { sight };
-        let first = |paths: Vec<AbsolutePath>| {
+        let first = |paths: Vec<OuterPath>| {
             let mut paths = paths.iter().filter(|path| !sees_all || !path.path.starts_with('/'));
             paths.find_map(|path| Some((path.path.clone(), sight.hides(path)?)))
         };
         let command = &case.shell.command;
-        if let Some((path, place)) = first(shell::absolute_paths(command)) {
+        if let Some((path, place)) = first(shell::outer_paths(command)) {
             return Some(told("it", &path, &place, sees_all));
         }
         let deleted = gone(base, layer);
@@ -54,9 +54,9 @@ impl Ground {
 /// What a contract that broke was to find at home, where a check has a home of its own.
 pub(super) fn left_at_home(command: &str, workspace: &Path) -> Option<String> {
     let sight = Sight::of_checks(workspace, &Folders::default());
-    let mut paths = shell::absolute_paths(command).into_iter().filter(|path| path.path.starts_with("~/"));
+    let mut paths = shell::outer_paths(command).into_iter().filter(|path| path.path.starts_with("~/"));
     let (path, place) = paths.find_map(|path| {
-        let place = sight.hides(&AbsolutePath { looked_at: true, ..path.clone() })?;
+        let place = sight.hides(&OuterPath { looked_at: true, ..path.clone() })?;
         Some((path.path, place))
     })?;
     let place = place.display();
@@ -67,19 +67,19 @@ pub(super) fn left_at_home(command: &str, workspace: &Path) -> Option<String> {
 }
 
 /// The paths that a script looks at; nothing for what is no script.
-fn named_in(name: &str, text: &str) -> Vec<AbsolutePath> {
+fn named_in(name: &str, text: &str) -> Vec<OuterPath> {
     let first = text.lines().next().unwrap_or("");
     let is_shell = name.ends_with(".sh") || name.ends_with(".bash");
     if is_shell || first.starts_with("#!") && first.contains("sh") {
-        return shell::absolute_paths(text);
+        return shell::outer_paths(text);
     }
     if MAKEFILES.contains(&name) {
         let recipes = text.lines().filter_map(|line| line.strip_prefix('\t'));
         let recipes: Vec<&str> = recipes.map(|line| line.trim_start_matches(['@', '-', '+'])).collect();
-        return shell::absolute_paths(&recipes.join("\n"));
+        return shell::outer_paths(&recipes.join("\n"));
     }
     match CODE.iter().any(|end| name.ends_with(end)) || first.starts_with("#!") {
-        true => shell::absolute_paths_in_code(text),
+        true => shell::outer_paths_in_code(text),
         false => Vec::new(),
     }
 }

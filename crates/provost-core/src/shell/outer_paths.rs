@@ -9,9 +9,9 @@ use std::collections::HashSet;
 
 use super::{Command, Script, Word, Wrapped, is_assignment, read, wrapped};
 
-/// A path that a script names.
+/// A path that a script names and that may lie outside of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AbsolutePath {
+pub struct OuterPath {
     /// As far as it is literal; `~/x` and `$HOME/x` begin with `~`, and what leaves the workspace with `..`.
     pub path: String,
     /// Where the word stands in the text.
@@ -88,7 +88,7 @@ const METHODS: [&str; 8] =
 const CHANGING: [&str; 2] = ["cd", "pushd"];
 
 /// Every path of this kind that the script names, in the order of the text.
-pub fn absolute_paths(text: &str) -> Vec<AbsolutePath> {
+pub fn outer_paths(text: &str) -> Vec<OuterPath> {
     let script = read(text);
     let mut found = Vec::new();
     for command in &script.commands {
@@ -115,7 +115,7 @@ pub fn absolute_paths(text: &str) -> Vec<AbsolutePath> {
 }
 
 /// A path that goes up may start from the top of the workspace, or from a folder that the script went to.
-fn from_where_it_is(text: &str, script: &Script, found: Vec<AbsolutePath>) -> Vec<AbsolutePath> {
+fn from_where_it_is(text: &str, script: &Script, found: Vec<OuterPath>) -> Vec<OuterPath> {
     let changes = script.commands.iter().filter_map(|command| {
         let (name, rest) = script.words_of(command).split_first()?;
         let target = rest.iter().find(|word| !word.raw(text).starts_with('-'));
@@ -138,7 +138,7 @@ fn from_where_it_is(text: &str, script: &Script, found: Vec<AbsolutePath>) -> Ve
             let here: Option<Vec<&str>> = before.iter().map(|(_, target)| target.as_deref()).collect();
             let there = here.map(|here| climbing(&format!("{}/{}", here.join("/"), path.path)));
             let there = there.flatten().filter(|there| *there != path.path && there != "..");
-            all.extend(there.map(|there| AbsolutePath { path: there, ..path.clone() }));
+            all.extend(there.map(|there| OuterPath { path: there, ..path.clone() }));
             all.push(path);
         }
     }
@@ -158,7 +158,7 @@ fn climbing(path: &str) -> Option<String> {
 }
 
 /// The same in a program text of another language.
-pub fn absolute_paths_in_code(text: &str) -> Vec<AbsolutePath> {
+pub fn outer_paths_in_code(text: &str) -> Vec<OuterPath> {
     let mut found = Vec::new();
     in_code(text, 0, &mut found);
     found
@@ -169,7 +169,7 @@ fn is_within(path: &str, folder: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn of_command(text: &str, script: &Script, command: &Command, found: &mut Vec<AbsolutePath>) {
+fn of_command(text: &str, script: &Script, command: &Command, found: &mut Vec<OuterPath>) {
     let mut words = script.words_of(command);
     let mut name = String::new();
     while let Some((first, rest)) = words.split_first() {
@@ -186,8 +186,8 @@ fn of_command(text: &str, script: &Script, command: &Command, found: &mut Vec<Ab
             Wrapped::Command(inner) => words = inner,
             Wrapped::Script(inner) => {
                 let source = inner.literal(text).map(|source| source.into_owned()).unwrap_or_default();
-                let nested = absolute_paths(&source).into_iter();
-                found.extend(nested.map(|path| AbsolutePath { start: inner.start, end: inner.end, ..path }));
+                let nested = outer_paths(&source).into_iter();
+                found.extend(nested.map(|path| OuterPath { start: inner.start, end: inner.end, ..path }));
                 return;
             }
             Wrapped::Nothing => {
@@ -225,7 +225,7 @@ fn pattern_of(text: &str, words: &[Word]) -> Option<usize> {
 }
 
 /// A word that is a path, has one behind `=`, is a list of them, or is code.
-fn of_word(text: &str, word: &Word, looked_at: bool, found: &mut Vec<AbsolutePath>) {
+fn of_word(text: &str, word: &Word, looked_at: bool, found: &mut Vec<OuterPath>) {
     let raw = word.raw(text);
     let is_code = word.quoted && raw.contains('(') && raw.len() > 8;
     if is_code {
@@ -238,7 +238,7 @@ fn of_word(text: &str, word: &Word, looked_at: bool, found: &mut Vec<AbsolutePat
     };
     for part in value.split(':') {
         if let Some(path) = literal_part(part) {
-            found.push(AbsolutePath { path, start: word.start, end: word.end, looked_at });
+            found.push(OuterPath { path, start: word.start, end: word.end, looked_at });
         }
     }
 }
@@ -267,16 +267,16 @@ fn literal_part(value: &str) -> Option<String> {
     (literal.len() > 1).then(|| literal.to_owned())
 }
 
-fn in_code(text: &str, offset: usize, found: &mut Vec<AbsolutePath>) {
+fn in_code(text: &str, offset: usize, found: &mut Vec<OuterPath>) {
     for (start, end, path) in looked_at_in_code(text) {
-        found.push(AbsolutePath { path, start: offset + start, end: offset + end, looked_at: true });
+        found.push(OuterPath { path, start: offset + start, end: offset + end, looked_at: true });
     }
 }
 
 /// In a word of the shell, whose place stands for all that is in it.
-fn in_code_at(raw: &str, (start, end): (usize, usize), found: &mut Vec<AbsolutePath>) {
+fn in_code_at(raw: &str, (start, end): (usize, usize), found: &mut Vec<OuterPath>) {
     for (_, _, path) in looked_at_in_code(raw) {
-        found.push(AbsolutePath { path, start, end, looked_at: true });
+        found.push(OuterPath { path, start, end, looked_at: true });
     }
 }
 
@@ -309,11 +309,11 @@ fn looked_at_in_code(text: &str) -> Vec<(usize, usize, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{absolute_paths, absolute_paths_in_code};
+    use super::{outer_paths, outer_paths_in_code};
 
     /// The paths, with `?` behind those that are only looked at.
     fn named(text: &str) -> String {
-        let found = absolute_paths(text).into_iter();
+        let found = outer_paths(text).into_iter();
         let words = found.map(|path| format!("{}{}", path.path, if path.looked_at { "?" } else { "" }));
         words.collect::<Vec<_>>().join(" ")
     }
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn a_program_text_names_what_it_looks_at() {
         let text = "import os\nLOG = '/var/log'\nassert not os.path.isdir('/srv/old')\nopen(r\"/data/x\")\n";
-        let found: Vec<String> = absolute_paths_in_code(text).into_iter().map(|path| path.path).collect();
+        let found: Vec<String> = outer_paths_in_code(text).into_iter().map(|path| path.path).collect();
         assert_eq!(found, ["/srv/old", "/data/x"]);
     }
 }
