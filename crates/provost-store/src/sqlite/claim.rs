@@ -61,8 +61,11 @@ pub fn holder(log: &Sqlite, name: &str) -> Result<Option<Holder>, Error> {
             Some(holder) => Ok(Some(holder)),
             None => Err(Error::LeaseUnreadable { name: name.to_owned(), path }),
         },
-        // Free: what is written there is of a holder that died.
-        _ => Ok(None),
+        // Free: the file names a former holder. The lock goes before the turn does.
+        _ => {
+            let _ = file.unlock();
+            Ok(None)
+        }
     }
 }
 
@@ -77,7 +80,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let _ = self.0.set_len(0);
+        // The name stays in the file: erased before the unlock, it would be held by nobody for a moment.
         // Closing might not do: a child that is being started may share the descriptor for a moment.
         let _ = self.0.unlock();
     }

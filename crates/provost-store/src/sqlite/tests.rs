@@ -45,6 +45,24 @@ fn a_lease_that_is_held_and_does_not_say_by_whom_is_no_free_one() {
     assert_eq!(log.holder("a").unwrap(), None);
 }
 
+/// A reader that comes while a lease is given back sees its holder or a free lease, nothing in between.
+#[test]
+fn a_lease_that_is_given_back_names_its_holder_to_the_end() {
+    let folder = TempDir::new().unwrap();
+    let (log, other) = (Sqlite::open(folder.path()).unwrap(), Sqlite::open(folder.path()).unwrap());
+    std::thread::scope(|scope| {
+        let giving = scope.spawn(|| {
+            for _ in 0..400 {
+                drop(log.lease("a", &suite::someone()).unwrap());
+            }
+        });
+        while !giving.is_finished() {
+            let seen = other.holder("a").unwrap();
+            assert!(seen.is_none_or(|holder| holder == suite::someone()));
+        }
+    });
+}
+
 #[test]
 fn the_folder_and_its_files_are_private() {
     let folder = TempDir::new().unwrap();
