@@ -6,7 +6,7 @@ use crate::{diagnose, permissive};
 
 const PAGE: &str = include_str!("../../../../docs/plan-format.md");
 
-/// The fenced plans of a page, with what stands after `markdown`.
+/// The fenced plans of a page, good and bad, with the words after `markdown`. Single steps are left out.
 fn plans(page: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut lines = page.lines();
@@ -16,6 +16,7 @@ fn plans(page: &str) -> Vec<(String, String)> {
             found.push((kind.to_string(), body.join("\n") + "\n"));
         }
     }
+    found.retain(|(kind, _)| kind != "steps");
     found
 }
 
