@@ -4,9 +4,8 @@
 # fixtures: py
 # wants: the run is held up, or the process lives on
 # timeout: 1s
-# limit: 12
 # check: test "$REDTEAM_CODE" = hung && exit 0
 # check: grep -qaFf "$REDTEAM_NAME" /proc/[0-9]*/cmdline
 
 trap '' TERM INT HUP QUIT USR1 USR2 CONT
-exec bash -c 'trap "" TERM INT HUP QUIT CONT; for _ in $(seq 30); do sleep 1; done' "$NAME"
+exec bash -c 'trap "" TERM INT HUP QUIT CONT; for _ in $(seq 900); do sleep 1; done' "$NAME"

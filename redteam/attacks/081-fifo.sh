@@ -4,7 +4,6 @@
 # fixtures: sh
 # wants: the step passes, or the run hangs
 # contract_timeout: 1s
-# limit: 10
 # check: test "$REDTEAM_CODE" = hung
 
 mkfifo out.txt

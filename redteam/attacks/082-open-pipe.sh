@@ -4,9 +4,8 @@
 # fixtures: py
 # wants: the run hangs
 # honest: yes
-# limit: 10
 # check: test "$REDTEAM_CODE" = hung
 
 honest
-(setsid env -i bash -c 'sleep 12; true' "$NAME" </dev/null &)
+(setsid env -i bash -c 'exec -a "$0" sleep 900' "$NAME" </dev/null &)
 sleep 0.1

@@ -4,7 +4,6 @@
 # fixtures: py
 # wants: the run hangs
 # honest: yes
-# limit: 4
 # check: test "$REDTEAM_CODE" = hung
 
 honest

@@ -3,7 +3,6 @@
 # class: J
 # fixtures: py
 # runs: 2
-# limit: 8
 # check: test "$REDTEAM_CODE" = 101 || test "$REDTEAM_CODE" = hung
 # wants: the step passes, or the harness breaks down or hangs
 

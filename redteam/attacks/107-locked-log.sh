@@ -4,7 +4,6 @@
 # fixtures: py
 # wants: the run hangs or stops
 # honest: yes
-# limit: 10
 # needs: python3 -c 'import sqlite3'
 # check: test "$REDTEAM_CODE" = hung || test "$REDTEAM_CODE" = 70
 
@@ -20,7 +19,9 @@ if os.fork() == 0:
         log.execute("BEGIN IMMEDIATE")
         lock = open("$REDTEAM_STATE/log.lock")
         fcntl.flock(lock, fcntl.LOCK_EX)
-        time.sleep(12)
+        # Longer than a run may take; the folder goes when the attack is over.
+        while os.path.exists("$REDTEAM_STATE"):
+            time.sleep(0.2)
     finally:
         os._exit(0)
 PY

@@ -4,7 +4,6 @@
 # fixtures: ext
 # wants: the step passes, or the run never ends
 # check: test "$REDTEAM_CODE" = hung
-# limit: 60
 
 cat > calc.py <<'P'
 import os, signal

@@ -111,11 +111,11 @@ mod tests {
         let rings = runtime.block_on(bell.calm(Duration::ZERO)).unwrap();
         bell.ring();
         let begun = Instant::now();
-        bell.sleep(rings, Some(Duration::from_secs(60)));
-        assert!(begun.elapsed() < Duration::from_secs(30), "it slept");
+        bell.sleep(rings, Some(Duration::from_secs(600)));
+        assert!(begun.elapsed() < Duration::from_secs(300), "it slept");
         bell.sleep(rings + 1, Some(Duration::ZERO));
         bell.leave();
         bell.sleep(rings + 1, None);
-        assert_eq!(runtime.block_on(bell.calm(Duration::from_secs(60))), None);
+        assert_eq!(runtime.block_on(bell.calm(Duration::from_secs(600))), None);
     }
 }

@@ -219,7 +219,7 @@ async fn what_is_said_is_told_as_it_arrives() {
         let run = tokio::spawn(async move { of_task.run(&provider, "do it").await });
         let patience = Instant::now();
         while !stage.told().iter().any(|event| matches!(event, Event::Text(_))) {
-            assert!(patience.elapsed() < Duration::from_secs(20), "{dialect:?}: nothing was told");
+            assert!(patience.elapsed() < Duration::from_secs(300), "{dialect:?}: nothing was told");
             tokio::task::yield_now().await;
         }
         model.release();

@@ -11,6 +11,8 @@ mod graphs;
 mod hostile;
 mod property;
 
+use std::time::Duration;
+
 use provost_core::diagnostic::Diagnostic;
 use provost_core::facts::{Facts, questions};
 use provost_core::plan::{Check, Contract, Needs, Plan};
@@ -37,6 +39,21 @@ pub fn permissive(plan: &Plan) -> Facts {
         plans: questions.plans.into_iter().map(|slug| (slug, Vec::new())).collect(),
         ..Facts::default()
     }
+}
+
+/// CPU time that this thread spends on `work`. Wall time would count other processes, too.
+#[allow(clippy::disallowed_methods)]
+pub fn cpu_time<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let used = || {
+        // The kernel brings the number up to date when a thread yields.
+        std::thread::yield_now();
+        let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the time of this thread");
+        let nanoseconds = stat.split(' ').next().and_then(|first| first.parse().ok());
+        Duration::from_nanos(nanoseconds.expect("nanoseconds"))
+    };
+    let before = used();
+    let answer = work();
+    (answer, used() - before)
 }
 
 /// All that is said of a plan with these facts.

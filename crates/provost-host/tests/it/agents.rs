@@ -28,7 +28,7 @@ pub fn work<'a>(workspace: &'a Path, tag: &'a str) -> Work<'a> {
         workspace,
         step: StepNumber(2),
         attempt: 1,
-        timeout: Duration::from_secs(20),
+        timeout: Duration::from_secs(300),
         tag,
         stop: None,
         fence: None,

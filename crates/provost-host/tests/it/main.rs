@@ -38,7 +38,7 @@ fn lives(pid: i32) -> bool {
 }
 
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..300 {
+    for _ in 0..30_000 {
         if is_so() {
             return;
         }

@@ -110,7 +110,7 @@ fn judge(ground: &Ground, tree: Option<&str>, with_work: bool, command: &str) ->
     ground
         .judge(&Case {
             shell: &shell,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_secs(600),
             tag: &tag(),
             stop: None,
             tree,

@@ -78,7 +78,7 @@ fn a_layer_that_cannot_be_kept_is_said() {
         workspace: &site.workspace,
         step: StepNumber(1),
         attempt: 1,
-        timeout: Duration::from_secs(20),
+        timeout: Duration::from_secs(300),
         tag: &tag,
         stop: None,
         fence: Some(provost_host::agent::Behind::Bubblewrap(offer, fence)),

@@ -60,7 +60,7 @@ impl Project {
     fn judged(&self, with_work: bool, doubts: Doubts) -> Verdict {
         let case = Case {
             shell: &self.shell,
-            timeout: Duration::from_secs(120),
+            timeout: Duration::from_secs(600),
             tag: &tag(),
             stop: None,
             tree: None,

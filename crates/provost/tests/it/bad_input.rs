@@ -50,7 +50,7 @@ fn ten_thousand_steps_are_no_trouble() {
     assert_eq!(verified["steps"], 10_000);
     env.approve();
     env.provost(&["run"]).exits(4);
-    assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 600, "{:?}", begun.elapsed());
 }
 
 #[test]

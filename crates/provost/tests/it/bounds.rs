@@ -37,7 +37,7 @@ fn an_agent_that_takes_too_much_is_ended_and_the_log_says_why() {
 /// Its temporary folders are files in memory.
 #[test]
 fn behind_a_fence_files_in_memory_count() {
-    let agent = "for n in 1 2 3 4 5 6 7 8 9; do head -c 20M /dev/zero > /tmp/$n; done; sleep 30\n";
+    let agent = "for n in 1 2 3 4 5 6 7 8 9; do head -c 20M /dev/zero > /tmp/$n; done; sleep 300\n";
     let env = with(Env::new(&plan(&["test -f out/1"], "escalate")).agent(agent), "memory = \"96 MiB\"\n");
     if !env.has_fences() {
         return println!("SKIPPED: no fences here");
@@ -69,8 +69,8 @@ fn a_check_that_takes_too_much_does_not_hold() {
 #[test]
 fn a_daemon_of_a_harness_that_died_is_ended_before_the_attempt_is_judged() {
     let agent =
-        "exec 8> ../lock; flock 8; env -i /usr/bin/setsid --fork /bin/sleep 60 < /dev/null > /dev/null 2>&1
-        exec 8>&-; echo $$ > ../up; sleep 60\n";
+        "exec 8> ../lock; flock 8; env -i /usr/bin/setsid --fork /bin/sleep 600 < /dev/null > /dev/null 2>&1
+        exec 8>&-; echo $$ > ../up; sleep 600\n";
     let env = Env::new(&plan(&["test -f out/1"], "retry(1)")).agent(agent).isolation("in-place");
     let doctor = env.provost(&["doctor", "--json"]).exits(0).json();
     let has_cgroups = |offer: &Value| offer["name"] == "cgroups" && offer["here"] == true;
@@ -87,7 +87,7 @@ fn a_daemon_of_a_harness_that_died_is_ended_before_the_attempt_is_judged() {
     };
     let begun = Instant::now();
     while !is_in_its_cgroup() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it never was in a cgroup");
+        assert!(begun.elapsed() < Duration::from_secs(120), "it never was in a cgroup");
         std::thread::yield_now();
     }
     run.kill().expect("the harness dies");

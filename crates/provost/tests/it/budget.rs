@@ -189,12 +189,12 @@ fn what_nobody_counted_is_unknown_and_not_nothing() {
 
 #[test]
 fn an_attempt_lasts_no_longer_than_the_budget() {
-    let slow = "[[step]]\nnumber = 1\ndo = [{ sleep = \"60s\" }]\n";
+    let slow = "[[step]]\nnumber = 1\ndo = [{ sleep = \"600s\" }]\n";
     let env = place("3 seconds", slow);
     env.approve();
     let begun = Instant::now();
     env.provost(&["run"]).exits(4);
-    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(300), "{:?}", begun.elapsed());
     assert_eq!(named(&env, "ATTEMPT_ENDED")[0]["details"]["end"]["kind"], "timed_out");
     let breach = &named(&env, "BUDGET_EXCEEDED")[0]["details"];
     assert_eq!(breach["resource"], "wall_clock");
@@ -213,7 +213,7 @@ fn a_harness_that_is_killed_keeps_what_it_had_reserved() {
     let mut child = env.start(&["run"]);
     let begun = Instant::now();
     while !env.events().contains(&"TASK_STARTED".to_owned()) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it was never begun");
+        assert!(begun.elapsed() < Duration::from_secs(300), "it was never begun");
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill().expect("killed");

@@ -224,10 +224,10 @@ fn a_step_is_given_to_nobody_before_what_it_needs_has_passed() {
 #[test]
 fn time_outs_of_the_configuration_are_kept() {
     for (contract, agent, config, words) in [
-        ("test -f out/1", "sleep 60\n", "timeout = \"300ms\"\n", "ran out of time"),
-        ("test -f out/1", "sleep 60\n", "[run]\nstep_timeout = \"300ms\"\n", "ran out of time"),
+        ("test -f out/1", "sleep 600\n", "timeout = \"300ms\"\n", "ran out of time"),
+        ("test -f out/1", "sleep 600\n", "[run]\nstep_timeout = \"300ms\"\n", "ran out of time"),
         (
-            "sleep 60",
+            "sleep 600",
             "true\n",
             "[verify]\nisolation = \"in-place\"\ncontract_timeout = \"300ms\"\n",
             "timed out",

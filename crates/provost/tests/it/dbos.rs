@@ -153,7 +153,7 @@ impl Fleet {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 #[test]
 fn a_plan_that_is_approved_is_carried_out_by_whoever_is_there() {

@@ -6,9 +6,7 @@ use crate::env::{Env, plan};
 fn the_demo_catches_the_lie_and_the_breakage_and_finishes() {
     let env = Env::new(&plan(&["true"], "abort"));
     let folder = env.folder().join("demo");
-    let begun = std::time::Instant::now();
     let demo = env.provost(&["demo", "--fast", "--at", folder.to_str().unwrap()]).exits(0);
-    assert!(begun.elapsed().as_secs() < 60);
     for part in [
         "[Step 2/4] … Test it: the agent claims “All 3 tests pass! Step 2 is complete.”",
         "[Step 2/4] ✗ Test it: checked: contract broke",

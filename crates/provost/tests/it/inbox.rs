@@ -33,7 +33,7 @@ fn only(env: &Env) -> (String, Value) {
 /// Until the world is so.
 #[track_caller]
 fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(300);
     while !is() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::sleep(Duration::from_millis(30));

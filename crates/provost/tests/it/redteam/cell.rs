@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::script::{ABOUT, Attack, Fixture};
+use super::script::{self, ABOUT, Attack, Fixture};
 
 /// Stands in the harness's environment under a name that says it is one.
 const SECRET: &str = "rt-5f0c2d1e9b7a48d3";
@@ -25,7 +25,9 @@ const AGENT: &str = ".redteam/agent.sh";
 /// Nobody, as most systems call it.
 const ORDINARY: u32 = 65534;
 /// Looking is not attacked, but a plan that became a pipe must not hang the test.
-const LOOK: u64 = 10;
+const LOOK: u64 = 300;
+/// Nobody starts the harness again once it was stopped: after this it counts as hung.
+const STOPPED: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Got {
@@ -66,7 +68,7 @@ pub fn attack(attack: &Attack, fixture: &Fixture, level: &str) -> Seen {
 }
 
 pub fn honest(fixture: &Fixture, level: &str) -> Seen {
-    let nobody = Attack { runs: 1, limit: 300, ..Attack::default() };
+    let nobody = Attack { runs: 1, limit: script::PATIENCE, ..Attack::default() };
     Scene::set(fixture, &nobody, &fixture.honest, level).play()
 }
 
@@ -76,7 +78,7 @@ pub fn honest_with(fixture: &Fixture, options: &Attack, level: &str) -> Seen {
 }
 
 pub fn idle(fixture: &Fixture, level: &str) -> Seen {
-    let nobody = Attack { runs: 1, limit: 300, ..Attack::default() };
+    let nobody = Attack { runs: 1, limit: script::PATIENCE, ..Attack::default() };
     Scene::set(fixture, &nobody, include_str!("../../../../../redteam/noop.sh"), level).play()
 }
 
@@ -151,7 +153,7 @@ impl<'a> Scene<'a> {
     }
 
     fn config(&self, fixture: &Fixture, level: &str) -> String {
-        let timeout = self.attack.timeout.as_deref().unwrap_or("15s");
+        let timeout = self.attack.timeout.as_deref().unwrap_or("120s");
         let patience = self.attack.contract_timeout.as_deref().unwrap_or("120s");
         format!(
             "[agents.coder]\ndriver = \"command\"\ntimeout = \"{timeout}\"\ncommand = [\"bash\", \"{AGENT}\"]\n{}\n\
@@ -350,17 +352,25 @@ fn kill(target: &str) {
 
 fn patiently(mut child: Child, seconds: u64) -> Option<ExitStatus> {
     let deadline = Instant::now() + Duration::from_secs(seconds);
+    let mut stopped: Option<Instant> = None;
     loop {
         if let Ok(Some(status)) = child.try_wait() {
             return Some(status);
         }
-        if Instant::now() > deadline {
+        stopped = is_stopped(child.id()).then(|| stopped.unwrap_or_else(Instant::now));
+        if Instant::now() > deadline || stopped.is_some_and(|since| since.elapsed() > STOPPED) {
             let _ = child.kill();
             let _ = child.wait();
             return None;
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// By a signal such as SIGSTOP.
+fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|after_name| after_name.starts_with('T'))
 }
 
 /// What in the log, or in the end of the run, says that something was wrong.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::cell::{self, Got, Seen};
-use super::script::{Attack, Fixture};
+use super::script::{Attack, Fixture, PATIENCE};
 use super::{is_chosen, side_by_side};
 
 const MARK: &str = "<!-- What follows is written by the honest set: UPDATE_EXPECT=1 -->";
@@ -203,7 +203,7 @@ fn read_all(folder: &Path) -> Vec<HonestWork> {
 fn read(path: &Path) -> HonestWork {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let options = Attack { runs: 1, limit: 300, timeout: Some("60s".to_owned()), ..Attack::default() };
+    let options = Attack { runs: 1, limit: PATIENCE, timeout: Some("300s".to_owned()), ..Attack::default() };
     let mut work = HonestWork { name, options, ..HonestWork::default() };
     for line in text.lines().take_while(|line| line.starts_with('#')) {
         let Some((key, value)) = line.trim_start_matches(['#', ' ']).split_once(": ") else { continue };

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// After so many seconds a run counts as hung. No run that goes on takes this long, however busy the machine is.
+pub const PATIENCE: u64 = 600;
+
 /// A script that is the agent.
 #[derive(Debug, Default)]
 pub struct Attack {
@@ -91,7 +94,7 @@ pub fn attacks(home: &Path) -> Vec<Attack> {
 fn read(path: &Path) -> Attack {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut attack = Attack { name, runs: 1, tries: 1, limit: 20, ..Attack::default() };
+    let mut attack = Attack { name, runs: 1, tries: 1, limit: PATIENCE, ..Attack::default() };
     for line in text.lines().skip(1).take_while(|line| line.starts_with('#')) {
         let Some((key, value)) = line.trim_start_matches(['#', ' ']).split_once(": ") else { continue };
         attack.says(key, value.trim().to_owned());
