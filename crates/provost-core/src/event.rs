@@ -851,75 +851,78 @@ pub const DESCRIPTIONS: &[(&str, &str)] = &[
     ),
     (
         "PLAN_REWRITTEN",
-        "The law changed: the plan is a draft again. Steps whose own text is the same keep what they have achieved.",
+        "The spec of the plan changed: the plan is a draft again. Steps whose text is the same keep their state.",
     ),
     ("PLAN_VERIFIED", "The static checks found no error in this revision."),
-    ("GATE_APPROVAL_REQUESTED", "The plan stands at the gate and waits, for as long as it takes."),
+    ("GATE_APPROVAL_REQUESTED", "The plan waits at the gate for an approval, without a time limit."),
     ("GATE_APPROVED", "A person, or a policy that names itself, approved exactly this revision."),
     ("GATE_REJECTED", "A person sent the plan back to draft."),
-    ("GATE_QUESTION_ASKED", "A person parked the plan with a question; no policy approves it meanwhile."),
+    (
+        "GATE_QUESTION_ASKED",
+        "A person asked a question at the gate; until it is answered, no policy approves the plan.",
+    ),
     (
         "ISOLATION_ATTESTED",
-        "What this machine was seen to hold, by a self-test inside the very fence that is used, at the start of a run.",
+        "The isolation level of this machine, found by a self-test inside the sandbox that is used, at the start of a run.",
     ),
     (
         "TASK_STARTED",
-        "An attempt is about to be given to an agent, with what is held for it of the budget. Durable before the agent starts.",
+        "An attempt is about to start, with the part of the budget that is reserved for it. The event is durable before the agent starts.",
     ),
-    ("STEP_CLAIMED", "The agent said something about its step. It is kept and never decides."),
-    ("ATTEMPT_ENDED", "The agent's process is over. The judge has the word."),
+    ("STEP_CLAIMED", "The agent made a claim about its step. The log keeps it; it decides nothing."),
+    ("ATTEMPT_ENDED", "The agent's process has ended. The check follows."),
     ("ATTEMPT_LOST", "The harness died or was interrupted during the attempt. It uses up no retry."),
     (
         "CONTRACT_JUDGED",
-        "The harness ran a precondition, a contract or a postcondition, and this is what it saw, behind which isolation.",
+        "The harness ran a precondition, a contract or a postcondition: the result, and the isolation level it ran at.",
     ),
     (
         "TASK_COMPLETED",
         "The step passed. `pass` says in which way: `verified`, or a weaker one: `confirmed` by a named person, `judged` by a model, `self_checked` (the agent wrote the check and no person approved it), `held_before` (the check held before the work too).",
     ),
-    ("TASK_FAILED", "The step is over and did not pass."),
+    ("TASK_FAILED", "The step has ended and did not pass."),
     (
         "TASK_WAIVED",
-        "A person, or the plan as a person approved it, lets the step go. It is never shown as passed.",
+        "A person waived the step, or `on_fail` of the approved plan did. The step is never shown as passed.",
     ),
     ("FAILURE_DETECTED", "An attempt did not pass its step."),
-    ("FAILURE_CLASSIFIED", "What kind of failure it was, and the rule that says so."),
+    ("FAILURE_CLASSIFIED", "The class of the failure, and the rule that found it."),
     (
         "RECOVERY_APPLIED",
-        "What is tried next, by which recipe, and not before when. The plan's `on_fail` bounds how often.",
+        "The next try: by which recipe, and the earliest time. The plan's `on_fail` limits the number of tries.",
     ),
     (
         "PERMISSION_REQUIRED",
-        "The step needs something that only a person can configure: the variable, the file or the right is named, a value is never asked for.",
+        "The step needs something that only a person can configure. The event names the variable, the file or the right; provost never asks for a value.",
     ),
     (
         "RECOVERY_ESCALATION",
-        "Policy is at its end: a person decides. Waits for as long as it takes. Without a step and with `overdue:` it is a reminder that somebody has not answered for long (`remind_after`); it changes nothing.",
+        "The automatic retries are used up: a person decides, without a time limit. Without a step and with `overdue:` it is a reminder of an item that a person has not answered (`remind_after`); it changes nothing.",
     ),
     (
         "BUDGET_EXCEEDED",
-        "The next attempt does not fit what is left of the plan's budget or the step's: which limit, what counts as spent of it, what is left to do and what that would cost. A person decides.",
+        "The rest of the plan's or the step's budget is too small for the next attempt: the limit, the amount spent, the remaining steps and their estimated cost. A person decides.",
     ),
     (
         "HUMAN_ANSWERED",
         "A person decided: retry, skip, abort, revise or confirm; with `budget`, under these limits from now on.",
     ),
-    ("LAW_CHANGED", "The plan file no longer says what was approved. The run stopped before the next step."),
+    ("LAW_CHANGED", "The plan file differs from the approved text. The run stopped before the next step."),
     (
         "TAMPER_DETECTED",
-        "Somebody reached for what is not theirs: a person's door, a file of the harness, the key, the log. With `from_seq` the log itself was written by somebody else from that event on: nothing after it is believed, and nothing is run on it.",
+        "A process tried what only a person or the harness may do: a person's command, or a change of a file of the harness, the key or the log. With `from_seq` another program wrote to the log from that event on: provost trusts nothing after it and does not run the plan.",
     ),
     (
         "EXECUTION_COMPLETE",
-        "The plan is done or has failed, with how many steps were completed, failed and skipped, how often something was tried again, what it cost, and why it ended: done, failed, budget, person, stuck. With `train` it is a merge train that has decided: which plans land as which commit, and why the others do not. The branch is moved after that.",
+        "The plan is done or has failed: the number of completed, failed and skipped steps, the retries, the cost, and why it ended: done, failed, budget, person, stuck. With `train` it is the decision of a merge train: which plans land as which commit, and why the others do not. The branch is moved after that.",
     ),
     (
         "TRAIN_STARTED",
-        "Done plans want to land on a branch together, in this order, each with the tree it was judged by. Stands in the log of the train (`train-BRANCH-…`), where CONTRACT_JUDGED says whose check it is with `plan`.",
+        "A merge train started: the plans that should land on a branch together, in this order, each with its judged tree. The event is in the log of the train (`train-BRANCH-…`), where CONTRACT_JUDGED names the plan of each check with `plan`.",
     ),
     (
         "PLAN_LANDED",
-        "The branch was moved from `before` to `commit`, which holds the plan. From now on its contracts are run again when something lands that touches its files; if the branch breaks them, the plan is opened again.",
+        "The branch was moved from `before` to `commit`, which contains the plan. From now on the harness runs its contracts again when another plan lands that touches its files; if the branch breaks them, the plan opens again.",
     ),
 ];
 
