@@ -28,6 +28,8 @@ mod dialect;
 mod aside;
 mod server;
 
+pub mod skip;
+
 pub use dialect::Dialect;
 pub use request::Seen;
 pub use script::{Model, Script};

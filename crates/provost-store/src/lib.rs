@@ -16,6 +16,10 @@ use provost_core::event::Event;
 use provost_core::plan::StepNumber;
 use serde::{Deserialize, Serialize};
 
+#[cfg(any(test, feature = "cluster"))]
+#[path = "../../provost-rehearsal/src/skip.rs"]
+mod skip;
+
 mod error;
 pub mod memory;
 #[cfg(feature = "postgres")]

@@ -24,7 +24,7 @@ fn texts() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     files(Path::new(PLANS), &mut found);
     if found.is_empty() {
-        eprintln!("skipped: no plans in {PLANS}");
+        crate::skip::cases(PLANS);
     }
     found.sort();
     found.into_iter().filter_map(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?))).collect()
@@ -34,7 +34,7 @@ fn embedded(name: &str) -> Option<String> {
     let path = format!("{PLANS}/autopoiesis/{name}");
     let text = std::fs::read_to_string(&path);
     if text.is_err() {
-        eprintln!("skipped: no {path}");
+        crate::skip::cases(&path);
     }
     text.ok()
 }

@@ -11,6 +11,9 @@ mod graphs;
 mod hostile;
 mod property;
 
+#[path = "../../../provost-rehearsal/src/skip.rs"]
+mod skip;
+
 use std::time::Duration;
 
 use provost_core::diagnostic::Diagnostic;

@@ -205,7 +205,7 @@ mod tests {
     /// Nothing, where this cannot be tried.
     fn site() -> Option<(tempfile::TempDir, PathBuf)> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: only root hands over");
+            provost_rehearsal::skip::user(provost_rehearsal::skip::User::Root);
             return None;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use provost_host::process::{
     Bound, Bounds, Ended, How, Keep, NotStarted, Spawn, become_subreaper, cgroups_offered, run,
 };
+use provost_rehearsal::skip;
 use tempfile::TempDir;
 
 use crate::{lives, tag};
@@ -151,7 +152,7 @@ fn is_free(lock: &Path) -> bool {
 fn can_hop() -> bool {
     let can = Command::new("perl").args(["-MPOSIX", "-e", "1"]).status().is_ok_and(|status| status.success());
     if !can {
-        println!("SKIPPED: perl is not here");
+        skip::tool("perl", "apt-get install perl");
     }
     can
 }
@@ -188,7 +189,7 @@ fn in_a_cgroup_nothing_is_mistaken_for_anothers() {
     }
     let home = match cgroups_offered() {
         Ok(home) => home,
-        Err(why) => return println!("SKIPPED: {why}"),
+        Err(why) => return skip::tool("cgroups", &why.to_string()),
     };
     let folder = TempDir::new().unwrap();
     let bounds = Bounds { cgroup: true, ..AMPLE };
@@ -217,7 +218,7 @@ fn in_a_cgroup_nothing_is_mistaken_for_anothers() {
 
 #[test]
 fn the_cgroups_of_a_harness_that_died_are_ended() {
-    let Ok(home) = cgroups_offered() else { return println!("SKIPPED: no cgroups") };
+    let Ok(home) = cgroups_offered() else { return skip::tool("cgroups", "a cgroup that may be divided") };
     if std::env::var_os("ALONE").is_none() {
         // One that was made by nobody who lives, with somebody in it.
         let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();

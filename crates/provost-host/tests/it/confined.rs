@@ -10,6 +10,7 @@ use provost_host::config::Demand;
 use provost_host::ground::{self, Estate};
 use provost_host::process::{become_subreaper, cgroups_offered};
 use provost_host::sandbox;
+use provost_rehearsal::skip;
 use tempfile::TempDir;
 
 /// The process that confines itself: this test binary, told to.
@@ -59,7 +60,10 @@ fn what_landlock_and_another_user_promise_holds_when_it_is_attacked() {
     let (offer, seen) = ground::levels(&site.estate(&launcher));
     for (level, offered) in [(Isolation::Landlock, &offer.landlock), (Isolation::Uid, &offer.uid)] {
         if let Err(missing) = offered {
-            eprintln!("skipped: {level}: {}", missing.why);
+            match level {
+                Isolation::Uid if !rustix::process::geteuid().is_root() => skip::user(skip::User::Root),
+                level => skip::tool(&level.to_string(), &missing.why),
+            }
             continue;
         }
         let (_, probes) = seen.iter().find(|(found, _)| *found == level).unwrap();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use provost_core::usage::Usage;
 use provost_host::meter::{Account, Api, Key, Limit, Service, Source, Target, Way};
+use provost_rehearsal::skip;
 use provost_rehearsal::{Failure, Fault, Model, Rehearsal, Script, Turn};
 use serde_json::{Value, json};
 
@@ -617,7 +618,7 @@ fn the_provider_is_reached_by_tls_and_has_to_be_who_it_says() {
         .stderr(Stdio::null())
         .status();
     if !made.is_ok_and(|status| status.success()) {
-        return eprintln!("skipped: no openssl here");
+        return skip::tool("openssl", "apt-get install openssl");
     }
     let model = Model::script([]).after(turn()).key(KEY).serve().expect("a model");
     let mut server = Command::new("python3");

@@ -11,6 +11,7 @@ use provost_core::verdict::{Isolation, Outcome, Verdict};
 use provost_host::config::{self, Config, Demand};
 use provost_host::ground::{self, Approval, Case, Estate, Given, Ground, Wanted};
 use provost_host::tree::Limits;
+use provost_rehearsal::skip;
 use tempfile::TempDir;
 
 use crate::tag;
@@ -42,7 +43,7 @@ impl Site {
         match ground::attest(Demand::Exactly(level), &estate) {
             Ok(_) => Some(site),
             Err(error) => {
-                eprintln!("skipped: {error}");
+                skip::fences(&error.to_string());
                 None
             }
         }

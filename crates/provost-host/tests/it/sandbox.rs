@@ -16,6 +16,7 @@ use provost_host::sandbox::{
     self, AgentFence, CheckFence, CheckTree, HomePolicy, Kept, Missing, NO_NEEDS, Network, Offer, Outlet,
     Processes, Unavailable, Vantage, What, Wrapped, Writes,
 };
+use provost_rehearsal::skip;
 use tempfile::TempDir;
 
 use crate::{lives, tag};
@@ -29,7 +30,7 @@ fn surveyed() -> &'static Offer {
 pub fn offer() -> Option<&'static Offer> {
     let offer = surveyed();
     if let Some(missing) = offer.bubblewrap.as_ref().err().or(offer.overlay.as_ref().err()) {
-        eprintln!("skipped: {} ({})", missing.why, missing.hint);
+        skip::fences(&format!("{} ({})", missing.why, missing.hint));
         return None;
     }
     Some(offer)

@@ -12,6 +12,7 @@ use provost_host::config::Config;
 use provost_host::ground::{Approval, Case, Estate, Given, Ground, Wanted};
 use provost_host::teeth::{Before, Doubts};
 use provost_host::tree::Limits;
+use provost_rehearsal::skip;
 use tempfile::TempDir;
 
 use crate::tag;
@@ -141,17 +142,26 @@ pub fn check(
 }
 
 pub fn works(program: &str, arguments: &[&str]) -> bool {
-    let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let works = status.is_ok_and(|status| status.success());
+    let works = answers(program, arguments);
     if !works {
-        eprintln!("`{program} {}` does not work here; skipped", arguments.join(" "));
+        skip::tool(program, &format!("install it, so that `{program} {}` works", arguments.join(" ")));
     }
     works
 }
 
+fn answers(program: &str, arguments: &[&str]) -> bool {
+    let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
 /// A python with pytest, wherever it is.
 pub fn python() -> Option<&'static str> {
-    ["python3", "/usr/bin/python3"].into_iter().find(|python| works(python, &["-m", "pytest", "--version"]))
+    let has_pytest = |python: &&str| answers(python, &["-m", "pytest", "--version"]);
+    let found = ["python3", "/usr/bin/python3"].into_iter().find(has_pytest);
+    if found.is_none() {
+        skip::tool("pytest", "apt-get install python3-pytest");
+    }
+    found
 }
 
 pub const PY: Files<'_> = &[
@@ -382,12 +392,16 @@ fn configuration_that_a_wide_glob_lets_in_is_not_taken_over() {
 /// Where `./test --full` put jest and vitest; nothing in an ordinary run.
 fn fetched(name: &str) -> Option<PathBuf> {
     if std::env::var_os("PROVOST_RUNNERS").is_none() {
-        eprintln!("PROVOST_RUNNERS is not set; skipped");
+        skip::full(name);
         return None;
     }
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/runners/node_modules/.bin").join(name);
-    path.canonicalize().ok().map(|_| path)
+    if path.canonicalize().is_err() {
+        skip::tool(name, "`./test --full` installs it into target/runners");
+        return None;
+    }
+    Some(path)
 }
 
 #[test]
@@ -433,7 +447,7 @@ fn vitest_is_counted_and_tried() {
 #[test]
 fn go_is_tried_and_ctest_is_counted() {
     if std::env::var_os("PROVOST_RUNNERS").is_none() {
-        return eprintln!("PROVOST_RUNNERS is not set; skipped");
+        return skip::full("go and ctest");
     }
     if works("go", &["version"]) {
         let test = "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fatal(\"no\")\n\t}\n}\n";

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use provost_rehearsal::skip;
 use provost_rehearsal::{Fault, Model, Turn};
 use serde_json::json;
 
@@ -63,8 +64,10 @@ fn packages(folder: &Path) -> Result<(), String> {
 fn the_official_clients_understand_every_word() {
     let folder = tempfile::tempdir().unwrap();
     if let Err(why) = packages(folder.path()) {
-        eprintln!("skipped: the official SDKs are not here: {why}");
-        return;
+        return match std::env::var_os("PROVOST_FULL") {
+            None => skip::full("the official SDKs"),
+            Some(_) => skip::tool("the Python packages anthropic and openai", &why),
+        };
     }
     let turn =
         Turn::text("I look.").and_call("shell", json!({ "command": "ls" })).using(1000, 50).cached(600, 0);

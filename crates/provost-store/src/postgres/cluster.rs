@@ -34,12 +34,16 @@ impl Cluster {
     /// One for all tests of a process. Nothing, and a line that says so, where there is no server to be had.
     pub fn shared() -> Option<&'static Cluster> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
-        SHARED.get_or_init(Cluster::start).as_ref()
+        let shared = SHARED.get_or_init(|| programs().and_then(|_| Cluster::start())).as_ref();
+        if shared.is_none() {
+            is_missing();
+        }
+        shared
     }
 
     pub fn start() -> Option<Cluster> {
         let Some(programs) = programs() else {
-            eprintln!("skipped: no Postgres server is installed (Debian's package `postgresql`)");
+            is_missing();
             return None;
         };
         let folder = tempfile::Builder::new().prefix("provost-pg-").tempdir_in("/tmp").expect("a folder");
@@ -226,6 +230,10 @@ fn programs() -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> = versions.into_iter().rev().chain(std::env::split_paths(&path)).collect();
     folders.retain(|folder| folder.join("initdb").exists() && folder.join("postgres").exists());
     folders.into_iter().next()
+}
+
+fn is_missing() {
+    crate::skip::tool("postgres", "apt-get install postgresql");
 }
 
 fn is_root() -> bool {

@@ -223,8 +223,16 @@ struct Mounted(TempDir);
 impl Mounted {
     fn tmpfs(size: &str) -> Option<Self> {
         let folder = TempDir::new().unwrap();
+        if !rustix::process::geteuid().is_root() {
+            crate::skip::user(crate::skip::User::Root);
+            return None;
+        }
         let options = format!("size={size}");
-        mount(&["-t", "tmpfs", "-o", &options, "provost-test"], folder.path()).then(|| Self(folder))
+        let is_mounted = mount(&["-t", "tmpfs", "-o", &options, "provost-test"], folder.path());
+        if !is_mounted {
+            crate::skip::tool("tmpfs", "allow mounts in this container");
+        }
+        is_mounted.then(|| Self(folder))
     }
 
     fn make_read_only(&self) -> bool {

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use provost_rehearsal::skip;
+
 use crate::env::{Env, HONEST, plan};
 
 #[track_caller]
@@ -92,7 +94,7 @@ fn a_state_folder_that_cannot_be_written() {
     env.provost(&["run"]).exits(70);
     env.provost(&["status"]).exits(70);
     if rustix::process::getuid().is_root() {
-        return eprintln!("root writes read-only folders; skipped");
+        return skip::user(skip::User::Ordinary);
     }
     std::fs::remove_file(env.state().join("log.db")).unwrap();
     std::fs::set_permissions(env.state(), std::fs::Permissions::from_mode(0o500)).unwrap();
@@ -102,7 +104,7 @@ fn a_state_folder_that_cannot_be_written() {
 #[test]
 fn a_full_disk_loses_nothing() {
     if !rustix::process::getuid().is_root() {
-        return eprintln!("only root can mount a small disk; skipped");
+        return skip::user(skip::User::Root);
     }
     let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "abort")).agent(HONEST);
     let mount = |arguments: &[&str]| {
@@ -113,7 +115,7 @@ fn a_full_disk_loses_nothing() {
             .is_ok_and(|status| status.success())
     };
     if !mount(&["-t", "tmpfs", "-o", "size=512k", "tmpfs"]) {
-        return eprintln!("no tmpfs can be mounted here; skipped");
+        return skip::tool("tmpfs", "allow mounts in this container");
     }
     env.approve();
     let ballast = env.state().join("ballast");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use provost_rehearsal::skip;
 use serde_json::Value;
 
 use crate::env::{Env, HONEST, plan};
@@ -40,7 +41,7 @@ fn behind_a_fence_files_in_memory_count() {
     let agent = "for n in 1 2 3 4 5 6 7 8 9; do head -c 20M /dev/zero > /tmp/$n; done; sleep 300\n";
     let env = with(Env::new(&plan(&["test -f out/1"], "escalate")).agent(agent), "memory = \"96 MiB\"\n");
     if !env.has_fences() {
-        return println!("SKIPPED: no fences here");
+        return;
     }
     env.approve();
     env.provost(&["run"]).exits(4);
@@ -75,7 +76,7 @@ fn a_daemon_of_a_harness_that_died_is_ended_before_the_attempt_is_judged() {
     let doctor = env.provost(&["doctor", "--json"]).exits(0).json();
     let has_cgroups = |offer: &Value| offer["name"] == "cgroups" && offer["here"] == true;
     if !doctor["offers"].as_array().is_some_and(|offers| offers.iter().any(has_cgroups)) {
-        return println!("SKIPPED: no cgroups here: {doctor}");
+        return skip::tool("cgroups", "`provost doctor` says why there are none");
     }
     env.approve();
     let mut run = env.start(&["run"]);

@@ -6,10 +6,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use provost_rehearsal::skip;
 use serde_json::Value;
 
 use crate::env::{Env, plan};
-use crate::registry::installed;
+use crate::registry::{self, installed};
 
 /// Does the first part; of the second it says so at first, and does it when it is tried again.
 const AGENT: &str = r#"
@@ -102,11 +103,11 @@ fn variables(env: &Env) -> String {
 #[test]
 fn people_approve_watch_answer_and_audit_in_a_browser() {
     let Some(chromium) = chromium() else {
-        return eprintln!("skipped: there is no Chromium here; `./test` installs it");
+        return skip::tool("chromium", "apt-get install chromium");
     };
     let modules = match modules() {
         Ok(modules) => modules,
-        Err(why) => return eprintln!("skipped: playwright-core and axe-core cannot be had from npm: {why}"),
+        Err(why) => return registry::npm_package("playwright-core and axe-core", &why),
     };
     let env = workspace();
     let mut node = Command::new("node");

@@ -85,7 +85,7 @@ fn behind_the_fence_there_is_nothing_to_reach_for() {
     ] {
         let env = Env::new(&plan(&["sleep 0.5; test -f out/1"], "escalate"));
         if !env.has_fences() {
-            return eprintln!("this machine does not attest `clean`; skipped");
+            return;
         }
         let env = env.agent(&format!("export PROVOST_STATE=$STATE_OF_TEST\n{attack}\necho done\n"));
         env.git(&["add", "--all"]);

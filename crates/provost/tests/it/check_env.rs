@@ -3,6 +3,7 @@
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
+use provost_rehearsal::skip;
 use serde_json::Value;
 
 use crate::env::{Answer, Env, answer};
@@ -22,7 +23,6 @@ const AGENT: &str = "mkdir -p out; echo done > out/1\n";
 fn project(contract: &str, fields: &str) -> Option<Env> {
     let env = Env::new(&plan(contract, fields)).agent(AGENT);
     if !env.has_fences() {
-        eprintln!("skipped: this machine does not attest `clean`");
         return None;
     }
     Some(commit(env))
@@ -127,9 +127,7 @@ fn git_project(level: &str) -> Option<Env> {
     let precondition =
         "**precondition:**\n```shell\ngit diff --quiet -- tests && git status --porcelain\n```\n";
     let env = Env::new(&plan(GIT, &format!("{precondition}**verify_runs:** 2\n"))).agent(AGENT);
-    let doctor = env.provost(&["doctor", "--json"]).exits(0).json();
-    if level == "clean" && doctor["level"] != "clean" {
-        eprintln!("skipped: this machine does not attest `clean`");
+    if level == "clean" && !env.has_fences() {
         return None;
     }
     let env = commit(env.isolation(level));
@@ -158,7 +156,7 @@ fn without_a_fence_a_check_has_a_repository_of_its_own_too() {
         person.approve();
         let ran = env.provost(&["run"]);
         if ran.err.contains("cannot be had here") {
-            eprintln!("skipped: {}", ran.err);
+            skip::tool(level, &format!("`provost doctor` says what is missing: {}", ran.err));
             continue;
         }
         ran.exits(0);
@@ -174,7 +172,7 @@ fn outside() -> Option<tempfile::TempDir> {
         (!made.path().starts_with("/tmp")).then_some(made)
     });
     if made.is_none() {
-        eprintln!("skipped: no place outside of /tmp can be written");
+        skip::user(skip::User::Root);
     }
     made
 }
@@ -264,7 +262,7 @@ fn a_path_into_the_workspace_means_the_tree_of_the_check_at_every_level() {
         person.approve();
         let ran = env.provost(&["run"]);
         if ran.err.contains("cannot be had here") {
-            eprintln!("skipped: {}", ran.err);
+            skip::tool(level, &format!("`provost doctor` says what is missing: {}", ran.err));
             continue;
         }
         ran.exits(0);

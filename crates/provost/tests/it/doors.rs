@@ -3,6 +3,8 @@
 
 use std::process::Command;
 
+use provost_rehearsal::skip;
+
 use crate::env::{Env, HONEST, answer, plan};
 
 const PROVOST: &str = env!("CARGO_BIN_EXE_provost");
@@ -133,7 +135,7 @@ append("GATE_APPROVED", {"revision": revision, "by": {"person": "ada"}})
 #[test]
 fn a_log_that_somebody_else_wrote_to_stops_the_run_and_is_never_believed() {
     if !succeeds("python3", &["-c", "import sqlite3"]) {
-        return eprintln!("no python3 with sqlite3 here; skipped");
+        return skip::tool("python3", "apt-get install python3, with its module sqlite3");
     }
     for (forged, from, says) in [
         (PASS, 7, "ATTEMPT_ENDED was written by somebody else"),
@@ -265,7 +267,7 @@ fn what_the_harness_and_an_orderly_agent_write_is_not_mistaken() {
 fn behind_the_fence_marker_and_progress_file_cannot_be_written() {
     let env = Env::new(&plan(&["test -f out/1", "test -f out/2"], "escalate"));
     if !env.has_fences() {
-        return eprintln!("this machine does not attest `clean`; skipped");
+        return;
     }
     env.write(".harness/active-plan", "PLAN.md\n");
     let env = env.agent(

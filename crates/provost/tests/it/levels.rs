@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
+use provost_rehearsal::skip;
+
 use crate::env::{Env, plan};
 
 /// Tries what it must not, and leaves what came of it in `out/`. The work itself is done.
@@ -44,7 +46,10 @@ fn is_attested(env: &Env, level: &str) -> bool {
     let holds = |probes: &Vec<serde_json::Value>| probes.iter().all(|probe| probe["held"] == true);
     let is_there = seen["probes"].as_array().is_some_and(holds);
     if !is_there {
-        eprintln!("this machine does not attest `{level}`; skipped: {seen}");
+        match level {
+            "uid" if !rustix::process::geteuid().is_root() => skip::user(skip::User::Root),
+            level => skip::tool(level, &format!("`provost doctor` says what is missing: {seen}")),
+        }
     }
     is_there
 }
@@ -132,7 +137,7 @@ fn behind_landlock_no_session_or_terminal_is_asked_for_help() {
     let Some(env) = site("landlock") else { return };
     let has_python = Command::new("/usr/bin/python3").arg("--version").output().is_ok();
     if !has_python {
-        return eprintln!("there is no python3 to connect with; skipped");
+        return skip::tool("python3", "apt-get install python3");
     }
     let socket = env.folder().join("session");
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();

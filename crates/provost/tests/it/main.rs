@@ -57,6 +57,7 @@ mod recovery;
 mod redteam;
 mod run;
 mod serve;
+mod skips;
 mod small_model;
 mod start;
 mod subplan;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use provost_rehearsal::skip;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -37,7 +38,7 @@ fn installed(packages: &[&str]) -> Option<TempDir> {
         .args(packages)
         .output();
     let Ok(pip) = pip else {
-        eprintln!("skipped: there is no python3");
+        skip::tool("python3", "apt-get install python3");
         return None;
     };
     let said = String::from_utf8_lossy(&pip.stderr);
@@ -48,7 +49,7 @@ fn installed(packages: &[&str]) -> Option<TempDir> {
     let excuses = ["Retrying (", "Could not fetch URL", "No module named pip"];
     let no_program = packages == ["rotel"] && said.contains("No matching distribution");
     assert!(no_program || excuses.iter().any(|words| said.contains(words)), "pip: {said}");
-    eprintln!("skipped: {} cannot be had from a registry here: {}", packages.join(" and "), said.trim());
+    skip::registry(&packages.join(" and "), said.trim());
     None
 }
 
@@ -296,7 +297,7 @@ fn over_tls(env: &Env, packages: &Path) {
     };
     let own = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test";
     if openssl(&format!("{own} -keyout ca.key -out ca.pem")).is_err() {
-        return eprintln!("skipped: there is no openssl to make a certificate with");
+        return skip::tool("openssl", "apt-get install openssl");
     }
     let leaf = "-CA ca.pem -CAkey ca.key -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:localhost";
     let made = openssl(&format!("{own} {leaf} -keyout own.key -out own.pem")).expect("openssl");

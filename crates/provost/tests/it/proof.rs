@@ -1,5 +1,7 @@
 //! What was judged can be shown to somebody who has nothing but the proof and the public key.
 
+use provost_rehearsal::skip;
+
 use crate::env::{Env, HONEST, plan};
 
 fn done() -> Env {
@@ -71,7 +73,7 @@ fn an_ssh_key_signs_too_and_is_kept_from_the_agent() {
         made.is_ok_and(|made| made.success())
     };
     if !generate("locked") {
-        return eprintln!("skipped: no ssh-keygen here");
+        return skip::tool("ssh-keygen", "apt-get install openssh-client");
     }
     env.write("provost.toml", format!("{}[proof]\nssh_key = \"~/.ssh/sign\"\n", env.read("provost.toml")));
     env.approve();
@@ -102,8 +104,10 @@ fn an_independent_implementation_agrees() {
         .args(["-c", script, audit["proofs"].as_str().unwrap(), audit["key"].as_str().unwrap()])
         .output();
     match output {
-        Ok(output) if output.status.code() == Some(77) => eprintln!("no securesystemslib here; skipped"),
+        Ok(output) if output.status.code() == Some(77) => {
+            crate::registry::python_package("securesystemslib", "`./test` installs it");
+        }
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-        Err(error) => eprintln!("no python3 here ({error}); skipped"),
+        Err(error) => skip::tool("python3", &format!("apt-get install python3; {error}")),
     }
 }

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use provost_rehearsal::skip;
 use serde_json::Value;
 
 use crate::env::{Answer, Env, answer};
@@ -30,12 +31,11 @@ fn plan(touches: &str, contract: &str, on_fail: &str) -> String {
 fn project(plan: &str, files: &[(&str, &str)], agent: &str, needs: &[&str]) -> Option<Env> {
     let env = Env::new(plan);
     if !env.has_fences() {
-        eprintln!("skipped: this machine does not attest `clean`");
         return None;
     }
     for program in needs {
         if !Command::new(program).arg("--version").output().is_ok_and(|said| said.status.success()) {
-            eprintln!("skipped: there is no {program}");
+            skip::tool(program, "`./test` installs it");
             return None;
         }
     }
@@ -109,7 +109,7 @@ fn cargo(touches: &str, agent: &str, contract: &str, on_fail: &str) -> Option<En
     );
     let name = format!("{CRATE}-{version}.crate");
     if !cached(CRATE).iter().any(|path| path.ends_with(&name)) {
-        eprintln!("skipped: {name} is not in the cache of cargo");
+        skip::tool("cargo's cache", &format!("run `cargo fetch`; {name} is not there"));
         return None;
     }
     let files: [(&str, &str); 4] =
@@ -192,7 +192,7 @@ fn what_a_registry_alone_has_is_fetched() {
     let mut fetch = Command::new("cargo");
     fetch.args(["fetch", "--locked"]).current_dir(env.work()).env("CARGO_HOME", &home);
     if !fetch.output().is_ok_and(|fetched| fetched.status.success()) {
-        return eprintln!("skipped: no registry can be reached from here");
+        return skip::registry("a crate", "`cargo fetch` fails");
     }
     env.approve();
     let mut run = env.command(&["run"]);

@@ -20,6 +20,7 @@ mod script;
 mod table;
 
 use cell::Seen;
+use provost_rehearsal::skip;
 use script::{Attack, Fixture};
 use table::{Cell, Key, Table};
 
@@ -81,7 +82,7 @@ fn levels(fixtures: &BTreeMap<String, Fixture>, full: bool) -> Vec<String> {
     let is_there = |level: &&str| {
         let refused = cell::honest(simplest, level).code == Some(5);
         if refused {
-            println!("SKIPPED: level {level} cannot be had here; its column stays as it is");
+            skip::tool(level, "its column in docs/cheats.md stays as it is");
         }
         !refused
     };
@@ -92,11 +93,11 @@ fn levels(fixtures: &BTreeMap<String, Fixture>, full: bool) -> Vec<String> {
 
 fn can_be_used(fixture: &Fixture, full: bool) -> bool {
     if fixture.slow && !full {
-        println!("left out: {} is slow; PROVOST_REDTEAM=full runs it", fixture.name);
+        skip::full(&format!("the red team's project {}", fixture.name));
         return false;
     }
     if let Some(needs) = fixture.needs.as_ref().filter(|needs| !cell::succeeds(needs)) {
-        println!("SKIPPED: {} needs `{needs}`, which does not work here", fixture.name);
+        skip::tool(needs, &format!("the red team's project {} runs it", fixture.name));
         return false;
     }
     true
@@ -113,7 +114,8 @@ fn is_reached(fixture: &Fixture, level: &str) -> bool {
 fn of_attack<'a>(attack: &'a Attack, usable: &'a [&'a Fixture]) -> impl Iterator<Item = &'a Fixture> {
     let is_there = attack.needs.as_ref().is_none_or(|needs| cell::succeeds(needs));
     if !is_there {
-        println!("SKIPPED: {} needs `{}`", attack.name, attack.needs.as_deref().unwrap_or_default());
+        let needs = attack.needs.as_deref().unwrap_or_default();
+        skip::tool(needs, &format!("the attack {} runs it", attack.name));
     }
     let named = attack.fixtures.iter().filter(move |_| is_there);
     named.filter_map(|name| usable.iter().find(|fixture| fixture.name == *name).copied())

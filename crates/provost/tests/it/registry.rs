@@ -1,10 +1,12 @@
 //! What tests have from package registries: installed once, beside what this test binary is built into.
 //!
-//! Where a registry cannot be reached, a test says so in one line and proves nothing.
+//! If a registry cannot be reached, the test is counted as skipped. If it can be reached, the test fails.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use provost_rehearsal::skip;
 
 /// Runs the installer once; `Err` says why there is nothing.
 pub fn installed(name: &str, proof: &str, install: impl Fn(&Path) -> Command) -> Result<PathBuf, String> {
@@ -34,14 +36,31 @@ pub fn npm(name: &str, proof: &str, packages: &[&str]) -> Option<PathBuf> {
     match found {
         Ok(folder) => Some(folder),
         Err(why) => {
-            let reached = Command::new("npm").args(["ping", "--silent"]).output();
-            assert!(!reached.is_ok_and(|ping| ping.status.success()), "{packages:?}: {why}");
-            skipped(&format!("npm's {}", packages.join(" and ")), &why);
+            npm_package(&packages.join(" and "), &why);
             None
         }
     }
 }
 
-pub fn skipped(what: &str, why: &str) {
-    eprintln!("skipped: {what} cannot be had from the registry here: {why}");
+/// A package of npm is missing: skips the test if the registry cannot be reached, and fails otherwise.
+#[track_caller]
+pub fn npm_package(name: &str, why: &str) {
+    match Command::new("npm").args(["ping", "--silent"]).output() {
+        Err(_) => skip::tool("npm", "apt-get install nodejs npm"),
+        Ok(ping) if ping.status.success() => panic!("npm's registry can be reached, but {name}: {why}"),
+        Ok(_) => skip::registry(&format!("npm's {name}"), why),
+    }
+}
+
+/// The same for a package of Python.
+#[track_caller]
+pub fn python_package(name: &str, why: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--retries", "1"]);
+    match pip.args(["--no-deps", "--dest"]).arg(folder.path()).arg("six").output() {
+        Err(_) => skip::tool("python3", "apt-get install python3 python3-pip"),
+        Ok(fetched) if fetched.status.success() => panic!("PyPI can be reached, but {name}: {why}"),
+        Ok(_) => skip::registry(&format!("Python's {name}"), why),
+    }
 }

@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
+use provost_rehearsal::skip;
+
 use crate::env::{Answer, Env, HONEST, plan};
 
 /// Runs provost on a pseudo-terminal and types `said`.
@@ -18,7 +20,7 @@ fn on_a_terminal(env: &Env, arguments: &str, said: &str) -> Option<Answer> {
     let mut child = match script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {
         Ok(child) => child,
         Err(error) => {
-            eprintln!("no `script` here ({error}); skipped");
+            skip::tool("script", &format!("apt-get install bsdutils; {error}"));
             return None;
         }
     };

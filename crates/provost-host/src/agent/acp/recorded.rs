@@ -14,7 +14,7 @@ fn recorded(name: &str) -> Option<Vec<(bool, Value)>> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/agents/samples");
     let folder = std::env::var_os("PROVOST_SAMPLES").map_or(beside, PathBuf::from);
     let Ok(text) = std::fs::read_to_string(folder.join(name)) else {
-        eprintln!("skipped: {name} is not there; PROVOST_SAMPLES names its folder");
+        provost_rehearsal::skip::cases(&format!("{name}, in the folder that PROVOST_SAMPLES names"));
         return None;
     };
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a recording"));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{IN_PLACE, workspace};
 use crate::env::Env;
-use crate::registry::{self, installed, skipped};
+use crate::registry::{self, installed, python_package};
 
 fn variables(env: &Env) -> Value {
     let command = env.command(&[]);
@@ -30,7 +30,7 @@ fn the_python_client_lists_and_calls_every_tool() {
     });
     let folder = match folder {
         Ok(folder) => folder,
-        Err(why) => return skipped("the Python package `mcp`", &why),
+        Err(why) => return python_package("mcp", &why),
     };
     let env = workspace(IN_PLACE);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mcp/official.py");

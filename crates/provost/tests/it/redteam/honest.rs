@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use provost_rehearsal::skip;
 use tempfile::TempDir;
 
 use super::cell::{self, Got, Seen};
@@ -69,7 +70,7 @@ fn honest_work_passes() {
 fn is_possible(work: &HonestWork) -> bool {
     let missing = work.needs.as_ref().filter(|needs| !cell::succeeds(needs));
     if let Some(needs) = missing {
-        println!("SKIPPED: {} needs `{needs}`, which does not work here", work.name);
+        skip::tool(needs, &format!("{} runs it", work.name));
     }
     missing.is_none()
 }

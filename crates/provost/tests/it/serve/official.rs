@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Server, token, verified};
-use crate::registry::{installed, skipped};
+use crate::registry::{installed, python_package};
 
 fn from_pypi(name: &str, proof: &str, package: &str) -> Result<std::path::PathBuf, String> {
     installed(name, proof, |folder| {
@@ -21,7 +21,7 @@ fn from_pypi(name: &str, proof: &str, package: &str) -> Result<std::path::PathBu
 fn the_python_client_works_on_a_plan_of_its_own_over_http() {
     let folder = match from_pypi("mcp-python", "mcp", "mcp") {
         Ok(folder) => folder,
-        Err(why) => return skipped("the Python package `mcp`", &why),
+        Err(why) => return python_package("mcp", &why),
     };
     let env = verified();
     let server = Server::start(&env);
@@ -59,7 +59,7 @@ fn the_python_client_works_on_a_plan_of_its_own_over_http() {
 fn schemathesis_finds_no_fault_with_the_api() {
     let folder = match from_pypi("schemathesis", "schemathesis", "schemathesis") {
         Ok(folder) => folder,
-        Err(why) => return skipped("the Python package `schemathesis`", &why),
+        Err(why) => return python_package("schemathesis", &why),
     };
     let env = verified();
     let server = Server::start(&env);
