@@ -273,20 +273,25 @@ fn nothing_of_a_failed_attempt_is_in_the_cache_of_the_next() {
 fn a_new_base_takes_over_what_is_older_than_all_its_files() {
     let Some(site) = Site::new(Isolation::Clean, "", &[("Cargo.toml", ""), ("x", "start")]) else { return };
     judge(&site.ground(), None, false, BUILD);
-    // As young as the cache, which may hold what was built of files that look older.
+    let trees = site.entries("builds").remove(0).join("trees");
+    let age = |by_ms: i64| {
+        for entry in fs::read_dir(&trees).unwrap().flatten() {
+            let text = fs::read(entry.path()).unwrap();
+            let mut known: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            known["kept_at_ms"] = (known["kept_at_ms"].as_i64().unwrap() - by_ms).into();
+            fs::write(entry.path(), known.to_string()).unwrap();
+            if known["layers"]["cargo"].as_array().unwrap().is_empty() {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+    };
+    // As young as the cache, which may hold what was built of files that look older; however long this takes.
+    age(-600_000);
     site.write("y", "");
     site.commit();
     let young = judge(&site.ground(), None, false, "test -e target/log || echo none");
     assert_eq!(young.stdout.to_string(), "none\n");
-    let trees = site.entries("builds").remove(0).join("trees");
-    for entry in fs::read_dir(&trees).unwrap().flatten() {
-        let mut known: serde_json::Value = serde_json::from_slice(&fs::read(entry.path()).unwrap()).unwrap();
-        known["kept_at_ms"] = (known["kept_at_ms"].as_u64().unwrap() - 60_000).into();
-        fs::write(entry.path(), known.to_string()).unwrap();
-        if known["layers"]["cargo"].as_array().unwrap().is_empty() {
-            fs::remove_file(entry.path()).unwrap();
-        }
-    }
+    age(660_000);
     site.write("y", "more");
     site.commit();
     let taken_over = judge(&site.ground(), None, false, BUILD);
