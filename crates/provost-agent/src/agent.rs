@@ -7,11 +7,10 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 use tokio::sync::watch;
 
-use crate::cap;
-use crate::context::{self, Context};
+use crate::context::Context;
 use crate::event::Event;
 use crate::holder::PlanHolder;
 use crate::ledger::Ledger;
@@ -19,8 +18,9 @@ use crate::plan::{Plan, Readiness};
 use crate::provider::api::Key;
 use crate::provider::{Ask, Failure, Patience, Piece, Provider, Reply};
 use crate::tally::Tally;
-use crate::tool::{self, Catalogue, Spec};
+use crate::tool::{Catalogue, Spec};
 use crate::transcript::{Answered, Call, Message, Transcript};
+use crate::{cap, context, tool};
 
 /// Turns that are announced before the last.
 const WARNING: u32 = 3;

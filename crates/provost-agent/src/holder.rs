@@ -8,11 +8,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::Future;
-use crate::cap;
 use crate::event::Event;
 use crate::ledger::{Doubt, Ledger};
 use crate::plan::{Answer, Plan, Postcondition, Status, Step};
+use crate::{Future, cap};
 
 /// A plan is shown again and again, so its parts are few and short.
 const PARTS: usize = 100;

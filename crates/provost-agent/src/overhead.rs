@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 use serde::Serialize;
 use serde_json::{Value, json};
 

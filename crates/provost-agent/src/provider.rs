@@ -8,7 +8,7 @@ pub mod scripted;
 
 use std::time::Duration;
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 
 use crate::Future;
 use crate::tool::Spec;

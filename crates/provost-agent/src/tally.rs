@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** what one turn did not report is unknown in the sum.
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 
 use crate::provider::Failure;
 

@@ -12,17 +12,17 @@ use std::collections::{BinaryHeap, HashMap};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use provost_core::chain::Timestamp;
-use provost_core::command::{HarnessCommand, HumanCommand};
-use provost_core::decide;
-use provost_core::event::{AttemptEnd, Ended, Event, Subject};
-use provost_core::graph::Graph;
-use provost_core::law::Binding;
-use provost_core::parse;
-use provost_core::plan::{Plan, StepNumber};
-use provost_core::run::Run;
-use provost_core::schedule::{self, Action, InHand};
-use provost_core::verdict::{Isolation, Outcome, Verdict};
+use provost_core::language::parse;
+use provost_core::model::approved_spec::Binding;
+use provost_core::model::event::{AttemptEnd, Ended, Event, Subject};
+use provost_core::model::graph::Graph;
+use provost_core::model::plan::{Plan, StepNumber};
+use provost_core::model::timestamp::Timestamp;
+use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::rules::command::{HarnessCommand, HumanCommand};
+use provost_core::rules::decide;
+use provost_core::rules::schedule::{self, Action, InHand};
+use provost_core::state::run::Run;
 use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]

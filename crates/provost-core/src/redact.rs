@@ -17,8 +17,8 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-use crate::diagnostic::{Diagnostic, say};
-use crate::plan::Span;
+use crate::language::diagnostic::{Diagnostic, say};
+use crate::model::plan::Span;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::LazyLock;

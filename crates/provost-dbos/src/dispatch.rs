@@ -1,7 +1,7 @@
 //! What follows from events, as statements of the transaction that writes them.
 
-use provost_core::chain::PlanId;
-use provost_core::item::Item;
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::PlanId;
 use provost_engine::site;
 use provost_store::postgres::{Dispatch, Param, Statement};
 use provost_store::{Effect, Fence};
@@ -81,7 +81,7 @@ pub(crate) fn finish(plan: &PlanId, item: Item) -> Effect {
 
 #[cfg(test)]
 mod tests {
-    use provost_core::chain::PlanId;
+    use provost_core::model::chain::PlanId;
     use provost_store::Fence;
     use provost_store::postgres::Param;
 

@@ -7,22 +7,21 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use provost_core::chain::PlanId;
-use provost_core::event::Subject;
-use provost_core::item::Item;
-use provost_core::labels::{self, Label};
+use provost_core::fleet::labels::{self, Label};
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::Subject;
 use provost_engine::drive;
 use provost_engine::share::Carried;
 use provost_store::{Effect, Error as StoreError};
 use sqlx::Row as _;
 
-use crate::Error;
-use crate::dispatch;
 use crate::error::Attempted as _;
 use crate::place::{Busy, Crew};
 use crate::stint::{InHand, Stint};
 use crate::tick::said;
 use crate::wire::Piece;
+use crate::{Error, dispatch};
 
 /// How long it is waited here for a hand that is free.
 const PATIENCE: Duration = Duration::from_millis(300);

@@ -11,10 +11,10 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::time::Instant;
 
-use crate::Error;
 use crate::error::Attempted as _;
 use crate::place::Crew;
-use crate::sweep::{self, Badge};
+use crate::sweep::Badge;
+use crate::{Error, sweep};
 
 pub(crate) struct Pulse {
     database: PgConnectOptions,

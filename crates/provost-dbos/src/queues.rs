@@ -18,12 +18,10 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::Error;
 use crate::error::Attempted as _;
-use crate::item;
 use crate::place::Crew;
-use crate::tick;
-use crate::wire::{self, APPLICATION, Args, JUDGE, Look, Piece, TICKS};
+use crate::wire::{APPLICATION, Args, JUDGE, Look, Piece, TICKS};
+use crate::{Error, item, tick, wire};
 
 /// So many plans are looked at at a time by one process.
 const LOOKS: i32 = 16;

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use sqlx::{Connection as _, PgConnection};
 
-use crate::Error;
 use crate::error::Attempted as _;
-use crate::wire;
+use crate::{Error, wire};
 
 const LOOK: Duration = Duration::from_millis(50);
 const SCHEMA: &str = include_str!("schema.sql");

@@ -10,9 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use crate::Error;
 use crate::error::Attempted as _;
-use crate::{schema, wire};
+use crate::{Error, schema, wire};
 
 /// After so long a database that does not answer is away.
 const AWAY: Duration = Duration::from_secs(1);

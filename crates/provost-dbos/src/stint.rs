@@ -9,18 +9,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::PlanId;
-use provost_core::item::Item;
-use provost_core::labels::{self, Label};
-use provost_core::run::Run;
+use provost_core::fleet::labels::{self, Label};
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::PlanId;
+use provost_core::state::run::Run;
 use provost_engine::drive::Next;
 use provost_engine::harness::Harness;
 use provost_store::{Effect, Fence};
 use tokio::runtime::Handle;
 
-use crate::dispatch::{self, By};
+use crate::dispatch::By;
 use crate::place::Crew;
-use crate::tick;
+use crate::{dispatch, tick};
 
 /// Others want to get on, too: after this time the next item of the plan goes by its queue.
 const FAIR: Duration = Duration::from_secs(5);

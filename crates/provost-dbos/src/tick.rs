@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::chain::{PlanId, Timestamp};
-use provost_core::item::Item;
-use provost_core::labels;
-use provost_core::run::{Run, Stage};
+use provost_core::fleet::labels;
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::PlanId;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::state::run::{Run, Stage};
 use provost_engine::drive;
 use provost_engine::harness::Harness;
 use provost_engine::share::Turn;

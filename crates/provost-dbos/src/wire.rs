@@ -46,7 +46,7 @@ pub(crate) struct Look {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Piece {
     pub plan: String,
-    /// As `provost_core::item` writes it.
+    /// As `provost_core::fleet::work_item` writes it.
     pub item: String,
     pub id: String,
 }

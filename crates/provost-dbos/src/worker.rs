@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use provost_core::chain::Timestamp;
-use provost_core::labels::Label;
+use provost_core::fleet::labels::Label;
+use provost_core::model::timestamp::Timestamp;
 use provost_engine::harness::Settings;
 use provost_engine::keeper::Keeper;
 use provost_engine::{carry, logbook, share};
@@ -18,16 +18,15 @@ use sqlx::{Connection as _, PgConnection};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::Error;
-use crate::bell::{self, Bell};
+use crate::bell::Bell;
 use crate::dispatch::Queues;
 use crate::error::Attempted as _;
 use crate::place::Crew;
 use crate::pulse::Pulse;
-use crate::queues::{self, Wanted};
-use crate::sweep::{self, Badge};
-use crate::wire::{self, END, JUDGE, TICKS};
-use crate::{schema, tick};
+use crate::queues::Wanted;
+use crate::sweep::Badge;
+use crate::wire::{END, JUDGE, TICKS};
+use crate::{Error, bell, queues, schema, sweep, tick, wire};
 
 /// How often the end is asked for.
 const EAR: Duration = Duration::from_millis(50);

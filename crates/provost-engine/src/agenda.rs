@@ -3,23 +3,21 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use provost_core::agenda::{Agenda, Entry};
-use provost_core::chain::{PlanId, Timestamp};
-use provost_core::diagnostic::{Diagnostic, Severity};
-use provost_core::inbox;
-use provost_core::parse;
-use provost_core::plan::StepNumber;
-use provost_core::run::{Run, Stage};
-use provost_core::schedule::{self, InHand};
-use provost_host::plan_file::{self, PlanPlace};
-use provost_host::plan_lease;
+use provost_core::fleet::agenda::{Agenda, Entry};
+use provost_core::language::diagnostic::{Diagnostic, Severity};
+use provost_core::language::parse;
+use provost_core::model::chain::PlanId;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::inbox;
+use provost_core::rules::schedule::{self, InHand};
+use provost_core::state::run::{Run, Stage};
+use provost_host::plan_file::PlanPlace;
+use provost_host::{plan_file, plan_lease};
 use provost_store::{Holder, Log, Query};
 
-use crate::Error;
-use crate::drive;
-use crate::harness::{self, Settings};
-use crate::places;
-use crate::site;
+use crate::harness::Settings;
+use crate::{Error, drive, harness, places, site};
 
 pub use provost_host::plan_file::{ConflictCopy, Listing};
 
@@ -176,7 +174,7 @@ fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
         trouble = Some("somebody else wrote to its log: `provost audit`".to_owned());
     }
     let (done, total) = if run.exists() { run.progress() } else { (0, plan.steps.len() as u32) };
-    let spelled = |globs: Vec<provost_core::plan::Spanned<String>>| {
+    let spelled = |globs: Vec<provost_core::model::plan::Spanned<String>>| {
         globs.into_iter().map(|each| each.value).collect::<Vec<String>>()
     };
     Listed {

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use provost_core::chain::{Auditor, Break, Head, PlanId};
-use provost_core::event::{Choice, Event, RunOutcome, Subject};
-use provost_core::plan::StepNumber;
-use provost_core::run::Run;
+use provost_core::model::chain::{Auditor, Break, Head, PlanId};
+use provost_core::model::event::{Choice, Event, RunOutcome, Subject};
+use provost_core::model::plan::StepNumber;
+use provost_core::state::run::Run;
 use provost_store::{Log, Query};
 
 use crate::Error;

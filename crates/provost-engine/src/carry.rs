@@ -14,11 +14,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use provost_core::chain::PlanId;
-use provost_core::event::Carried;
-use provost_core::plan::StepNumber;
-use provost_core::run::Run;
-use provost_core::verdict::Isolation;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::Carried;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::verdict::Isolation;
+use provost_core::state::run::Run;
 use provost_host::ground;
 use provost_host::tree::{Base, Error as TreeError, Remote, Trees};
 

@@ -3,19 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use provost_core::command::Refusal;
-use provost_core::proof::{Statement, Subject};
-use provost_core::run::{Run, Stage, StepState};
-use provost_host::git;
-use provost_host::ground::{self, Approval, Estate, Wanted as Means};
+use provost_core::model::proof::{Statement, Subject};
+use provost_core::rules::command::Refusal;
+use provost_core::state::run::{Run, Stage, StepState};
+use provost_host::ground::{Approval, Estate, Wanted as Means};
 pub use provost_host::tree::Refused;
 use provost_host::tree::{Authored, Base, Committed, Error as TreeError, Limits, Trees, With};
+use provost_host::{git, ground};
 use serde_json::json;
 
-use crate::Error;
-use crate::carry;
 use crate::harness::Harness;
-use crate::work;
+use crate::{Error, carry, work};
 
 /// Where notes about commits are kept.
 pub const NOTES: &str = "refs/notes/provost";

@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use provost_core::chain::PlanId;
-use provost_core::event::{Event, Subject};
-use provost_core::run::Run;
-use provost_core::summary::{Hearing, PlanRow, Summary};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Event, Subject};
+use provost_core::state::run::Run;
+use provost_core::text::summary::{Hearing, PlanRow, Summary};
 use provost_host::plan_file;
 use provost_store::{Log, Query};
 
-use crate::Error;
-use crate::harness::{self, Settings};
-use crate::{places, site};
+use crate::harness::Settings;
+use crate::{Error, harness, places, site};
 
 /// One of the two.
 pub struct Side {
@@ -52,7 +51,7 @@ pub fn side(settings: &Settings, argument: &str) -> Result<Side, Error> {
     unread?;
     let mut summary = Summary::default();
     hearing.end(plan.clone(), site::now(), &mut summary);
-    let row = summary.plans.pop().ok_or(provost_core::command::Refusal::NoPlan)?;
+    let row = summary.plans.pop().ok_or(provost_core::rules::command::Refusal::NoPlan)?;
     let name = places::find(&settings.state, &plan).map_or_else(|| argument.to_owned(), |place| place.name);
     Ok(Side { plan, name, run, row, files })
 }

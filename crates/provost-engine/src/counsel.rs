@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use provost_core::event::AttemptEnd;
-use provost_core::plan::StepNumber;
-use provost_core::usage::{Amount, Usage};
-use provost_core::verdict::Excerpt;
+use provost_core::model::event::AttemptEnd;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::usage::{Amount, Usage};
+use provost_core::model::verdict::Excerpt;
 use provost_host::agent::{Attempt, Work};
 use provost_host::ground::{Desk, Ground};
 use provost_host::reach::Grant;

@@ -11,24 +11,23 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use provost_core::chain::{PlanId, Timestamp};
-use provost_core::command::{AgentCommand, HarnessCommand};
-use provost_core::event::{AttemptEnd, Ended, Event};
-use provost_core::plan::{Step, StepNumber};
-use provost_core::run::{PostState, Run, Stage};
-use provost_core::schedule::{self, InHand};
-use provost_core::usage::Usage;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{AttemptEnd, Ended, Event};
+use provost_core::model::plan::{Step, StepNumber};
+use provost_core::model::timestamp::Timestamp;
+use provost_core::model::usage::Usage;
+use provost_core::rules::command::{AgentCommand, HarnessCommand};
+use provost_core::rules::schedule::{self, InHand};
+use provost_core::state::run::{PostState, Run, Stage};
 use provost_host::plan_file;
 use provost_store::Query;
 
-use crate::Error;
-use crate::drive::{self, Rest};
-use crate::errand::{self, Carrier, Errand, Leash, Within};
+use crate::drive::Rest;
+use crate::errand::{Carrier, Errand, Leash, Within};
 use crate::harness::{Access, Harness, Settings};
-use crate::places;
-use crate::site;
 use crate::worker::Worker;
 use crate::world::Said;
+use crate::{Error, drive, errand, places, site};
 
 /// How a plan stands that is to carry out a step.
 enum Standing {

@@ -15,23 +15,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use provost_core::chain::{Head, PlanId, Sealed};
-use provost_core::command::{AgentCommand, HarnessCommand, Refusal};
-use provost_core::event::{AttemptEnd, Ended, Event, Post};
-use provost_core::plan::StepNumber;
-use provost_core::run::{Run, Stage, StepState};
-use provost_host::config::{self, SessionGate};
-use provost_host::plan_file;
-use provost_host::process;
+use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::event::{AttemptEnd, Ended, Event, Post};
+use provost_core::model::plan::StepNumber;
+use provost_core::rules::command::{AgentCommand, HarnessCommand, Refusal};
+use provost_core::state::run::{Run, Stage, StepState};
+use provost_host::config::SessionGate;
+use provost_host::{config, plan_file, process};
 
-use crate::Error;
-use crate::drive;
 use crate::harness::{Access, Harness, Settings};
-use crate::places;
 use crate::sessions::{Session, Sessions};
-use crate::site;
 use crate::worker::{Words, Worker};
 use crate::world::Said;
+use crate::{Error, drive, places, site};
 
 pub use create::{Created, Gate};
 pub use refused::Refused;
@@ -396,7 +392,7 @@ fn start(run: &Run, step: StepNumber) -> Result<Vec<Said>, Refusal> {
 fn ended(
     run: &Run,
     step: StepNumber,
-    since: Option<provost_core::chain::Timestamp>,
+    since: Option<provost_core::model::timestamp::Timestamp>,
     published: Vec<Post>,
 ) -> Option<Said> {
     let (state, attempts) = run.step(step).map(|step| (step.state.clone(), step.attempts))?;
@@ -414,7 +410,7 @@ fn ended(
 }
 
 /// When the attempt that is under way began.
-fn begun(harness: &Harness, step: StepNumber) -> Answer<Option<provost_core::chain::Timestamp>> {
+fn begun(harness: &Harness, step: StepNumber) -> Answer<Option<provost_core::model::timestamp::Timestamp>> {
     if !is_running(&harness.run()?, step) {
         return Ok(None);
     }

@@ -3,17 +3,14 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use provost_core::verdict::Isolation;
-use provost_host::git;
-use provost_host::ground::{self, Estate};
-use provost_host::notify;
-use provost_host::process;
+use provost_core::model::verdict::Isolation;
+use provost_host::ground::Estate;
 pub use provost_host::sandbox::Probe;
 use provost_host::sandbox::{Line, State};
+use provost_host::{git, ground, notify, process};
 
-use crate::Error;
-use crate::confined;
 use crate::harness::Settings;
+use crate::{Error, confined};
 
 pub struct Findings {
     /// The strongest level that was attested.

@@ -5,25 +5,23 @@
 
 use std::path::{Path, PathBuf};
 
-use provost_core::command::HarnessCommand;
-use provost_core::event::AttemptEnd;
-use provost_core::plan::StepNumber;
-use provost_core::prompt::Context;
-use provost_core::proposal::{self, Request, Returned};
-use provost_core::template::{self, Problem, Template};
-use provost_core::usage::{Amount, Usage};
+use provost_core::language::template::{self, Problem, Template};
+use provost_core::model::event::AttemptEnd;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::usage::{Amount, Usage};
+use provost_core::rules::command::HarnessCommand;
+use provost_core::text::planner::{self, Request, Returned};
+use provost_core::text::prompt::Context;
 use provost_host::agent::Attempt;
-use provost_host::ground::{self, Estate, Ground};
-use provost_host::{files, plan_file, process};
+use provost_host::ground::{Estate, Ground};
+use provost_host::{files, ground, plan_file, process};
 use provost_store::Holder;
 
-use crate::Error;
-use crate::confined;
-use crate::counsel::{self, Question};
+use crate::counsel::Question;
 use crate::harness::Harness;
 use crate::metering::Metering;
 use crate::reading::Reading;
-use crate::site;
+use crate::{Error, confined, counsel, site};
 
 /// At most this much of a context file reaches the planner.
 const CONTEXT_BYTES: usize = 64 * 1024;
@@ -118,7 +116,7 @@ impl Harness {
             let returned = (number > 1).then(|| Returned { text, reasons: reasons.clone() });
             let question = Question {
                 role: &planning.role,
-                prompt: &proposal::ask(&request, returned.as_ref()),
+                prompt: &planner::ask(&request, returned.as_ref()),
                 round: number,
                 step: StepNumber(0),
                 timeout: self.config().run.step_timeout,
@@ -137,14 +135,16 @@ impl Harness {
                 Ok(Ok(said)) => said,
             };
             usage.push(said.usage.clone());
-            let text = written(&answer, self).or_else(|| proposal::found_in(&said.report));
+            let text = written(&answer, self).or_else(|| planner::found_in(&said.report));
             let _ = std::fs::remove_file(&answer);
             reasons = match text {
                 Some(text) => {
-                    let reading = self.check_text(provost_core::draft::with_red_first(&text).into_bytes())?;
-                    let objections = proposal::objections(&reading.diagnostics);
-                    let reasons = objections.iter().map(|each| proposal::reason(&reading.text, each));
-                    let count = proposal::count_objection(&reading.text, &reading.plan);
+                    let reading = self.check_text(
+                        provost_core::language::plan_writer::with_red_first(&text).into_bytes(),
+                    )?;
+                    let objections = planner::objections(&reading.diagnostics);
+                    let reasons = objections.iter().map(|each| planner::reason(&reading.text, each));
+                    let count = planner::count_objection(&reading.text, &reading.plan);
                     let reasons = reasons.chain(count).collect();
                     last = Some(reading);
                     reasons

@@ -17,15 +17,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
 use std::thread::Scope;
 
-use provost_core::chain::{Auditor, Hash, Head, PlanId, Sealed, Timestamp};
-use provost_core::command::HarnessCommand;
-use provost_core::decide;
-use provost_core::doors;
-use provost_core::event::{AttemptEnd, Ended, Event, Subject};
-use provost_core::plan::StepNumber;
-use provost_core::recover::Means;
-use provost_core::run::Run;
-use provost_core::schedule::{self, Action, InHand};
+use provost_core::model::chain::{Auditor, Head, PlanId, Sealed};
+use provost_core::model::event::{AttemptEnd, Ended, Event, Subject};
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::command::HarnessCommand;
+use provost_core::rules::recover::Means;
+use provost_core::rules::schedule::{self, Action, InHand};
+use provost_core::rules::{decide, foreign_events};
+use provost_core::state::run::Run;
 use provost_store::{Append, Effect, Entry, Fence, Log, Query};
 
 use crate::Error;
@@ -405,7 +406,7 @@ impl<'a, W: World> Loop<'a, W> {
         }
         let events: Vec<(Event, Timestamp)> =
             news.iter().map(|(sealed, event)| (event.clone(), sealed.at)).collect();
-        if let Err(place) = doors::made(&run, &events) {
+        if let Err(place) = foreign_events::made(&run, &events) {
             if self.shared {
                 self.still_ours()?;
             }

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::PlanId;
-use provost_core::event::{Ended, Event};
-use provost_core::plan::StepNumber;
-use provost_core::usage::{Amount, Usage};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Ended, Event};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::usage::{Amount, Usage};
 
 use crate::world::Said;
 

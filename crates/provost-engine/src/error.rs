@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use provost_core::command::Refusal;
-use provost_core::diagnostic::Diagnostic;
+use provost_core::language::diagnostic::Diagnostic;
+use provost_core::rules::command::Refusal;
 
 use crate::uncommitted;
 
@@ -55,7 +55,7 @@ pub enum Error {
     #[error(transparent)]
     Worktree(#[from] provost_host::worktree::Error),
     #[error("{} cannot sign proofs: {why}", .path.display())]
-    SshKey { path: PathBuf, why: provost_core::proof::Doubt },
+    SshKey { path: PathBuf, why: provost_core::model::proof::Doubt },
     #[error(transparent)]
     Config(#[from] provost_host::config::Error),
     #[error("the state folder {} lies inside the workspace, where an agent can write", .0.display())]
@@ -68,16 +68,16 @@ pub enum Error {
     NoStateFolder,
 
     #[error("the file of plan {plan} is not where it was")]
-    NotThere { plan: provost_core::chain::PlanId },
+    NotThere { plan: provost_core::model::chain::PlanId },
 
     #[error(transparent)]
     Remote(#[from] provost_host::tree::BadRemote),
     #[error("plan {plan} cannot be carried to this machine: {why}")]
-    NotCarried { plan: provost_core::chain::PlanId, why: String },
+    NotCarried { plan: provost_core::model::chain::PlanId, why: String },
     #[error(transparent)]
     Carry(provost_host::tree::Error),
     #[error("what was done for plan {plan} is on a git remote, and this machine does not know which")]
-    CarriedElsewhere { plan: provost_core::chain::PlanId },
+    CarriedElsewhere { plan: provost_core::model::chain::PlanId },
 
     /// The world broke.
     #[error(transparent)]
@@ -85,18 +85,18 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] provost_store::Error),
     #[error("the log of plan {plan} does not verify: {found}")]
-    Broken { plan: provost_core::chain::PlanId, found: provost_core::chain::Break },
+    Broken { plan: provost_core::model::chain::PlanId, found: provost_core::model::chain::Break },
     #[error("the log of plan {plan} is not the one that was proved: {finding}")]
-    Disproved { plan: provost_core::chain::PlanId, finding: String },
+    Disproved { plan: provost_core::model::chain::PlanId, finding: String },
     #[error(
         "somebody else than the harness wrote to the log of plan {plan}, from event {from_seq} on: {what}; \
          nothing after that is believed, and nothing is run on it"
     )]
-    Forged { plan: provost_core::chain::PlanId, from_seq: u64, what: String },
+    Forged { plan: provost_core::model::chain::PlanId, from_seq: u64, what: String },
     #[error("the key in {} is not the one the harness has signed with so far: {why}", .folder.display())]
     OtherKey { folder: PathBuf, why: &'static str },
     #[error(transparent)]
-    Unreadable(#[from] provost_core::chain::Unreadable),
+    Unreadable(#[from] provost_core::model::chain::Unreadable),
     #[error("cannot {what} {}", .path.display())]
     Io {
         what: &'static str,

@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::PlanId;
-use provost_core::dialect::{Answer, Asked, Client, Moment};
-use provost_core::event::{Event, RunOutcome};
-use provost_core::inbox;
-use provost_core::plan::StepNumber;
-use provost_core::prompt;
-use provost_core::run::{PostState, Run, Stage};
-use provost_host::config::{self, Hook};
-use provost_host::plan_file::{self, PlanPlace};
-use provost_host::{git, process};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Event, RunOutcome};
+use provost_core::model::plan::StepNumber;
+use provost_core::rules::inbox;
+use provost_core::state::run::{PostState, Run, Stage};
+use provost_core::text::hook_protocol::{Answer, Asked, Client, Moment};
+use provost_core::text::prompt;
+use provost_host::config::Hook;
+use provost_host::plan_file::PlanPlace;
+use provost_host::{config, git, plan_file, process};
 use provost_store::{Error as StoreError, Log, Query};
 
-use crate::harness::{self, Access, Harness, LOOKING, Settings};
+use crate::harness::{Access, Harness, LOOKING, Settings};
 use crate::sessions::{By, Session, Sessions};
 use crate::turns::Turns;
-use crate::{Error, agenda, drive, places};
+use crate::{Error, agenda, drive, harness, places};
 
 /// The hidden subcommand that makes the checks.
 pub const COMMAND: &str = "hook-look";
@@ -301,12 +301,13 @@ impl Gate {
     fn law_changes(&self, found: &Found, run: &Run) -> Option<String> {
         let text = plan_file::read(&found.place.path).ok()?;
         let text = String::from_utf8_lossy(&text.bytes).into_owned();
-        let plan = provost_core::parse::plan(&text).plan;
-        let now = provost_core::law::digest(&text, &plan);
+        let plan = provost_core::language::parse::plan(&text).plan;
+        let now = provost_core::model::approved_spec::digest(&text, &plan);
         (run.law != Some(now)).then(|| {
-            let old = provost_core::law::Law { text: &run.text, plan: &run.plan, binding: None };
-            let new = provost_core::law::Law { text: &text, plan: &plan, binding: None };
-            provost_core::law::diff(old, new).join("; ")
+            let old =
+                provost_core::model::approved_spec::Law { text: &run.text, plan: &run.plan, binding: None };
+            let new = provost_core::model::approved_spec::Law { text: &text, plan: &plan, binding: None };
+            provost_core::model::approved_spec::diff(old, new).join("; ")
         })
     }
 

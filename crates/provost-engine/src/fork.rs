@@ -6,18 +6,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_core::command::Refusal;
-use provost_core::event::Event;
-use provost_core::patch;
-use provost_core::plan::StepNumber;
-use provost_host::ground;
+use provost_core::language::patch;
+use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
+use provost_core::rules::command::Refusal;
 use provost_host::tree::{Authored, Error as TreeError, Trees, With};
-use provost_host::{git, plan_file, worktree};
+use provost_host::{git, ground, plan_file, worktree};
 
-use crate::Error;
-use crate::commit;
-use crate::drive;
 use crate::harness::Harness;
+use crate::{Error, commit, drive};
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -82,7 +79,10 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Forked, Error> {
 }
 
 /// The tree that the step began with when it was first given out; nothing, where that was the base.
-fn beginning(harness: &Harness, from: StepNumber) -> Result<(provost_core::run::Run, Option<String>), Error> {
+fn beginning(
+    harness: &Harness,
+    from: StepNumber,
+) -> Result<(provost_core::state::run::Run, Option<String>), Error> {
     let (mut last, mut begun) = (None, None);
     let (run, _) = drive::retell(harness.log(), harness.id(), &mut |_, _, event| match event {
         Event::StepPassed { tree: Some(tree), .. } => last = Some(tree.clone()),
@@ -102,7 +102,7 @@ fn beginning(harness: &Harness, from: StepNumber) -> Result<(provost_core::run::
 
 fn branch_of(
     harness: &Harness,
-    run: &provost_core::run::Run,
+    run: &provost_core::state::run::Run,
     wanted: &Wanted,
     parent: &str,
     tree: Option<&str>,

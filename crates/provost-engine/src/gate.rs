@@ -11,11 +11,11 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use provost_core::event::Approver;
-use provost_core::law;
-use provost_core::plan::{Check, Expectation, Plan, Shell};
-use provost_core::policy::{self, Policy};
-use provost_core::proof::{Envelope, Key, PublicKey, Statement, Subject};
+use provost_core::model::approved_spec;
+use provost_core::model::event::Approver;
+use provost_core::model::plan::{Check, Expectation, Plan, Shell};
+use provost_core::model::proof::{Envelope, Key, PublicKey, Statement, Subject};
+use provost_core::rules::policy::{self, Policy};
 use provost_host::config;
 use serde_json::json;
 
@@ -85,7 +85,7 @@ pub fn trusted_checks(
     let of_steps = plan.steps.iter().flat_map(|step| [&step.precondition, &step.contract]);
     let all = of_steps.chain(plan.postconditions.iter().map(|post| &post.contract)).flatten();
     let trusted = all.filter_map(|contract| match &contract.check {
-        Check::Shell(shell) if is_trusted(shell) => Some(law::check_digest(shell).to_string()),
+        Check::Shell(shell) if is_trusted(shell) => Some(approved_spec::check_digest(shell).to_string()),
         Check::Shell(_) | Check::Human | Check::Judge { .. } => None,
     });
     Ok(trusted.collect())

@@ -9,31 +9,29 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use provost_core::chain::{Hash, PlanId, Sealed, Timestamp};
-use provost_core::command::{HarnessCommand, HumanCommand, Refusal};
-use provost_core::decide;
-use provost_core::event::{Event, Revision};
-use provost_core::law;
-use provost_core::proof::Statement;
-use provost_core::redact::{self, Redactor};
-use provost_core::run::{Run, Stage};
-use provost_host::config::{self, Config};
-use provost_host::judge;
-use provost_host::plan_file::{self, PlanPlace};
+use provost_core::model::approved_spec;
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::event::{Event, Revision};
+use provost_core::model::hash::Hash;
+use provost_core::model::proof::Statement;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::redact;
+use provost_core::redact::Redactor;
+use provost_core::rules::command::{HarnessCommand, HumanCommand, Refusal};
+use provost_core::rules::decide;
+use provost_core::state::run::{Run, Stage};
+use provost_host::config::Config;
+use provost_host::plan_file::PlanPlace;
+use provost_host::{config, judge, plan_file};
 use provost_store::{Append, Effect, Entry, Fence, Log};
 
-use crate::Error;
 use crate::carry::Carrying;
-use crate::drive;
 use crate::errand::Within;
-use crate::logbook;
-use crate::people::{self, Who};
-use crate::places;
-use crate::project;
+use crate::people::Who;
 use crate::prove::Prover;
-use crate::reading::{self, Reading};
-use crate::site::{self, Site};
-use crate::uncommitted;
+use crate::reading::Reading;
+use crate::site::Site;
+use crate::{Error, drive, logbook, people, places, project, reading, site, uncommitted};
 
 pub mod base_look;
 mod doors;
@@ -418,7 +416,7 @@ impl Harness {
     /// need to parse it.
     fn stands(&self, run: &Run) -> Result<bool, Error> {
         let found = plan_file::read(&self.place().path)?;
-        let marked = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+        let marked = approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
         if found.bytes != marked.as_bytes() {
             return Ok(false);
         }
@@ -431,7 +429,7 @@ impl Harness {
     /// The log holds this text already, verified or further.
     fn unchanged(&self, run: &Run, reading: &Reading) -> bool {
         if run.started() {
-            run.law == Some(law::digest(&reading.text, &reading.plan))
+            run.law == Some(approved_spec::digest(&reading.text, &reading.plan))
                 && run.binding.terms == reading.binding.terms
         } else {
             run.revision == reading.revision

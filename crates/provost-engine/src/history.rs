@@ -7,17 +7,17 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use provost_core::chain::{PlanId, Sealed, Timestamp};
-use provost_core::event::Event;
-use provost_core::summary::{Hearing, Summary};
-use provost_host::plan_file::{self, PlanPlace};
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::event::Event;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::text::summary::{Hearing, Summary};
+use provost_host::plan_file;
+use provost_host::plan_file::PlanPlace;
 use provost_store::{Cursor, Log, Query};
 
-use crate::Error;
 use crate::harness::{Access, Settings};
-use crate::otel::{self, Request};
-use crate::places;
-use crate::site;
+use crate::otel::Request;
+use crate::{Error, otel, places, site};
 
 /// Which plans are wanted.
 #[derive(Clone, Debug)]

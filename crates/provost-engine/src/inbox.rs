@@ -8,25 +8,22 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::chain::{PlanId, Timestamp};
-use provost_core::command::{HarnessCommand, Refusal};
-use provost_core::event::{Choice, Event, Revision};
-use provost_core::inbox::{self, Heading, Item, Kind, Waiting};
-use provost_core::run::{Run, Stage};
-use provost_core::schedule::{self, InHand};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Choice, Event, Revision};
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::command::{HarnessCommand, Refusal};
+use provost_core::rules::inbox::{self, Heading, Item, Kind, Waiting};
+use provost_core::rules::schedule::{self, InHand};
+use provost_core::state::run::{Run, Stage};
 use provost_host::plan_file::Reason;
 use provost_store::{Log, Query};
 
-use crate::Error;
-use crate::drive;
-use crate::harness::{self, Access, Harness, Settings};
+use crate::harness::{Access, Harness, Settings};
 use crate::notice::Notices;
-use crate::outside;
-use crate::people;
-use crate::places::{self, Here, Place};
+use crate::places::{Here, Place};
 use crate::sessions::Sessions;
-use crate::site;
-use crate::work::{self, Changed};
+use crate::work::Changed;
+use crate::{Error, drive, harness, outside, people, places, site, work};
 
 /// More than so many events about one step say nothing new.
 const HISTORY: u64 = 200;

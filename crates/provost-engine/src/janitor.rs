@@ -5,17 +5,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_core::agenda::Problem;
-use provost_core::run::Stage;
-use provost_host::git;
-use provost_host::plan_file::{self, ConflictCopy};
-use provost_host::plan_lease;
+use provost_core::fleet::agenda::Problem;
+use provost_core::state::run::Stage;
+use provost_host::plan_file::ConflictCopy;
+use provost_host::{git, plan_file, plan_lease};
 
-use crate::Error;
-use crate::agenda::{self, Listed, Plans};
+use crate::agenda::{Listed, Plans};
 use crate::harness::{Access, Harness, Settings};
-use crate::site;
-use crate::worktrees::{self, Fate, Found};
+use crate::worktrees::{Fate, Found};
+use crate::{Error, agenda, site, worktrees};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {

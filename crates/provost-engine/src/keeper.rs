@@ -12,8 +12,8 @@ use std::io::{self, BufRead, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use provost_core::chain::PlanId;
-use provost_core::item::Item;
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::PlanId;
 use provost_host::process;
 
 /// The hidden subcommand.

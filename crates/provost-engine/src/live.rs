@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use provost_core::chain::{Hash, PlanId};
-use provost_core::plan::StepNumber;
+use provost_core::model::chain::PlanId;
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::StepNumber;
 use provost_host::files;
 
 /// So much is cleaned at a time: a secret of many lines is known by how it begins.

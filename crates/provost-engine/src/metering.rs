@@ -5,9 +5,9 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use provost_core::event::Event;
+use provost_core::model::event::Event;
+use provost_core::model::usage::{Amount, Usage};
 use provost_core::redact::Redactor;
-use provost_core::usage::{Amount, Usage};
 use provost_host::agent::Attempt;
 use provost_host::meter::{Account, Limit, Price, Service, Way};
 use provost_host::prices;

@@ -5,18 +5,18 @@
 
 use std::time::{Duration, Instant};
 
-use provost_core::event::AttemptEnd;
-use provost_core::judgement::{self, Changes, Judgement};
-use provost_core::plan::StepNumber;
-use provost_core::usage::{Amount, Usage};
-use provost_core::verdict::{Excerpt, Isolation, Outcome, Verdict};
+use provost_core::model::event::AttemptEnd;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::usage::{Amount, Usage};
+use provost_core::model::verdict::{Excerpt, Isolation, Judgement, Outcome, Verdict};
+use provost_core::text::judgement::{self, Changes};
 use provost_host::Interrupted;
 use provost_host::ground::{Case, Ground};
 
-use crate::counsel::{self, Question};
+use crate::counsel::Question;
 use crate::metering::Metering;
-use crate::reading;
 use crate::site::Site;
+use crate::{counsel, reading};
 
 /// How often an answer that does not count is asked for again.
 const ROUNDS: u32 = 3;

@@ -11,18 +11,18 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use provost_core::event::Event;
-use provost_core::inbox::{self, Item};
-use provost_core::run::Run;
-use provost_core::verdict::Isolation;
+use provost_core::model::event::Event;
+use provost_core::model::verdict::Isolation;
+use provost_core::rules::inbox::{self, Item};
+use provost_core::state::run::Run;
 use provost_host::config::Notify;
-use provost_host::notify::{self, Courier, Memory, Message};
+use provost_host::notify;
+use provost_host::notify::{Courier, Memory, Message};
 use provost_store::Query;
 use serde_json::json;
 
-use crate::Error;
-use crate::gate;
 use crate::harness::Harness;
+use crate::{Error, gate};
 
 /// What is left undelivered when a run is over has so long.
 const LAST_TRY: Duration = Duration::from_secs(3);

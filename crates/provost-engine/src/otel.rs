@@ -16,8 +16,8 @@ mod parts;
 mod spans;
 mod wire;
 
-use provost_core::chain::{PlanId, Sealed};
-use provost_core::event::Event;
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::event::Event;
 
 use crate::Error;
 use spans::Tracer;

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use provost_core::event::{Outside, OutsideChange, OutsideKind};
-use provost_core::plan::StepNumber;
-use provost_core::run::Run;
+use provost_core::model::event::{Outside, OutsideChange, OutsideKind};
+use provost_core::model::plan::StepNumber;
+use provost_core::state::run::Run;
 use provost_host::{git, outside, trust};
 
 use crate::harness::Harness;

@@ -16,22 +16,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use provost_core::chain::{Auditor, PlanId, Sealed, Timestamp};
-use provost_core::event::Event;
-use provost_core::inbox::{Item, Kind, waiting as what_waits};
-use provost_core::plan::StepNumber;
-use provost_core::run::Run;
+use provost_core::model::chain::{Auditor, PlanId, Sealed};
+use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::inbox::{Item, Kind, waiting as what_waits};
+use provost_core::state::run::Run;
 use provost_store::{Cursor, Log, Query};
 
-use crate::Error;
-use crate::drive;
 use crate::harness::{Access, Harness, Settings};
-use crate::inbox;
-use crate::live;
 use crate::people::Who;
-use crate::places::{self, Here, Place};
+use crate::places::{Here, Place};
 use crate::sessions::Sessions;
-use crate::site;
+use crate::{Error, drive, inbox, live, places, site};
 
 pub use attempts::{Attempt, Judged};
 pub use law::Changes;

@@ -12,18 +12,19 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use provost_core::chain::{PlanId, Timestamp};
-use provost_core::decide;
-use provost_core::event::Event;
-use provost_core::verdict::Isolation;
-use provost_host::process::{self, Caller, Lineage};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::Event;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::model::verdict::Isolation;
+use provost_core::rules::decide;
+use provost_host::process;
+use provost_host::process::{Caller, Lineage};
 use provost_store::{Error as StoreError, Log, Query};
 
-use crate::Error;
-use crate::harness::{self, Settings};
+use crate::harness::Settings;
 use crate::places::Here;
 use crate::sessions::{Client, Sessions};
-use crate::site;
+use crate::{Error, harness, site};
 
 /// Who knocks.
 #[derive(Clone, Debug, Default)]

@@ -7,10 +7,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::PlanId;
-use provost_host::config;
-use provost_host::git;
-use provost_host::plan_file::{self, PlanPlace};
+use provost_core::model::chain::PlanId;
+use provost_host::plan_file::PlanPlace;
+use provost_host::{config, git, plan_file};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;

@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::{Hash, Sealed};
-use provost_core::event::Event;
-use provost_core::law;
-use provost_core::parse;
-use provost_core::plan::{Mark, Plan, Step, StepNumber};
-use provost_core::render;
-use provost_core::run::{Run, Stage, StepRun, StepState};
+use provost_core::language::parse;
+use provost_core::model::approved_spec;
+use provost_core::model::chain::Sealed;
+use provost_core::model::event::Event;
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::{Mark, Plan, Step, StepNumber};
+use provost_core::state::run::{Run, Stage, StepRun, StepState};
+use provost_core::text::render;
 use provost_host::{plan_file, progress};
 
 use crate::site::Site;
@@ -212,7 +213,7 @@ impl Marked {
     fn write(&self, site: &Site) -> Result<(), String> {
         let Lawful { digest, text, plan } = &*self.law;
         write_marks(site, *digest, || {
-            law::mark(text, plan, self.stage.word(), |step| self.steps.get(&step).copied())
+            approved_spec::mark(text, plan, self.stage.word(), |step| self.steps.get(&step).copied())
         })
     }
 }
@@ -232,14 +233,16 @@ fn veiled_attempt(run: &Run) -> bool {
 /// A file with the run's law differs from the text in the log by nothing but status and marks, so the
 /// marked text is made of that one, and a file that has not moved need not be parsed again.
 pub fn marks(site: &Site, run: &Run) -> Result<(), String> {
-    write_marks(site, run.law, || law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step)))
+    write_marks(site, run.law, || {
+        approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step))
+    })
 }
 
 fn write_marks(site: &Site, digest: Option<Hash>, marked: impl FnOnce() -> String) -> Result<(), String> {
     let found = plan_file::read(&site.place.path).map_err(|error| error.to_string())?;
     if !site.is_lawful(found.stamp, digest) {
         let Ok(text) = std::str::from_utf8(&found.bytes) else { return Ok(()) };
-        if digest != Some(law::digest(text, &parse::plan(text).plan)) {
+        if digest != Some(approved_spec::digest(text, &parse::plan(text).plan)) {
             return Ok(());
         }
     }

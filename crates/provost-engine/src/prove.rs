@@ -13,14 +13,14 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::{PlanId, Sealed};
-use provost_core::event::{Ended, Event, Subject as Judged};
-use provost_core::pass::Pass;
-use provost_core::plan::{Check, StepNumber};
-use provost_core::proof::{Doubt, Envelope, Key, PublicKey, Statement, Subject, ssh};
-use provost_core::run::{Run, StepState};
-use provost_core::usage::Cost;
-use provost_core::verdict::Verdict;
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::event::{Ended, Event, Subject as Judged};
+use provost_core::model::pass::Pass;
+use provost_core::model::plan::{Check, StepNumber};
+use provost_core::model::proof::{Doubt, Envelope, Key, PublicKey, Statement, Subject, ssh};
+use provost_core::model::usage::Cost;
+use provost_core::model::verdict::Verdict;
+use provost_core::state::run::{Run, StepState};
 use provost_store::{Log, Query};
 use serde_json::{Value, json};
 

@@ -7,21 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 
-use provost_core::chain::Hash;
-use provost_core::diagnostic::{Diagnostic, Severity};
-use provost_core::draft;
-use provost_core::event::{IncludedFile, Revision};
-use provost_core::facts;
-use provost_core::law::{self, Binding, Law};
-use provost_core::parse;
-use provost_core::plan::{Check, Plan, Step};
-use provost_core::run::Run;
-use provost_core::terms::Terms;
-use provost_core::verdict::Isolation;
-use provost_core::{shell, verify};
-use provost_host::config::{self, Demand, Driver, Role};
+use provost_core::language::diagnostic::{Diagnostic, Severity};
+use provost_core::language::{facts, parse, plan_writer, shell, verify};
+use provost_core::model::approved_spec::{self, Binding, Law};
+use provost_core::model::event::{IncludedFile, Revision};
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::{Check, Plan, Step};
+use provost_core::model::run_policy::Terms;
+use provost_core::model::verdict::Isolation;
+use provost_core::state::run::Run;
+use provost_host::config::{Demand, Driver, Role};
 use provost_host::sight::Sight;
-use provost_host::{files, git, process, sandbox, survey};
+use provost_host::{config, files, git, process, sandbox, survey};
 
 use crate::site::Site;
 use crate::uncommitted;
@@ -54,10 +51,10 @@ impl Reading {
             Some(diagnostic) => parse::Parsed { plan: Plan::default(), diagnostics: vec![diagnostic] },
             None => parse::plan(&text),
         };
-        let law = law::digest(&text, &parsed.plan);
+        let law = approved_spec::digest(&text, &parsed.plan);
         let binding = binding(site, &parsed.plan, Vec::new());
         Self {
-            revision: law::revision(law, &binding),
+            revision: approved_spec::revision(law, &binding),
             text,
             plan: parsed.plan,
             binding,
@@ -68,7 +65,7 @@ impl Reading {
     /// With these files as part of the base, though they are not in the commit.
     pub fn including(mut self, included: Vec<IncludedFile>) -> Self {
         self.binding.included = included;
-        self.revision = law::revision(law::digest(&self.text, &self.plan), &self.binding);
+        self.revision = approved_spec::revision(approved_spec::digest(&self.text, &self.plan), &self.binding);
         self
     }
 
@@ -107,9 +104,10 @@ fn targets(site: &Site, plan: &Plan) -> BTreeSet<String> {
     let works = |(_, role): &(&String, &Role)| role.driver != Driver::Human;
     let working = site.config.agents.iter().filter(works).map(|(name, _)| name.clone());
     let mut targets: BTreeSet<String> = working.collect();
-    let is_session = |step: &Step| step.target.as_ref().is_some_and(|target| target.value == draft::ROLE);
+    let is_session =
+        |step: &Step| step.target.as_ref().is_some_and(|target| target.value == plan_writer::ROLE);
     if plan.steps.iter().any(is_session) {
-        targets.insert(draft::ROLE.to_owned());
+        targets.insert(plan_writer::ROLE.to_owned());
     }
     targets
 }
@@ -117,7 +115,7 @@ fn targets(site: &Site, plan: &Plan) -> BTreeSet<String> {
 /// The revision the law in the log would have now, with everything around it as it is.
 pub fn revision_now(site: &Site, run: &Run) -> Revision {
     let included = uncommitted::still_included(&site.place.workspace, run);
-    run.law.map(|law| law::revision(law, &binding(site, &run.plan, included))).unwrap_or_default()
+    run.law.map(|law| approved_spec::revision(law, &binding(site, &run.plan, included))).unwrap_or_default()
 }
 
 fn binding(site: &Site, plan: &Plan, included: Vec<IncludedFile>) -> Binding {

@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use provost_core::plan::StepNumber;
+use provost_core::model::plan::StepNumber;
 use provost_host::agent::scripted;
 
 /// Returns the exit code the script asks for.

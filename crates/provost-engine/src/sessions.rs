@@ -12,7 +12,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::{Hash, PlanId};
+use provost_core::model::chain::PlanId;
+use provost_core::model::hash::Hash;
 use provost_host::files;
 use provost_host::process::Lineage;
 use serde::{Deserialize, Serialize};

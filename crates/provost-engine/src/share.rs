@@ -14,27 +14,28 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::{Head, Sealed, Timestamp};
-use provost_core::command::{HarnessCommand, Refusal};
-use provost_core::decide;
-use provost_core::event::Event;
-use provost_core::item::Item;
-use provost_core::plan::StepNumber;
-use provost_core::recover::recipe::Recipes;
-use provost_core::run::{Run, Stage};
-use provost_core::schedule::{Action, InHand};
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::{Head, Sealed};
+use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::command::{HarnessCommand, Refusal};
+use provost_core::rules::decide;
+use provost_core::rules::recover::recipe::Recipes;
+use provost_core::rules::schedule::{Action, InHand};
+use provost_core::state::run::{Run, Stage};
 use provost_host::config::Demand;
-use provost_host::ground::{self, Estate};
-use provost_host::sandbox::{self, Attestation};
+use provost_host::ground::Estate;
+use provost_host::sandbox::Attestation;
+use provost_host::{ground, sandbox};
 use provost_store::{Effect, Error as StoreError, Fence, Holder};
 
-use crate::Error;
-use crate::drive::{self, Drive, Next, Rest};
+use crate::drive::{Drive, Next, Rest};
 use crate::errand::Carrier;
 use crate::harness::Harness;
-use crate::site;
 use crate::worker::Worker;
 use crate::world::{Said, World};
+use crate::{Error, drive, site};
 
 /// For how long a self-test is good.
 const GOOD_FOR: Duration = Duration::from_secs(300);

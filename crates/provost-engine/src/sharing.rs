@@ -9,11 +9,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use provost_host::plan_lease::{self, Candidate, Error as LeaseError, Held};
+use provost_host::plan_lease;
+use provost_host::plan_lease::{Candidate, Error as LeaseError, Held};
 
-use crate::Error;
 use crate::harness::Harness;
-use crate::site;
+use crate::{Error, site};
 
 /// How often a claim that somebody has is looked at again.
 const LOOK: Duration = Duration::from_millis(200);

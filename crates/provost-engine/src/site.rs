@@ -6,14 +6,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use provost_core::chain::{Hash, PlanId, Timestamp};
-use provost_core::law::{self, Law};
-use provost_core::parse;
-use provost_core::recover::recipe::Recipes;
+use provost_core::language::parse;
+use provost_core::model::approved_spec::{self, Law};
+use provost_core::model::chain::PlanId;
+use provost_core::model::hash::Hash;
+use provost_core::model::timestamp::Timestamp;
 use provost_core::redact::Redactor;
-use provost_core::run::Run;
-use provost_host::config::{self, Config};
-use provost_host::plan_file::{self, PlanPlace, Stamp};
+use provost_core::rules::recover::recipe::Recipes;
+use provost_core::state::run::Run;
+use provost_host::config::Config;
+use provost_host::plan_file::{PlanPlace, Stamp};
+use provost_host::{config, plan_file};
 
 use crate::Error;
 
@@ -74,12 +77,12 @@ impl Site {
         };
         let text = String::from_utf8_lossy(&found.bytes);
         let plan = parse::plan(&text).plan;
-        if run.law == Some(law::digest(&text, &plan)) {
+        if run.law == Some(approved_spec::digest(&text, &plan)) {
             self.now_lawful(found.stamp, run.law);
             return None;
         }
         let approved = Law { text: &run.text, plan: &run.plan, binding: None };
-        Some(law::diff(approved, Law { text: &text, plan: &plan, binding: None }))
+        Some(approved_spec::diff(approved, Law { text: &text, plan: &plan, binding: None }))
     }
 }
 

@@ -13,12 +13,12 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_core::chain::{Hash, Timestamp};
+use provost_core::model::hash::Hash;
+use provost_core::model::timestamp::Timestamp;
 use provost_host::files;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-use crate::site;
+use crate::{Error, site};
 
 /// How a word begins, so that people and redactors know it when they see it.
 const PREFIX: &str = "pvt_";

@@ -1,6 +1,6 @@
 //! The merge train: done plans land on a branch together, or say why they do not.
 //!
-//! Core decides ([`provost_core::train`]); here its questions are answered: plans are boarded
+//! Core decides ([`provost_core::fleet::train`]); here its questions are answered: plans are boarded
 //! (`boarding.rs`), unions are merged in the harness's own repository and judged by the checks of every
 //! plan in them (`judging.rs`), what was decided is recorded (`record.rs`) and done (`landing.rs`).
 //!
@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::chain::{Hash, PlanId};
-use provost_core::command::Refusal;
-use provost_core::event::{Boarded, Landing, LeftOut};
-use provost_core::train::{self, Answers, Next, Question, Settled};
+use provost_core::fleet::train::{self, Answers, Next, Question, Settled};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Boarded, Landing, LeftOut};
+use provost_core::model::hash::Hash;
+use provost_core::rules::command::Refusal;
 use provost_host::tree::{Error as TreeError, Trees, Union};
 use provost_host::{config, git, ground, judge, process};
 use provost_store::{Holder, Lease};
 
-use crate::Error;
-use crate::harness::{self, Settings};
-use crate::people::{self, Who};
+use crate::harness::Settings;
+use crate::people::Who;
 use crate::sessions::Sessions;
-use crate::site;
+use crate::{Error, harness, people, site};
 
 mod boarding;
 mod judging;

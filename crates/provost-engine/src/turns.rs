@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::{Hash, PlanId};
+use provost_core::model::chain::PlanId;
+use provost_core::model::hash::Hash;
 use provost_host::files;
 use serde::{Deserialize, Serialize};
 

@@ -7,20 +7,16 @@ use std::fmt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use provost_core::event::IncludedFile;
-use provost_core::law::Binding;
-use provost_core::plan::Step;
-use provost_core::run::{Run, Stage};
-use provost_host::git;
-use provost_host::ground;
-use provost_host::plan_file;
-use provost_host::tree::{self, Base, Change, OwnFiles, Touches, Trees};
+use provost_core::model::approved_spec::Binding;
+use provost_core::model::event::IncludedFile;
+use provost_core::model::plan::Step;
+use provost_core::state::run::{Run, Stage};
+use provost_host::tree::{Base, Change, OwnFiles, Touches, Trees};
+use provost_host::{git, ground, plan_file, tree};
 
-use crate::Error;
-use crate::drive;
 use crate::harness::Harness;
-use crate::places;
 use crate::reading::Reading;
+use crate::{Error, drive, places};
 
 /// So many files are named in a message; the rest are counted.
 const NAMED: usize = 20;

@@ -2,14 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use provost_core::chain::Timestamp;
-use provost_core::command::Refusal;
-use provost_core::event::{Event, Revision};
-use provost_core::law::{self, Binding, Law};
-use provost_core::parse;
-use provost_core::patch;
-use provost_core::plan::StepNumber;
-use provost_core::run::{Run, StepState};
+use provost_core::language::{parse, patch};
+use provost_core::model::approved_spec::{self, Binding, Law};
+use provost_core::model::event::{Event, Revision};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::command::Refusal;
+use provost_core::state::run::{Run, StepState};
 use provost_store::Query;
 
 use crate::Error;
@@ -139,7 +138,7 @@ fn has_run(run: &Run, number: StepNumber) -> bool {
 /// What changed from one revision to another, in steps and contracts.
 pub fn diff(old: &Version, new: &Version) -> Vec<String> {
     let (before, after) = (parse::plan(&old.text).plan, parse::plan(&new.text).plan);
-    law::diff(
+    approved_spec::diff(
         Law { text: &old.text, plan: &before, binding: Some(&old.binding) },
         Law { text: &new.text, plan: &after, binding: Some(&new.binding) },
     )

@@ -12,9 +12,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use provost_core::chain::Hash;
-use provost_host::plan_file::{self, Stamp};
-use provost_host::progress;
+use provost_core::model::hash::Hash;
+use provost_host::plan_file::Stamp;
+use provost_host::{plan_file, progress};
 use sha2::{Digest as _, Sha256};
 
 use crate::prove::Secret;
@@ -317,7 +317,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::{Look, Progress};
-    use provost_core::chain::Timestamp;
+    use provost_core::model::timestamp::Timestamp;
     use provost_host::progress::{Line, append};
 
     #[test]

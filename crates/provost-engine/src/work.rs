@@ -8,18 +8,16 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use provost_core::command::Refusal;
-use provost_core::plan::StepNumber;
-use provost_core::run::{StepRun, StepState};
-use provost_core::verdict::Tree;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::verdict::Tree;
+use provost_core::rules::command::Refusal;
+use provost_core::state::run::{StepRun, StepState};
 use provost_host::ground;
 use provost_host::tree::Base;
 use similar::TextDiff;
 
-use crate::Error;
-use crate::carry;
-use crate::commit;
 use crate::harness::Harness;
+use crate::{Error, carry, commit};
 
 /// No more of a file is shown than this.
 const FILE_BYTES: u64 = 256 * 1024;

@@ -4,19 +4,18 @@
 
 use std::time::Duration;
 
-use provost_core::chain::Sealed;
-use provost_core::command::Refusal;
-use provost_core::decide;
-use provost_core::event::Event;
-use provost_core::run::Run;
+use provost_core::model::chain::Sealed;
+use provost_core::model::event::Event;
+use provost_core::rules::command::Refusal;
+use provost_core::rules::decide;
+use provost_core::state::run::Run;
 use provost_store::Holder;
 
-use crate::Error;
 use crate::drive::Rest;
 use crate::harness::Harness;
 use crate::share::Share;
-use crate::site;
 use crate::world::Said;
+use crate::{Error, site};
 
 /// How long a session waits for whoever has its plan or its workspace in hand.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);

@@ -5,20 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::chain::{Hash, Timestamp};
-use provost_core::plan::Stream;
-use provost_host::config;
-use provost_host::git;
-use provost_host::process::{self, How, Keep, Spawn};
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::Stream;
+use provost_core::model::timestamp::Timestamp;
+use provost_host::process::{How, Keep, Spawn};
 use provost_host::tree::Trees;
-use provost_host::worktree::{self, Records, Wanted};
+use provost_host::worktree::{Records, Wanted};
+use provost_host::{config, git, process, worktree};
 
-use crate::Error;
 use crate::agenda::Listed;
-use crate::commit;
-use crate::harness::{self, Access, Harness, Settings};
+use crate::harness::{Access, Harness, Settings};
 use crate::places::Here;
-use crate::site;
+use crate::{Error, commit, harness, site};
 
 pub use provost_host::worktree::{Fate, Found, Note, Spawned};
 

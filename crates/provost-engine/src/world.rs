@@ -3,13 +3,13 @@
 //! Two worlds exist: the real one ([`crate::site::Site`]) and a simulated one that lies, stalls and
 //! crashes by a seed.
 
-use provost_core::chain::Timestamp;
-use provost_core::command::{AgentCommand, HarnessCommand};
-use provost_core::event::{Event, StartTree};
-use provost_core::plan::StepNumber;
-use provost_core::recover::recipe::Recipes;
-use provost_core::run::Run;
-use provost_core::schedule::Action;
+use provost_core::model::event::{Event, StartTree};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::command::{AgentCommand, HarnessCommand};
+use provost_core::rules::recover::recipe::Recipes;
+use provost_core::rules::schedule::Action;
+use provost_core::state::run::Run;
 
 pub trait World: Sync {
     /// Everything a deed needs, taken from the run before it begins.

@@ -10,14 +10,14 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::event::{AttemptEnd, Outside, Post};
-use provost_core::plan::{StepNumber, Stream};
-use provost_core::usage::Usage;
-use provost_core::verdict::Excerpt;
+use provost_core::model::event::{AttemptEnd, Outside, Post};
+use provost_core::model::plan::{StepNumber, Stream};
+use provost_core::model::usage::Usage;
+use provost_core::model::verdict::Excerpt;
 
-use crate::Interrupted;
-use crate::process::{self, Bounds, Ended, How, Keep, NotStarted, Output, Spawn, Survivor};
-use crate::sandbox::{self, AgentFence, CommandLine, Confines, HomeSeen, Needs, Offer, Outlet, find_program};
+use crate::process::{Bounds, Ended, How, Keep, NotStarted, Output, Spawn, Survivor};
+use crate::sandbox::{AgentFence, CommandLine, Confines, HomeSeen, Needs, Offer, Outlet, find_program};
+use crate::{Interrupted, process, sandbox};
 
 pub mod acp;
 pub mod builtin;

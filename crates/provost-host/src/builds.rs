@@ -29,17 +29,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use crate::folder;
-use crate::judge;
-use crate::process::{self, How, Spawn};
+use crate::process::{How, Spawn};
 use crate::provision::View;
-use crate::sandbox::{
-    self, CACHES, CheckFence, CheckTree, Kept, Network, Offer, Processes, UPPER, What, Writes,
-};
+use crate::sandbox::{CACHES, CheckFence, CheckTree, Kept, Network, Offer, Processes, UPPER, What, Writes};
+use crate::{folder, judge, process, sandbox};
 
 /// A layer of more is not kept: the next check does without.
 const LAYER_BYTES: u64 = 4 << 30;

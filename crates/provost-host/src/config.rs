@@ -27,8 +27,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_core::recover::recipe::Recipes;
-use provost_core::terms::Quorum;
+use provost_core::model::run_policy::Quorum;
+use provost_core::rules::recover::recipe::Recipes;
 
 pub use builtin::Builtin;
 pub use counsel::{Judging, Planning};
@@ -47,11 +47,10 @@ pub use worktrees::Worktrees;
 
 use reading::{Section, Text};
 
-use crate::git;
-use crate::plan_file;
 use crate::prices::Own;
 use crate::process::Bounds;
-use crate::trust::{self, Untrusted};
+use crate::trust::Untrusted;
+use crate::{git, plan_file, trust};
 
 pub const FILE_NAME: &str = "provost.toml";
 

@@ -12,8 +12,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use provost_core::chain::Hash;
-use provost_core::event::NamedFile;
+use provost_core::model::event::NamedFile;
+use provost_core::model::hash::Hash;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};

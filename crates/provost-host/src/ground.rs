@@ -15,16 +15,15 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::event::{IncludedFile, NamedFile};
-use provost_core::verdict::Isolation;
+use provost_core::model::event::{IncludedFile, NamedFile};
+use provost_core::model::verdict::Isolation;
 use tempfile::TempDir;
 
-use crate::config;
-use crate::judge;
-use crate::provision::{self, Means, View};
+use crate::provision::{Means, View};
 use crate::reach::Repository;
-use crate::sandbox::{self, Offer};
-use crate::tree::{self, Base, Layer, Limits, Touches};
+use crate::sandbox::Offer;
+use crate::tree::{Base, Layer, Limits, Touches};
+use crate::{config, judge, provision, sandbox, tree};
 
 mod above;
 mod apart;

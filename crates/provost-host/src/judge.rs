@@ -12,18 +12,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::plan::{Expectation, Shell, Stream};
-use provost_core::recover::environment;
-use provost_core::runner::{self, report::Report};
-use provost_core::unable;
-use provost_core::verdict::{Isolation, Outcome, Verdict};
+use provost_core::language::runner::report::Report;
+use provost_core::language::{inconclusive_failure, runner};
+use provost_core::model::plan::{Expectation, Shell, Stream};
+use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::rules::recover::environment;
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::process::Signal;
 
-use crate::Interrupted;
-use crate::process::{self, Bounds, Ended, How, Keep, NotStarted, Output, Spawn};
+use crate::process::{Bounds, Ended, How, Keep, NotStarted, Output, Spawn};
 use crate::reporter::Reporter;
-use crate::sandbox::{self, By, CheckFence, Confines, Offer, Processes, Unavailable};
+use crate::sandbox::{By, CheckFence, Confines, Offer, Processes, Unavailable};
+use crate::{Interrupted, process, sandbox};
 
 mod missing;
 mod rooms;
@@ -241,7 +241,7 @@ const NO_HISTORY: &str = "git shows a check the approved history only: commits, 
 /// The contract looks at commits, branches or tags.
 fn reads_history(shell: &Shell) -> bool {
     let asks = ["log", "rev-list", "shortlog", "describe", "reflog", "tag", "branch", "show-ref", "show"];
-    let script = provost_core::shell::read(&shell.command);
+    let script = provost_core::language::shell::read(&shell.command);
     script.commands.iter().any(|command| {
         let words = script.words_of(command).iter().map(|word| word.raw(&shell.command));
         let mut words = words.skip_while(|word| *word != "git").skip(1);
@@ -311,7 +311,7 @@ fn shows_its_failure(shell: &Shell, mut verdict: Verdict, outputs: &[&str]) -> V
     if !verdict.held() || verdict.tests == Some(0) {
         return verdict;
     }
-    let unmet = unable::found(shell, outputs).or_else(|| {
+    let unmet = inconclusive_failure::found(shell, outputs).or_else(|| {
         let hides = runner::has_to_show_tests(shell) && !runner::shows_tests(verdict.tests, outputs);
         hides.then(|| {
             "a test was seen to run: a runner that has to fail must show its tests, so do not hide its output"

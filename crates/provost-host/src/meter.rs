@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 
 mod api;
 mod closing;

@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
 use crate::config::Notify;
-use crate::process::{self, How, Keep, Spawn};
+use crate::process;
+use crate::process::{How, Keep, Spawn};
 
 pub use courier::Courier;
 pub use desktop::{Desktop, find as desktop};

@@ -12,16 +12,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
-use provost_core::event::{Outside, OutsideChange, OutsideKind};
-use provost_core::quote;
+use provost_core::model::event::{Outside, OutsideChange, OutsideKind};
+use provost_core::model::hash::Hash;
+use provost_core::model::quote;
 use rustix::fs::FileType;
 
-use crate::config;
-use crate::git;
-use crate::plan_file;
 use crate::tree::Touches;
 use crate::tree::beneath::{self, Stamp};
+use crate::{config, git, plan_file};
 
 /// So many names are looked at; a workspace with more is compared in part, and that is said.
 const NAMES_MAX: usize = 400_000;
@@ -345,7 +343,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::path::Path;
 
-    use provost_core::event::OutsideChange;
+    use provost_core::model::event::OutsideChange;
 
     use super::{Before, Scope};
     use crate::tree::Touches;

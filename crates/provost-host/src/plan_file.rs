@@ -18,10 +18,11 @@ use std::io::Read as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::{Hash, PlanId};
+use provost_core::model::chain::PlanId;
+use provost_core::model::hash::Hash;
 
-use crate::git;
-use crate::trust::{self, Untrusted};
+use crate::trust::Untrusted;
+use crate::{git, trust};
 pub use listing::{ConflictCopy, Listing, list_in};
 pub use name::is_slug;
 use name::{UNNAMED, as_file_name, named_slug, progress_of, slug_of};

@@ -15,10 +15,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use serde::{Deserialize, Serialize};
 
-use crate::plan_file::{self, Error as FileError, PlanPlace};
+use crate::plan_file;
+use crate::plan_file::{Error as FileError, PlanPlace};
 
 /// What stands in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +97,7 @@ impl Claim {
 
 impl std::fmt::Display for Claim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let at = |ms: u64| provost_core::chain::Timestamp(ms);
+        let at = |ms: u64| provost_core::model::timestamp::Timestamp(ms);
         write!(
             f,
             "{} (process {} on {}, since {}, until {})",

@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::SystemTime;
 
 use genai_prices::{PriceRequest, UsageKey};
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 
 /// Of a million tokens, in millionths of a dollar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ fn by_list(model: &str, usage: &Usage) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Own, Price, priced};
-    use provost_core::usage::Usage;
+    use provost_core::model::usage::Usage;
 
     fn used(model: &str, input: u64, output: u64) -> Usage {
         Usage {

@@ -12,7 +12,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Timestamp;
+use provost_core::model::timestamp::Timestamp;
 
 const HEADING: &str = "# Progress\n\nWritten by provost, a line an event. The log is the truth.\n\n";
 /// How much of the end is looked at first. People may have written below our lines.

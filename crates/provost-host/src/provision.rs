@@ -25,13 +25,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
-use crate::config;
-use crate::folder;
-use crate::judge;
 use crate::sandbox::{CACHES, Network, Offer, Unavailable, Wrapped};
 use crate::tree::Assembled;
+use crate::{config, folder, judge};
 
 mod carry_out;
 mod crates;

@@ -12,8 +12,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
-use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::{AgentNetwork, GitPolicy};
+use provost_core::model::run_policy::{Home, Reach};
 
 use crate::config::Folders;
 use crate::proxy::{Address, Allowed, Proxy, Upstream};

@@ -6,7 +6,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use provost_core::shell::OuterPath;
+use provost_core::language::shell::OuterPath;
 
 use crate::config::Folders;
 use crate::judge;
@@ -114,7 +114,7 @@ fn plain(path: &Path) -> PathBuf {
 mod tests {
     use std::path::Path;
 
-    use provost_core::shell::outer_paths;
+    use provost_core::language::shell::outer_paths;
 
     use super::Sight;
     use crate::config::Folders;

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::facts::{Facts, Questions};
-use provost_core::parse;
+use provost_core::language::facts::{Facts, Questions};
+use provost_core::language::parse;
 
 use crate::sight::Sight;
 use crate::tree::{Ignored, Touches};

@@ -15,13 +15,13 @@ use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 
-use provost_core::oracle;
-use provost_core::plan::Shell;
-use provost_core::quote;
-use provost_core::runner::plant::{self, Plant};
-use provost_core::runner::report::Report;
-use provost_core::runner::{self, Runner, Selection, Started};
-use provost_core::verdict::{Isolation, Outcome, Teeth, TestsChanged, Verdict};
+use provost_core::language::runner::plant::{self, Plant};
+use provost_core::language::runner::report::Report;
+use provost_core::language::runner::{self, Runner, Selection, Started};
+use provost_core::language::test_files;
+use provost_core::model::plan::Shell;
+use provost_core::model::quote;
+use provost_core::model::verdict::{Isolation, Outcome, Teeth, TestsChanged, Verdict};
 
 use crate::Interrupted;
 use crate::judge::OUTPUT_MAX;
@@ -139,7 +139,7 @@ impl Bench<'_> {
                 Err(outcome) => return Ok(Verdict { outcome, ..verdict }),
             }
         }
-        if !self.doubts.bite || oracle::only_looks(&self.shell.command) {
+        if !self.doubts.bite || test_files::only_looks(&self.shell.command) {
             return Ok(verdict);
         }
         let teeth = self.teeth(report)?;
@@ -151,7 +151,7 @@ impl Bench<'_> {
             Some(teeth) if teeth.bit => None,
             Some(teeth) => Some(teeth.note.clone()),
             // Where only outputs are compared, that it broke before the work is the control.
-            None => oracle::lets_code_decide(&self.shell.command).then(|| NO_RUNNER.to_owned()),
+            None => test_files::lets_code_decide(&self.shell.command).then(|| NO_RUNNER.to_owned()),
         };
         if report.is_cut {
             verdict.uncontrolled = Some("its test runners reported more than is kept".to_owned());
@@ -163,12 +163,12 @@ impl Bench<'_> {
 
     /// The test files among what the work changed.
     fn tests_changed(&self) -> Option<TestsChanged> {
-        let changed = self.layer.changed.iter().filter(|path| oracle::is_test(path));
+        let changed = self.layer.changed.iter().filter(|path| test_files::is_test(path));
         let changed = changed.map(|path| match self.base.has(path) {
             true => path.clone(),
             false => format!("{path} (new)"),
         });
-        let deleted = self.layer.deleted.iter().filter(|path| oracle::is_test(path));
+        let deleted = self.layer.deleted.iter().filter(|path| test_files::is_test(path));
         let files: Vec<String> = changed.chain(deleted.map(|path| format!("{path} (deleted)"))).collect();
         let count = u32::try_from(files.len()).unwrap_or(u32::MAX);
         let files: Vec<String> = files.into_iter().take(TESTS_NAMED).collect();
@@ -188,7 +188,7 @@ impl Bench<'_> {
         }
         let changed: Vec<&str> =
             self.layer.changed.iter().chain(&self.layer.deleted).map(String::as_str).collect();
-        let rests_on = oracle::of_contract(&self.shell.command, changed.iter().copied());
+        let rests_on = test_files::of_contract(&self.shell.command, changed.iter().copied());
         if rests_on.is_empty() {
             return Ok(None);
         }
@@ -225,7 +225,7 @@ impl Bench<'_> {
         let mut all = self.runners(report);
         let count = all.len();
         all.truncate(RUNNERS_MAX);
-        if runner::is_meant_to_fail(self.shell) && found.is_none() && !all.is_empty() {
+        if self.shell.is_meant_to_fail() && found.is_none() && !all.is_empty() {
             return Ok(Some(unplanted("it is meant to fail")));
         }
         let files = if all.is_empty() { BTreeSet::new() } else { self.files() };
@@ -311,7 +311,7 @@ impl Bench<'_> {
         let word = words.join(" and ");
         let some_failed =
             report.sessions.iter().any(|session| session.ended.is_some_and(|ended| ended.failed > 0));
-        let is_negated = runner::is_meant_to_fail(self.shell)
+        let is_negated = self.shell.is_meant_to_fail()
             || runner::started(&self.shell.command).iter().any(|started| started.negated);
         let controls: &[Control] = match some_failed || is_negated {
             true => &[Control::Pass, Control::Fail],
@@ -506,7 +506,7 @@ impl Bench<'_> {
 
     /// The names of what was changed, as a test would mention them.
     fn subjects(&self) -> Vec<String> {
-        let stems = self.layer.changed.iter().filter(|path| !oracle::is_oracle(path)).map(|path| {
+        let stems = self.layer.changed.iter().filter(|path| !test_files::is_oracle(path)).map(|path| {
             let name = path.rsplit('/').next().unwrap_or(path);
             name.split('.').next().unwrap_or(name).to_owned()
         });

@@ -33,9 +33,9 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use provost_core::chain::Hash;
-use provost_core::event::NamedFile;
-use provost_core::quote;
+use provost_core::model::event::NamedFile;
+use provost_core::model::hash::Hash;
+use provost_core::model::quote;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use serde::{Deserialize, Serialize};
 
 use crate::{files, folder};

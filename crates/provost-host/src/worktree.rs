@@ -19,10 +19,8 @@ use std::path::{Path, PathBuf};
 pub use note::{Found, Note, Records, list};
 pub use prune::{Fate, fate, prune};
 
-use crate::git;
-use crate::plan_file;
-use crate::tree::{self, Trees};
-use crate::{files, folder};
+use crate::tree::Trees;
+use crate::{files, folder, git, plan_file, tree};
 
 /// Names the ignored files that a new worktree gets a copy of, in the syntax of `.gitignore`.
 pub const INCLUDE: &str = ".worktreeinclude";

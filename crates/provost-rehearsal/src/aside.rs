@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use crate::dialect::Dialect;
-use crate::http::{self, Incoming};
+use crate::http;
+use crate::http::Incoming;
 use crate::server::Then;
 use crate::turn::Failure;
 

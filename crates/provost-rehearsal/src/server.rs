@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::aside::{aside, refuse};
 use crate::dialect::{Dialect, Frame, Reply};
-use crate::http::{self, Incoming};
-use crate::offered;
-use crate::request::{self, Seen};
+use crate::http::Incoming;
+use crate::request::Seen;
 use crate::script::Cursor;
 use crate::turn::{Failure, Fault, Stop, Turn, Usage};
+use crate::{http, offered, request};
 
 /// How often somebody who waits looks whether the client is still there.
 const LOOK: Duration = Duration::from_millis(10);

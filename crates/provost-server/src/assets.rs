@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
 use crate::http::{Answer, Problem, Segment};
 

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use provost_core::inbox;
-use provost_core::run::Stage;
-use provost_core::usage::Resource;
+use provost_core::model::usage::Resource;
+use provost_core::rules::inbox;
+use provost_core::state::run::Stage;
 
 use crate::http::{Answer, House, Problem, Scraper, Shared, ask};
 

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use provost_core::chain::PlanId;
+use provost_core::model::chain::PlanId;
 use provost_engine::harness::{Access, Settings};
 use provost_engine::history::{History, Wanted};
 use provost_engine::{Collector, CollectorError, Error};

@@ -6,11 +6,12 @@ pub mod diff;
 mod gate;
 mod plan;
 
-use provost_core::inbox::Item;
-use provost_core::quorum::Tally;
-use provost_core::run::Run;
-use provost_core::usage::Resource;
-use provost_core::{budget, chain::Sealed};
+use provost_core::model::chain::Sealed;
+use provost_core::model::usage::Resource;
+use provost_core::rules::budget;
+use provost_core::rules::inbox::Item;
+use provost_core::rules::quorum::Tally;
+use provost_core::state::run::Run;
 use provost_engine::Cursor;
 use provost_engine::overview::Seen;
 use serde::Serialize;

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::PlanId;
+use provost_core::model::chain::PlanId;
 use rusqlite::ErrorCode;
 
 use crate::Holder;

@@ -11,9 +11,10 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use provost_core::chain::{Head, PlanId, Sealed, Timestamp};
-use provost_core::event::Event;
-use provost_core::plan::StepNumber;
+use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 
 #[cfg(any(test, feature = "cluster"))]
@@ -223,7 +224,7 @@ impl std::fmt::Debug for Lease {
 
 /// `Timestamp` is core's and core serialises events only.
 mod milliseconds {
-    use provost_core::chain::Timestamp;
+    use provost_core::model::timestamp::Timestamp;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::{Head, PlanId, Sealed, seal};
+use provost_core::model::chain::{Head, PlanId, Sealed, seal};
 
 use crate::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Query};
 
@@ -205,7 +205,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::Memory;
-    use crate::suite::{self, Handles};
+    use crate::suite;
+    use crate::suite::Handles;
 
     fn fresh() -> Handles {
         let log = Memory::new();

@@ -13,7 +13,7 @@ use std::ops::{AsyncFnMut, ControlFlow};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::{Head, PlanId, Sealed, seal};
+use provost_core::model::chain::{Head, PlanId, Sealed, seal};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{Connection as _, Row as _};
 

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use provost_core::chain::{Hash, Head, PlanId, Sealed, seal};
+use provost_core::model::chain::{Head, PlanId, Sealed, seal};
+use provost_core::model::hash::Hash;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 

@@ -8,10 +8,11 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use provost_core::chain::{Auditor, Head, PlanId, Sealed, Timestamp};
-use provost_core::event::{Event, Revision};
-use provost_core::plan::StepNumber;
-use provost_core::usage::Amount;
+use provost_core::model::chain::{Auditor, Head, PlanId, Sealed};
+use provost_core::model::event::{Event, Revision};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::model::usage::Amount;
 
 use crate::{Append, Cursor, Effect, Entry, Error, Fence, Holder, Log, Query};
 

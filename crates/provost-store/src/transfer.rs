@@ -8,7 +8,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use provost_core::chain::{Hash, Head, PlanId, Sealed};
+use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::hash::Hash;
 
 use crate::{Cursor, Error, Log, Query};
 

@@ -21,7 +21,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use provost_core::dialect::Client;
+use provost_core::text::hook_protocol::Client;
 use serde_json::Value;
 
 use jsonc::Splice;

@@ -7,13 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use provost_core::run::Stage;
+use provost_core::state::run::Stage;
 use provost_engine::harness::{Access, Harness, Settings};
 
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
-use crate::terminal::{self, Live};
+use crate::terminal;
+use crate::terminal::Live;
 
 const FILES: &[(&str, &str)] = &[
     ("PLAN.md", include_str!("demo/PLAN.md")),

@@ -6,8 +6,8 @@
 //! **Invariant:** lines count from 1, columns count characters from 1, in every rendering.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Patch, Renderer, Snippet};
-use provost_core::diagnostic::{Code, Diagnostic, Severity};
-use provost_core::plan::Span;
+use provost_core::language::diagnostic::{Code, Diagnostic, Severity};
+use provost_core::model::plan::Span;
 use provost_engine::harness::Harness;
 use serde_json::{Value, json};
 
@@ -285,7 +285,7 @@ impl<'t> Lines<'t> {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use provost_core::parse;
+    use provost_core::language::parse;
 
     use super::*;
 

@@ -51,7 +51,7 @@ pub fn conclude(answer: Answer) -> ExitCode {
 }
 
 fn code(failure: &Failure) -> u8 {
-    use provost_core::command::Refusal;
+    use provost_core::rules::command::Refusal;
     use provost_engine::{
         CollectorError, ConfigError, GroundError, PlanFileError, PlanLeaseError, StoreError, TreeError,
         WorktreeError,
@@ -125,7 +125,7 @@ fn code(failure: &Failure) -> u8 {
 
 /// A sentence that names the next command.
 pub fn hint(failure: &Failure) -> Option<String> {
-    use provost_core::command::Refusal;
+    use provost_core::rules::command::Refusal;
     use provost_engine::{CollectorError, GroundError, PlanFileError, PlanLeaseError, TreeError};
     let text = match failure {
         Failure::Usage { hint, .. } => return hint.clone(),

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use provost_core::run::Run;
-use provost_engine::harness::{self, Access, Harness, Settings};
-use provost_engine::{carry, logbook};
+use provost_core::state::run::Run;
+use provost_engine::harness::{Access, Harness, Settings};
+use provost_engine::{carry, harness, logbook};
 
 use crate::failure::Failure;
 use crate::private;

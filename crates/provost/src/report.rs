@@ -6,10 +6,10 @@ pub mod junit;
 pub mod markdown;
 pub mod sarif;
 
-use provost_core::pass::Pass;
-use provost_core::plan::{Contract, Span};
-use provost_core::run::{PostState, Run, StepState};
-use provost_core::verdict::Verdict;
+use provost_core::model::pass::Pass;
+use provost_core::model::plan::{Contract, Span};
+use provost_core::model::verdict::Verdict;
+use provost_core::state::run::{PostState, Run, StepState};
 
 /// A run as others see it: the plan's checks, and how each came out.
 pub struct Report {

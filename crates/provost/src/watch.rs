@@ -22,7 +22,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event};
-use provost_core::chain::PlanId;
+use provost_core::model::chain::PlanId;
 use provost_engine::harness::Settings;
 use provost_engine::overview::Overview;
 use provost_engine::places::Here;
@@ -33,8 +33,8 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SI
 use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
-use crate::outcome::{self, Answer, Outcome};
-use crate::terminal;
+use crate::outcome::{Answer, Outcome};
+use crate::{outcome, terminal};
 use decide::Decision;
 use draw::Ink;
 use guard::Guard;

@@ -16,7 +16,7 @@ use genai::adapter::AdapterKind;
 use genai::chat::{ChatOptions, ChatStreamEvent, StopReason, StreamEnd};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 
 use crate::Future;
 use crate::provider::{Ask, Failure, Listener, Piece, Provider, Reply};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 use serde_json::Value;
 
 use crate::Future;

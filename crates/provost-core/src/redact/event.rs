@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::Redactor;
-use crate::event::Event;
+use crate::model::event::Event;
 
 impl Redactor {
     /// The event without secrets.
@@ -96,8 +96,8 @@ fn nth_text<'v>(value: &'v mut Value, left: &mut usize) -> Option<&'v mut String
 
 #[cfg(test)]
 mod tests {
-    use crate::event::{AttemptEnd, Ended, Event, Post};
-    use crate::plan::StepNumber;
+    use crate::model::event::{AttemptEnd, Ended, Event, Post};
+    use crate::model::plan::StepNumber;
     use crate::redact::Redactor;
 
     const SECRET: &str = "hunter2-hunter2";

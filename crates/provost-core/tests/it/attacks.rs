@@ -140,7 +140,7 @@ fn a_heading_in_a_list_or_a_fence_is_no_step() {
 #[test]
 fn invisible_characters_are_found_wherever_they_are() {
     let text = "---\nstatus: dr\u{ad}aft\n---\n# T\u{200b}\n## Steps\n### 1. A\n```\nmake \u{2066}x\u{2069}\n```\n<!-- \u{202e} -->\n\u{feff}\u{1b}";
-    let said = provost_core::parse::plan(text).diagnostics;
+    let said = provost_core::language::parse::plan(text).diagnostics;
     let messages: Vec<_> = said.into_iter().filter(|d| d.code.id() == "P003").map(|d| d.message).collect();
     expect![[r#"
         invisible character U+00AD
@@ -155,7 +155,7 @@ fn invisible_characters_are_found_wherever_they_are() {
 
 #[test]
 fn bytes_that_are_no_text_give_one_answer() {
-    let (text, said) = provost_core::parse::bytes(b"\x89PNG\r\n\x1a\n\0\0");
+    let (text, said) = provost_core::language::parse::bytes(b"\x89PNG\r\n\x1a\n\0\0");
     expect![[r#""" Some("the plan is not UTF-8 text: byte 0 is not valid")"#]]
         .assert_eq(&format!("{text:?} {:?}", said.map(|d| d.message)));
 }

@@ -1,16 +1,16 @@
 //! Steps that another plan carries out: what is scheduled, what follows from how that plan ended, and who
 //! has no say in it.
 
-use provost_core::chain::Timestamp;
-use provost_core::command::{HarnessCommand, HumanCommand, Refusal};
-use provost_core::decide;
-use provost_core::event::{AttemptEnd, Ended, Event, Subject};
-use provost_core::law::Binding;
-use provost_core::plan::StepNumber;
-use provost_core::run::{Run, StepState};
-use provost_core::schedule::{self, Action, InHand};
-use provost_core::usage::Usage;
-use provost_core::verdict::{Isolation, Outcome, Verdict};
+use provost_core::model::approved_spec::Binding;
+use provost_core::model::event::{AttemptEnd, Ended, Event, Subject};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::model::usage::Usage;
+use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::rules::command::{HarnessCommand, HumanCommand, Refusal};
+use provost_core::rules::decide;
+use provost_core::rules::schedule::{self, Action, InHand};
+use provost_core::state::run::{Run, StepState};
 
 const STEP: StepNumber = StepNumber(1);
 
@@ -137,7 +137,7 @@ fn who_drafts_and_who_judges_is_paid_and_says_nothing_about_attempts() {
         HarnessCommand::RecordDraft { text: text("abort"), binding: Binding::default(), usage, author: None },
     );
     assert_eq!(run.ledger.cost().tokens, Some(50));
-    let resource = provost_core::usage::Resource::Tokens;
+    let resource = provost_core::model::usage::Resource::Tokens;
     assert_eq!((run.ledger.mean(resource), run.ledger.known(resource)), (None, 50));
     let mut run = begun("abort");
     ended(&mut run, AttemptEnd::Exited { exit_code: 0 }, 10);

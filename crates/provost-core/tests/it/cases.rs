@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_core::diagnostic::Code;
-use provost_core::facts::Facts;
-use provost_core::parse;
+use provost_core::language::diagnostic::Code;
+use provost_core::language::facts::Facts;
+use provost_core::language::parse;
 
 use crate::{cpu_time, diagnose, permissive};
 
@@ -44,13 +44,13 @@ fn the_first_two_examples_have_no_errors_on_a_bare_machine() {
     for (name, steps) in [("embedded-plan-1.md", 4), ("embedded-plan-2.md", 3)] {
         let Some(text) = embedded(name) else { return };
         assert_eq!(parse::plan(&text).plan.steps.len(), steps);
-        let bare = |plan: &provost_core::plan::Plan| Facts {
+        let bare = |plan: &provost_core::model::plan::Plan| Facts {
             git: true,
             slug: "x".into(),
-            missing_tools: provost_core::facts::questions(plan).tools,
+            missing_tools: provost_core::language::facts::questions(plan).tools,
             ..Facts::default()
         };
-        for facts in [&permissive as &dyn Fn(&provost_core::plan::Plan) -> Facts, &bare] {
+        for facts in [&permissive as &dyn Fn(&provost_core::model::plan::Plan) -> Facts, &bare] {
             let errors: Vec<_> = diagnose(&text, facts).into_iter().filter(|d| d.is_error()).collect();
             assert!(errors.is_empty(), "{name}: {errors:#?}");
         }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::recover::class::{self, Seen};
+use provost_core::rules::recover::class::{self, Seen};
 
 const OUTPUTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/cases/stderr.jsonl");
 

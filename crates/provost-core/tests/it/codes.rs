@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use provost_core::diagnostic::{Code, Severity, explain};
-use provost_core::facts::Facts;
-use provost_core::plan::Plan;
+use provost_core::language::diagnostic::{Code, Severity, explain};
+use provost_core::language::facts::Facts;
+use provost_core::model::plan::Plan;
 
 use crate::{GOOD, diagnose, permissive};
 
@@ -30,7 +30,7 @@ fn every_code_has_a_page_that_names_it() {
 #[test]
 #[allow(clippy::disallowed_methods)]
 fn every_page_belongs_to_a_code() {
-    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/src/diagnostic");
+    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/src/language/diagnostic");
     for entry in std::fs::read_dir(pages).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         if let Some(id) = name.strip_suffix(".md") {
@@ -221,7 +221,7 @@ fn every_code_is_said_about_some_plan() {
         }
         said.insert(code);
     }
-    let (_, binary) = provost_core::parse::bytes(b"\x7fELF\xff\xfe");
+    let (_, binary) = provost_core::language::parse::bytes(b"\x7fELF\xff\xfe");
     said.extend(binary.map(|d| d.code));
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     let silent: Vec<_> = Code::ALL.iter().filter(|code| !said.contains(code)).collect();
@@ -249,8 +249,9 @@ fn fixes_remove_their_cause() {
         let mut fixed = text.clone();
         fixed.replace_range(fix.span.start..fix.span.end, &fix.replacement);
         let again = diagnose(&fixed, permissive);
-        let count =
-            |list: &[provost_core::diagnostic::Diagnostic]| list.iter().filter(|d| d.code == code).count();
+        let count = |list: &[provost_core::language::diagnostic::Diagnostic]| {
+            list.iter().filter(|d| d.code == code).count()
+        };
         assert!(count(&again) < count(&diagnose(&text, permissive)), "{code}: {fixed}\n{again:#?}");
     }
 }
@@ -258,7 +259,7 @@ fn fixes_remove_their_cause() {
 #[test]
 fn a_mistake_made_ten_thousand_times_is_listed_a_hundred_times() {
     let text = format!("{GOOD}{}", "\u{200b}".repeat(10_000));
-    let said = provost_core::parse::plan(&text).diagnostics;
+    let said = provost_core::language::parse::plan(&text).diagnostics;
     assert_eq!(said.len(), 100);
     assert!(said.iter().any(|d| d.message.ends_with("(and 9900 more of this kind)")), "{:?}", said.last());
 }

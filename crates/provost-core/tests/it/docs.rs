@@ -1,6 +1,6 @@
 //! The plans of docs/plan-format.md and of test_data hold what they promise.
 
-use provost_core::diagnostic::{Code, Severity};
+use provost_core::language::diagnostic::{Code, Severity};
 
 use crate::{diagnose, permissive};
 
@@ -33,7 +33,7 @@ fn every_plan_of_the_page_is_as_good_or_as_bad_as_it_says() {
             }
             None => {
                 let loud: Vec<_> = said.iter().filter(|d| d.severity != Severity::Advice).collect();
-                let allowed = |d: &&provost_core::diagnostic::Diagnostic| d.code == Code::WeakKind;
+                let allowed = |d: &&provost_core::language::diagnostic::Diagnostic| d.code == Code::WeakKind;
                 assert!(loud.iter().all(allowed), "{loud:#?}\n{text}");
             }
         }

@@ -127,7 +127,7 @@ fn the_status_word_is_exactly_its_bytes() {
     ] {
         for end in ["\n", "\r\n"] {
             let text = format!("---{end}type: plan{end}{line}{end}owner: é{end}---{end}# T{end}");
-            let parsed = provost_core::parse::plan(&text);
+            let parsed = provost_core::language::parse::plan(&text);
             let status = parsed.plan.status.unwrap();
             assert_eq!(status.span.of(&text), word, "{line}");
             assert_eq!(status.value, word);

@@ -16,10 +16,10 @@ mod skip;
 
 use std::time::Duration;
 
-use provost_core::diagnostic::Diagnostic;
-use provost_core::facts::{Facts, questions};
-use provost_core::plan::{Check, Contract, Needs, Plan};
-use provost_core::{parse, verify};
+use provost_core::language::diagnostic::Diagnostic;
+use provost_core::language::facts::{Facts, questions};
+use provost_core::language::{parse, verify};
+use provost_core::model::plan::{Check, Contract, Needs, Plan};
 
 /// Whoever judges does none of the work.
 const JUDGE: &str = "judge-of-all";
@@ -74,8 +74,9 @@ pub fn outline(text: &str) -> String {
     let parsed = parse::plan(text);
     let mut out = String::new();
     for step in &parsed.plan.steps {
-        let word =
-            |value: &Option<provost_core::plan::Spanned<String>>| value.as_ref().map(|v| v.value.clone());
+        let word = |value: &Option<provost_core::model::plan::Spanned<String>>| {
+            value.as_ref().map(|v| v.value.clone())
+        };
         out.push_str(&format!("{}. {:?}", step.number, step.title));
         if let Some(mark) = step.mark.mark {
             out.push_str(&format!(" mark={mark:?}"));

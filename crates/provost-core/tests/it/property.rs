@@ -1,8 +1,8 @@
 //! Whatever the text: no panic, spans that fit, edits that can be taken back.
 
 use proptest::prelude::*;
-use provost_core::parse;
-use provost_core::plan::{Check, Mark, Plan, Span};
+use provost_core::language::parse;
+use provost_core::model::plan::{Check, Mark, Plan, Span};
 
 use crate::{GOOD, diagnose, permissive};
 
@@ -42,8 +42,8 @@ fn holds(text: &str) {
     assert_eq!(again.diagnostics, parsed.diagnostics);
     for step in &parsed.plan.steps {
         if let Some(Check::Shell(shell)) = step.contract.as_ref().map(|contract| &contract.check) {
-            let script = provost_core::shell::read(&shell.command);
-            provost_core::shell::tools(&shell.command, &script);
+            let script = provost_core::language::shell::read(&shell.command);
+            provost_core::language::shell::tools(&shell.command, &script);
         }
     }
 }

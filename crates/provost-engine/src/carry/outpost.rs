@@ -18,24 +18,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use provost_core::chain::{Hash, PlanId};
-use provost_core::event::NamedFile;
-use provost_core::law;
-use provost_core::parse;
-use provost_core::run::Run;
-use provost_host::config;
-use provost_host::files;
-use provost_host::ground;
-use provost_host::plan_file::{self, PlanPlace};
+use provost_core::language::parse;
+use provost_core::model::approved_spec;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::NamedFile;
+use provost_core::model::hash::Hash;
+use provost_core::state::run::Run;
+use provost_host::plan_file::PlanPlace;
 use provost_host::tree::{Error as TreeError, fetch_commit};
+use provost_host::{config, files, ground, plan_file};
 use provost_store::Log;
 
 use super::{Carrying, approved_name, not_at, word};
-use crate::Error;
-use crate::drive;
 use crate::harness::{Harness, Settings};
-use crate::places;
-use crate::reading;
+use crate::{Error, drive, places, reading};
 
 /// A workspace that nobody opened for so long is taken away; it can be made again.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -188,9 +184,9 @@ fn plan_place(work: &Path, plan: &PlanId, run: &Run) -> Result<PlanPlace, Error>
         work.join(folder).join(name)
     });
     let is_lawful = fs::read_to_string(&path)
-        .is_ok_and(|text| run.law == Some(law::digest(&text, &parse::plan(&text).plan)));
+        .is_ok_and(|text| run.law == Some(approved_spec::digest(&text, &parse::plan(&text).plan)));
     if !is_lawful {
-        let text = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+        let text = approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
         write(&path, &text).map_err(|source| Error::Io {
             what: "write the plan to",
             path: path.clone(),

@@ -8,24 +8,24 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
-use provost_core::diagnostic::{Diagnostic, Severity};
-use provost_core::draft::{self, Draft};
-use provost_core::event::{Approver, Event};
-use provost_core::parse;
-use provost_core::plan::Plan;
-use provost_core::policy::session;
-use provost_core::render::base::BaseLook;
-use provost_core::run::{Run, Stage};
+use provost_core::language::diagnostic::{Diagnostic, Severity};
+use provost_core::language::parse;
+use provost_core::language::plan_writer::{self, Draft};
+use provost_core::model::event::{Approver, Event, SESSION_POLICY};
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::Plan;
+use provost_core::rules::policy::session;
+use provost_core::state::run::{Run, Stage};
+use provost_core::text::render::base::BaseLook;
 use provost_host::config::SessionGate;
 use provost_store::Query;
 
 use super::{Answer, Desk, Refused};
-use crate::Error;
 use crate::harness::{Access, Harness};
-use crate::places::{self, Here};
+use crate::places::Here;
 use crate::reading::Reading;
 use crate::sessions::Session;
+use crate::{Error, places};
 
 /// So many plans of the same name are told apart by a number.
 const SAME_NAME: u32 = 1000;
@@ -54,7 +54,7 @@ impl Desk {
         if self.attempt.is_some() {
             return Err(Refused::InsideAttempt);
         }
-        let text = draft::text(draft)?;
+        let text = plan_writer::text(draft)?;
         let harness = match self.own(session)? {
             Some(harness) => rewritten(harness, &text)?,
             None => self.first(&text, &draft.objective)?,
@@ -84,7 +84,7 @@ impl Desk {
         }
         let harness = self.at(&path, Access::Write)?;
         let run = harness.run()?;
-        let is_its_own = run.plan.owner.as_ref().is_some_and(|owner| owner.value == draft::ROLE);
+        let is_its_own = run.plan.owner.as_ref().is_some_and(|owner| owner.value == plan_writer::ROLE);
         match run.stage {
             Stage::Done => Ok(None),
             _ if run.exists() && !is_its_own => Err(Refused::NotYours { name: harness.place().name.clone() }),
@@ -95,7 +95,7 @@ impl Desk {
     /// A new file, which is gone again if the plan has errors.
     fn first(&self, text: &str, objective: &str) -> Answer<Harness> {
         let workspace = Here::of(&self.settings.cwd).workspace().to_owned();
-        let path = put(&workspace.join(places::folder(&workspace)?), &draft::slug(objective), text)?;
+        let path = put(&workspace.join(places::folder(&workspace)?), &plan_writer::slug(objective), text)?;
         let checked = self.at(&path, Access::Write).and_then(|harness| {
             let reading = harness.check()?;
             without_errors(&reading).map(|()| harness)
@@ -132,8 +132,8 @@ impl Desk {
 
 /// The rule as the log names it. Its words are in this program: the digest is of what it is called.
 fn rule(trusted: Vec<String>) -> Approver {
-    let digest = Hash::of(session::NAME.as_bytes()).to_string();
-    Approver::Policy { name: session::NAME.to_owned(), digest, unread: true, trusted }
+    let digest = Hash::of(SESSION_POLICY.as_bytes()).to_string();
+    Approver::Policy { name: SESSION_POLICY.to_owned(), digest, unread: true, trusted }
 }
 
 fn rewritten(harness: Harness, text: &str) -> Answer<Harness> {

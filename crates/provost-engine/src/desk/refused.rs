@@ -2,9 +2,9 @@
 //!
 //! Its reader is a model in the middle of its work: every line says what to call next.
 
-use provost_core::command::Refusal;
-use provost_core::draft::Unwritable;
-use provost_core::plan::StepNumber;
+use provost_core::language::plan_writer::Unwritable;
+use provost_core::model::plan::StepNumber;
+use provost_core::rules::command::Refusal;
 
 use crate::Error;
 

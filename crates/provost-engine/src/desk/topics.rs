@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use provost_core::chain::PlanId;
-use provost_core::event::Post;
-use provost_core::plan::StepNumber;
-use provost_core::run::Run;
-use provost_host::files::{self, Put};
-use provost_host::{plan_file, trust};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::Post;
+use provost_core::model::plan::StepNumber;
+use provost_core::state::run::Run;
+use provost_host::files::Put;
+use provost_host::{files, plan_file, trust};
 
 use super::{Answer, Desk, Refused, is_running};
 use crate::Error;

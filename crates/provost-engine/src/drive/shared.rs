@@ -3,12 +3,13 @@
 //!
 //! **Invariant:** what is announced stands in the log, or was never announced: both are one transaction.
 
-use provost_core::chain::{Head, Timestamp};
-use provost_core::command::HarnessCommand;
-use provost_core::event::Subject;
-use provost_core::item::Item;
-use provost_core::run::{Run, Stage};
-use provost_core::schedule::{Action, InHand};
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::Head;
+use provost_core::model::event::Subject;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::command::HarnessCommand;
+use provost_core::rules::schedule::{Action, InHand};
+use provost_core::state::run::{Run, Stage};
 use provost_store::{Append, Effect};
 
 use super::{Drive, Loop, REPLACED, Rest};

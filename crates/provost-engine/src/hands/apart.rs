@@ -4,11 +4,12 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
-use provost_core::law;
-use provost_core::plan::Step;
-use provost_core::run::Run;
+use provost_core::model::approved_spec;
+use provost_core::model::plan::Step;
+use provost_core::state::run::Run;
 use provost_host::ground::Beginning;
-use provost_host::tree::{self, Apart};
+use provost_host::tree;
+use provost_host::tree::Apart;
 
 use super::{AttemptOrder, Hands};
 
@@ -67,7 +68,7 @@ impl Hands<'_> {
 /// What the tree of a step is called by: its number and its text, so that what was left of another step of
 /// that number is not found there.
 pub(super) fn place(run: &Run, step: &Step) -> String {
-    let digest = law::step_digest(&run.text, step).to_string();
+    let digest = approved_spec::step_digest(&run.text, step).to_string();
     format!("{}-{}", step.number, &digest[..12])
 }
 

@@ -4,14 +4,16 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use provost_core::command::{AgentCommand, HarnessCommand};
-use provost_core::event::{AttemptEnd, Ended, Post, StartTree};
-use provost_core::plan::{StepNumber, Subscription};
-use provost_core::prompt::{self, Context};
-use provost_core::run::{Run, Session};
-use provost_core::terms::Reach;
-use provost_core::usage::{Amount, Usage};
-use provost_core::{budget, law, parse};
+use provost_core::language::parse;
+use provost_core::model::approved_spec;
+use provost_core::model::event::{AttemptEnd, Ended, Post, StartTree};
+use provost_core::model::plan::{StepNumber, Subscription};
+use provost_core::model::run_policy::Reach;
+use provost_core::model::usage::{Amount, Usage};
+use provost_core::rules::budget;
+use provost_core::rules::command::{AgentCommand, HarnessCommand};
+use provost_core::state::run::{Run, Session};
+use provost_core::text::prompt::{self, Context};
 use provost_host::agent::{Agent, Item, Outbox, Resume, Saying, Work, home};
 use provost_host::config::Driver;
 use provost_host::ground::Veil;
@@ -123,8 +125,9 @@ impl Hands<'_> {
             return None;
         }
         let clean = |text: &str| self.site.redactor.text(text).into_owned();
-        let plan = veiled(run)
-            .unwrap_or_else(|| law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step)));
+        let plan = veiled(run).unwrap_or_else(|| {
+            approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step))
+        });
         let topics = context.iter().filter_map(|context| {
             let name = context.name.strip_prefix("topic:")?.to_owned();
             Some((name, clean(context.content.as_ref().ok()?)))
@@ -341,6 +344,6 @@ fn veiled(run: &Run) -> Option<String> {
     if !run.hides {
         return None;
     }
-    let marked = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+    let marked = approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
     prompt::veiled(&marked, &parse::plan(&marked).plan)
 }

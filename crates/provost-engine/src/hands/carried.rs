@@ -5,16 +5,18 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use provost_core::event::{Carried, Subject};
-use provost_core::run::Run;
-use provost_core::terms::{GitPolicy, Reach};
-use provost_core::verdict::Verdict;
+use provost_core::model::event::{Carried, Subject};
+use provost_core::model::plan::GitPolicy;
+use provost_core::model::run_policy::Reach;
+use provost_core::model::verdict::Verdict;
+use provost_core::state::run::Run;
 use provost_host::Interrupted;
 use provost_host::tree::{Apart, Error as TreeError};
 
 use super::apart::{Home, home, told};
 use super::{AttemptOrder, CheckOrder, EAR, Hands};
-use crate::carry::{self, Carrying};
+use crate::carry;
+use crate::carry::Carrying;
 
 /// How long it is waited for a remote that does not answer, before it is asked again.
 const PAUSE: Duration = Duration::from_secs(1);

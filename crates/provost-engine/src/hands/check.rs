@@ -5,19 +5,20 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use provost_core::command::HarnessCommand;
-use provost_core::event::{StartTree, Subject};
-use provost_core::plan::{Check, Contract, Shell, Span, Step, StepNumber};
-use provost_core::run::Run;
-use provost_core::usage::Amount;
-use provost_core::verdict::{Excerpt, Outcome, Verdict};
-use provost_core::{budget, judgement};
-use provost_host::Interrupted;
+use provost_core::model::event::{StartTree, Subject};
+use provost_core::model::plan::{Check, Contract, Shell, Span, Step, StepNumber};
+use provost_core::model::rubric;
+use provost_core::model::usage::Amount;
+use provost_core::model::verdict::{Excerpt, Outcome, Verdict};
+use provost_core::rules::budget;
+use provost_core::rules::command::HarnessCommand;
+use provost_core::state::run::Run;
 use provost_host::ground::{Case, Given};
-use provost_host::process::{self, Survivor};
+use provost_host::process::Survivor;
 use provost_host::sandbox::Processes;
 use provost_host::teeth::{Before, Doubts};
-use provost_host::tree::{self, Apart};
+use provost_host::tree::Apart;
+use provost_host::{Interrupted, process, tree};
 
 use super::apart::{Home, globs, not_home, place, told};
 use super::{Hands, Order};
@@ -283,7 +284,7 @@ impl Hands<'_> {
 
     /// What a command can say comes first; a model is asked only when that held.
     fn judge_by_model(&self, order: &CheckOrder, rubric: &str) -> Result<Verdict, Interrupted> {
-        let command = judgement::command(rubric).unwrap_or_else(|| "true".to_owned());
+        let command = rubric::command(rubric).unwrap_or_else(|| "true".to_owned());
         let shell = Shell { command, body: Span::default(), expectations: Vec::new() };
         let first = self.judge(order, &shell)?;
         if !first.held() {

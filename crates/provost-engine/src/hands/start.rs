@@ -1,8 +1,8 @@
 //! The tree an attempt begins with in the workspace, so that it is credited only with what it did.
 
-use provost_core::event::StartTree;
-use provost_core::plan::StepNumber;
-use provost_core::run::Run;
+use provost_core::model::event::StartTree;
+use provost_core::model::plan::StepNumber;
+use provost_core::state::run::Run;
 use provost_host::ground::Outset;
 use provost_host::tree;
 

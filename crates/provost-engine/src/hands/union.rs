@@ -1,9 +1,9 @@
 //! A plan's checks on a tree that is not its own work alone: a union of several plans.
 
-use provost_core::event::Subject;
-use provost_core::plan::Check;
-use provost_core::run::Run;
-use provost_core::verdict::Verdict;
+use provost_core::model::event::Subject;
+use provost_core::model::plan::Check;
+use provost_core::model::verdict::Verdict;
+use provost_core::state::run::Run;
 use provost_host::Interrupted;
 
 use super::{Hands, Order};

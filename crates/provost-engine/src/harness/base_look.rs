@@ -11,16 +11,15 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::plan::Step;
-use provost_core::render::base::{self, BaseLook};
-use provost_core::run::{Run, Stage};
-use provost_core::verdict::{Isolation, Outcome, Verdict};
-use provost_host::ground::{self, Estate};
-use provost_host::{judge, process};
+use provost_core::model::plan::Step;
+use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::state::run::{Run, Stage};
+use provost_core::text::render::base::{self, BaseLook};
+use provost_host::ground::Estate;
+use provost_host::{ground, judge, process};
 
-use crate::Error;
-use crate::confined;
 use crate::hands::Hands;
+use crate::{Error, confined};
 
 use super::Harness;
 

@@ -2,24 +2,20 @@
 //!
 //! **Invariant:** a person's door does not open from inside an attempt.
 
-use provost_core::chain::PlanId;
-use provost_core::command::{AgentCommand, HarnessCommand, HumanCommand};
-use provost_core::decide;
-use provost_core::doors;
-use provost_core::event::{Approver, Revision};
-use provost_core::plan::Plan;
-use provost_core::quorum::Tally;
-use provost_core::run::{Run, Stage};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Approver, Revision};
+use provost_core::model::plan::Plan;
+use provost_core::rules::command::{AgentCommand, HarnessCommand, HumanCommand};
+use provost_core::rules::quorum::Tally;
+use provost_core::rules::{decide, foreign_events};
+use provost_core::state::run::{Run, Stage};
 use provost_host::config;
 use provost_store::Holder;
 
-use crate::Error;
-use crate::carry;
-use crate::commit;
-use crate::gate::{self, Hearing};
-use crate::people::{self, Who};
+use crate::gate::Hearing;
+use crate::people::Who;
 use crate::sessions::Sessions;
-use crate::site;
+use crate::{Error, carry, commit, gate, people, site};
 
 use super::Harness;
 
@@ -56,7 +52,7 @@ impl Harness {
         self.keep_included(run)?;
         let revision = run.revision.clone();
         let decision = |run: &Run| match self.is_under_way() {
-            true => doors::policy(run, revision.clone(), by.clone()),
+            true => foreign_events::policy(run, revision.clone(), by.clone()),
             false => {
                 let (revision, by) = (revision.clone(), by.clone());
                 decide::harness(run, HarnessCommand::ApproveByPolicy { revision, by })
@@ -68,7 +64,7 @@ impl Harness {
         self.say(decision)
     }
 
-    fn policies(&self) -> Vec<(provost_core::policy::Policy, String)> {
+    fn policies(&self) -> Vec<(provost_core::rules::policy::Policy, String)> {
         let policies = self.config().gate.policies.values();
         policies.map(|policy| (policy.clone(), config::digest(policy).to_string())).collect()
     }
@@ -113,7 +109,7 @@ impl Harness {
         let would_be = self.in_their_name(command.clone())?;
         // Refused before anything is written: a refused approval changes nothing.
         match self.is_under_way() {
-            true => doors::human(&now, would_be)?,
+            true => foreign_events::human(&now, would_be)?,
             false => decide::human(&now, would_be)?,
         };
         // The log says that it was asked for before it says that it was given.
@@ -138,11 +134,11 @@ impl Harness {
     pub fn human(&self, command: HumanCommand) -> Result<Run, Error> {
         self.only_people()?;
         let command = self.in_their_name(command)?;
-        if doors::lets_through(&command) {
+        if foreign_events::lets_through(&command) {
             self.only_at_a_terminal()?;
         }
         let run = self.say(|run| match self.is_under_way() {
-            true => doors::human(run, command.clone()),
+            true => foreign_events::human(run, command.clone()),
             false => decide::human(run, command.clone()),
         })?;
         self.project(&run);

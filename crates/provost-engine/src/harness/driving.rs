@@ -6,33 +6,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::{Head, Sealed};
-use provost_core::command::{HarnessCommand, Refusal};
-use provost_core::decide;
-use provost_core::event::{Event, Probe};
-use provost_core::plan::StepNumber;
-use provost_core::run::{Run, Stage, StepState};
-use provost_core::verdict::{Isolation, Verdict};
+use provost_core::model::chain::{Head, Sealed};
+use provost_core::model::event::{Event, Probe};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::verdict::{Isolation, Verdict};
+use provost_core::rules::command::{HarnessCommand, Refusal};
+use provost_core::rules::decide;
+use provost_core::state::run::{Run, Stage, StepState};
 use provost_host::agent::home;
 use provost_host::config::Demand;
-use provost_host::ground::{self, Approval, Estate, Ground, Wanted};
-use provost_host::plan_file;
-use provost_host::sandbox::{self, Attestation, Offer};
+use provost_host::ground::{Approval, Estate, Ground, Wanted};
+use provost_host::sandbox::{Attestation, Offer};
 use provost_host::tree::Limits;
-use provost_host::{judge, process};
+use provost_host::{ground, judge, plan_file, process, sandbox};
 use provost_store::{Error as StoreError, Fence, Holder, Lease, Log};
 
-use crate::Error;
-use crate::carry;
-use crate::confined;
-use crate::drive::{self, Drive, Rest};
+use crate::drive::{Drive, Rest};
 use crate::hands::Hands;
-use crate::project::{self, Projector, Trailing};
-use crate::share;
+use crate::project::{Projector, Trailing};
 use crate::sharing::Sharing;
-use crate::site;
 use crate::watch_over::Watch;
 use crate::worker::Worker;
+use crate::{Error, carry, confined, drive, project, share, site};
 
 use super::{Harness, LOOKING};
 

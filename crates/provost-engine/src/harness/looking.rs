@@ -3,17 +3,17 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use provost_core::chain::Sealed;
-use provost_core::command::HarnessCommand;
-use provost_core::decide;
-use provost_core::event::Event;
-use provost_core::law::{self, Law};
-use provost_core::run::Run;
+use provost_core::model::approved_spec::{self, Law};
+use provost_core::model::chain::Sealed;
+use provost_core::model::event::Event;
+use provost_core::rules::command::HarnessCommand;
+use provost_core::rules::decide;
+use provost_core::state::run::Run;
 use provost_store::{Cursor, Query};
 
-use crate::Error;
-use crate::audit::{self, Audit};
+use crate::audit::Audit;
 use crate::reading::Reading;
+use crate::{Error, audit};
 
 use super::Harness;
 
@@ -69,7 +69,7 @@ impl Harness {
     /// What changed in the plan file since the revision in the log.
     pub fn changes(&self, run: &Run, reading: &Reading) -> Vec<String> {
         let old = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
-        law::diff(old, reading.law())
+        approved_spec::diff(old, reading.law())
     }
 
     /// Checks the chain from its start, the verdict behind every passed step, and the proofs.

@@ -5,15 +5,14 @@
 
 use std::path::PathBuf;
 
-use provost_core::command::Refusal;
-use provost_core::plan::Step;
-use provost_core::run::{Run, Stage};
+use provost_core::model::plan::Step;
+use provost_core::rules::command::Refusal;
+use provost_core::state::run::{Run, Stage};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use crate::Error;
-use crate::drive;
-use crate::places::{self, Here};
+use crate::places::Here;
+use crate::{Error, drive, places};
 
 use super::Harness;
 

@@ -12,11 +12,11 @@ use provost_store::postgres::Address;
 use provost_store::{Log, Memory, Moved, Postgres, Sqlite, transfer};
 
 use super::{Way, address, file};
-use crate::Error;
 use crate::harness::{Access, Settings};
-use crate::people::{self, Who};
+use crate::people::Who;
 use crate::places::Here;
 use crate::sessions::Sessions;
+use crate::{Error, people};
 
 type Variables = Vec<(OsString, OsString)>;
 

@@ -1,6 +1,6 @@
 //! Events that are no spans of their own, as events of a span; and attributes in general.
 
-use provost_core::event::{Approver, Choice, Event, RunOutcome, Why};
+use provost_core::model::event::{Approver, Choice, Event, RunOutcome, Why};
 
 use super::wire::{Attribute, Value};
 

@@ -1,9 +1,11 @@
 //! Single spans: what each is called, what it says of itself, and how it ended.
 
-use provost_core::chain::{Hash, PlanId, Sealed, Timestamp};
-use provost_core::event::{AttemptEnd, Event, RunOutcome, Subject};
-use provost_core::usage::Usage;
-use provost_core::verdict::{Outcome, Verdict};
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::event::{AttemptEnd, Event, RunOutcome, Subject};
+use provost_core::model::hash::Hash;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::model::usage::Usage;
+use provost_core::model::verdict::{Outcome, Verdict};
 
 use super::notes::{self, attributes, maybe};
 use super::wire::{Attribute, INTERNAL, Id, Nanoseconds, Span, SpanEvent, Status, Value};

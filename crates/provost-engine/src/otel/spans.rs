@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::chain::{PlanId, Sealed};
-use provost_core::event::{Ended, Event, Subject};
-use provost_core::pass::Pass;
-use provost_core::plan::StepNumber;
-use provost_core::run::Run;
-use provost_core::verdict::Verdict;
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::event::{Ended, Event, Subject};
+use provost_core::model::pass::Pass;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::verdict::Verdict;
+use provost_core::state::run::Run;
 
 use super::notes::{self, attributes, maybe};
 use super::parts::{

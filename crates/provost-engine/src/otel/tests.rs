@@ -1,8 +1,9 @@
 //! Logs, and the traces they make.
 
 use expect_test::{Expect, expect};
-use provost_core::chain::{self, Head, PlanId, Timestamp};
-use provost_core::event::Event;
+use provost_core::model::chain::{self, Head, PlanId};
+use provost_core::model::event::Event;
+use provost_core::model::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;

@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use provost_core::chain::{PlanId, Timestamp};
-use provost_core::event::{AttemptEnd, Ended, Event, FailureClass, Subject};
-use provost_core::plan::StepNumber;
-use provost_core::usage::Usage;
-use provost_core::verdict::Verdict;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{AttemptEnd, Ended, Event, FailureClass, Subject};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::model::usage::Usage;
+use provost_core::model::verdict::Verdict;
 use provost_store::{Log, Query};
 
 use crate::Error;

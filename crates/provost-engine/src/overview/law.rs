@@ -2,11 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use provost_core::chain::PlanId;
-use provost_core::event::{Approver, Event, Revision};
-use provost_core::law::{self, Binding, Law};
-use provost_core::parse;
-use provost_core::run::Run;
+use provost_core::language::parse;
+use provost_core::model::approved_spec::{self, Binding, Law};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Approver, Event, Revision};
+use provost_core::state::run::Run;
 use provost_store::{Log, Query};
 
 use crate::Error;
@@ -46,7 +46,7 @@ pub fn changes(log: &dyn Log, plan: &PlanId, run: &Run) -> Result<Option<Changes
     let parsed = parse::plan(&text).plan;
     let old = Law { text: &text, plan: &parsed, binding: Some(&binding) };
     let new = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
-    let lines = law::diff(old, new);
+    let lines = approved_spec::diff(old, new);
     Ok(Some(Changes { from, by, text, lines }))
 }
 

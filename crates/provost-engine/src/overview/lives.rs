@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use provost_core::event::Event;
-use provost_core::run::Run;
+use provost_core::model::event::Event;
+use provost_core::state::run::Run;
 use provost_store::{Log, Query};
 
 use super::{Attempt, Seen, attempts};

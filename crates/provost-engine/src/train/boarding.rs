@@ -4,20 +4,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use provost_core::agenda::{Agenda, Entry, Problem};
-use provost_core::chain::PlanId;
-use provost_core::command::Refusal;
-use provost_core::event::{Boarded, LeftOut};
-use provost_core::run::{Run, Stage};
-use provost_core::train::Car;
+use provost_core::fleet::agenda::{Agenda, Entry, Problem};
+use provost_core::fleet::train::Car;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Boarded, LeftOut};
+use provost_core::rules::command::Refusal;
+use provost_core::state::run::{Run, Stage};
 use provost_host::tree::{Authored, Committed, With};
 use provost_host::{git, ground};
 
 use super::{Wish, Yard, open_log};
-use crate::Error;
-use crate::commit::{self, Kept};
+use crate::commit::Kept;
 use crate::harness::{Access, Harness, Settings};
-use crate::places::{self, Here, Place};
+use crate::places::{Here, Place};
+use crate::{Error, commit, places};
 
 /// A plan of the repository.
 pub struct Plan {

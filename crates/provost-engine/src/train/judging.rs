@@ -3,23 +3,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use provost_core::command::HarnessCommand;
-use provost_core::event::{LeftOut, Subject};
-use provost_core::oracle;
-use provost_core::plan::Check;
-use provost_core::train::{self, Look, Merged, Seen};
-use provost_core::verdict::{Isolation, Outcome, Verdict};
+use provost_core::fleet::train::{self, Look, Merged, Seen};
+use provost_core::language::test_files;
+use provost_core::model::event::{LeftOut, Subject};
+use provost_core::model::plan::Check;
+use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::rules::command::HarnessCommand;
 use provost_host::config::Demand;
-use provost_host::ground::{self, Estate};
+use provost_host::ground;
+use provost_host::ground::Estate;
 use provost_host::sandbox::Offer;
 use provost_host::tree::{Base, Differing, Touches, Trees, Union};
 
 use super::boarding::{Boarding, Plan};
 use super::record::Record;
 use super::{Wish, Yard};
-use crate::commit::{self, Kept};
+use crate::commit::Kept;
 use crate::hands::Hands;
-use crate::{Error, confined};
+use crate::{Error, commit, confined};
 
 /// So many commits are named that may have undone a plan.
 const SUSPECTS: usize = 3;
@@ -287,12 +288,12 @@ fn rests_on(plan: &Plan, differing: &[Differing]) -> Result<BTreeSet<Vec<u8>>, E
     let mut tests = BTreeSet::new();
     for contract in contracts {
         if let Check::Shell(shell) = &contract.check {
-            tests.extend(oracle::of_contract(&shell.command, shown.keys().map(String::as_str)));
+            tests.extend(test_files::of_contract(&shell.command, shown.keys().map(String::as_str)));
         }
     }
     let named = |path: &str| plan.run.binding.files.iter().any(|file| file.path == path);
     let found = shown.iter().filter(|(path, change)| {
-        let was_there = change.old.is_some() || oracle::is_runner_file(path);
+        let was_there = change.old.is_some() || test_files::is_runner_file(path);
         was_there && (tests.contains(path.as_str()) || named(path) || protected.covers(&change.path))
     });
     Ok(found.map(|(_, change)| change.path.clone()).collect())

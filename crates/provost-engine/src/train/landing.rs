@@ -10,10 +10,10 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use provost_core::command::{HarnessCommand, Refusal};
-use provost_core::event::{Boarded, Landing, LeftOut};
-use provost_core::proof::{Statement, Subject};
-use provost_core::train::Settled;
+use provost_core::fleet::train::Settled;
+use provost_core::model::event::{Boarded, Landing, LeftOut};
+use provost_core::model::proof::{Statement, Subject};
+use provost_core::rules::command::{HarnessCommand, Refusal};
 use provost_host::tree::{Authored, Error as TreeError};
 use provost_host::{config, git, ground};
 use serde_json::json;
@@ -227,7 +227,7 @@ fn attest(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<(), Error>
 fn statement(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<Statement, Error> {
     let log = super::open_log(yard)?;
     let head = |id: &str| {
-        let head = log.head(&provost_core::chain::PlanId(id.to_owned())).ok();
+        let head = log.head(&provost_core::model::chain::PlanId(id.to_owned())).ok();
         head.map(|head| json!({ "seq": head.seq, "hash": head.hash.to_string() }))
     };
     let plan = |plan: &Boarded| json!({ "plan": plan.plan, "name": plan.name, "revision": plan.revision, "tree": plan.tree });

@@ -5,14 +5,13 @@
 
 use std::ops::ControlFlow;
 
-use provost_core::chain::PlanId;
-use provost_core::event::{Boarded, Event, Landing, RunOutcome, Subject, Summary};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Boarded, Event, Landing, RunOutcome, Subject, Summary};
+use provost_core::model::verdict::Verdict;
 use provost_core::redact::Redactor;
-use provost_core::verdict::Verdict;
 use provost_store::{Append, Entry, Lease, Log, Query};
 
-use crate::site;
-use crate::{Error, drive};
+use crate::{Error, drive, site};
 
 pub struct Record<'a> {
     /// Nothing, where nothing is to be written.

@@ -14,11 +14,11 @@ use std::ops::ControlFlow;
 use std::panic::{catch_unwind, resume_unwind};
 use std::sync::{Mutex, MutexGuard};
 
-use provost_core::chain::{Auditor, Head, PlanId};
-use provost_core::doors;
-use provost_core::event::Event;
-use provost_core::recover::recipe::Recipes;
-use provost_core::run::{Run, Stage, StepState};
+use provost_core::model::chain::{Auditor, Head, PlanId};
+use provost_core::model::event::Event;
+use provost_core::rules::foreign_events;
+use provost_core::rules::recover::recipe::Recipes;
+use provost_core::state::run::{Run, Stage, StepState};
 use provost_store::{Log as _, Memory, Query};
 
 use self::acts::{Act, Doing};
@@ -386,7 +386,7 @@ impl Crowd {
                 (database.plans[plan].id.clone(), database.plans[plan].log.clone())
             };
             let answer = answer_to(&site.run, &mut self.dice, self.seed);
-            say(&log, &id, |run| doors::human(run, answer.clone()).unwrap_or_default());
+            say(&log, &id, |run| foreign_events::human(run, answer.clone()).unwrap_or_default());
             self.db().wake(plan, 0);
         }
         self.hear(plan);

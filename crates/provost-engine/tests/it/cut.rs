@@ -6,14 +6,16 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use provost_core::chain::{Head, PlanId, Sealed, Timestamp};
-use provost_core::command::HarnessCommand;
-use provost_core::item::Item;
-use provost_core::plan::StepNumber;
-use provost_core::recover::recipe::Recipes;
-use provost_core::run::Run;
-use provost_core::schedule::{Action, InHand};
-use provost_engine::drive::{self, Drive, Next, Rest};
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::command::HarnessCommand;
+use provost_core::rules::recover::recipe::Recipes;
+use provost_core::rules::schedule::{Action, InHand};
+use provost_core::state::run::Run;
+use provost_engine::drive;
+use provost_engine::drive::{Drive, Next, Rest};
 use provost_engine::world::{Said, World};
 use provost_store::{Append, Cursor, Effect, Error, Holder, Lease, Log, Memory, Query};
 

@@ -11,15 +11,15 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use provost_core::event::AttemptEnd;
-use provost_core::plan::Stream;
+use provost_core::model::event::AttemptEnd;
+use provost_core::model::plan::Stream;
 use serde_json::{Value, json};
 
-use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Behind, Launch, Over, Work, carry_out, served, shown};
-use crate::client::{self, Client};
-use crate::process::{self, Peer};
+use crate::client::Client;
+use crate::process::Peer;
 use crate::sandbox::By;
+use crate::{Interrupted, client, process};
 
 mod lines;
 mod permission;
@@ -137,7 +137,9 @@ fn ended(over: Over, finish: Finish, work: &Work<'_>) -> Attempt {
     };
     let told = finish.usage;
     let usage = match work.resume.filter(|_| finish.goes_on_counting) {
-        Some(resume) => provost_core::usage::Usage { micro_usd: told.less(resume.used).micro_usd, ..told },
+        Some(resume) => {
+            provost_core::model::usage::Usage { micro_usd: told.less(resume.used).micro_usd, ..told }
+        }
         None => told,
     };
     if let (false, Some(failure)) = (finish.begun, &failure) {

@@ -6,9 +6,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Launch, Speaks, Work, start};
-use crate::config;
+use crate::{Interrupted, config};
 
 /// The hidden subcommand.
 pub const COMMAND: &str = "builtin-agent";

@@ -6,9 +6,9 @@
 
 use std::ffi::OsString;
 
-use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Launch, Work, start};
-use crate::client::{self, Client};
+use crate::client::Client;
+use crate::{Interrupted, client};
 
 /// One of them as an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]

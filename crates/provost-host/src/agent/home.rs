@@ -8,8 +8,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
-use provost_core::plan::StepNumber;
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::StepNumber;
 
 use crate::folder;
 
@@ -46,7 +46,7 @@ mod tests {
     use std::fs;
 
     use super::{forget, open};
-    use provost_core::plan::StepNumber;
+    use provost_core::model::plan::StepNumber;
 
     #[test]
     fn a_folder_is_kept_for_its_conversation_and_empty_for_a_new_one() {

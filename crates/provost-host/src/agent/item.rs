@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use provost_core::plan::StepNumber;
+use provost_core::model::plan::StepNumber;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Outbox, Work};

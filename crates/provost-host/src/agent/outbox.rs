@@ -4,7 +4,7 @@
 
 use std::io::Read as _;
 
-use provost_core::event::Post;
+use provost_core::model::event::Post;
 use rustix::fs::FileType;
 
 use crate::agent::{Attempt, Outbox};

@@ -7,7 +7,7 @@
 //! **Invariant:** nothing that is printed makes a reader fail, and memory stays bounded.
 //! **Invariant:** a part of the usage is known only where the client said so for the whole attempt.
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 use serde_json::Value;
 
 /// A line that is longer is passed over.

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use provost_core::plan::StepNumber;
-use provost_core::usage::Usage;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::usage::Usage;
 use rustix::process::{Signal, getpid, kill_process};
 use serde::Deserialize;
 

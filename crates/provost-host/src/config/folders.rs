@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use provost_core::terms;
+use provost_core::model::run_policy;
 
 use super::at_home;
 use super::reading::{Section, Wrong};
@@ -16,9 +16,9 @@ pub struct Folders {
 
 impl Folders {
     /// As they are shown and approved.
-    pub fn terms(&self) -> terms::Folders {
+    pub fn terms(&self) -> run_policy::Folders {
         let text = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect();
-        terms::Folders { read: text(&self.read), write: text(&self.write) }
+        run_policy::Folders { read: text(&self.read), write: text(&self.write) }
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Path> {

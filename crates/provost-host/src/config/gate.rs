@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use provost_core::chain::{self, Hash};
-use provost_core::policy::{self, Policy};
-use provost_core::terms::Quorum;
+use provost_core::model::chain;
+use provost_core::model::hash::Hash;
+use provost_core::model::run_policy::Quorum;
+use provost_core::rules::policy::{self, Policy};
 
 use super::reading::{Section, Wrong};
 use super::{Config, YEAR};

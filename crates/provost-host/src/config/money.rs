@@ -1,7 +1,7 @@
 //! `[budget]` and `[prices]`: what may be spent where a plan does not say it, and what tokens cost.
 
-use provost_core::parse;
-use provost_core::usage::Amount;
+use provost_core::language::parse;
+use provost_core::model::usage::Amount;
 
 use super::Wrong;
 use super::reading::Section;

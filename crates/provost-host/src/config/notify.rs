@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** an address that is not this machine's own is reached over TLS, or not at all.
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use serde::Serialize;
 
 use super::reading::{Section, Wrong};

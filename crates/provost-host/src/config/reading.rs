@@ -9,7 +9,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_core::near;
+use provost_core::model::suggest;
 use provost_core::redact::Redactor;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -399,7 +399,7 @@ impl<'s, 't> Section<'s, 't> {
 
 /// "; did you mean …?", or the whole choice where nothing is near.
 fn meant(given: &str, known: &[&str]) -> String {
-    match near::suggestion(given, known.iter().copied()) {
+    match suggest::suggestion(given, known.iter().copied()) {
         Some(name) => format!("; did you mean `{name}`?"),
         None => format!("; it is one of {}", known.join(", ")),
     }

@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use provost_core::event::FailureClass;
-use provost_core::recover::class::Seen;
-use provost_core::recover::recipe::{Detect, End, Pattern, Recipe, Recipes, built_in};
-use provost_core::verdict::Outcome;
+use provost_core::model::event::FailureClass;
+use provost_core::model::verdict::Outcome;
+use provost_core::rules::recover::class::Seen;
+use provost_core::rules::recover::recipe::{Detect, End, Pattern, Recipe, Recipes, built_in};
 
 use super::reading::{Section, Wrong};
 

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_core::labels::{Label, NoLabel};
-use provost_core::terms::{AgentNetwork, GitPolicy, Home, Reach};
-use provost_core::usage::Amount;
+use provost_core::fleet::labels::{Label, NoLabel};
+use provost_core::model::plan::{AgentNetwork, GitPolicy};
+use provost_core::model::run_policy::{Home, Reach};
+use provost_core::model::usage::Amount;
 
 use super::builtin::{self, Builtin};
 use super::folders::{self, Folders};

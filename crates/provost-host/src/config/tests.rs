@@ -2,9 +2,9 @@
 
 use expect_test::{Expect, expect};
 
-use provost_core::recover::class::Seen;
-use provost_core::terms::Reach;
-use provost_core::verdict::Isolation;
+use provost_core::model::run_policy::Reach;
+use provost_core::model::verdict::Isolation;
+use provost_core::rules::recover::class::Seen;
 
 use super::*;
 use crate::agent::acp::Permissions;
@@ -425,7 +425,7 @@ max_attempts = 1
     let found = config.recipes.recognise(seen, "broke").expect("recognised");
     let recipe = config.recipes.of(&found);
     assert_eq!((recipe.max_attempts, recipe.backoff.len(), recipe.then.word()), (Some(3), 3, "abort"));
-    let unknown = provost_core::recover::class::Finding::unknown();
+    let unknown = provost_core::rules::recover::class::Finding::unknown();
     let recipe = config.recipes.of(&unknown);
     assert_eq!((recipe.name.as_str(), recipe.max_attempts), ("patience", Some(1)));
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use provost_core::verdict::Isolation;
+use provost_core::model::verdict::Isolation;
 
 use super::folders::{self, Folders};
 use super::provision::{self, Provision};

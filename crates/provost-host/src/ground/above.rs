@@ -9,7 +9,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use provost_core::oracle;
+use provost_core::language::test_files;
 use rustix::fs::{Access, access};
 
 /// So much is looked at inside a folder of configuration.
@@ -32,7 +32,7 @@ impl Above {
         let mut seen = BTreeMap::new();
         for folder in tree.ancestors().skip(1).filter(|folder| access(*folder, Access::WRITE_OK).is_ok()) {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                if entry.file_name().to_str().is_some_and(oracle::is_found_above) {
+                if entry.file_name().to_str().is_some_and(test_files::is_found_above) {
                     note(&entry.path(), &mut seen);
                 }
             }

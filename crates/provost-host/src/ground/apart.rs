@@ -9,11 +9,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
-use provost_core::verdict::Isolation;
+use provost_core::model::hash::Hash;
+use provost_core::model::verdict::Isolation;
 
 use super::{Approved, Ground};
-use crate::tree::{self, Apart, Base, Touches, clear_apart};
+use crate::tree;
+use crate::tree::{Apart, Base, Touches, clear_apart};
 
 /// What an attempt in a tree of its own begins with.
 #[derive(Clone, Copy, Debug)]

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
 use super::above::Above;
 use super::outfit::Outfit;
 use super::{Approval, Case, Error, Estate};
-use crate::tree::{self, Base, Layer, Limits, Touches, Trees, Variation};
+use crate::tree;
+use crate::tree::{Base, Layer, Limits, Touches, Trees, Variation};
 
 /// The harness's trees, and the one that was approved.
 pub struct Approved {

@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use provost_core::event::AttemptEnd;
-use provost_core::terms::GitPolicy;
-use provost_core::verdict::Isolation;
+use provost_core::model::event::AttemptEnd;
+use provost_core::model::plan::GitPolicy;
+use provost_core::model::verdict::Isolation;
 use tempfile::TempDir;
 
 use super::Ground;
-use crate::Interrupted;
-use crate::agent::{self, Agent, Attempt, Behind, Outbox, Work, item, outbox};
-use crate::reach::{self, Grant, Layer, Place, Ready};
+use crate::agent::{Agent, Attempt, Behind, Outbox, Work, item, outbox};
+use crate::reach::{Grant, Layer, Place, Ready};
 use crate::sandbox::{AgentFence, HomePolicy, NO_NEEDS, Offer};
-use crate::tree::{self, Apart};
+use crate::tree::Apart;
+use crate::{Interrupted, agent, reach, tree};
 
 /// A file that agents see with another text, where there is a fence to show it.
 #[derive(Clone, Copy, Debug)]

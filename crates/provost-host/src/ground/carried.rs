@@ -4,7 +4,8 @@
 //! left: the next one begins with it, and checks take over from it.
 
 use super::{Approved, Ground, apart};
-use crate::tree::{self, Apart, Base, Limits, Refused, Remote, Touches, Why};
+use crate::tree;
+use crate::tree::{Apart, Base, Limits, Refused, Remote, Touches, Why};
 
 /// What an agent left inside of what its plan may change.
 pub struct Gathered {

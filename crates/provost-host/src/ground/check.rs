@@ -7,25 +7,25 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::event::StartTree;
-use provost_core::oracle;
-use provost_core::plan::Shell;
-use provost_core::quote;
-use provost_core::runner::report::Report;
-use provost_core::verdict::{Isolation, Outcome, Tree, Verdict};
+use provost_core::language::runner::report::Report;
+use provost_core::language::test_files;
+use provost_core::model::event::StartTree;
+use provost_core::model::plan::Shell;
+use provost_core::model::quote;
+use provost_core::model::verdict::{Isolation, Outcome, Tree, Verdict};
 
 use super::out_of_sight::left_at_home;
 use super::outfit::Fitted;
 use super::{Approved, Ground, gone, told, view};
-use crate::Interrupted;
 use crate::config::Folders;
-use crate::judge::{self, Court};
+use crate::judge::Court;
 use crate::process::Bounds;
 use crate::provision::Missing;
 use crate::reporter::{Control, Places, Reporter};
 use crate::sandbox::{CheckFence, CheckTree, Kept, Network, Offer, Processes, USUAL_SIZE, What};
-use crate::teeth::{self, Bench, Doubts, Observed};
-use crate::tree::{self, Apart, Base, Layer, Touches, Why};
+use crate::teeth::{Bench, Doubts, Observed};
+use crate::tree::{Apart, Base, Layer, Touches, Why};
+use crate::{Interrupted, judge, teeth, tree};
 
 /// So many names of files go into a verdict; the tree's id covers all.
 const NAMES: usize = 40;
@@ -90,7 +90,8 @@ impl Ground {
             let ground = judge::Ground::Workspace;
             let (verdict, report) = self.in_court_with(case, ground, &[], None)?;
             let verdict = teeth::counted(&case.doubts, Observed { verdict, report }).verdict;
-            let is_open = verdict.held() && case.doubts.bite && oracle::lets_code_decide(&case.shell.command);
+            let is_open =
+                verdict.held() && case.doubts.bite && test_files::lets_code_decide(&case.shell.command);
             let why = || format!("at {} there is no tree of the harness's own to try it on", self.level);
             return Ok(Verdict { uncontrolled: is_open.then(why), ..verdict });
         };
@@ -163,7 +164,7 @@ impl Ground {
         control: Control,
     ) -> Result<Observed, Interrupted> {
         // Without reporters the check runs as well, and less is known about it.
-        let is_watched = !oracle::only_looks(&case.shell.command) && self.confining().is_none();
+        let is_watched = !test_files::only_looks(&case.shell.command) && self.confining().is_none();
         let reporter = is_watched.then(|| Reporter::start(&self.workspace, control).ok()).flatten();
         let (verdict, report) = match &self.offer {
             Some(offer) if self.level == Isolation::Clean => {

@@ -13,19 +13,18 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use provost_core::chain::Hash;
-use provost_core::terms::{AgentNetwork, Home};
-use provost_core::verdict::{Isolation, Verdict};
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::AgentNetwork;
+use provost_core::model::run_policy::Home;
+use provost_core::model::verdict::{Isolation, Verdict};
 use tempfile::TempDir;
 
 use super::{Case, Estate, Fitted, Ground};
-use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Behind, Outbox, Work, item};
-use crate::process;
 use crate::reach::Grant;
-use crate::sandbox::{self, By, Confines, Network, Offer, Rules, Unavailable};
-use crate::tree;
+use crate::sandbox::{By, Confines, Network, Offer, Rules, Unavailable};
 use crate::tree::handover::{self, Handover};
+use crate::{Interrupted, process, sandbox, tree};
 
 /// Beside a folder of programs.
 const LIBRARIES: [&str; 4] = ["lib", "lib64", "libexec", "include"];

@@ -5,20 +5,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use provost_core::terms::{AgentNetwork, GitPolicy, Home};
-use provost_core::verdict::Isolation;
+use provost_core::model::plan::{AgentNetwork, GitPolicy};
+use provost_core::model::run_policy::Home;
+use provost_core::model::verdict::Isolation;
 
 use super::confined::Own;
 use super::{Estate, Ground};
-use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Behind, Work};
-use crate::judge;
-use crate::process;
 use crate::reach::{Grant, Repository};
 use crate::sandbox::{
     AgentFence, By, Confines, HomePolicy, NO_NEEDS, Network, Offer, Rules, Unavailable, unused_uid,
 };
 use crate::tree::handover;
+use crate::{Interrupted, judge, process};
 
 /// What whoever is asked may see and write. Work is done in `sees`.
 #[derive(Clone, Copy, Debug)]

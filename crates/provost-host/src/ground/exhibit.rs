@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use provost_core::judgement::{Change, Changes};
-use provost_core::verdict::{Outcome, Verdict};
+use provost_core::model::verdict::{Outcome, Verdict};
+use provost_core::text::judgement::{Change, Changes};
 
 use super::check::seen;
 use super::{Case, Ground, told};

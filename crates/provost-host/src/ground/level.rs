@@ -6,11 +6,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use provost_core::verdict::Isolation;
+use provost_core::model::verdict::Isolation;
 
 use super::{Error, Estate};
 use crate::config::Demand;
-use crate::sandbox::{self, Attestation, Offer, Probe, Vantage};
+use crate::sandbox;
+use crate::sandbox::{Attestation, Offer, Probe, Vantage};
 
 /// Those with a fence, strongest first.
 const FENCED: [Isolation; 3] = [Isolation::Clean, Isolation::Landlock, Isolation::Uid];

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use provost_core::shell::{self, OuterPath};
-use provost_core::verdict::Isolation;
+use provost_core::language::shell::{self, OuterPath};
+use provost_core::model::verdict::Isolation;
 
 use super::{Case, Ground, gone, view};
 use crate::config::Folders;

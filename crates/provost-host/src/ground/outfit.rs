@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use provost_core::verdict::{Outcome, Verdict};
+use provost_core::model::verdict::{Outcome, Verdict};
 use tempfile::TempDir;
 
 use crate::builds::{Builds, Loan, Origin};

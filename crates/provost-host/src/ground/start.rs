@@ -1,7 +1,8 @@
 //! The tree an attempt begins with in the workspace, and the one it leaves there.
 
 use super::{Approved, Ground};
-use crate::tree::{self, Start, Touches, Unsettled};
+use crate::tree;
+use crate::tree::{Start, Touches, Unsettled};
 
 /// What is known of the plan when an attempt is to begin.
 #[derive(Clone, Copy, Debug)]

@@ -3,16 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use provost_core::terms::GitPolicy;
-use provost_core::verdict::Isolation;
+use provost_core::model::plan::GitPolicy;
+use provost_core::model::verdict::Isolation;
 
 use super::Ground;
-use crate::Interrupted;
 use crate::agent::{Attempt, Work};
 use crate::outside::{Before, Scope};
 use crate::reach::Grant;
 use crate::tree::Apart;
-use crate::trust;
+use crate::{Interrupted, trust};
 
 impl Ground {
     /// Carries the attempt out and names what it changed outside of `touches`.

@@ -9,8 +9,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use provost_core::plan::{Expectation, Shell};
-use provost_core::{tools, unable};
+use provost_core::language::{inconclusive_failure, tool_names};
+use provost_core::model::plan::{Expectation, Shell};
 use rustix::process::Signal;
 
 /// With this signal the contract's own shell ends when a command is not found.
@@ -40,7 +40,7 @@ const HANDLER: &str = r#"() {
 /// for a contract that reads definitions or changes where programs are found: it may call what the work makes.
 pub fn variable(shell: &Shell, tree: &Path) -> Option<(OsString, OsString)> {
     let wants = |code: i32| shell.expectations.iter().any(|each| each.value == Expectation::ExitIs(code));
-    if tools::defines(&shell.command) || wants(126) || wants(127) {
+    if tool_names::defines(&shell.command) || wants(126) || wants(127) {
         return None;
     }
     let quoted = format!("'{}'", tree.to_string_lossy().replace('\'', r"'\''"));
@@ -60,13 +60,13 @@ pub enum Missing {
 impl Missing {
     pub fn reason(&self) -> String {
         match self {
-            Missing::Command(name) => tools::lacks_program(name),
+            Missing::Command(name) => tool_names::lacks_program(name),
             Missing::Unnamed => {
                 "a command of the contract is not on the PATH of checks, and its message is hidden \
                                  (`2>/dev/null`); run the contract by hand to see which"
                     .to_owned()
             }
-            Missing::Module(name) => tools::lacks_module(name),
+            Missing::Module(name) => tool_names::lacks_module(name),
         }
     }
 }
@@ -87,13 +87,13 @@ pub fn found(shell: &Shell, end: End, outputs: &[&str]) -> Option<Missing> {
             Some(name.map_or(Missing::Unnamed, |name| Missing::Command(name.to_owned())))
         }
         End::Signalled(_) => None,
-        End::Held if !unable::may_swallow(shell) => None,
+        End::Held if !inconclusive_failure::may_swallow(shell) => None,
         End::Held => outputs.iter().find_map(|output| {
             let module =
-                tools::missing_run_modules(output).first().map(|name| Missing::Module(name.to_string()));
+                tool_names::missing_run_modules(output).first().map(|name| Missing::Module(name.to_string()));
             let mut programs =
-                tools::missing_programs(output).into_iter().filter(|name| tools::is_program(name));
-            let program = programs.next().filter(|_| !tools::defines(&shell.command));
+                tool_names::missing_programs(output).into_iter().filter(|name| tool_names::is_program(name));
+            let program = programs.next().filter(|_| !tool_names::defines(&shell.command));
             module.or_else(|| program.map(|name| Missing::Command(name.to_owned())))
         }),
     }
@@ -102,7 +102,7 @@ pub fn found(shell: &Shell, end: End, outputs: &[&str]) -> Option<Missing> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use provost_core::plan::{Span, Spanned};
+    use provost_core::model::plan::{Span, Spanned};
 
     fn shell(command: &str, expectations: &[Expectation]) -> Shell {
         let expectations =

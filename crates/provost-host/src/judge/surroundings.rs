@@ -17,8 +17,8 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use provost_core::chain::Hash;
-use provost_core::verdict::Environment;
+use provost_core::model::hash::Hash;
+use provost_core::model::verdict::Environment;
 
 use super::rooms::Room;
 use super::toolchains::{self, Outside};

@@ -2,7 +2,7 @@
 //!
 //! It reads along and keeps nothing back: a line of a stream until it has ended, a body until it is whole.
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 use serde_json::Value;
 
 use super::api::Form;

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 use serde_json::Value;
 
 use super::api::No;

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::process::{self, How, Keep, Spawn};
+use crate::process;
+use crate::process::{How, Keep, Spawn};
 
 /// A key is a line; what says more is no key.
 const KEY_MAX: usize = 16 * 1024;

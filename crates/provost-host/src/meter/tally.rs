@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 
 use super::count::Counted;
 

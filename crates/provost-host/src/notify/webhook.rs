@@ -12,14 +12,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use ring::hmac;
 use ureq::Agent;
 use ureq::http::Uri;
 use ureq::tls::{self, PemItem, RootCerts, TlsConfig};
 
 use super::{Message, Undelivered};
-use crate::config::{self, notify};
+use crate::config;
+use crate::config::notify;
 
 /// One that does not answer for so long is tried again later.
 const PATIENCE: Duration = Duration::from_secs(10);

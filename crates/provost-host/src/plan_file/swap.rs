@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use tempfile::NamedTempFile;

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use provost_core::verdict::Excerpt;
+use provost_core::model::verdict::Excerpt;
 
 use super::Output;
 

@@ -4,7 +4,7 @@
 
 use std::os::fd::OwnedFd;
 
-use provost_core::plan::Stream;
+use provost_core::model::plan::Stream;
 
 use super::Tee;
 

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use provost_core::redact::{self, Redactor};
+use provost_core::redact;
+use provost_core::redact::Redactor;
 
-use crate::folder;
-use crate::judge;
-use crate::process::{self, Ended, How, Keep, Spawn};
+use crate::process::{Ended, How, Keep, Spawn};
 use crate::sandbox::{
-    self, CACHES, CheckFence, CheckTree, Kept, Network, Offer, Processes, USUAL_SIZE, What, Writes,
+    CACHES, CheckFence, CheckTree, Kept, Network, Offer, Processes, USUAL_SIZE, What, Writes,
 };
+use crate::{folder, judge, process, sandbox};
 
 use super::known::Kind;
 use super::{Around, Ground, Means, Missing, Supplies, Supply, View, crates, named};

@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use serde::Deserialize;
 
 /// No crate is larger than its registry lets it be.

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
 use crate::folder;
 

@@ -16,7 +16,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use provost_core::verdict::Isolation;
+use provost_core::model::verdict::Isolation;
 use serde::Serialize;
 use tempfile::TempDir;
 
@@ -24,7 +24,8 @@ use super::{
     AgentFence, By, CheckFence, CheckTree, Confines, HOME, HomePolicy, NO_NEEDS, Network, Offer, Outlet,
     Processes, Rules, TMP, Unavailable, Wrapped, offer,
 };
-use crate::process::{self, Bounds, Ended, How};
+use crate::process;
+use crate::process::{Bounds, Ended, How};
 
 const PROBES: &str = include_str!("probes.sh");
 /// Enough for what the probes write, and little for a machine.

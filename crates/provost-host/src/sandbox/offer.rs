@@ -18,7 +18,8 @@ use rustix::process::{getegid, geteuid, getgroups};
 
 use super::status::last_line;
 use super::{CheckFence, CheckTree, Network, Processes, USUAL_SIZE, Unavailable};
-use crate::process::{self, Bounds, Ended, How, Keep, Spawn};
+use crate::process;
+use crate::process::{Bounds, Ended, How, Keep, Spawn};
 
 /// Before anything that `PATH` names: these are the system's.
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];

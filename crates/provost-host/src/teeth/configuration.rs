@@ -10,8 +10,8 @@
 
 use std::path::Path;
 
-use provost_core::oracle;
-use provost_core::verdict::Outcome;
+use provost_core::language::test_files;
+use provost_core::model::verdict::Outcome;
 
 use super::{Bench, listed};
 use crate::Interrupted;
@@ -33,7 +33,7 @@ impl Bench<'_> {
         let is_brought = |path: &Path| brought.iter().any(|own| Path::new(own) == path);
         let is_new_test = |path: &Path| {
             let text = path.to_string_lossy();
-            oracle::is_test(&text) && !self.base.has(path)
+            test_files::is_test(&text) && !self.base.has(path)
         };
         let without_tests = |path: &Path| !is_brought(path) && !is_new_test(path);
         let without = |path: &Path| !is_brought(path);
@@ -65,7 +65,10 @@ impl Bench<'_> {
 
     fn configuration_brought(&self) -> Vec<String> {
         let changed = self.layer.changed.iter().chain(&self.layer.deleted);
-        changed.filter(|path| oracle::is_runner_file(path) || self.configures_runner(path)).cloned().collect()
+        changed
+            .filter(|path| test_files::is_runner_file(path) || self.configures_runner(path))
+            .cloned()
+            .collect()
     }
 
     /// A file of the project whose parts for a runner are others than before.

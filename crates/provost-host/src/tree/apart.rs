@@ -271,7 +271,7 @@ impl Place<'_> {
         match entry.kind {
             Kind::Folder => false,
             Kind::Link => beneath::target(&folder, name.as_bytes())
-                .is_ok_and(|target| provost_core::chain::Hash::of(&target) == entry.digest),
+                .is_ok_and(|target| provost_core::model::hash::Hash::of(&target) == entry.digest),
             Kind::File | Kind::Program | Kind::Moded(_) => {
                 // With which umask it was written does not matter.
                 let alike = |kind: Kind| kind == entry.kind || kind.as_in_git() == entry.kind;

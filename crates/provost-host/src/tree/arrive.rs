@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 

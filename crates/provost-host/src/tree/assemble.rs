@@ -25,7 +25,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use rustix::fs::{AtFlags, FileType, Mode};
 use tempfile::TempDir;
 

@@ -17,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use rustix::fs::{AtFlags, Mode, Timestamps};
 use rustix::io::Errno;
 

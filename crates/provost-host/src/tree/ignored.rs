@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use globset::GlobMatcher;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
-use provost_core::chain::Hash;
-use provost_core::scope;
+use provost_core::language::globs;
+use provost_core::model::hash::Hash;
 use serde::{Deserialize, Serialize};
 
 use super::touches::{Touches, is_at_or_beneath, start_of};
@@ -149,7 +149,7 @@ impl Ignored {
     /// `**` and `src/**` name nothing of the kind, whatever lies there.
     pub fn named_by(&self, touches: &Touches) -> Vec<Naming> {
         let globs = touches.written().iter().enumerate();
-        let namings = globs.filter_map(|(at, glob)| self.naming(at, scope::plain(glob)));
+        let namings = globs.filter_map(|(at, glob)| self.naming(at, globs::plain(glob)));
         namings.collect()
     }
 
@@ -170,7 +170,7 @@ impl Ignored {
                     })
                 };
                 if says_something && means_ignored() {
-                    let prefix = scope::glob(&parts[..count].join("/"));
+                    let prefix = globs::glob(&parts[..count].join("/"));
                     naming.tops.extend(prefix.ok().map(|glob| glob.compile_matcher()));
                 }
             }

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use sha2::{Digest as _, Sha256};
 
 /// What the digest of every folder begins with.

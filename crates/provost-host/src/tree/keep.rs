@@ -188,7 +188,7 @@ fn is_what_it_was(at: &Path, entry: &Entry) -> io::Result<bool> {
         Kind::Folder => true,
         Kind::Link => {
             let target = fs::read_link(at)?;
-            provost_core::chain::Hash::of(target.as_os_str().as_bytes()) == entry.digest
+            provost_core::model::hash::Hash::of(target.as_os_str().as_bytes()) == entry.digest
         }
         Kind::File | Kind::Program | Kind::Moded(_) => {
             let file = File::open(at)?;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
 use super::assemble;
 use super::beneath::Stamp;

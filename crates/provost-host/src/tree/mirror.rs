@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use provost_core::plan::Stream;
+use provost_core::model::plan::Stream;
 
 use super::checkout::{Checkout, lossy, stays_inside};
 use super::index::{Kind, joined};
@@ -24,7 +24,8 @@ use super::keep::boot;
 use super::line_ends::{self, Ends, FILE_BYTES, LineEnds};
 use super::touches::is_at_or_beneath;
 use super::{Error, Refused, Why};
-use crate::process::{self, How, Keep, NotStarted, Spawn};
+use crate::process;
+use crate::process::{How, Keep, NotStarted, Spawn};
 
 /// For one command of git. A pipe in the place of an object would keep it for ever.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -559,7 +560,7 @@ impl Writing<'_, '_> {
             },
             To::Memory(bytes) => self.checkout.write(&path, kind, &ends.checked_out(&bytes).unwrap_or(bytes)),
             To::File(_, hasher, size) => {
-                let digest = provost_core::chain::Hash(sha2::Digest::finalize(hasher).into());
+                let digest = provost_core::model::hash::Hash(sha2::Digest::finalize(hasher).into());
                 self.checkout.holds(&path, super::index::Leaf { kind, digest, size })
             }
         }

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use provost_core::chain::Hash;
-use provost_core::event::NamedFile;
+use provost_core::model::event::NamedFile;
+use provost_core::model::hash::Hash;
 
 use super::beneath;
 use super::checkout::Checkout;

@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
 use super::checkout::lossy;
 use super::keep::{Lock, boot};

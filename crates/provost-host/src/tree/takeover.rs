@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -572,7 +572,7 @@ impl Walk<'_> {
         base.is_some_and(|base| {
             base.kind == Kind::Link
                 && beneath::target(place.folder, place.name)
-                    .is_ok_and(|target| provost_core::chain::Hash::of(&target) == base.digest)
+                    .is_ok_and(|target| provost_core::model::hash::Hash::of(&target) == base.digest)
         })
     }
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use globset::{GlobSet, GlobSetBuilder};
-use provost_core::{oracle, scope};
+use provost_core::language::{globs, test_files};
 
 use super::Error;
 
@@ -33,8 +33,8 @@ impl Touches {
         let mut set = GlobSetBuilder::new();
         for written in globs {
             let refused = |why: String| Error::Glob { glob: written.as_ref().to_owned(), why };
-            set.add(scope::glob(written.as_ref()).map_err(refused)?);
-            reaches.push(reach(scope::plain(written.as_ref())));
+            set.add(globs::glob(written.as_ref()).map_err(refused)?);
+            reaches.push(reach(globs::plain(written.as_ref())));
         }
         let refused = |error: globset::Error| Error::Glob {
             glob: error.glob().unwrap_or_default().to_owned(),
@@ -73,12 +73,12 @@ impl Touches {
     /// `src/conftest.py`. A glob that names the file, a folder of tests or everything shows it.
     pub fn lets_in_unseen(&self, path: &[u8]) -> bool {
         let Ok(text) = std::str::from_utf8(path) else { return false };
-        oracle::is_runner_file(text)
+        test_files::is_runner_file(text)
             && !self.globs.iter().any(|reach| {
                 let start = String::from_utf8_lossy(&reach.start);
                 // Without a wildcard the start is the whole glob.
                 reach.start == path
-                    || is_at_or_beneath(path, &reach.start) && oracle::is_handed_over(&start)
+                    || is_at_or_beneath(path, &reach.start) && test_files::is_handed_over(&start)
                     || reach.is_everything
             })
     }
@@ -92,7 +92,7 @@ impl Touches {
     pub fn are_configuration(&self) -> bool {
         let is_one = |reach: &Reach| {
             let start = String::from_utf8_lossy(&reach.start);
-            reach.is_plain && oracle::is_oracle(&start) && !oracle::is_test(&start)
+            reach.is_plain && test_files::is_oracle(&start) && !test_files::is_test(&start)
         };
         !self.globs.is_empty() && self.globs.iter().all(is_one)
     }

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use rustix::fs::FileType;
 
 use super::beneath::Stamp;
@@ -167,7 +167,7 @@ impl Trees {
     pub fn with_included(
         &self,
         base: super::Base,
-        included: &[provost_core::event::IncludedFile],
+        included: &[provost_core::model::event::IncludedFile],
     ) -> Result<super::Base, Error> {
         if included.is_empty() {
             return Ok(base);

@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
 use super::checkout::{Checkout, lossy, stays_inside};
 use super::index::{Draft, Kind, Leaf};

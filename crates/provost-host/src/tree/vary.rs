@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
 use super::checkout::Checkout;
 use super::index::{Draft, Kind, Leaf};

@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use serde::{Deserialize, Serialize};
 
 use crate::{files, folder, git};

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use super::note::{Found, Records};
 use super::refs;
-use crate::folder;
-use crate::git;
 use crate::tree::{Trees, Unsaved};
+use crate::{folder, git};
 
 /// Git is in the middle of something, if one of these is there.
 const UNDER_WAY: [&str; 6] =

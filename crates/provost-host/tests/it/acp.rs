@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use provost_core::event::AttemptEnd;
-use provost_core::usage::Usage;
+use provost_core::model::event::AttemptEnd;
+use provost_core::model::usage::Usage;
 use provost_host::Interrupted;
 use provost_host::agent::acp::{Acp, Permissions, Server};
 use provost_host::agent::{Agent, Attempt, Resume, Work};
@@ -155,8 +155,8 @@ fn permission_is_given_or_refused_or_a_matter_for_a_person() {
         asked.report
     );
     assert!(heard.contains("session/cancel"), "{heard}");
-    let seen = provost_core::recover::class::Seen { stderr: &asked.report, ..Default::default() };
-    let class = provost_core::recover::class::of(seen);
+    let seen = provost_core::rules::recover::class::Seen { stderr: &asked.report, ..Default::default() };
+    let class = provost_core::rules::recover::class::of(seen);
     assert_eq!((class.rule.as_str(), class.class.word()), ("agent-asks", "permission"));
 }
 

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::event::AttemptEnd;
-use provost_core::plan::StepNumber;
+use provost_core::model::event::AttemptEnd;
+use provost_core::model::plan::StepNumber;
 use provost_host::Interrupted;
 use provost_host::agent::command::Command;
 use provost_host::agent::scripted::{Scripted, perform};

@@ -94,8 +94,9 @@ fn an_exit_code_is_an_exit_code_and_a_signal_a_signal() {
 #[test]
 fn both_streams_are_kept_apart_and_watched() {
     let mut seen = Vec::new();
-    let mut tee =
-        |stream: provost_core::plan::Stream, bytes: &[u8]| seen.push((stream.to_string(), text(bytes)));
+    let mut tee = |stream: provost_core::model::plan::Stream, bytes: &[u8]| {
+        seen.push((stream.to_string(), text(bytes)))
+    };
     let ended = run(Spawn {
         program: OsStr::new("sh"),
         args: &["-c".into(), "echo out; echo err >&2".into()],

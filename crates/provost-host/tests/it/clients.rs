@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use provost_core::event::{AttemptEnd, FailureClass};
-use provost_core::recover::class::{self, Seen};
-use provost_core::usage::Usage;
+use provost_core::model::event::{AttemptEnd, FailureClass};
+use provost_core::model::usage::Usage;
+use provost_core::rules::recover::class::{self, Seen};
 use provost_host::agent::headless::Headless;
 use provost_host::agent::{Agent, Attempt, Resume, Work};
 use provost_host::client::Client;

@@ -5,11 +5,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use provost_core::verdict::Isolation;
+use provost_core::model::verdict::Isolation;
 use provost_host::config::Demand;
-use provost_host::ground::{self, Estate};
+use provost_host::ground::Estate;
 use provost_host::process::{become_subreaper, cgroups_offered};
-use provost_host::sandbox;
+use provost_host::{ground, sandbox};
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 

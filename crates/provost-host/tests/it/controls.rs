@@ -1,7 +1,7 @@
 //! Controls that do not depend on how a contract is spelled, and work that hides behind a spelling.
 
 use expect_test::expect;
-use provost_core::verdict::Outcome;
+use provost_core::model::verdict::Outcome;
 
 use crate::teeth::{Files, PY, Project, check, python, told, works};
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 use provost_host::meter::{Account, Api, Key, Limit, Service, Source, Target, Way};
 use provost_rehearsal::skip;
 use provost_rehearsal::{Failure, Fault, Model, Rehearsal, Script, Turn};

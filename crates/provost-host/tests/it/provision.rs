@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use provost_core::plan::{Shell, Span};
-use provost_core::verdict::{Isolation, Outcome, Verdict};
-use provost_host::config::{self, Config, Demand};
-use provost_host::ground::{self, Approval, Case, Estate, Given, Ground, Wanted};
+use provost_core::model::plan::{Shell, Span};
+use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_host::config::{Config, Demand};
+use provost_host::ground::{Approval, Case, Estate, Given, Ground, Wanted};
 use provost_host::tree::Limits;
+use provost_host::{config, ground};
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 

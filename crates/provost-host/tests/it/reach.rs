@@ -6,8 +6,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use provost_core::event::AttemptEnd;
-use provost_core::plan::StepNumber;
+use provost_core::model::event::AttemptEnd;
+use provost_core::model::plan::StepNumber;
 use provost_host::agent::command::Command;
 use provost_host::agent::{Agent as _, Work};
 use provost_host::reach::Repository;

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use provost_core::verdict::Isolation;
-use provost_host::process::{self, Ended, How, Keep, Spawn};
+use provost_core::model::verdict::Isolation;
+use provost_host::process::{Ended, How, Keep, Spawn};
 use provost_host::sandbox::{
-    self, AgentFence, CheckFence, CheckTree, HomePolicy, Kept, Missing, NO_NEEDS, Network, Offer, Outlet,
+    AgentFence, CheckFence, CheckTree, HomePolicy, Kept, Missing, NO_NEEDS, Network, Offer, Outlet,
     Processes, Unavailable, Vantage, What, Wrapped, Writes,
 };
+use provost_host::{process, sandbox};
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 

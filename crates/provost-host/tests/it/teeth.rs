@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use provost_core::plan::{Shell, Span};
-use provost_core::verdict::{Isolation, Verdict};
+use provost_core::model::plan::{Shell, Span};
+use provost_core::model::verdict::{Isolation, Verdict};
 use provost_host::config::Config;
 use provost_host::ground::{Approval, Case, Estate, Given, Ground, Wanted};
 use provost_host::teeth::{Before, Doubts};

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use provost_core::chain::Hash;
-use provost_core::event::NamedFile;
+use provost_core::model::event::NamedFile;
+use provost_core::model::hash::Hash;
 use provost_host::tree::{Base, Error, Keep, Layer, Limits, Touches, Trees, Why, sweep};
 
 pub struct Site {

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use provost_host::tree::{Error, Trees};
 use provost_rehearsal::skip;
 

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use provost_core::plan::{Expectation, Shell, Span, Spanned, Stream};
-use provost_core::verdict::{Isolation, Outcome, Verdict};
+use provost_core::model::plan::{Expectation, Shell, Span, Spanned, Stream};
+use provost_core::model::verdict::{Isolation, Outcome, Verdict};
 use provost_host::Interrupted;
 use provost_host::judge::{Court, Ground, contract};
 use tempfile::TempDir;

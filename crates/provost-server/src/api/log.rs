@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use axum::Json;
 use axum::extract::State;
-use provost_core::chain::{PlanId, Sealed, Timestamp};
-use provost_core::plan::StepNumber;
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
 use provost_engine::overview::Overview;
 use provost_engine::{Cursor, Query as Wanted};
 use serde::de::Error as _;

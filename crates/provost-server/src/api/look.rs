@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use provost_core::chain::PlanId;
-use provost_core::plan::StepNumber;
+use provost_core::model::chain::PlanId;
+use provost_core::model::plan::StepNumber;
 use provost_engine::harness::Access;
 use provost_engine::overview::{Overview, Seen};
 use provost_engine::people::Who;

@@ -12,7 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
 use super::guard::text;
 use super::{BODY_MAX, Problem, Shared};

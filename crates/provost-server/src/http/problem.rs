@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use provost_core::command::Refusal;
-use provost_core::diagnostic::Severity;
+use provost_core::language::diagnostic::Severity;
+use provost_core::rules::command::Refusal;
 use provost_engine::{Error, PlanFileError};
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
@@ -101,7 +101,7 @@ pub struct Found {
 }
 
 impl Found {
-    pub fn all(text: &str, diagnostics: &[provost_core::diagnostic::Diagnostic]) -> Vec<Self> {
+    pub fn all(text: &str, diagnostics: &[provost_core::language::diagnostic::Diagnostic]) -> Vec<Self> {
         diagnostics
             .iter()
             .map(|diagnostic| Self {

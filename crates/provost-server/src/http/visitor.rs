@@ -11,7 +11,7 @@ use axum::extract::rejection::{JsonRejection, PathRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use provost_engine::people::Who;
 use provost_engine::tokens::{Kind as TokenKind, Token};
 use serde::de::DeserializeOwned;

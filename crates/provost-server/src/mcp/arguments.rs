@@ -1,6 +1,6 @@
 //! What a model put into a call, read with patience: numbers as text, steps as mere titles.
 
-use provost_core::draft::{Draft, Postcondition, Step};
+use provost_core::language::plan_writer::{Draft, Postcondition, Step};
 use rmcp::model::{JsonObject, RequestMetaObject};
 use serde_json::Value;
 

@@ -7,10 +7,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::Sealed;
-use provost_core::event::Event;
-use provost_core::render;
-use provost_core::run::Run;
+use provost_core::model::chain::Sealed;
+use provost_core::model::event::Event;
+use provost_core::state::run::Run;
+use provost_core::text::render;
 use provost_engine::desk::Refused;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};

@@ -4,14 +4,14 @@
 
 use std::fmt::Write as _;
 
-use provost_core::law;
-use provost_core::parse;
-use provost_core::pass::Pass;
-use provost_core::plan::{Check, Contract, Step, StepNumber};
-use provost_core::prompt;
-use provost_core::render::base;
-use provost_core::run::{PostState, Run, Stage, StepRun, StepState};
-use provost_core::verdict::Verdict;
+use provost_core::language::parse;
+use provost_core::model::approved_spec;
+use provost_core::model::pass::Pass;
+use provost_core::model::plan::{Check, Contract, Step, StepNumber};
+use provost_core::model::verdict::Verdict;
+use provost_core::state::run::{PostState, Run, Stage, StepRun, StepState};
+use provost_core::text::prompt;
+use provost_core::text::render::base;
 use provost_engine::desk::{Created, Gate};
 
 use super::Reply;
@@ -72,7 +72,7 @@ fn checked_by(contract: &Contract, hidden: bool) -> String {
 
 /// The text of the plan as an agent may see it.
 pub fn text(run: &Run) -> String {
-    let marked = law::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
+    let marked = approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
     match run.hides {
         true => prompt::veiled(&marked, &parse::plan(&marked).plan).unwrap_or_default(),
         false => marked,

@@ -8,17 +8,18 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use maud::{Markup, html};
-use provost_core::chain::Hash;
-use provost_core::pass::Pass;
-use provost_core::plan::Needs;
-use provost_core::run::Run;
+use provost_core::model::hash::Hash;
+use provost_core::model::pass::Pass;
+use provost_core::model::plan::Needs;
+use provost_core::state::run::Run;
 use provost_engine::overview::Attempt;
 
 use super::layout::instant;
 use super::news::part;
 use super::text::T;
-use crate::graph::{self, Drawing, Edge, HEIGHT, Node, Placed, WIDTH};
-use crate::timeline::{self, Bar, Kind, Span, lasted};
+use crate::graph::{Drawing, Edge, HEIGHT, Node, Placed, WIDTH};
+use crate::timeline::{Bar, Kind, Span, lasted};
+use crate::{graph, timeline};
 
 /// So many drawings are kept.
 const DRAWINGS: usize = 64;
@@ -95,7 +96,7 @@ pub fn graph(drawings: &Drawings, run: &Run, place: &str) -> Markup {
 }
 
 fn step(run: &Run, node: &Placed, place: &str) -> Markup {
-    let number = provost_core::plan::StepNumber(node.id);
+    let number = provost_core::model::plan::StepNumber(node.id);
     let title = run.title(number).unwrap_or_default();
     let state = run.state_word(number);
     let pass = run.pass(number);
@@ -183,8 +184,8 @@ pub fn timeline(run: &Run, attempts: &[Attempt], now: u64, place: &str) -> Marku
     let whole = html! { section aria-labelledby="timeline" {
         h2 id="timeline" { "Timeline" }
         p class="quiet" {
-            "From " (instant(&provost_core::chain::Timestamp(drawn.from).to_string())) " to "
-            (instant(&provost_core::chain::Timestamp(drawn.to).to_string())) ", "
+            "From " (instant(&provost_core::model::timestamp::Timestamp(drawn.from).to_string())) " to "
+            (instant(&provost_core::model::timestamp::Timestamp(drawn.to).to_string())) ", "
             (lasted(drawn.busy_ms)) " of work and checks. "
             span class="key attempt" { "attempt" } " " span class="key check" { "check" } " "
             span class="key broke" { "check that did not hold" } " " span class="key pause" { "wait" }
@@ -201,7 +202,7 @@ pub fn timeline(run: &Run, attempts: &[Attempt], now: u64, place: &str) -> Marku
                 @for each in &steps {
                     a href={ (place) (each) } {
                         text x="4" y=(TOP + row(*each) * ROW + 16.0) {
-                            (each) ". " (T(&short(run.title(provost_core::plan::StepNumber(*each)).unwrap_or_default(), LETTERS)))
+                            (each) ". " (T(&short(run.title(provost_core::model::plan::StepNumber(*each)).unwrap_or_default(), LETTERS)))
                         }
                     }
                 }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use maud::html;
-use provost_core::chain::Timestamp;
+use provost_core::model::timestamp::Timestamp;
 use serde::Deserialize;
 
 use super::layout;

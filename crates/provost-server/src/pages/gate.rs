@@ -4,13 +4,16 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
-use provost_core::{law, parse, quorum};
+use provost_core::language::parse;
+use provost_core::model::approved_spec;
+use provost_core::rules::quorum;
 use serde::Deserialize;
 
 use super::layout::{Page, PlanRoom, Room, form_key, plan_rooms, segment, word};
 use super::parts::{check, difference, findings};
 use super::text::T;
-use crate::api::{self, Amendment, Approval, Decision, Question, Rejection};
+use crate::api;
+use crate::api::{Amendment, Approval, Decision, Question, Rejection};
 use crate::http::{Answer, Posted, Problem, Segment, Shared, Viewer, Visitor, ask};
 use crate::view::{Gate, Intent, Loose, diff};
 
@@ -158,7 +161,7 @@ fn short(revision: &str) -> &str {
 /// In words of steps and contracts, and line by line.
 fn changes(gate: &Gate) -> Markup {
     // Status and marks are the harness's own words, and no part of the law.
-    let bare = |text: &str| law::mark(text, &parse::plan(text).plan, "draft", |_| None);
+    let bare = |text: &str| approved_spec::mark(text, &parse::plan(text).plan, "draft", |_| None);
     let before = gate.approved_text.as_ref();
     let lines = before.map(|before| diff::lines(&bare(before), &bare(&gate.text))).unwrap_or_default();
     html! {

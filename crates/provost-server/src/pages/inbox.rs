@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::layout::{Page, Room, form_key, instant, segment, word};
 use super::text::T;
-use crate::api::{self, Answered};
+use crate::api;
+use crate::api::Answered;
 use crate::http::{Answer, Posted, Segment, Shared, Viewer, Visitor, ask};
 use crate::view::Waiting;
 

@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use provost_core::event::DESCRIPTIONS;
-use provost_core::pass::Pass;
+use provost_core::model::event::DESCRIPTIONS;
+use provost_core::model::pass::Pass;
 
 use super::news::Main;
 use super::text::T;

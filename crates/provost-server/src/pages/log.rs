@@ -8,9 +8,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_core::chain::{PlanId, Sealed};
-use provost_core::event::DESCRIPTIONS;
-use provost_core::render;
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::event::DESCRIPTIONS;
+use provost_core::text::render;
 use provost_engine::overview::{Overview, Seen};
 use provost_engine::{Cursor, Query as Wanted};
 use serde::Deserialize;
@@ -19,7 +19,8 @@ use serde_json::Value;
 use super::layout::{Page, Room, instant, segment};
 use super::news::{Main, News, Part, parts_here};
 use super::text::T;
-use crate::api::{self, LogFilter};
+use crate::api;
+use crate::api::LogFilter;
 use crate::http::{Answer, House, Problem, Query, Shared, Viewer, ask};
 
 /// What the form asks for; a field that was left empty asks for nothing.

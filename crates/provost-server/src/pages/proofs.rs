@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_core::proof::{Envelope, PublicKey, Statement};
+use provost_core::model::proof::{Envelope, PublicKey, Statement};
 use serde_json::Value;
 
 use super::layout::{Page, PlanRoom, Room, plan_rooms, segment, word};

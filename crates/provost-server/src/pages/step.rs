@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use provost_core::command::Refusal;
-use provost_core::plan::StepNumber;
-use provost_engine::Error;
+use provost_core::model::plan::StepNumber;
+use provost_core::rules::command::Refusal;
 use provost_engine::harness::Access;
 use provost_engine::overview::Seen;
 use provost_engine::people::Who;
-use provost_engine::work::{self, Changed};
+use provost_engine::work::Changed;
+use provost_engine::{Error, work};
 
 use super::layout::{Page, PlanRoom, Room, plan_rooms, segment, step_word, word};
 use super::parts::{self, check, difference, verdict};

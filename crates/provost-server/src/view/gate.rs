@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use provost_core::budget;
-use provost_core::chain::Hash;
-use provost_core::plan::{Spanned, Step};
-use provost_core::render;
-use provost_core::run::{Run, Stage};
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::{Spanned, Step};
+use provost_core::rules::budget;
+use provost_core::state::run::{Run, Stage};
+use provost_core::text::render;
 use provost_engine::harness::Access;
 use provost_engine::harness::base_look::OnBase;
 use provost_engine::overview::{Overview, Seen};
 use provost_engine::people::Who;
-use provost_engine::uncommitted::{self, Uncommitted};
+use provost_engine::uncommitted;
+use provost_engine::uncommitted::Uncommitted;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -1,12 +1,12 @@
 //! One plan: its text, its steps with every attempt and verdict, its postconditions.
 
-use provost_core::event::Subject;
-use provost_core::pass::Pass;
-use provost_core::plan::{Check as Contracted, Contract, Needs};
-use provost_core::render;
-use provost_core::run::{PostState, StepState};
-use provost_core::verdict;
-use provost_engine::overview::{self, Seen};
+use provost_core::model::event::Subject;
+use provost_core::model::pass::Pass;
+use provost_core::model::plan::{Check as Contracted, Contract, Needs};
+use provost_core::model::verdict;
+use provost_core::state::run::{PostState, StepState};
+use provost_engine::overview;
+use provost_engine::overview::Seen;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -193,8 +193,8 @@ impl Plan {
 impl Step {
     fn of(
         seen: &Seen,
-        step: &provost_core::plan::Step,
-        state: &provost_core::run::StepRun,
+        step: &provost_core::model::plan::Step,
+        state: &provost_core::state::run::StepRun,
         attempts: &[overview::Attempt],
     ) -> Self {
         let run = &seen.run;
@@ -237,7 +237,7 @@ impl Step {
 }
 
 /// Those that are named; else the one before.
-fn needs(step: &provost_core::plan::Step) -> Vec<u32> {
+fn needs(step: &provost_core::model::plan::Step) -> Vec<u32> {
     match &step.needs {
         Needs::Before => step.number.0.checked_sub(1).filter(|before| *before > 0).into_iter().collect(),
         Needs::Steps(steps) => steps.iter().map(|step| step.value.0).collect(),
@@ -264,7 +264,7 @@ impl Check {
 impl Attempt {
     fn of(attempt: &overview::Attempt) -> Self {
         let end = match &attempt.end {
-            Some(end) => Some(render::ending(end)),
+            Some(end) => Some(end.words()),
             None => attempt.lost.then(|| "lost: the harness did not see it end".to_owned()),
         };
         Self {

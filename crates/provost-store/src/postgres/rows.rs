@@ -2,8 +2,10 @@
 //!
 //! **Invariant:** what is bound to `details` is what was hashed.
 
-use provost_core::chain::{Hash, Head, PlanId, Sealed, Timestamp};
-use provost_core::plan::StepNumber;
+use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
 

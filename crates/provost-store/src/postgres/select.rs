@@ -8,7 +8,7 @@
 
 use std::ops::ControlFlow;
 
-use provost_core::chain::Sealed;
+use provost_core::model::chain::Sealed;
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
 

@@ -4,12 +4,12 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use provost_core::chain::Timestamp;
+use provost_core::model::timestamp::Timestamp;
 
 use super::cluster::{Cluster, address};
 use super::*;
-use crate::Memory;
-use crate::suite::{self, Handles};
+use crate::suite::Handles;
+use crate::{Memory, suite};
 
 mod doors;
 mod outage;

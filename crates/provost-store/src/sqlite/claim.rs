@@ -11,7 +11,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::PathBuf;
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 
 use super::{Sqlite, private};
 use crate::{Error, Fence, Holder, Lease};

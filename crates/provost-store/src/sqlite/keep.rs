@@ -1,6 +1,6 @@
 //! Takes over events that were sealed elsewhere.
 
-use provost_core::chain::Sealed;
+use provost_core::model::chain::Sealed;
 
 use super::{Sqlite, insert};
 use crate::{Error, Keep, transfer};

@@ -7,8 +7,10 @@
 
 use std::ops::ControlFlow;
 
-use provost_core::chain::{Hash, PlanId, Sealed, Timestamp};
-use provost_core::plan::StepNumber;
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
 

@@ -7,13 +7,13 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use provost_core::chain::{Auditor, Break};
+use provost_core::model::chain::{Auditor, Break};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{Sqlite, select};
-use crate::suite::{self, Handles, all, append_steps, plan, started, write};
-use crate::{Error, Log as _, Query};
+use crate::suite::{Handles, all, append_steps, plan, started, write};
+use crate::{Error, Log as _, Query, suite};
 
 fn fresh() -> Handles {
     let folder = TempDir::new().unwrap();
@@ -336,7 +336,7 @@ fn the_queries_that_matter_go_through_an_index_and_sort_nothing() {
             "SEARCH event USING INDEX event_unusual (name=?)",
         ),
         (
-            Query { since: Some(provost_core::chain::Timestamp(1)), ..Query::default() },
+            Query { since: Some(provost_core::model::timestamp::Timestamp(1)), ..Query::default() },
             "SEARCH event USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
         ),
     ];

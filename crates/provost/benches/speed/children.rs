@@ -9,8 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use provost_store::{Log as _, Sqlite};
 
 use crate::events::{Bare, Chain};
-use crate::measure;
-use crate::serve;
+use crate::{measure, serve};
 
 pub fn play(role: &str, words: Vec<String>) -> ExitCode {
     match (role, words.as_slice()) {

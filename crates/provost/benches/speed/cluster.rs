@@ -14,11 +14,10 @@ use provost_dbos::dbos::{self, Config, DBOS, QueueConflict, QueueOptions};
 use provost_store::postgres::cluster::{Cluster, USER};
 use serde_json::Value;
 
-use crate::Asked;
 use crate::children::Beside;
 use crate::measure::{folder, median, time};
-use crate::plans;
 use crate::table::{Kind, Row, Table};
+use crate::{Asked, plans};
 
 const PROVOST: &str = env!("CARGO_BIN_EXE_provost");
 const JOBS: i32 = 4;

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use provost_core::chain::{PlanId, Timestamp};
-use provost_core::event::{AttemptEnd, Ended, Event, Subject};
-use provost_core::plan::StepNumber;
-use provost_core::usage::Amount;
-use provost_core::verdict::{Isolation, Outcome, Verdict};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{AttemptEnd, Ended, Event, Subject};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::model::usage::Amount;
+use provost_core::model::verdict::{Isolation, Outcome, Verdict};
 use provost_store::{Append, Entry, Log, Sqlite};
 use rusqlite::{Connection, TransactionBehavior, params};
 

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use provost_core::plan::{Shell, Span};
+use provost_core::model::plan::{Shell, Span};
 use provost_host::config::{Config, Demand};
-use provost_host::ground::{self, Approval, Case, Estate, Given, Ground, Wanted};
+use provost_host::ground;
+use provost_host::ground::{Approval, Case, Estate, Given, Ground, Wanted};
 use provost_host::teeth::Doubts;
 use provost_host::tree::Limits;
 
@@ -73,7 +74,7 @@ impl Bench {
             wanted,
         };
         let ground = Ground::prepare(offer, seen.level, &estate, &approval).ok()?;
-        (seen.level == provost_core::verdict::Isolation::Clean).then_some(())?;
+        (seen.level == provost_core::model::verdict::Isolation::Clean).then_some(())?;
         // Thousands of new files on their way to the disk would be measured with the check.
         Command::new("sync").status().ok()?;
         Some(Self { workspace, state, ground, bubblewrap })

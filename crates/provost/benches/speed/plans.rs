@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 
-use provost_core::facts::{self, Facts};
-use provost_core::{parse, verify};
+use provost_core::language::facts::{self, Facts};
+use provost_core::language::{parse, verify};
 use pulldown_cmark::{Options, Parser};
 
 use crate::Asked;

@@ -4,9 +4,10 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use provost_core::chain::{Auditor, PlanId, Timestamp};
-use provost_core::event::Event;
-use provost_core::plan::StepNumber;
+use provost_core::model::chain::{Auditor, PlanId};
+use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
 use provost_store::{Cursor, Log as _, Query, Sqlite};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};

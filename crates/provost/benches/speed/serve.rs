@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use provost_core::chain::Timestamp;
-use provost_core::event::{Event, Revision};
-use provost_core::terms::Terms;
+use provost_core::model::event::{Event, Revision};
+use provost_core::model::run_policy::Terms;
+use provost_core::model::timestamp::Timestamp;
 use provost_store::Sqlite;
 use rusqlite::Connection;
 use serde_json::Value;

@@ -7,11 +7,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Asked;
 use crate::events::Bare;
 use crate::measure::{folder, interleaved, median, time};
-use crate::plans;
 use crate::table::{Kind, Row, Table};
+use crate::{Asked, plans};
 
 const PROVOST: &str = env!("CARGO_BIN_EXE_provost");
 const FEW: usize = 100;

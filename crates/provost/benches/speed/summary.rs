@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use provost_core::chain::Timestamp;
-use provost_core::event::Event;
-use provost_core::plan::StepNumber;
+use provost_core::model::event::Event;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
 use provost_store::Sqlite;
 
 use crate::Asked;

@@ -1,6 +1,6 @@
 //! Claude Code: `.mcp.json` and `.claude/settings.json`, or `.claude.json` and its settings in the home.
 
-use provost_core::dialect::Client;
+use provost_core::text::hook_protocol::Client;
 use serde_json::{Value, json};
 
 use super::{Edit, Finding, Ground, Wanted, finding, jsonc, read};

@@ -5,7 +5,7 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 
-use provost_core::dialect::Client;
+use provost_core::text::hook_protocol::Client;
 use toml::Table;
 
 use super::jsonc::Splice;

@@ -1,6 +1,6 @@
 //! Cursor: `.cursor/mcp.json` and `.cursor/hooks.json`, of the project or of the user.
 
-use provost_core::dialect::Client;
+use provost_core::text::hook_protocol::Client;
 use serde_json::json;
 
 use super::{Edit, Ground, Wanted};

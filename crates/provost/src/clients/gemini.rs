@@ -1,6 +1,6 @@
 //! Gemini CLI: `.gemini/settings.json`, of the project or of the user. Its times are milliseconds.
 
-use provost_core::dialect::Client;
+use provost_core::text::hook_protocol::Client;
 use serde_json::{Value, json};
 
 use super::{Edit, Finding, Ground, Wanted, finding, jsonc, quoted, read};

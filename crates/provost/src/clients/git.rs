@@ -1,6 +1,6 @@
 //! git: a `pre-push` hook of the repository, where there is none yet.
 
-use provost_core::dialect::Client;
+use provost_core::text::hook_protocol::Client;
 
 use super::{Edit, Ground, Wanted};
 

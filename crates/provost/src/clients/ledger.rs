@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use provost_core::chain::Hash;
+use provost_core::model::hash::Hash;
 use serde::{Deserialize, Serialize};
 
 use super::jsonc::Splice;

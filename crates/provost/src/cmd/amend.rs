@@ -1,15 +1,15 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use provost_core::plan::{Span, StepNumber};
+use provost_core::model::plan::{Span, StepNumber};
 use provost_engine::harness::{Access, Harness};
 use provost_engine::reading::Reading;
 
-use crate::diagnose;
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
-use crate::terminal::{self, Gate};
+use crate::terminal::Gate;
+use crate::{diagnose, terminal};
 
 /// Change the plan: edit, verify again, and stand at the gate again
 ///
@@ -65,7 +65,11 @@ pub fn obey(global: &Global, args: Args) -> Answer {
 /// What changed in meaning, and the question whether it shall be law.
 fn at_the_gate(global: &Global, harness: &Harness) -> Answer {
     let (run, reading) = harness.bring_up()?;
-    let run = if run.stage == provost_core::run::Stage::Verified { harness.request_approval()? } else { run };
+    let run = if run.stage == provost_core::state::run::Stage::Verified {
+        harness.request_approval()?
+    } else {
+        run
+    };
     if global.json {
         let answer = serde_json::json!({
             "plan": harness.id(), "stage": run.stage.word(), "revision": run.revision,

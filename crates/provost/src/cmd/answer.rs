@@ -1,10 +1,10 @@
-use provost_core::command::{HumanCommand, Refusal};
-use provost_core::event::Choice;
-use provost_core::inbox;
-use provost_core::parse;
-use provost_core::plan::StepNumber;
-use provost_core::run::{Run, Stage};
-use provost_core::usage::Amount;
+use provost_core::language::parse;
+use provost_core::model::event::Choice;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::usage::Amount;
+use provost_core::rules::command::{HumanCommand, Refusal};
+use provost_core::rules::inbox;
+use provost_core::state::run::{Run, Stage};
 use provost_engine::harness::{Access, Harness};
 use provost_engine::inbox as listing;
 

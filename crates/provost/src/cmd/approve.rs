@@ -1,14 +1,15 @@
-use provost_core::event::Revision;
-use provost_core::quorum::{self, Tally};
-use provost_core::render;
-use provost_core::run::{Run, Stage};
+use provost_core::model::event::Revision;
+use provost_core::rules::quorum::{self, Tally};
+use provost_core::state::run::{Run, Stage};
+use provost_core::text::render;
 use provost_engine::carry;
 use provost_engine::harness::{Access, Harness};
 
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
-use crate::terminal::{self, Gate};
+use crate::terminal;
+use crate::terminal::Gate;
 
 /// Approve the plan, exactly as it is shown
 ///

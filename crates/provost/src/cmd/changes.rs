@@ -1,15 +1,15 @@
-use provost_core::plan::StepNumber;
-use provost_core::run::Run;
-use provost_engine::Error;
+use provost_core::model::plan::StepNumber;
+use provost_core::state::run::Run;
 use provost_engine::harness::{Access, Harness};
-use provost_engine::work::{self, Work};
+use provost_engine::work::Work;
+use provost_engine::{Error, work};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
 use crate::terminal;
-use provost_core::command::Refusal;
+use provost_core::rules::command::Refusal;
 
 /// Show what a step changed: its files and the difference
 ///

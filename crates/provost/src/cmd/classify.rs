@@ -1,12 +1,11 @@
-use provost_core::recover::class::{self, Finding, Seen};
-use provost_core::recover::recipe::Recipes;
+use provost_core::rules::recover::class::{self, Finding, Seen};
+use provost_core::rules::recover::recipe::Recipes;
 use provost_engine::site;
 use serde_json::json;
 
-use crate::input;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
-use crate::terminal;
+use crate::{input, terminal};
 
 /// Say what kind of failure an output shows, and by which rule
 ///

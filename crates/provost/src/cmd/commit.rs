@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use provost_engine::commit::{self, Refused, Wanted};
+use provost_engine::commit;
+use provost_engine::commit::{Refused, Wanted};
 use provost_engine::harness::Access;
 use serde_json::json;
 

@@ -1,7 +1,8 @@
-use provost_core::pass::Pass;
-use provost_core::run::PostState;
-use provost_core::summary::{StepRow, Sum};
-use provost_engine::compare::{self, Side};
+use provost_core::model::pass::Pass;
+use provost_core::state::run::PostState;
+use provost_core::text::summary::{StepRow, Sum};
+use provost_engine::compare;
+use provost_engine::compare::Side;
 use serde_json::{Value, json};
 
 use crate::outcome::{Answer, Outcome};

@@ -1,8 +1,8 @@
-use provost_core::dialect::Client;
+use provost_core::text::hook_protocol::Client;
 use provost_engine::harness::Settings;
-use provost_engine::janitor::{self, Finding as Off, Level};
+use provost_engine::janitor::{Finding as Off, Level};
 use provost_engine::places::Here;
-use provost_engine::{doctor, finish};
+use provost_engine::{doctor, finish, janitor};
 use serde_json::json;
 
 use crate::clients::ledger::{Entry, Ledger};

@@ -1,7 +1,8 @@
 use std::path::PathBuf;
 
-use provost_core::plan::StepNumber;
-use provost_engine::fork::{self, Wanted};
+use provost_core::model::plan::StepNumber;
+use provost_engine::fork;
+use provost_engine::fork::Wanted;
 use provost_engine::harness::Access;
 use serde_json::json;
 

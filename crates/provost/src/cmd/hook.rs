@@ -3,7 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
-use provost_core::dialect::{self, Answer as Said, Client, Reply};
+use provost_core::text::hook_protocol::{self, Answer as Said, Client, Reply};
 use provost_engine::finish;
 
 use crate::failure::Failure;
@@ -67,7 +67,7 @@ fn speak(global: &Global, client: Client) -> u8 {
         Ok(Err(failure)) => broken(global, client, &whole(&failure)),
         Err(_) => broken(global, client, "the hook itself broke"),
     };
-    let Reply { stdout, stderr, exit_code } = dialect::say(client, &answer);
+    let Reply { stdout, stderr, exit_code } = hook_protocol::say(client, &answer);
     let _ = std::io::stderr().lock().write_all(stderr.as_bytes());
     let _ = terminal::print(&stdout);
     exit_code
@@ -77,7 +77,7 @@ fn answer(global: &Global, client: Client) -> Result<Said, Failure> {
     let mut input = String::new();
     let read = std::io::stdin().lock().take(INPUT_MAX).read_to_string(&mut input);
     read.map_err(|source| Failure::Io { what: "read the input of the hook".to_owned(), source })?;
-    let asked = dialect::read(client, &input)
+    let asked = hook_protocol::read(client, &input)
         .map_err(|message| Failure::usage(message, "Clients call this; docs/hooks.md."))?;
     let named = std::env::var(finish::PLAN).ok().filter(|name| !name.is_empty());
     let mut settings = global.settings(named.as_deref())?;

@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use provost_core::chain::PlanId;
-use provost_core::command::Refusal;
-use provost_core::inbox::{self, Item, Tried};
+use provost_core::model::chain::PlanId;
+use provost_core::rules::command::Refusal;
+use provost_core::rules::inbox::{self, Item, Tried};
 use provost_engine::harness::Access;
-use provost_engine::inbox::{self as listing, Listing};
+use provost_engine::inbox as listing;
+use provost_engine::inbox::Listing;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -2,17 +2,17 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
-use provost_core::dialect::Client;
 use provost_core::redact::Redactor;
+use provost_core::text::hook_protocol::Client;
 use provost_engine::places::Here;
 use serde_json::json;
 
 use crate::clients::ledger::{Entry, Ledger};
-use crate::clients::{self, Change, Ground, difference};
+use crate::clients::{Change, Ground, difference};
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
-use crate::terminal;
+use crate::{clients, terminal};
 
 /// Set up the clients you use: tools, stop hook, configuration
 ///

@@ -1,4 +1,5 @@
-use provost_engine::train::{self, Report, Request, Wish};
+use provost_engine::train;
+use provost_engine::train::{Report, Request, Wish};
 use serde_json::{Value, json};
 
 use crate::outcome::{Answer, Outcome};

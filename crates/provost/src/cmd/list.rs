@@ -1,5 +1,6 @@
-use provost_core::run::Stage;
-use provost_engine::agenda::{self, Listed};
+use provost_core::state::run::Stage;
+use provost_engine::agenda;
+use provost_engine::agenda::Listed;
 use serde_json::{Value, json};
 
 use crate::outcome::{Answer, Outcome};

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use provost_core::chain::Timestamp;
+use provost_core::model::timestamp::Timestamp;
 use provost_engine::harness::Access;
 use provost_engine::history::{History, Wanted};
 use provost_engine::{Collector, Error, Query};
@@ -9,8 +9,7 @@ use provost_engine::{Collector, Error, Query};
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
-use crate::private;
-use crate::terminal;
+use crate::{private, terminal};
 
 mod filter;
 mod instant;

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use provost_core::agenda::Entry;
+use provost_core::fleet::agenda::Entry;
 use provost_engine::agenda;
 use serde_json::{Value, json};
 

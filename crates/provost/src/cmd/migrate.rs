@@ -1,4 +1,5 @@
-use provost_engine::logbook::{self, Way};
+use provost_engine::logbook;
+use provost_engine::logbook::Way;
 use serde_json::json;
 
 use crate::outcome::{Answer, Outcome};

@@ -1,18 +1,18 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use provost_core::template::{self, Template};
-use provost_core::usage::Usage;
-use provost_engine::draft::{self, Drafted, Drafting, Goal, Round};
+use provost_core::language::template::{self, Template};
+use provost_core::model::usage::Usage;
+use provost_engine::draft;
+use provost_engine::draft::{Drafted, Drafting, Goal, Round};
 use provost_engine::harness::Harness;
 use provost_engine::reading::Reading;
 use serde_json::{Value, json};
 
-use crate::diagnose;
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
-use crate::terminal;
+use crate::{diagnose, terminal};
 
 /// Make a new plan: a skeleton, from a template, or drafted from a goal
 ///
@@ -200,7 +200,7 @@ fn from_goal(global: &Global, name: &str, goal: &str, args: &Args) -> Answer {
     }
     let recorded = harness.record_draft(&drafting)?;
     let run = harness.request_approval()?;
-    let left = provost_core::proposal::objections(&reading.diagnostics).len();
+    let left = provost_core::text::planner::objections(&reading.diagnostics).len();
     show(global, &harness, recorded.as_ref().unwrap_or(reading), Some(&drafting))?;
     if left > 0 {
         terminal::talk(&format!(

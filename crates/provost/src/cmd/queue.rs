@@ -1,4 +1,5 @@
-use provost_engine::agenda::{self, Listed};
+use provost_engine::agenda;
+use provost_engine::agenda::Listed;
 use serde_json::{Value, json};
 
 use crate::outcome::{Answer, Outcome};

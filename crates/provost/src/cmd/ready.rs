@@ -1,5 +1,5 @@
-use provost_core::agenda::{Agenda, Beside, Entry, Standing, Start};
-use provost_core::scope::overlap::{Meeting, Overlap};
+use provost_core::fleet::agenda::{Agenda, Beside, Entry, Standing, Start};
+use provost_core::language::globs::overlap::{Meeting, Overlap};
 use provost_engine::agenda;
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-use provost_core::plan::StepNumber;
+use provost_core::model::plan::StepNumber;
 use provost_engine::harness::Access;
 use serde_json::json;
 

@@ -1,10 +1,9 @@
 use provost_core::redact::Redactor;
 use serde_json::json;
 
-use crate::input;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
-use crate::terminal;
+use crate::{input, terminal};
 
 /// Take secrets out of a text, as it is done before anything is logged
 ///

@@ -1,4 +1,4 @@
-use provost_core::command::HumanCommand;
+use provost_core::rules::command::HumanCommand;
 use provost_engine::harness::Access;
 
 use crate::outcome::{Answer, Outcome};

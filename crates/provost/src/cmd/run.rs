@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 
-use provost_core::inbox::{self, Kind};
-use provost_core::quorum::Tally;
-use provost_core::run::{Run, Stage};
+use provost_core::rules::inbox::{self, Kind};
+use provost_core::rules::quorum::Tally;
+use provost_core::state::run::{Run, Stage};
 use provost_engine::Put;
 use provost_engine::drive::Rest;
 use provost_engine::harness::{Access, Harness};
@@ -12,8 +12,9 @@ use provost_engine::notice::Notices;
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
-use crate::report::{self, Report};
-use crate::terminal::{self, Gate, Live};
+use crate::report::Report;
+use crate::terminal::{Gate, Live};
+use crate::{report, terminal};
 
 /// Verify, gate and execute the plan; the same command resumes it
 ///

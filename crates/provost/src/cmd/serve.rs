@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_engine::harness::Settings;
-use provost_engine::overview::{self, Overview};
+use provost_engine::overview;
+use provost_engine::overview::Overview;
 use provost_engine::people::Who;
 use provost_engine::tokens::{Kind, Scope, Tokens};
 use provost_server::http::{self, Beside, Options, Ready};

@@ -1,15 +1,16 @@
-use provost_core::budget;
-use provost_core::plan::{Check, Contract, Needs};
-use provost_core::quorum::Tally;
-use provost_core::render::{self, base::BaseLook};
-use provost_core::run::{PostState, Run, Stage};
+use provost_core::model::plan::{Check, Contract, Needs};
+use provost_core::rules::budget;
+use provost_core::rules::quorum::Tally;
+use provost_core::state::run::{PostState, Run, Stage};
+use provost_core::text::render;
+use provost_core::text::render::base::BaseLook;
 use provost_engine::harness::Access;
 use provost_engine::uncommitted::{Found, Uncommitted};
 use serde_json::{Value, json};
 
 use crate::outcome::{Answer, Outcome};
-use crate::place::{self, Global};
-use crate::terminal;
+use crate::place::Global;
+use crate::{place, terminal};
 
 /// Show the plan as it stands, and the revision an approval would bind to
 #[derive(clap::Args, Debug)]

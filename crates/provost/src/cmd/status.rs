@@ -1,12 +1,12 @@
-use provost_core::budget;
-use provost_core::inbox::{self, Item};
-use provost_core::pass::Pass;
-use provost_core::plan::Needs;
-use provost_core::quorum::Tally;
-use provost_core::render;
-use provost_core::run::{PostState, Run, StepState};
-use provost_core::usage::{Cost, Resource};
-use provost_core::verdict::Verdict;
+use provost_core::model::pass::Pass;
+use provost_core::model::plan::Needs;
+use provost_core::model::usage::{Cost, Resource};
+use provost_core::model::verdict::Verdict;
+use provost_core::rules::budget;
+use provost_core::rules::inbox::{self, Item};
+use provost_core::rules::quorum::Tally;
+use provost_core::state::run::{PostState, Run, StepState};
+use provost_core::text::render;
 use provost_engine::harness::Access;
 use serde_json::{Value, json};
 

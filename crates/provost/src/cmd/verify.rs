@@ -1,13 +1,12 @@
-use provost_core::diagnostic;
-use provost_core::event::Revision;
+use provost_core::language::diagnostic;
+use provost_core::model::event::Revision;
 use provost_engine::harness::Access;
 use provost_engine::reading::Reading;
 
-use crate::diagnose;
 use crate::failure::Failure;
 use crate::outcome::{Answer, Outcome};
 use crate::place::Global;
-use crate::terminal;
+use crate::{diagnose, terminal};
 
 /// Check a plan without running anything
 ///

@@ -5,8 +5,8 @@ use provost_engine::places;
 use crate::failure::Failure;
 use crate::outcome::Answer;
 use crate::place::Global;
-use crate::terminal;
-use crate::watch::{self, Options};
+use crate::watch::Options;
+use crate::{terminal, watch};
 
 /// Watch plans in the terminal, and decide: agenda, plan, log, inbox
 ///

@@ -1,6 +1,5 @@
 use provost_engine::harness::Access;
-use provost_engine::places;
-use provost_engine::{Error, PlanFileError};
+use provost_engine::{Error, PlanFileError, places};
 use serde_json::json;
 
 use crate::failure::Failure;

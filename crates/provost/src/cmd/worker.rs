@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use provost_core::labels::Label;
+use provost_core::fleet::labels::Label;
 use provost_engine::overview::Overview;
 use provost_engine::people::Who;
 

@@ -1,4 +1,5 @@
-use provost_engine::worktrees::{self, Fate, Found};
+use provost_engine::worktrees;
+use provost_engine::worktrees::{Fate, Found};
 use serde_json::{Value, json};
 
 use crate::outcome::{Answer, Outcome};

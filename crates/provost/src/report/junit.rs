@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use provost_core::pass::Pass;
+use provost_core::model::pass::Pass;
 
 use super::{Check, Control, End, Report};
 

@@ -3,14 +3,14 @@
 //! **Invariant:** an approval names the revision that was on the screen; if the plan is another by now, the
 //! door refuses it.
 
-use provost_core::chain::PlanId;
-use provost_core::command::{HumanCommand, Refusal};
-use provost_core::event::{Choice, Revision};
-use provost_core::inbox::{self, ItemId};
-use provost_core::parse;
-use provost_core::quorum::Tally;
-use provost_core::run::{Run, Stage};
-use provost_core::usage::Amount;
+use provost_core::language::parse;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Choice, Revision};
+use provost_core::model::usage::Amount;
+use provost_core::rules::command::{HumanCommand, Refusal};
+use provost_core::rules::inbox::{self, ItemId};
+use provost_core::rules::quorum::Tally;
+use provost_core::state::run::{Run, Stage};
 use provost_engine::Error;
 use provost_engine::harness::{Access, Harness};
 use provost_engine::overview::Overview;

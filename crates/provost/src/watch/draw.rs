@@ -17,7 +17,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Widget as _};
 
-use provost_core::chain::Timestamp;
+use provost_core::model::timestamp::Timestamp;
 
 use super::known::{Known, Said, Tone, Waits};
 use super::text;

@@ -7,10 +7,10 @@ mod plan;
 
 use std::sync::Arc;
 
-use provost_core::chain::PlanId;
-use provost_core::plan::StepNumber;
-use provost_core::run::Run;
-use provost_core::usage::Resource;
+use provost_core::model::chain::PlanId;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::usage::Resource;
+use provost_core::state::run::Run;
 use provost_engine::overview::{Overview, Seen};
 use provost_engine::places::Here;
 
@@ -181,7 +181,7 @@ fn row(seen: &Seen) -> PlanRow {
 
 /// In money where that is known, in tokens where that is; what nobody counted is not zero.
 fn cost(run: &Run) -> String {
-    let (cost, limits) = (run.ledger.cost(), provost_core::budget::of_plan(run));
+    let (cost, limits) = (run.ledger.cost(), provost_core::rules::budget::of_plan(run));
     let of = |used: Option<u64>, limit: Option<u64>, resource: Resource| {
         let used = resource.say(used.filter(|used| *used > 0)?);
         Some(limit.map_or(used.clone(), |limit| format!("{used} of {}", resource.say(limit))))

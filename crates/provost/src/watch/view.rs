@@ -7,7 +7,7 @@
 mod dialog;
 mod pick;
 
-use provost_core::chain::PlanId;
+use provost_core::model::chain::PlanId;
 use ratatui::layout::{Position, Rect};
 
 use super::decide::Decision;

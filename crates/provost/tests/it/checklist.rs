@@ -9,7 +9,7 @@ use crate::env::{Env, HONEST, plan};
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
 const CODES: &str = "provost-core/tests/it/codes.rs";
-const RECOVER: &str = "provost-core/src/recover/tests.rs";
+const RECOVER: &str = "provost-core/src/rules/recover/tests.rs";
 const RUN: &str = "provost/tests/it/run.rs";
 const GATE: &str = "provost/tests/it/gate.rs";
 const INBOX: &str = "provost/tests/it/inbox.rs";

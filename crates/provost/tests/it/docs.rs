@@ -322,7 +322,7 @@ fn every_plan_snippet_is_read_without_an_error() {
                 }
                 _ => continue,
             };
-            let errors = provost_core::parse::plan(&text).diagnostics;
+            let errors = provost_core::language::parse::plan(&text).diagnostics;
             let errors = errors.iter().filter(|diagnostic| diagnostic.is_error());
             wrong.extend(errors.map(|error| format!("{}: {error:?}\n{text}", page.name)));
         }

@@ -3,8 +3,9 @@
 use std::io::{BufRead as _, BufReader};
 
 use expect_test::expect;
-use provost_core::chain::{PlanId, Timestamp};
-use provost_core::event::Event;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::Event;
+use provost_core::model::timestamp::Timestamp;
 use provost_store::{Append, Entry, Log as _, Sqlite};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

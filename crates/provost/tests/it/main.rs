@@ -63,6 +63,7 @@ mod start;
 mod subplan;
 mod teeth;
 mod terminal;
+mod structure;
 mod tidy;
 mod tools;
 mod travel;

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use provost_core::chain::{Hash, Timestamp};
-use provost_host::plan_file::{self, Error};
-use provost_host::progress::{self, Line};
+use provost_core::model::hash::Hash;
+use provost_core::model::timestamp::Timestamp;
+use provost_host::plan_file::Error;
+use provost_host::progress::Line;
+use provost_host::{plan_file, progress};
 
 use crate::env::{Env, plan};
 

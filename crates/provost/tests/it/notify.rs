@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use provost_core::chain::Timestamp;
+use provost_core::model::timestamp::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::env::{self, Env, HONEST, plan};
+use crate::env;
+use crate::env::{Env, HONEST, plan};
 
 /// In place, so that a contract can count how often it was run.
 fn place(contracts: &[&str], on_fail: &str, agent: &str, recipes: &str) -> Env {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use provost_core::chain::Timestamp;
+use provost_core::model::timestamp::Timestamp;
 use provost_store::{Holder, Log as _, Sqlite};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use genai::chat::{
     CacheControl, ChatMessage, ChatRequest, ContentPart, MessageContent, Tool, ToolCall, ToolResponse,
 };
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 use serde_json::{Value, json};
 
 use super::Dialect;

@@ -3,11 +3,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use provost_core::chain::{Head, PlanId, Timestamp};
-use provost_core::item::Item;
-use provost_core::recover::recipe::Recipes;
-use provost_core::run::{Run, Stage};
-use provost_core::schedule::{Action, InHand};
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::{Head, PlanId};
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::recover::recipe::Recipes;
+use provost_core::rules::schedule::{Action, InHand};
+use provost_core::state::run::{Run, Stage};
 use provost_engine::drive::{Drive, Rest};
 use provost_engine::world::{Said, World};
 use provost_store::{Effect, Error as StoreError, Fence};

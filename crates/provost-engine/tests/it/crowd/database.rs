@@ -9,8 +9,9 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use provost_core::chain::{Head, PlanId, Sealed, Timestamp};
-use provost_core::item::Item;
+use provost_core::fleet::work_item::Item;
+use provost_core::model::chain::{Head, PlanId, Sealed};
+use provost_core::model::timestamp::Timestamp;
 use provost_store::{Append, Cursor, Effect, Error, Fence, Holder, Lease, Log, Memory, Query};
 
 use crate::sim::die;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use provost_core::plan::StepNumber;
+use provost_core::model::plan::StepNumber;
 use serde_json::Value;
 
 use super::{Acp, Finish, Turn, Work};

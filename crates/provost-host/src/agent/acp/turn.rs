@@ -3,7 +3,7 @@
 //!
 //! **Invariant:** what the agent says of its own plan is shown and decides nothing.
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 use serde_json::{Value, json};
 
 use super::{Acp, Desk, Permissions, desk};

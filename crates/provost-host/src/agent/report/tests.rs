@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use provost_core::usage::Usage;
+use provost_core::model::usage::Usage;
 
 use super::{Heard, LINE_MAX, Reader, Speaks};
 

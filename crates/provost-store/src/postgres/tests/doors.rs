@@ -1,7 +1,8 @@
 //! The doors in the database: what a connection can say, whatever it sends.
 
-use provost_core::chain::{Hash, Timestamp};
-use provost_core::event::{Approver, Event, Revision};
+use provost_core::model::event::{Approver, Event, Revision};
+use provost_core::model::hash::Hash;
+use provost_core::model::timestamp::Timestamp;
 
 use super::super::cluster::{Cluster, address};
 use super::super::*;

@@ -1,7 +1,7 @@
 //! That what a query costs is what it returns, however much there is besides.
 
-use provost_core::chain::Timestamp;
-use provost_core::plan::StepNumber;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
 
 use super::super::cluster::{Cluster, address};
 use super::super::*;

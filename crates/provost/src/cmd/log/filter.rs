@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
-use provost_core::chain::{PlanId, Sealed, Timestamp};
-use provost_core::event::{DESCRIPTIONS, Event, FailureClass};
-use provost_core::near;
-use provost_core::plan::StepNumber;
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::event::{DESCRIPTIONS, Event, FailureClass};
+use provost_core::model::plan::StepNumber;
+use provost_core::model::suggest;
+use provost_core::model::timestamp::Timestamp;
 use provost_engine::Query;
 use provost_engine::history::History;
 
@@ -168,7 +169,7 @@ fn name(typed: &str) -> Result<String, Failure> {
     if known().any(|known| known == name) {
         return Ok(name);
     }
-    let hint = match near::suggestion(&name, known()) {
+    let hint = match suggest::suggestion(&name, known()) {
         Some(meant) => format!("Did you mean {meant}?"),
         None => format!("There are {}.", known().collect::<Vec<_>>().join(", ")),
     };
@@ -181,7 +182,7 @@ fn read_class(typed: &str) -> Result<FailureClass, Failure> {
         return Ok(class);
     }
     let known = CLASSES.map(FailureClass::word);
-    let hint = match near::suggestion(&word, known) {
+    let hint = match suggest::suggestion(&word, known) {
         Some(meant) => format!("Did you mean {meant}?"),
         None => format!("There are {}.", known.join(", ")),
     };

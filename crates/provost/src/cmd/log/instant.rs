@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use provost_core::chain::Timestamp;
+use provost_core::model::timestamp::Timestamp;
 
 use crate::failure::Failure;
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use provost_core::chain::{PlanId, Sealed};
-use provost_core::event::Event;
-use provost_core::render;
-use provost_core::run::Run;
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::event::Event;
+use provost_core::state::run::Run;
+use provost_core::text::render;
 
 use crate::failure::Failure;
 use crate::terminal;

@@ -1,6 +1,6 @@
 //! The summary as one JSON document. What nobody counted is `null`, with what is known beside it.
 
-use provost_core::summary::{Agent, AgentRow, PlanRow, StepRow, Sum, Summary, Taken};
+use provost_core::text::summary::{Agent, AgentRow, PlanRow, StepRow, Sum, Summary, Taken};
 use serde_json::{Value, json};
 
 pub fn json(summary: &Summary) -> Value {

@@ -1,7 +1,7 @@
 //! A few pictures, and what no picture may hold.
 
 use expect_test::{Expect, expect};
-use provost_core::chain::PlanId;
+use provost_core::model::chain::PlanId;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;

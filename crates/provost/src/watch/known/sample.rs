@@ -1,10 +1,11 @@
 //! A little of everything, for tests.
 
-use provost_core::chain::{PlanId, Timestamp};
-use provost_core::event::Choice;
-use provost_core::inbox::{ItemId, Kind};
-use provost_core::plan::StepNumber;
-use provost_core::run::Stage;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::Choice;
+use provost_core::model::plan::StepNumber;
+use provost_core::model::timestamp::Timestamp;
+use provost_core::rules::inbox::{ItemId, Kind};
+use provost_core::state::run::Stage;
 
 use super::{Answer, Gate, Known, LogLine, Part, PlanRow, Said, Sheet, Tone, Waits};
 use crate::watch::text;

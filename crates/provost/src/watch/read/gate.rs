@@ -1,7 +1,7 @@
 //! What an approval would cover, and what speaks against it.
 
-use provost_core::render;
-use provost_core::run::Stage;
+use provost_core::state::run::Stage;
+use provost_core::text::render;
 use provost_engine::harness::Access;
 use provost_engine::harness::base_look::OnBase;
 use provost_engine::overview::{Overview, Seen};

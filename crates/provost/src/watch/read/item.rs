@@ -1,8 +1,8 @@
 //! Something that waits for a person, with all that helps to decide it.
 
-use provost_core::event::Choice;
-use provost_core::inbox::{Item, Tried};
-use provost_core::run::Run;
+use provost_core::model::event::Choice;
+use provost_core::rules::inbox::{Item, Tried};
+use provost_core::state::run::Run;
 
 use crate::watch::known::{Answer, Said, Tone, Waits};
 use crate::watch::text;
@@ -10,7 +10,7 @@ use crate::watch::text;
 const CHOICES: [Choice; 5] = [Choice::Retry, Choice::Skip, Choice::Abort, Choice::Revise, Choice::Confirm];
 
 pub fn waits(item: &Item, run: &Run) -> Waits {
-    let answer = |offer: &provost_core::inbox::Offer| {
+    let answer = |offer: &provost_core::rules::inbox::Offer| {
         let choice = CHOICES.into_iter().find(|choice| choice.word() == offer.choice)?;
         Some(Answer { choice, does: offer.does })
     };

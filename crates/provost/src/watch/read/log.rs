@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
-use provost_core::chain::{PlanId, Sealed};
-use provost_core::pass::Pass;
-use provost_core::render::{self, Line, Symbol};
-use provost_core::run::Run;
+use provost_core::model::chain::{PlanId, Sealed};
+use provost_core::model::pass::Pass;
+use provost_core::state::run::Run;
+use provost_core::text::render::{self, Line, Symbol};
 use provost_engine::overview::{Overview, Seen};
 use provost_engine::{Cursor, Query};
 

@@ -1,11 +1,10 @@
 //! A plan's steps and postconditions, each with what was tried and seen.
 
-use provost_core::event::Subject;
-use provost_core::pass::Pass;
-use provost_core::plan::{Check, Contract, Needs, Step, StepNumber};
-use provost_core::render;
-use provost_core::run::{PostState, Run, StepRun, StepState};
-use provost_core::verdict::Verdict;
+use provost_core::model::event::Subject;
+use provost_core::model::pass::Pass;
+use provost_core::model::plan::{Check, Contract, Needs, Step, StepNumber};
+use provost_core::model::verdict::Verdict;
+use provost_core::state::run::{PostState, Run, StepRun, StepState};
 use provost_engine::overview::{Attempt, Judged};
 
 use crate::watch::known::{Part, PlanRow, Said, Sheet, Tone};
@@ -113,7 +112,7 @@ fn page(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], output: 
 fn of_attempt(page: &mut Vec<Said>, attempt: &Attempt) {
     let taken = attempt.ended.map(|ended| ended.0.saturating_sub(attempt.begun.0));
     let how = match (&attempt.end, attempt.lost, taken) {
-        (Some(end), _, taken) => format!("{}{}", took(taken), render::ending(end)),
+        (Some(end), _, taken) => format!("{}{}", took(taken), end.words()),
         (None, true, _) => "lost with the harness".to_owned(),
         (None, false, _) => "under way".to_owned(),
     };
@@ -195,7 +194,7 @@ fn contract(page: &mut Vec<Said>, name: &str, contract: Option<&Contract>) {
     page.extend([Said::gap(), Said::strong(format!("{name}{kind}")), Said::indented(Tone::Plain, text)]);
 }
 
-fn of_post(run: &Run, post: &provost_core::plan::Postcondition, state: &PostState) -> Part {
+fn of_post(run: &Run, post: &provost_core::model::plan::Postcondition, state: &PostState) -> Part {
     let (mark, word) = run.post_mark(post.number);
     let tone = match (state, run.post_pass(post.number)) {
         (PostState::Broke(_), _) => Tone::Bad,

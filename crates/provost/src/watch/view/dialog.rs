@@ -1,7 +1,7 @@
 //! What a person is asked before something is decided: for words, and then whether they are sure.
 
-use provost_core::chain::PlanId;
-use provost_core::event::{Choice, Revision};
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::{Choice, Revision};
 
 use crate::watch::decide::Decision;
 use crate::watch::known::{Answer, Gate, Waits};
@@ -35,7 +35,7 @@ pub enum Then {
 /// An answer that is being given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answering {
-    item: provost_core::inbox::ItemId,
+    item: provost_core::rules::inbox::ItemId,
     /// What it is about, and what the choice does.
     about: String,
     does: &'static str,

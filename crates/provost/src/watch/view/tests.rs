@@ -1,7 +1,7 @@
 //! Stories of a person at the keyboard.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
-use provost_core::event::{Choice, Revision};
+use provost_core::model::event::{Choice, Revision};
 
 use super::*;
 use crate::watch::keys;

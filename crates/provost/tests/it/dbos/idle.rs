@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use provost_core::chain::{PlanId, Timestamp};
-use provost_core::event::Event;
+use provost_core::model::chain::PlanId;
+use provost_core::model::event::Event;
+use provost_core::model::timestamp::Timestamp;
 use provost_store::postgres::cluster::{self, Cluster};
 use provost_store::{Append, Entry, Log as _, Postgres, Query};
 
@@ -18,7 +19,7 @@ impl Fleet {
         let log = Postgres::open(&cluster::address(&self.url)).expect("the log");
         let first = log.plans().expect("plans").remove(0);
         let mut events: Vec<Event> = Vec::new();
-        let each = &mut |sealed: provost_core::chain::Sealed| {
+        let each = &mut |sealed: provost_core::model::chain::Sealed| {
             events.push(sealed.event().expect("an event"));
             ControlFlow::Continue(())
         };

@@ -1,0 +1,226 @@
+//! One thing to be done for a plan, as it is offered to whoever takes it, on whatever machine.
+//!
+//! An item has a name of plain words, so that it can be sent, and says nothing of how it is done: whoever
+//! takes it reads the log and asks [`Item::due`] whether it is still wanted.
+//!
+//! **Invariant:** an attempt is due only while the log says that this very attempt is under way: what was
+//! begun by one and lost is judged, and never begun a second time.
+//! **Invariant:** nothing is due of a plan that is over, whoever ended it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::model::event::Subject;
+use crate::model::plan::StepNumber;
+use crate::model::timestamp::Timestamp;
+use crate::rules::schedule::{self, Action, InHand};
+use crate::state::run::{Run, Stage, StepState};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Item {
+    /// Say what the machine holds: nothing is begun before that.
+    Attest,
+    /// Give the step to an agent; the log says already that it was begun.
+    Attempt {
+        step: StepNumber,
+        attempt: u32,
+    },
+    /// Another plan carries the step out, and whoever saw to that is gone.
+    TakeUp {
+        step: StepNumber,
+        attempt: u32,
+    },
+    Judge {
+        subject: Subject,
+    },
+    /// Whoever had the attempt is gone: end what it left behind, and judge.
+    JudgeLost {
+        step: StepNumber,
+        attempt: u32,
+    },
+    /// Everything is over.
+    End,
+}
+
+impl Item {
+    /// The item that has this done, once its beginning stands in the run. Nothing for what is only decided.
+    pub fn of(run: &Run, action: Action) -> Option<Self> {
+        match action {
+            Action::Dispatch { step } => {
+                Some(Item::Attempt { step, attempt: run.step(step).map_or(1, |step| step.attempts) })
+            }
+            Action::TakeUp { step, attempt } => Some(Item::TakeUp { step, attempt }),
+            Action::Judge { subject } => Some(Item::Judge { subject }),
+            Action::JudgeLost { step, attempt } => Some(Item::JudgeLost { step, attempt }),
+            Action::End => Some(Item::End),
+            Action::Hold { .. } | Action::OverBudget { .. } => None,
+        }
+    }
+
+    /// What the scheduler knows it by.
+    pub fn action(self) -> Option<Action> {
+        match self {
+            Item::Attest => None,
+            Item::Attempt { step, .. } => Some(Action::Dispatch { step }),
+            Item::TakeUp { step, attempt } => Some(Action::TakeUp { step, attempt }),
+            Item::Judge { subject } => Some(Action::Judge { subject }),
+            Item::JudgeLost { step, attempt } => Some(Action::JudgeLost { step, attempt }),
+            Item::End => Some(Action::End),
+        }
+    }
+
+    /// What is to be done about it now; nothing, if the log has moved past it.
+    pub fn due(self, run: &Run, now: Timestamp) -> Option<Action> {
+        let action = self.action()?;
+        // A person may have ended the plan, or changed it, while the item waited for somebody to take it.
+        if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+            return None;
+        }
+        let is_due = match self {
+            Item::Attest => false,
+            Item::Attempt { step, attempt }
+            | Item::TakeUp { step, attempt }
+            | Item::JudgeLost { step, attempt } => {
+                run.step(step).is_some_and(|step| step.state == StepState::Running { attempt })
+            }
+            Item::Judge { .. } | Item::End => {
+                schedule::next(run, &InHand::default(), 1, now).contains(&action)
+            }
+        };
+        is_due.then_some(action)
+    }
+
+    /// Whose work it is; nothing where the harness does it itself.
+    pub fn role(self, run: &Run) -> Option<&str> {
+        match self {
+            Item::Attempt { step, .. } => Some(run.role(step)).filter(|role| !role.is_empty()),
+            Item::Attest | Item::TakeUp { .. } | Item::Judge { .. } | Item::JudgeLost { .. } | Item::End => {
+                None
+            }
+        }
+    }
+
+    /// An agent may be at work because of it: to do it twice would be to do the work twice.
+    pub fn starts_agents(self) -> bool {
+        matches!(self, Item::Attempt { .. } | Item::TakeUp { .. })
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Item::Attest => f.write_str("attest"),
+            Item::Attempt { step, attempt } => write!(f, "attempt {step} {attempt}"),
+            Item::TakeUp { step, attempt } => write!(f, "take-up {step} {attempt}"),
+            Item::Judge { subject } => match subject {
+                Subject::Precondition(step) => write!(f, "precondition {step}"),
+                Subject::Control(step) => write!(f, "control {step}"),
+                Subject::Contract(step) => write!(f, "contract {step}"),
+                Subject::Final(step) => write!(f, "final {step}"),
+                Subject::Postcondition(number) => write!(f, "postcondition {number}"),
+            },
+            Item::JudgeLost { step, attempt } => write!(f, "lost {step} {attempt}"),
+            Item::End => f.write_str("end"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no item that this version knows")]
+pub struct Unknown(pub String);
+
+impl FromStr for Item {
+    type Err = Unknown;
+
+    fn from_str(text: &str) -> Result<Self, Unknown> {
+        let unknown = || Unknown(text.to_owned());
+        let mut words = text.split(' ');
+        let word = words.next().unwrap_or_default();
+        let numbers: Vec<u32> =
+            words.map(|number| number.parse().map_err(|_| unknown())).collect::<Result<_, _>>()?;
+        let judge = |subject| Item::Judge { subject };
+        Ok(match (word, numbers.as_slice()) {
+            ("attest", []) => Item::Attest,
+            ("attempt", [step, attempt]) => Item::Attempt { step: StepNumber(*step), attempt: *attempt },
+            ("take-up", [step, attempt]) => Item::TakeUp { step: StepNumber(*step), attempt: *attempt },
+            ("lost", [step, attempt]) => Item::JudgeLost { step: StepNumber(*step), attempt: *attempt },
+            ("precondition", [step]) => judge(Subject::Precondition(StepNumber(*step))),
+            ("control", [step]) => judge(Subject::Control(StepNumber(*step))),
+            ("contract", [step]) => judge(Subject::Contract(StepNumber(*step))),
+            ("final", [step]) => judge(Subject::Final(StepNumber(*step))),
+            ("postcondition", [number]) => judge(Subject::Postcondition(*number)),
+            ("end", []) => Item::End,
+            _ => return Err(unknown()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Item;
+    use crate::model::approved_spec::Binding;
+    use crate::model::event::{Choice, Event, Subject};
+    use crate::model::plan::StepNumber;
+    use crate::model::timestamp::Timestamp;
+    use crate::rules::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal};
+    use crate::rules::decide;
+    use crate::rules::schedule::Action;
+    use crate::state::run::Run;
+
+    #[test]
+    fn every_item_is_found_again_by_its_name() {
+        let (step, attempt) = (StepNumber(7), 3);
+        let subjects = [
+            Subject::Precondition(step),
+            Subject::Control(step),
+            Subject::Contract(step),
+            Subject::Final(step),
+            Subject::Postcondition(2),
+        ];
+        let others = [
+            Item::Attest,
+            Item::Attempt { step, attempt },
+            Item::TakeUp { step, attempt },
+            Item::JudgeLost { step, attempt },
+            Item::End,
+        ];
+        for item in subjects.map(|subject| Item::Judge { subject }).into_iter().chain(others) {
+            assert_eq!(item.to_string().parse(), Ok(item), "{item}");
+        }
+        for wrong in ["", "attempt", "attempt 1", "attempt 1 x", "end 1", "deploy 1 1", "attempt 1 1 1"] {
+            assert!(wrong.parse::<Item>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_waits_is_not_begun_once_a_person_has_ended_its_plan() {
+        let text = "---\ntype: plan\nstatus: draft\nowner: me\n---\n# A plan\n\n## Steps\n\n\
+                    ### 1. First\n**target:** coder\n**task:**\nDo it.\n**contract:**\n```shell\ntest -f one\n```\n\n\
+                    ### 2. Second\n**target:** coder\n**needs:** none\n**task:**\nDo it.\n**contract:**\n\
+                    ```shell\ntest -f two\n```\n";
+        let mut run = Run::default();
+        let mut hear = |decision: &dyn Fn(&Run) -> Result<Vec<Event>, Refusal>| {
+            decision(&run).expect("allowed").iter().for_each(|event| run.apply(event));
+            run.clone()
+        };
+        let (first, second, by) = (StepNumber(1), StepNumber(2), || "ada".to_owned());
+        let record =
+            HarnessCommand::Record { text: text.to_owned(), binding: Binding::default(), author: None };
+        let revision = hear(&|run| decide::harness(run, record.clone())).revision;
+        let verified = HarnessCommand::Verified { revision: revision.clone(), warnings: 0 };
+        hear(&|run| decide::harness(run, verified.clone()));
+        let approve = HumanCommand::Approve { revision, by: by(), modifications: Vec::new() };
+        hear(&|run| decide::human(run, approve.clone()));
+        hear(&|run| decide::harness(run, HarnessCommand::Start { step: first }));
+        let block = AgentCommand::Block { step: first, reason: "no key".to_owned() };
+        hear(&|run| decide::agent(run, block.clone()));
+        let begun = hear(&|run| decide::harness(run, HarnessCommand::Start { step: second }));
+        let item = Item::Attempt { step: second, attempt: 1 };
+        assert_eq!(item.due(&begun, Timestamp(0)), Some(Action::Dispatch { step: second }));
+        let abort =
+            HumanCommand::Answer { step: Some(first), choice: Choice::Abort, note: String::new(), by: by() };
+        let ended = hear(&|run| decide::human(run, abort.clone()));
+        assert_eq!(ended.step(second).map(|step| &step.state), begun.step(second).map(|step| &step.state));
+        assert_eq!(item.due(&ended, Timestamp(0)), None);
+    }
+}

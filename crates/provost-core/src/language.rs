@@ -1,0 +1,15 @@
+//! The plan language: reads and writes plan files, and finds what is wrong with them.
+
+pub mod diagnostic;
+pub mod globs;
+pub mod parse;
+pub mod shell;
+pub mod test_files;
+pub mod runner;
+pub mod tool_names;
+pub mod inconclusive_failure;
+pub mod facts;
+pub mod verify;
+pub mod template;
+pub mod plan_writer;
+pub mod patch;

@@ -1,0 +1,150 @@
+//! What verification may know of the world, and what it wants to know.
+//!
+//! Core cannot look, so it asks: [`questions`] reads the plan and lists what matters, a survey of the
+//! machine answers once, and `verify` works on the answers. The same answers give the same diagnostics.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use crate::language::runner::{self, Started};
+use crate::language::shell;
+use crate::model::plan::{Check, Contract, Plan, Spanned, Step, Subscription};
+
+/// What the survey is to find out, each thing once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Questions {
+    /// Paths relative to the workspace, subscriptions and the test files contracts name: do they exist?
+    pub files: BTreeSet<String>,
+    /// Program names: are they on PATH?
+    pub tools: BTreeSet<String>,
+    /// Absolute paths that checks name, and whether one only looks there: can a check see them?
+    pub paths: BTreeMap<String, bool>,
+    /// Scripts: does `bash -n` accept them?
+    pub scripts: BTreeSet<String>,
+    /// Topics: does anybody keep them?
+    pub topics: BTreeSet<String>,
+    /// Other plans by slug: what do they wait for?
+    pub plans: BTreeSet<String>,
+    /// Globs of `touches`: do they name what git ignores?
+    pub globs: BTreeSet<String>,
+}
+
+/// The answers. Whatever was not asked is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The workspace is inside a git repository.
+    pub git: bool,
+    /// The slug of the plan itself, for cycles between plans.
+    pub slug: String,
+    /// The roles that resolve to an agent.
+    pub targets: BTreeSet<String>,
+    /// Of the files asked for, those that exist.
+    pub files: BTreeSet<String>,
+    /// Of the tools asked for, those that are missing.
+    pub missing_tools: BTreeSet<String>,
+    /// Of the absolute paths asked for, those that are here, or whose folder is, and that no check can see.
+    pub unseen: BTreeSet<String>,
+    /// Secrets that the configuration lets checks have.
+    pub secrets: BTreeSet<String>,
+    /// Of the scripts asked for, those that bash refuses, and what it says.
+    pub broken_scripts: BTreeMap<String, String>,
+    /// There is no bash here, so no script was looked at.
+    pub no_bash: bool,
+    /// Why a hidden contract can be seen here all the same.
+    pub in_sight: Option<String>,
+    /// Who judges what no command does, by the configuration.
+    pub judge: Option<String>,
+    /// A file of the judge's own program that lies where agents work.
+    pub judge_within: Option<String>,
+    /// Roles that ask the same model as the judge.
+    pub judges_models: BTreeSet<String>,
+    /// Roles whose program an attempt could not start, and why.
+    pub not_startable: BTreeMap<String, String>,
+    pub topics: BTreeSet<String>,
+    /// Every plan that was found on the way, with the slugs it depends on or has steps carried out by.
+    pub plans: BTreeMap<String, Vec<String>>,
+    /// Of the globs asked for, those that name something git ignores.
+    pub ignored_globs: BTreeSet<String>,
+}
+
+/// What verification of this plan depends on.
+pub fn questions(plan: &Plan) -> Questions {
+    let mut seen = Seen::default();
+    seen.plans.extend(plan.depends_on.iter().map(|slug| slug.value.as_str()));
+    for step in &plan.steps {
+        for subscription in &step.subscriptions {
+            match &subscription.value {
+                Subscription::File(path) => seen.files.insert(path),
+                Subscription::Topic(name) => seen.topics.insert(name),
+            };
+        }
+        seen.plans.extend(step.plan.iter().map(|slug| slug.value.as_str()));
+        for contract in step.precondition.iter().chain(&step.contract) {
+            ask_about(contract, &mut seen);
+        }
+    }
+    for contract in plan.postconditions.iter().filter_map(|postcondition| postcondition.contract.as_ref()) {
+        ask_about(contract, &mut seen);
+    }
+    let mut files = owned(seen.files);
+    files.extend(plan.steps.iter().flat_map(test_files));
+    Questions {
+        files,
+        tools: seen.tools.into_iter().map(Cow::into_owned).collect(),
+        paths: seen.paths,
+        scripts: owned(seen.scripts),
+        topics: owned(seen.topics),
+        plans: owned(seen.plans),
+        globs: globs_of(plan).map(|glob| glob.value.clone()).collect(),
+    }
+}
+
+/// What the plan and its steps may change.
+pub(crate) fn globs_of(plan: &Plan) -> impl Iterator<Item = &Spanned<String>> {
+    let of_steps = plan.steps.iter().flat_map(|step| step.touches.iter().flatten());
+    plan.touches.iter().flatten().chain(of_steps)
+}
+
+fn test_files(step: &Step) -> Vec<String> {
+    match step.contract.as_ref().map(|contract| &contract.check) {
+        Some(Check::Shell(shell)) => files_of(runner::started(&shell.command)),
+        _ => Vec::new(),
+    }
+}
+
+/// The test files that runners are given by name.
+pub fn files_of(started: Vec<Started>) -> Vec<String> {
+    let places = started
+        .into_iter()
+        // A contract that is meant to fail names its files all the same.
+        .map(|started| Started { negated: false, ..started })
+        .filter_map(|started| runner::selection(&started).ok())
+        .flat_map(|chosen| chosen.places);
+    places.filter(|path| path.rsplit('/').next().is_some_and(|name| name.contains('.'))).collect()
+}
+
+/// Most things are asked for many times; only the distinct ones are copied, at the end.
+#[derive(Default)]
+struct Seen<'p> {
+    files: HashSet<&'p str>,
+    tools: HashSet<Cow<'p, str>>,
+    paths: BTreeMap<String, bool>,
+    scripts: HashSet<&'p str>,
+    topics: HashSet<&'p str>,
+    plans: HashSet<&'p str>,
+}
+
+fn owned(set: HashSet<&str>) -> BTreeSet<String> {
+    set.into_iter().map(str::to_string).collect()
+}
+
+fn ask_about<'p>(contract: &'p Contract, seen: &mut Seen<'p>) {
+    let Check::Shell(shell) = &contract.check else { return };
+    if seen.scripts.insert(&shell.command) {
+        let script = shell::read(&shell.command);
+        seen.tools.extend(shell::tools(&shell.command, &script).into_iter().map(|tool| tool.name));
+        for path in shell::outer_paths(&shell.command) {
+            *seen.paths.entry(path.path).or_default() |= path.looked_at;
+        }
+    }
+}

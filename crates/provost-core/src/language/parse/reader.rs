@@ -1,0 +1,551 @@
+//! Walks the blocks of a plan and hands each to the part it belongs to.
+//!
+//! There are four parts: what stands before the steps, the steps, the postconditions, and everything
+//! else, which is prose for people.
+//!
+//! **Invariant:** only blocks at the top level open fields; lists, quotations and code never do.
+
+use self::name::{Name, name, spaced_name};
+use super::Sink;
+use super::blocks::{Block, Blocks, Kind, Line, Part, Strong};
+use super::check;
+use super::field::Field;
+use super::free::Free;
+use super::heading::{self, Heading};
+use super::step::{Draft, Open};
+use crate::language::diagnostic::say;
+use crate::model::plan::{Check, Contract, Plan, Span};
+
+mod name;
+mod postconditions;
+mod preamble;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Before,
+    Steps,
+    /// Under a heading inside the steps that is not a step: read by nobody, and already said so.
+    Unread,
+    Postconditions,
+    Prose,
+}
+
+struct Reader<'a, 't> {
+    text: &'t str,
+    plan: &'a mut Plan,
+    sink: &'a mut Sink,
+    part: Place,
+    steps_at: Option<Span>,
+    steps_level: u8,
+    step_level: Option<u8>,
+    postconditions_at: Option<Span>,
+    postconditions_level: u8,
+    draft: Option<Draft>,
+    /// The number the next step should carry; unknown after a heading that stands for several.
+    next: Option<u32>,
+    /// After a wrong number: what would come next if only that one were wrong.
+    skipped: Option<u32>,
+    numbers: std::collections::HashSet<u32>,
+    malformed: bool,
+    context: Option<Free>,
+    seen_preamble: [bool; 3],
+    warned_outside: bool,
+}
+
+/// Reads the body of a plan, from byte `from` on.
+pub fn read(text: &str, from: usize, piece: usize, plan: &mut Plan, sink: &mut Sink) {
+    let mut reader = Reader {
+        text,
+        plan,
+        sink,
+        part: Place::Before,
+        steps_at: None,
+        steps_level: 2,
+        step_level: None,
+        postconditions_at: None,
+        postconditions_level: 2,
+        draft: None,
+        next: Some(1),
+        skipped: None,
+        numbers: Default::default(),
+        malformed: false,
+        context: None,
+        seen_preamble: [false; 3],
+        warned_outside: false,
+    };
+    let mut blocks = Blocks::new(text, from, piece);
+    let mut block = Block::default();
+    while blocks.next(&mut block) {
+        reader.block(&mut block);
+    }
+    reader.finish(from);
+}
+
+impl<'t> Reader<'_, 't> {
+    fn block(&mut self, block: &mut Block<'t>) {
+        self.unclosed(block);
+        let in_step = self.part == Place::Steps && self.draft.is_some();
+        if !block.hidden.is_empty() && (in_step || self.part == Place::Postconditions) {
+            let shown = block.fence.as_ref().map_or(Span::at(0), |fence| fence.unseen_info);
+            if let Some(first) = block.hidden.iter().find(|cut| is_html(self.text, **cut) && **cut != shown) {
+                self.sink.push(say::hidden_html(check::first_line(self.text, *first)));
+            }
+        }
+        match block.kind {
+            Kind::Heading { level, underlined } => self.heading(block, level, underlined),
+            Kind::Paragraph => self.paragraph(block),
+            Kind::Fence => self.fence(block),
+            Kind::List => self.list(block),
+            Kind::Html => self.html(block),
+            Kind::Other => self.other(block),
+        }
+    }
+
+    /// Fences that a check does not look at itself.
+    fn unclosed(&mut self, block: &Block<'t>) {
+        let waiting = matches!(&self.draft, Some(Draft { open: Open::Check { waiting: true, .. }, .. }));
+        let check = block.kind == Kind::Fence
+            && (self.part == Place::Steps && waiting || self.part == Place::Postconditions);
+        if let Some(fence) = block.fence.as_ref().filter(|fence| !fence.closed && !check) {
+            self.sink.push(say::fence_open(check::first_line(self.text, fence.span)));
+        }
+        if self.part == Place::Postconditions {
+            return;
+        }
+        for item in &block.items {
+            for part in &item.parts {
+                if let Part::Fence(fence) = part
+                    && !fence.closed
+                {
+                    self.sink.push(say::fence_open(check::first_line(self.text, fence.span)));
+                }
+            }
+        }
+    }
+
+    fn heading(&mut self, block: &mut Block<'t>, level: u8, underlined: bool) {
+        let in_steps = matches!(self.part, Place::Steps | Place::Unread);
+        let section = match block.pieces.first() {
+            // A step's heading is no section, and there are many of them.
+            Some((_, piece)) if piece.starts_with(|c: char| c.is_ascii_digit()) => None,
+            Some(_) | None => section_name(&heading::shown(&block.pieces)),
+        };
+        if underlined && in_steps && section.is_none() {
+            return self.underlined(block);
+        }
+        if let Some(section) = section.filter(|_| !in_steps || Some(level) != self.step_level || level <= 2) {
+            return self.section(section, block.span, level);
+        }
+        if in_steps {
+            return self.heading_in_steps(block, level);
+        }
+        if self.part == Place::Postconditions {
+            if level <= self.postconditions_level {
+                self.part = Place::Prose;
+            }
+            return;
+        }
+        if self.part == Place::Before {
+            self.close_context();
+            if self.plan.title.is_empty() && level == 1 {
+                self.plan.title = heading::shown(&block.pieces);
+            }
+        }
+    }
+
+    fn section(&mut self, section: Section, span: Span, level: u8) {
+        self.close_step(span.start);
+        self.close_context();
+        let line = check::first_line(self.text, span);
+        match section {
+            Section::Steps if self.steps_at.is_some() => {
+                self.sink.push(say::section_doubled(line, "Steps"));
+                self.part = Place::Prose;
+            }
+            Section::Steps => {
+                self.steps_at = Some(line);
+                self.steps_level = level;
+                self.part = Place::Steps;
+            }
+            Section::Postconditions if self.postconditions_at.is_some() => {
+                self.sink.push(say::section_doubled(line, "Postconditions"));
+                self.part = Place::Prose;
+            }
+            Section::Postconditions => {
+                self.postconditions_at = Some(line);
+                self.postconditions_level = level;
+                self.part = Place::Postconditions;
+            }
+        }
+    }
+
+    /// A paragraph that a line of `-` or `=` turned into a heading: reported, and read as a paragraph.
+    fn underlined(&mut self, block: &mut Block<'t>) {
+        let end = block.lines.last().map_or(block.span.end, |line| line.span.end);
+        let underline = self.text[end..].find('\n').map_or(end, |at| end + at + 1);
+        self.sink.push(say::underlined(Span::new(block.span.start, end), underline));
+        self.paragraph(block);
+    }
+
+    fn heading_in_steps(&mut self, block: &Block<'t>, level: u8) {
+        let line = check::first_line(self.text, block.span);
+        let read = heading::read(self.text, &block.pieces, line.end);
+        let is_step = matches!(read, Heading::Step(_));
+        match self.step_level {
+            None if is_step => self.step_level = Some(level),
+            // Nothing says yet at which level steps stand; anything below the section may be meant as one.
+            None if level > self.steps_level => {}
+            None => {
+                self.part = Place::Prose;
+                return;
+            }
+            Some(steps) if level == steps => {}
+            Some(steps) if level > steps => {
+                if is_step && self.draft.is_some() {
+                    self.sink.push(say::step_level(line, steps, level));
+                }
+                if let Some(draft) = &mut self.draft {
+                    match &draft.open {
+                        Open::Task(_) | Open::Rubric { .. } | Open::Refused => {
+                            draft.line(self.text, block.span, &block.hidden, self.sink);
+                        }
+                        Open::Check { .. } | Open::Nothing | Open::List(_) => {}
+                    }
+                }
+                return;
+            }
+            Some(steps) => {
+                self.close_step(block.span.start);
+                if is_step {
+                    self.sink.push(say::step_level(line, steps, level));
+                }
+                self.part = if level <= self.steps_level { Place::Prose } else { Place::Unread };
+                return;
+            }
+        }
+        self.close_step(block.span.start);
+        match read {
+            Heading::Step(heading) => {
+                self.number(heading.number.0, heading.span);
+                self.part = Place::Steps;
+                self.draft = Some(Draft::new(*heading, block.span, self.sink));
+            }
+            Heading::Range { number } => {
+                self.sink.push(say::step_range(line, number.of(self.text)));
+                self.unread(None);
+            }
+            Heading::Other { number, fix } => {
+                let next = number.or(self.next).unwrap_or(self.plan.steps.len() as u32 + 1);
+                self.sink.push(say::step_heading(line, next, fix));
+                self.unread(Some(number.unwrap_or(next).saturating_add(1)));
+            }
+        }
+    }
+
+    /// What follows is under no step; `next` is the number that may come after it.
+    fn unread(&mut self, next: Option<u32>) {
+        self.malformed = true;
+        self.part = Place::Unread;
+        self.next = next;
+    }
+
+    fn number(&mut self, number: u32, heading: Span) {
+        let digits = Span::new(heading.start, heading.start + number.to_string().len());
+        if !self.numbers.insert(number) {
+            self.sink.push(say::step_doubled(digits, crate::model::plan::StepNumber(number)));
+            self.skipped = self.next.map(|expected| expected.saturating_add(1));
+            return;
+        }
+        let skipped = std::mem::take(&mut self.skipped);
+        match self.next {
+            Some(expected) if expected != number && skipped != Some(number) => {
+                self.sink.push(say::step_gap(digits, expected, crate::model::plan::StepNumber(number)));
+                // Either this number is wrong or the ones before are missing; say it once.
+                self.skipped = Some(expected.saturating_add(1));
+            }
+            Some(_) | None => {}
+        }
+        self.next = Some(number.saturating_add(1));
+    }
+
+    fn close_step(&mut self, end: usize) {
+        if let Some(draft) = self.draft.take() {
+            self.plan.steps.push(draft.finish(self.text, end, self.sink));
+        }
+    }
+
+    fn paragraph(&mut self, block: &mut Block<'t>) {
+        match self.part {
+            Place::Before => self.preamble(block),
+            Place::Steps => {
+                if self.draft.is_some() {
+                    for line in &block.lines {
+                        self.line_in_step(line, &block.hidden);
+                    }
+                    self.keep_hidden(block);
+                } else {
+                    self.outside(&block.lines);
+                }
+            }
+            Place::Unread => {}
+            Place::Postconditions => {
+                for line in &block.lines {
+                    self.expect_last(line.span, &block.hidden);
+                }
+            }
+            Place::Prose => self.outside(&block.lines),
+        }
+    }
+
+    /// What does not show in the open free text must be cut out of it later.
+    fn keep_hidden(&mut self, block: &Block<'t>) {
+        if let Some(Draft { open: Open::Task(free) | Open::Rubric { free, .. }, .. }) = &mut self.draft {
+            let from = free.hidden.last().map_or(0, |cut| cut.end);
+            free.hidden.extend(block.hidden.iter().filter(|cut| cut.start >= from));
+        }
+    }
+
+    /// Fields under no step are shown and not read.
+    fn outside(&mut self, lines: &[Line]) {
+        for line in lines {
+            if let Some(Name::Field(field)) = line.strong.as_ref().and_then(|s| name(self.text, s, line.span))
+            {
+                self.say_outside(line.span, field.field);
+            }
+        }
+    }
+
+    /// Said once: a plan in another format would say it on every line.
+    fn say_outside(&mut self, span: Span, field: Field) {
+        if !std::mem::replace(&mut self.warned_outside, true) {
+            self.sink.push(say::field_outside(span, field.name()));
+        }
+    }
+
+    fn line_in_step(&mut self, line: &Line, hidden: &[Span]) {
+        let found = match &line.strong {
+            Some(strong) => name(self.text, strong, line.span),
+            None => spaced_name(self.text, line.span),
+        };
+        let Some(draft) = &mut self.draft else { return };
+        match found {
+            Some(Name::Field(found)) => {
+                draft.open(self.text, found.field, found.name, found.value, hidden, self.sink);
+            }
+            Some(Name::Near { span, name, known }) => {
+                self.sink.push(say::field_unknown(span, &name, known));
+                draft.refuse(self.text, Field::named(known), self.sink);
+            }
+            Some(Name::Form { span, field, fix }) => {
+                self.sink.push(say::field_form(span, field.name(), fix));
+                draft.refuse(self.text, Some(field), self.sink);
+            }
+            None => draft.line(self.text, line.span, hidden, self.sink),
+        }
+    }
+
+    fn fence(&mut self, block: &mut Block<'t>) {
+        let Some(fence) = block.fence.take() else { return };
+        match self.part {
+            Place::Before => {
+                if let Some(context) = &mut self.context {
+                    context.visible.push(fence.span);
+                }
+            }
+            Place::Steps => {
+                if let Some(draft) = &mut self.draft {
+                    draft.fence(self.text, fence, self.sink);
+                }
+            }
+            Place::Postconditions => match self.plan.postconditions.last_mut() {
+                Some(last) if last.contract.is_none() => {
+                    let span = Span::new(last.span.start, fence.span.end);
+                    last.contract = check::shell(self.text, fence, self.sink)
+                        .map(|shell| Contract { check: Check::Shell(shell), span });
+                    last.span = span;
+                }
+                Some(_) => self.sink.push(say::contract_doubled(fence.span)),
+                None => self.sink.push(say::text_unread(fence.span)),
+            },
+            Place::Unread | Place::Prose => {}
+        }
+    }
+
+    fn list(&mut self, block: &mut Block<'t>) {
+        match self.part {
+            Place::Before => {
+                if let Some(context) = &mut self.context {
+                    context.visible.extend(&block.visible);
+                }
+            }
+            Place::Steps => self.list_in_step(block),
+            Place::Postconditions => {
+                for item in &mut block.items {
+                    let parts = std::mem::take(&mut item.parts);
+                    self.postcondition(item.span, parts, &block.hidden);
+                }
+            }
+            Place::Unread | Place::Prose => {}
+        }
+    }
+
+    fn list_in_step(&mut self, block: &mut Block<'t>) {
+        self.misplaced(block);
+        for item in &mut block.items {
+            let trailing = lazy_lines(self.text, item);
+            let Some(draft) = &mut self.draft else { return };
+            match &mut draft.open {
+                Open::List(field) => {
+                    let field = *field;
+                    draft.item(self.text, field, item, &block.hidden, self.sink);
+                }
+                Open::Task(_) | Open::Rubric { .. } | Open::Refused => {}
+                Open::Check { .. } | Open::Nothing => {
+                    draft.unread(check::first_line(self.text, item.span), self.sink)
+                }
+            }
+            let end = trailing.first().map_or(item.span.end, |line| line.span.start);
+            if let Open::Task(free) | Open::Rubric { free, .. } = &mut draft.open {
+                let inside = |span: &&Span| span.start >= item.span.start && span.start < end;
+                free.visible.extend(spans_within(&block.visible, item.span).iter().filter(inside));
+                let from = free.hidden.last().map_or(0, |cut| cut.end);
+                let fresh = spans_within(&block.hidden, item.span).iter().filter(|cut| cut.start >= from);
+                free.hidden.extend(fresh);
+            }
+            for line in trailing {
+                self.line_in_step(&line, &block.hidden);
+            }
+        }
+    }
+
+    /// Fields in lists and quotations are shown and not read.
+    fn misplaced(&mut self, block: &Block<'t>) {
+        for strong in block.strongs() {
+            self.misplaced_strong(strong);
+        }
+        for item in &block.items {
+            for part in &item.parts {
+                let Part::Text(lines) = part else { continue };
+                for (at, line) in lines.iter().enumerate() {
+                    if let Some(strong) =
+                        line.strong.as_ref().filter(|_| at == 0 || !is_lazy(self.text, line))
+                    {
+                        self.misplaced_strong(strong);
+                    }
+                }
+            }
+        }
+    }
+
+    fn misplaced_strong(&mut self, strong: &Strong) {
+        if let Some(Name::Field(found)) = name(self.text, strong, strong.span) {
+            self.sink.push(say::field_in_container(strong.span, found.field.name()));
+        }
+    }
+
+    fn html(&mut self, block: &Block<'t>) {
+        if self.part == Place::Steps {
+            self.keep_hidden(block);
+        }
+    }
+
+    fn other(&mut self, block: &Block<'t>) {
+        match self.part {
+            Place::Before => {
+                if let Some(context) = &mut self.context {
+                    context.visible.extend(&block.visible);
+                }
+            }
+            Place::Steps => {
+                self.misplaced(block);
+                let Some(draft) = &mut self.draft else { return };
+                if let Open::Task(free) | Open::Rubric { free, .. } = &mut draft.open {
+                    free.visible.extend(&block.visible);
+                }
+                let is_rule =
+                    block.span.of(self.text).trim_matches([' ', '-', '*', '_', '\n', '\r', '\t']).is_empty();
+                match &draft.open {
+                    Open::Check { .. } | Open::Nothing | Open::List(_) if !is_rule => {
+                        draft.unread(check::first_line(self.text, block.span), self.sink);
+                    }
+                    Open::Check { .. } | Open::Nothing | Open::List(_) => {}
+                    Open::Task(_) | Open::Rubric { .. } | Open::Refused => {}
+                }
+                self.keep_hidden(block);
+            }
+            Place::Unread | Place::Postconditions | Place::Prose => {}
+        }
+    }
+
+    fn finish(&mut self, from: usize) {
+        self.close_step(self.text.len());
+        self.close_context();
+        if self.plan.title.is_empty() {
+            self.sink.push(say::no_title(Span::at(from)));
+        }
+        match self.steps_at {
+            None => self.sink.push(say::no_steps_section(Span::at(from))),
+            Some(at) if self.plan.steps.is_empty() && !self.malformed => self.sink.push(say::no_steps(at)),
+            Some(_) => {}
+        }
+        for at in 0..self.plan.postconditions.len() {
+            let postcondition = &self.plan.postconditions[at];
+            if postcondition.contract.is_none() {
+                self.sink.push(say::postcondition_check(check::first_line(self.text, postcondition.span)));
+            }
+        }
+        if let Some(at) = self.postconditions_at.filter(|_| self.plan.postconditions.is_empty()) {
+            self.sink.push(say::postcondition_none(at));
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Section {
+    Steps,
+    Postconditions,
+}
+
+fn section_name(name: &str) -> Option<Section> {
+    let name = name.trim().trim_end_matches(':');
+    if name.eq_ignore_ascii_case("steps") {
+        Some(Section::Steps)
+    } else if ["postconditions", "post-conditions", "postcondition"]
+        .iter()
+        .any(|n| n.eq_ignore_ascii_case(name))
+    {
+        Some(Section::Postconditions)
+    } else {
+        None
+    }
+}
+
+/// A line that continues an item only because nothing separates it: it starts at the margin.
+fn is_lazy(text: &str, line: &Line) -> bool {
+    line.span.start == 0 || text.as_bytes().get(line.span.start - 1) == Some(&b'\n')
+}
+
+/// Takes from an item the lines that follow a field name at the margin. Without an empty line between,
+/// Markdown counts them to the item; who wrote them did not.
+fn lazy_lines(text: &str, item: &mut super::blocks::Item) -> Vec<Line> {
+    let Some(Part::Text(lines)) = item.parts.last_mut() else { return Vec::new() };
+    let at = lines.iter().enumerate().skip(1).position(|(_, line)| {
+        let bold = line.strong.as_ref().is_some_and(|strong| name(text, strong, line.span).is_some());
+        bold && is_lazy(text, line)
+    });
+    match at {
+        Some(at) => lines.split_off(at + 1),
+        None => Vec::new(),
+    }
+}
+
+/// Of spans in order, those that start inside `within`.
+fn spans_within(spans: &[Span], within: Span) -> &[Span] {
+    let from = spans.partition_point(|span| span.start < within.start);
+    let to = spans.partition_point(|span| span.start < within.end);
+    &spans[from..to.max(from)]
+}
+
+fn is_html(text: &str, span: Span) -> bool {
+    span.of(text).trim_start().starts_with('<')
+}

@@ -1,0 +1,524 @@
+//! One step while it is being read: its fields, in whatever order they come.
+//!
+//! A field is opened by its name at the start of a line and fed with what follows, until the next field
+//! opens. How each value is read stands here.
+//!
+//! **Invariant:** a field that was read once is never overwritten by a second one of the same name.
+
+use std::borrow::Cow;
+
+use super::blocks::{Fence, Item, Part};
+use super::check::{expect, shell};
+use super::field::Field;
+use super::free::Free;
+use super::heading::{self, StepHeading};
+use super::{Sink, characters, values, visible_text};
+use crate::language::diagnostic::say;
+use crate::model::plan::{
+    AgentNetwork, Check, Contract, GitPolicy, Needs, Span, Spanned, Step, StepNumber, Subscription, Writes,
+};
+
+/// What takes the text that comes next.
+pub enum Open {
+    /// Nothing: text here is read by nobody.
+    Nothing,
+    Task(Free),
+    /// A check: `waiting` for its block, or for expectations after it.
+    Check {
+        field: Field,
+        at: Span,
+        waiting: bool,
+    },
+    Rubric {
+        field: Field,
+        at: Span,
+        free: Free,
+    },
+    List(Field),
+    /// The field was refused; what belongs to it goes nowhere, in silence.
+    Refused,
+}
+
+pub struct Draft {
+    pub step: Step,
+    pub open: Open,
+    seen: u32,
+    /// Fields somebody tried to write: said already, so not missing as well.
+    tried: u32,
+    warned_text: bool,
+}
+
+impl Draft {
+    pub fn new(heading: StepHeading, section: Span, sink: &mut Sink) -> Self {
+        let (needs, seen) = match heading.needs {
+            Some(needs) => (Needs::Steps(needs), 1 << Field::Needs as u32),
+            None => (Needs::Before, 0),
+        };
+        if let Some(span) = heading.unread_needs {
+            let form = "Write `(depends on Task 1, Task 2)`, or use `**needs:** 1, 2`.";
+            sink.push(say::field_value(span, "depends on", "the note in the title", form));
+        }
+        let step = Step {
+            number: heading.number,
+            title: heading.title,
+            heading: heading.span,
+            section,
+            mark: heading.mark,
+            target: None,
+            needs,
+            subscriptions: Vec::new(),
+            task: None,
+            precondition: None,
+            contract: None,
+            timeout: None,
+            budget: None,
+            contract_timeout: None,
+            protect: Vec::new(),
+            touches: None,
+            network: None,
+            secrets: Vec::new(),
+            agent_network: None,
+            git: None,
+            hidden: None,
+            writes: None,
+            verify_runs: None,
+            lasting: None,
+            guard: None,
+            publishes: Vec::new(),
+            plan: None,
+            on_fail: None,
+        };
+        Self { step, open: Open::Nothing, seen, tried: 0, warned_text: false }
+    }
+
+    fn has_seen(&self, field: Field) -> bool {
+        self.seen & (1 << field as u32) != 0
+    }
+
+    /// A field was meant here and could not be read; what belongs to it goes nowhere.
+    pub fn refuse(&mut self, text: &str, field: Option<Field>, sink: &mut Sink) {
+        self.close(text, sink);
+        self.tried |= field.map_or(0, |field| 1 << field as u32);
+        self.open = Open::Refused;
+    }
+
+    /// A field begins. `name` is the bold name, `value` the rest of its line, `hidden` what does not show.
+    pub fn open(
+        &mut self,
+        text: &str,
+        field: Field,
+        name: Span,
+        value: Span,
+        hidden: &[Span],
+        sink: &mut Sink,
+    ) {
+        self.close(text, sink);
+        if self.has_seen(field) {
+            let titled = field == Field::Needs && name.start > self.step.heading.end;
+            let from_title = titled
+                && matches!(&self.step.needs, Needs::Steps(steps)
+                if steps.first().is_some_and(|step| step.span.start < self.step.heading.end));
+            sink.push(if from_title {
+                say::needs_twice(name)
+            } else {
+                say::field_doubled(name, field.name())
+            });
+            self.open = Open::Refused;
+            return;
+        }
+        self.seen |= 1 << field as u32;
+        match field {
+            Field::Task => {
+                let mut free = Free { start: Some(name.start), ..Free::default() };
+                if !value.is_empty() {
+                    free.visible.push(value);
+                }
+                free.hidden
+                    .extend(hidden.iter().filter(|cut| cut.start >= value.start && cut.end <= value.end));
+                self.open = Open::Task(free);
+            }
+            Field::Precondition | Field::Contract => self.open_check(text, field, name, value, hidden, sink),
+            Field::Subscriptions | Field::Protect | Field::Publishes | Field::Touches | Field::Secrets => {
+                if field == Field::Touches {
+                    self.step.touches = Some(Vec::new());
+                }
+                self.open = Open::List(field);
+                let (shown, span) = single(text, value, hidden);
+                self.split(text, field, &shown, span, sink);
+            }
+            Field::Target
+            | Field::Needs
+            | Field::Timeout
+            | Field::ContractTimeout
+            | Field::Network
+            | Field::AgentNetwork
+            | Field::Git
+            | Field::Hidden
+            | Field::Writes
+            | Field::VerifyRuns
+            | Field::Lasting
+            | Field::Guard
+            | Field::Plan
+            | Field::OnFail
+            | Field::Budget => {
+                let (shown, span) = single(text, value, hidden);
+                self.single(text, field, &shown, span, name, sink);
+                self.open = Open::Nothing;
+            }
+        }
+    }
+
+    fn open_check(
+        &mut self,
+        text: &str,
+        field: Field,
+        name: Span,
+        value: Span,
+        hidden: &[Span],
+        sink: &mut Sink,
+    ) {
+        let shown = visible_text(text, value, hidden);
+        let shown = shown.trim();
+        let (word, rest) = shown.split_once([' ', '\t', ':']).unwrap_or((shown, ""));
+        let at = Span::new(name.start, value.end.max(name.end));
+        match word.trim_matches('`').to_ascii_lowercase().as_str() {
+            "human" => {
+                self.put(field, Contract { check: Check::Human, span: at });
+                self.open = Open::Nothing;
+            }
+            "judge" => {
+                let start = value.end - rest.len().min(value.end - value.start);
+                let mut free = Free { start: Some(name.start), ..Free::default() };
+                if !rest.trim().is_empty() {
+                    free.visible.push(Span::new(start, value.end));
+                }
+                self.open = Open::Rubric { field, at, free };
+            }
+            _ if shown.len() > 2 && shown.starts_with('`') && shown.ends_with('`') => {
+                sink.push(say::contract_inline(value, field.name(), shown.trim_matches('`')));
+                self.open = Open::Refused;
+            }
+            _ => {
+                if !values::uncommented(shown).is_empty() {
+                    sink.push(say::text_unread(value));
+                }
+                self.open = Open::Check { field, at, waiting: true };
+            }
+        }
+    }
+
+    /// A value that fits on its line.
+    fn single(&mut self, text: &str, field: Field, value: &str, span: Span, name: Span, sink: &mut Sink) {
+        let at = if span.is_empty() { name } else { span };
+        let read = match field {
+            Field::Target => word(value).map(|value| {
+                characters::ascii(text, span, "a target", sink);
+                self.step.target = Some(Spanned::new(value, span));
+            }),
+            Field::Plan => word(value).map(|value| self.step.plan = Some(Spanned::new(value, span))),
+            Field::Needs => needs(value, span.start).map(|needs| self.step.needs = Needs::Steps(needs)),
+            Field::Timeout => {
+                values::duration(value).map(|value| self.step.timeout = Some(Spanned::new(value, span)))
+            }
+            Field::ContractTimeout => values::duration(value)
+                .map(|value| self.step.contract_timeout = Some(Spanned::new(value, span))),
+            Field::Network => {
+                values::switch(value).map(|value| self.step.network = Some(Spanned::new(value, span)))
+            }
+            Field::AgentNetwork => AgentNetwork::named(value)
+                .map(|value| self.step.agent_network = Some(Spanned::new(value, span))),
+            Field::Git => {
+                GitPolicy::named(value).map(|value| self.step.git = Some(Spanned::new(value, span)))
+            }
+            Field::Hidden => {
+                values::switch(value).map(|value| self.step.hidden = Some(Spanned::new(value, span)))
+            }
+            Field::Lasting => {
+                values::switch(value).map(|value| self.step.lasting = Some(Spanned::new(value, span)))
+            }
+            Field::Guard => {
+                values::switch(value).map(|value| self.step.guard = Some(Spanned::new(value, span)))
+            }
+            Field::Writes => value
+                .eq_ignore_ascii_case("tests")
+                .then(|| self.step.writes = Some(Spanned::new(Writes::Tests, span))),
+            Field::VerifyRuns => value
+                .parse::<u32>()
+                .ok()
+                .filter(|runs| (1..=100).contains(runs))
+                .map(|runs| self.step.verify_runs = Some(Spanned::new(runs, span))),
+            Field::OnFail => {
+                values::on_fail(value).map(|value| self.step.on_fail = Some(Spanned::new(value, span)))
+            }
+            Field::Budget => {
+                values::budget(value).ok().map(|value| self.step.budget = Some(Spanned::new(value, span)))
+            }
+            Field::Subscriptions
+            | Field::Task
+            | Field::Precondition
+            | Field::Contract
+            | Field::Protect
+            | Field::Touches
+            | Field::Secrets
+            | Field::Publishes => Some(()),
+        };
+        if read.is_none() {
+            sink.push(say::field_value(at, field.name(), value, field.form()));
+        }
+    }
+
+    /// Several values on one line, between commas.
+    fn split(&mut self, text: &str, field: Field, value: &str, span: Span, sink: &mut Sink) {
+        let mut at = span.start;
+        for part in between_commas(value) {
+            let start = at + (part.len() - part.trim_start().len());
+            let part_end = start + part.trim().len();
+            if !part.trim().is_empty() && part.trim() != "none" {
+                self.entry(text, field, part.trim(), Span::new(start, part_end), sink);
+            }
+            at += part.len() + 1;
+        }
+    }
+
+    /// One subscription, one glob or one topic.
+    fn entry(&mut self, text: &str, field: Field, value: &str, span: Span, sink: &mut Sink) {
+        let quoted = value.len() > 1
+            && ['`', '"'].iter().any(|quote| value.starts_with(*quote) && value.ends_with(*quote));
+        let (value, span) = match value.get(1..value.len().saturating_sub(1)) {
+            Some(inner) if quoted => (inner, Span::new(span.start + 1, span.end - 1)),
+            _ => (value, span),
+        };
+        if matches!(field, Field::Protect | Field::Touches) {
+            characters::ascii(text, span, "a glob", sink);
+            let globs = match field {
+                Field::Touches => self.step.touches.get_or_insert_default(),
+                _ => &mut self.step.protect,
+            };
+            globs.push(Spanned::new(value.to_string(), span));
+            return;
+        }
+        if field == Field::Secrets {
+            match is_variable(value) {
+                true => self.step.secrets.push(Spanned::new(value.to_owned(), span)),
+                false => sink.push(say::field_value(span, field.name(), value, field.form())),
+            }
+            return;
+        }
+        if field == Field::Publishes {
+            match topic(value.strip_prefix("topic:").unwrap_or(value).trim()) {
+                Some(topic) => self.step.publishes.push(Spanned::new(topic, span)),
+                None => sink.push(say::subscription_form(span, value)),
+            }
+            return;
+        }
+        let (kind, name) = value.split_once(':').unwrap_or(("", value));
+        let name = name.trim();
+        let subscription = match kind {
+            "file" if !name.is_empty() => {
+                characters::ascii(text, span, "a path", sink);
+                if name.starts_with(['/', '~']) || name.split(['/', '\\']).any(|part| part == "..") {
+                    sink.push(say::subscription_outside(span, name));
+                    return;
+                }
+                Subscription::File(name.strip_prefix("./").unwrap_or(name).to_string())
+            }
+            "topic" => match topic(name) {
+                Some(topic) => Subscription::Topic(topic),
+                None => return sink.push(say::subscription_form(span, value)),
+            },
+            _ => return sink.push(say::subscription_form(span, value)),
+        };
+        self.step.subscriptions.push(Spanned::new(subscription, span));
+    }
+
+    /// The items of a list that belongs to the open field.
+    pub fn item(&mut self, text: &str, field: Field, item: &Item, hidden: &[Span], sink: &mut Sink) {
+        for part in &item.parts {
+            match part {
+                Part::Text(lines) => {
+                    for line in lines {
+                        let (shown, span) = single(text, line.span, hidden);
+                        if !shown.is_empty() {
+                            self.entry(text, field, &shown, span, sink);
+                        }
+                    }
+                }
+                Part::Fence(fence) => sink.push(say::text_unread(fence.span)),
+            }
+        }
+    }
+
+    /// A fenced block, when a check waits for it.
+    pub fn fence(&mut self, text: &str, fence: Fence, sink: &mut Sink) {
+        match &mut self.open {
+            Open::Check { field, at, waiting } if *waiting => {
+                *waiting = false;
+                let (field, span) = (*field, Span::new(at.start, fence.span.end));
+                if let Some(shell) = shell(text, fence, sink) {
+                    self.put(field, Contract { check: Check::Shell(shell), span });
+                }
+            }
+            Open::Check { .. } => sink.push(say::contract_doubled(fence.span)),
+            Open::Task(free) | Open::Rubric { free, .. } => {
+                free.visible.push(fence.span);
+                if !fence.unseen_info.is_empty() {
+                    free.hidden.push(fence.unseen_info);
+                }
+            }
+            Open::Refused => {}
+            Open::Nothing | Open::List(_) => self.unread(fence.span, sink),
+        }
+    }
+
+    /// A line that opens no field.
+    pub fn line(&mut self, text: &str, span: Span, hidden: &[Span], sink: &mut Sink) {
+        match &mut self.open {
+            Open::Check { field, waiting: false, .. } => {
+                let field = *field;
+                let shown = visible_text(text, span, hidden);
+                if shown.trim().is_empty() {
+                    return;
+                }
+                let slot = if field == Field::Contract {
+                    &mut self.step.contract
+                } else {
+                    &mut self.step.precondition
+                };
+                // When the block was refused, so is what is expected of it.
+                if slot.as_mut().is_some_and(|contract| !expect(contract, &shown, span, sink)) {
+                    self.unread(span, sink);
+                }
+            }
+            Open::Refused => {}
+            Open::Task(free) | Open::Rubric { free, .. } => free.visible.push(span),
+            Open::Check { .. } | Open::Nothing | Open::List(_) => {
+                if !visible_text(text, span, hidden).trim().is_empty() {
+                    self.unread(span, sink);
+                }
+            }
+        }
+    }
+
+    /// Said once a step: one stray paragraph is like the next.
+    pub fn unread(&mut self, span: Span, sink: &mut Sink) {
+        if !self.warned_text {
+            self.warned_text = true;
+            sink.push(say::text_unread(span));
+        }
+    }
+
+    fn put(&mut self, field: Field, contract: Contract) {
+        match field {
+            Field::Precondition => self.step.precondition = Some(contract),
+            _ => self.step.contract = Some(contract),
+        }
+    }
+
+    /// Ends the open field.
+    pub fn close(&mut self, text: &str, sink: &mut Sink) {
+        match std::mem::replace(&mut self.open, Open::Nothing) {
+            Open::Task(free) => {
+                let span = free.span();
+                let task = free.build(text);
+                if task.is_empty() {
+                    self.seen &= !(1 << Field::Task as u32);
+                } else {
+                    self.step.task = Some(Spanned::new(task, span));
+                }
+            }
+            Open::Rubric { field, at, free } => {
+                let span = Span::new(at.start, free.span().end.max(at.end));
+                let rubric = free.build(text);
+                self.put(field, Contract { check: Check::Judge { rubric }, span });
+            }
+            Open::Check { field, at, waiting: true } => {
+                sink.push(say::contract_missing_block(at, field.name()));
+            }
+            Open::Check { .. } | Open::Nothing | Open::List(_) | Open::Refused => {}
+        }
+    }
+
+    /// Ends the step: what is missing is said here, because only here it is known what was tried.
+    pub fn finish(mut self, text: &str, end: usize, sink: &mut Sink) -> Step {
+        self.close(text, sink);
+        self.step.section.end = end;
+        let (at, number) = (self.step.heading, self.step.number);
+        let delegated = self.step.plan.is_some();
+        self.seen |= self.tried;
+        if !self.has_seen(Field::Task) && !delegated {
+            sink.push(say::no_task(at, number));
+        }
+        if !self.has_seen(Field::Target) && !delegated {
+            sink.push(say::no_target(at, number));
+        }
+        if !self.has_seen(Field::Contract) {
+            sink.push(say::no_contract(at, number));
+        }
+        self.step
+    }
+}
+
+/// A one-line value as it shows, without its comment, and where it stands.
+fn single<'t>(text: &'t str, value: Span, hidden: &[Span]) -> (Cow<'t, str>, Span) {
+    match visible_text(text, value, hidden) {
+        Cow::Borrowed(shown) => {
+            let (from, to) = kept(shown);
+            (Cow::Borrowed(&shown[from..to]), Span::new(value.start + from, value.start + to))
+        }
+        // With something cut out of the middle the span covers the whole value.
+        Cow::Owned(shown) => {
+            let (from, to) = kept(&shown);
+            (Cow::Owned(shown[from..to].to_string()), value)
+        }
+    }
+}
+
+/// Between the commas that stand in no braces: `src/{a,b}` is one glob.
+fn between_commas(value: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    value.split(move |letter| {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    })
+}
+
+/// A name that can be that of a file.
+fn topic(name: &str) -> Option<String> {
+    let fits = !name.is_empty() && !name.contains(['/', '\\', ' ']) && !name.starts_with('.');
+    fits.then(|| name.to_string())
+}
+
+/// The part of a value that counts: no comment, no line break by backslash, no code marks around it.
+fn kept(shown: &str) -> (usize, usize) {
+    let trimmed = shown.trim_start();
+    let from = shown.len() - trimmed.len();
+    let kept = values::uncommented(trimmed).trim_end_matches('\\').trim_end();
+    let to = from + kept.len();
+    let code = kept.len() > 2
+        && kept.starts_with('`')
+        && kept.ends_with('`')
+        && !kept[1..kept.len() - 1].contains('`');
+    if code { (from + 1, to - 1) } else { (from, to) }
+}
+
+fn word(value: &str) -> Option<String> {
+    (!value.is_empty() && !value.contains(char::is_whitespace)).then(|| value.to_string())
+}
+
+/// A name that the environment can hold.
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn needs(value: &str, base: usize) -> Option<Vec<Spanned<StepNumber>>> {
+    if value.eq_ignore_ascii_case("none") {
+        return Some(Vec::new());
+    }
+    heading::numbers(value, base).filter(|needs| !needs.is_empty())
+}

@@ -1,0 +1,307 @@
+//! Which test runner a contract starts, and with what.
+//!
+//! A check that runs tests can be asked more than its exit code: how many tests it ran ([`tests_run`]),
+//! and whether it would have noticed one that fails ([`plant`]). Both begin with the words of the contract;
+//! wrappers (`env`, `timeout`, `uv run`, `npx`, `cd x &&`) are looked through by explicit rules.
+//!
+//! **Invariant:** it never guesses: what is not literal in the contract is not known, and is said to be so.
+
+use crate::language::shell::{self, Word, Wrapped};
+use crate::model::plan::Shell;
+
+mod count;
+pub mod plant;
+pub mod report;
+mod select;
+
+pub use count::{tests_run, tests_run_by, too_few};
+pub use select::{Selection, selection};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Runner {
+    Cargo,
+    Nextest,
+    Pytest,
+    Unittest,
+    Node,
+    /// A test file that node runs as a program: no tests to count, but it can be made to fail.
+    NodeFile,
+    Jest,
+    Vitest,
+    Go,
+    Ctest,
+    /// A script of package.json: known once that was read.
+    Script,
+    /// `make`, `tox` and their like: only the output says what they started.
+    Other,
+}
+
+impl Runner {
+    pub fn word(self) -> &'static str {
+        match self {
+            Runner::Cargo => "cargo test",
+            Runner::Nextest => "cargo nextest",
+            Runner::Pytest => "pytest",
+            Runner::Unittest => "unittest",
+            Runner::Node => "node --test",
+            Runner::NodeFile => "node",
+            Runner::Jest => "jest",
+            Runner::Vitest => "vitest",
+            Runner::Go => "go test",
+            Runner::Ctest => "ctest",
+            Runner::Script => "a script of package.json",
+            Runner::Other => "make, or another tool that starts tests",
+        }
+    }
+}
+
+/// A runner as a contract starts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    pub runner: Runner,
+    /// Where it runs, relative to the tree; empty: at its top.
+    pub folder: String,
+    /// What it is given; `None` for a word that is known only when it runs.
+    pub args: Vec<Option<String>>,
+    /// `! pytest`: it is meant to fail.
+    pub negated: bool,
+}
+
+/// Every runner a contract starts by name, in the order of the text.
+pub fn started(command: &str) -> Vec<Started> {
+    let mut found = Vec::new();
+    // Most checks start none, and verification asks this of every one of them.
+    let words = ["test", "jest", "cargo", "run", "make", "just", "tox", "nox", "task"];
+    if !words.iter().any(|word| command.contains(word)) {
+        return found;
+    }
+    read(command, String::new(), 0, &mut found);
+    found
+}
+
+/// A runner that is meant to fail says how many tests it ran: one that does not even start fails, too.
+pub fn has_to_show_tests(shell: &Shell) -> bool {
+    let fails = shell.is_meant_to_fail();
+    let tells = |started: &Started| match started.runner {
+        Runner::Cargo => !started.args.iter().any(|arg| arg.as_deref() == Some("--no-run")),
+        Runner::Pytest
+        | Runner::Unittest
+        | Runner::Nextest
+        | Runner::Node
+        | Runner::Jest
+        | Runner::Vitest
+        | Runner::Go => true,
+        Runner::NodeFile | Runner::Ctest | Runner::Script | Runner::Other => false,
+    };
+    !shell.names_its_failure()
+        && started(&shell.command).iter().any(|started| tells(started) && (fails || started.negated))
+}
+
+/// A test was seen to run: it was counted, or go says which one failed.
+pub fn shows_tests(tests: Option<u32>, outputs: &[&str]) -> bool {
+    let of_go = |line: &str| line.trim_start().starts_with("--- FAIL: ");
+    tests.is_some() || outputs.iter().any(|output| output.lines().any(of_go))
+}
+
+/// It may end before all its tests were run, once one has failed: then a count says nothing of the rest.
+pub fn stops_early(started: &Started) -> bool {
+    let flags =
+        ["-x", "--exitfirst", "--maxfail", "--bail", "-failfast", "--failfast", "-f", "--stop-on-failure"];
+    let is_flag = |arg: &String| flags.contains(&arg.split('=').next().unwrap_or(arg));
+    matches!(started.runner, Runner::Cargo | Runner::Nextest | Runner::NodeFile)
+        || started.args.iter().any(|arg| arg.as_ref().is_none_or(is_flag))
+}
+
+/// What a script of package.json starts.
+pub fn of_script(package: &str, by: &Started) -> Vec<Started> {
+    let name = by.args.first().cloned().flatten().unwrap_or_default();
+    let package: serde_json::Value = serde_json::from_str(package).unwrap_or_default();
+    let Some(command) = package["scripts"][name].as_str() else { return Vec::new() };
+    let mut found = Vec::new();
+    read(command, by.folder.clone(), 0, &mut found);
+    // What follows `--` goes to the last command of the script.
+    if let Some(last) = found.last_mut() {
+        last.args.extend(by.args.iter().skip(1).filter(|arg| arg.as_deref() != Some("--")).cloned());
+    }
+    for each in &mut found {
+        each.negated ^= by.negated;
+    }
+    found.retain(|each| !matches!(each.runner, Runner::Script | Runner::Other));
+    found
+}
+
+/// Contracts in contracts in contracts are not read.
+const DEEPEST: u32 = 2;
+
+fn read(command: &str, folder: String, depth: u32, found: &mut Vec<Started>) {
+    let script = shell::read(command);
+    let mut folder = Some(folder);
+    for each in &script.commands {
+        let words = script.words_of(each);
+        if let Some(to) = change_of_folder(command, words) {
+            folder = folder.zip(to).and_then(|(from, to)| joined(&from, &to));
+            continue;
+        }
+        let Some(here) = &folder else { continue };
+        let before = found.len();
+        look_through(command, words, here, depth, found);
+        for new in &mut found[before..] {
+            new.negated ^= each.negated;
+        }
+    }
+}
+
+/// `cd x`, and where to; inner nothing for a folder that is not known.
+fn change_of_folder(text: &str, words: &[Word]) -> Option<Option<String>> {
+    let first = words.first()?.literal(text)?;
+    if !matches!(first.as_ref(), "cd" | "pushd") {
+        return None;
+    }
+    Some(words.get(1).and_then(|word| word.literal(text)).map(|to| to.into_owned()))
+}
+
+/// A relative path on another, without `.` and `..`; nothing if it leads out.
+fn joined(from: &str, to: &str) -> Option<String> {
+    if to.starts_with(['/', '~', '-']) {
+        return None;
+    }
+    let mut parts: Vec<&str> = from.split('/').filter(|part| !part.is_empty()).collect();
+    for part in to.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+fn look_through(text: &str, words: &[Word], folder: &str, depth: u32, found: &mut Vec<Started>) {
+    let Some((first, rest)) = words.split_first() else { return };
+    if shell::is_assignment(first.raw(text)) {
+        return look_through(text, rest, folder, depth, found);
+    }
+    let Some(name) = first.literal(text) else { return };
+    match shell::wrapped(&name, text, rest) {
+        Wrapped::Command(inner) => return look_through(text, inner, folder, depth, found),
+        Wrapped::Script(inner) => {
+            if let Some(source) = inner.literal(text).filter(|_| depth < DEEPEST) {
+                read(&source, folder.to_owned(), depth + 1, found);
+            }
+            return;
+        }
+        Wrapped::Nothing => {}
+    }
+    let args: Vec<Option<String>> =
+        rest.iter().map(|word| word.literal(text).map(|value| value.into_owned())).collect();
+    let base = name.rsplit('/').next().unwrap_or(&name);
+    if let Some((runner, args)) = recognised(base, &args) {
+        found.push(Started { runner, folder: folder.to_owned(), args: args.to_vec(), negated: false });
+    }
+}
+
+type Args<'a> = &'a [Option<String>];
+
+fn recognised<'a>(name: &str, args: Args<'a>) -> Option<(Runner, Args<'a>)> {
+    match name {
+        "cargo" => of_cargo(args),
+        "pytest" | "py.test" => Some((Runner::Pytest, args)),
+        "coverage" => of_python(args.get(1..).filter(|_| word(args) == Some("run"))?),
+        "jest" => Some((Runner::Jest, args)),
+        "vitest" => match word(args) {
+            Some("watch" | "dev" | "bench" | "list" | "init") => None,
+            Some("run") => Some((Runner::Vitest, &args[1..])),
+            _ => Some((Runner::Vitest, args)),
+        },
+        "go" => (word(args) == Some("test")).then(|| (Runner::Go, &args[1..])),
+        "ctest" => Some((Runner::Ctest, args)),
+        "node" | "nodejs" => of_node(args),
+        "npm" | "pnpm" | "yarn" | "bun" => of_package_manager(name, args),
+        "npx" | "bunx" => again(after_options(args, &["-p", "--package"])),
+        "uv" | "poetry" | "pipenv" | "pdm" | "rye" | "hatch" if word(args) == Some("run") => {
+            let values =
+                ["-p", "--python", "--with", "--extra", "--group", "--project", "--package", "--env-file"];
+            again(after_options(&args[1..], &values))
+        }
+        "make" | "gmake" | "just" | "tox" | "nox" | "task" => Some((Runner::Other, args)),
+        _ if name.starts_with("python") => of_python(args),
+        _ => None,
+    }
+}
+
+fn word(args: Args<'_>) -> Option<&str> {
+    args.first()?.as_deref()
+}
+
+fn again(args: Args<'_>) -> Option<(Runner, Args<'_>)> {
+    let name = word(args)?;
+    recognised(name.rsplit('/').next().unwrap_or(name), &args[1..])
+}
+
+/// What comes after the options; those in `values` have a word of their own.
+fn after_options<'a>(args: Args<'a>, values: &[&str]) -> Args<'a> {
+    let mut rest = args;
+    while let Some(option) = word(rest).filter(|word| word.starts_with('-') || word.starts_with('+')) {
+        let count = if values.contains(&option) { 2 } else { 1 };
+        let is_last = option == "--";
+        rest = rest.get(count..).unwrap_or(&[]);
+        if is_last {
+            break;
+        }
+    }
+    rest
+}
+
+fn of_cargo(args: Args<'_>) -> Option<(Runner, Args<'_>)> {
+    let rest = after_options(args, &["--color", "--config", "-Z"]);
+    match word(rest)? {
+        "test" | "t" => Some((Runner::Cargo, &rest[1..])),
+        "nextest" => match rest.get(1)?.as_deref()? {
+            "run" | "r" => Some((Runner::Nextest, &rest[2..])),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn of_python(args: Args<'_>) -> Option<(Runner, Args<'_>)> {
+    let at = args.iter().position(|arg| !arg.as_deref().is_some_and(is_python_option))?;
+    // `-W x` and `-X x` take a word.
+    let at = if at > 0 && matches!(args[at - 1].as_deref(), Some("-W" | "-X")) { at + 1 } else { at };
+    match (args.get(at)?.as_deref()?, args.get(at + 1)?.as_deref()?) {
+        ("-m", "pytest") => Some((Runner::Pytest, &args[at + 2..])),
+        ("-m", "unittest") => Some((Runner::Unittest, &args[at + 2..])),
+        ("-m", "coverage") => recognised("coverage", &args[at + 2..]),
+        _ => None,
+    }
+}
+
+fn is_python_option(arg: &str) -> bool {
+    arg.starts_with('-') && arg != "-m" && arg != "-c"
+}
+
+fn of_node(args: Args<'_>) -> Option<(Runner, Args<'_>)> {
+    let file = args.iter().position(|arg| arg.as_deref().is_some_and(|arg| !arg.starts_with('-')));
+    let options = &args[..file.unwrap_or(args.len())];
+    if options.iter().any(|arg| arg.as_deref() == Some("--test")) {
+        return Some((Runner::Node, args));
+    }
+    let path = args.get(file?)?.as_deref()?;
+    crate::language::test_files::is_test(path).then(|| (Runner::NodeFile, &args[file.unwrap_or(0)..]))
+}
+
+/// `npm test`, `npm run check`, `pnpm exec jest`: the name of a script, and what is passed on to it.
+fn of_package_manager<'a>(name: &str, args: Args<'a>) -> Option<(Runner, Args<'a>)> {
+    let rest = after_options(args, &["--filter", "-F"]);
+    match word(rest)? {
+        "test" if name == "bun" => Some((Runner::Other, rest)),
+        "test" => Some((Runner::Script, rest)),
+        "run" | "run-script" => Some((Runner::Script, after_options(&rest[1..], &[]))),
+        "exec" | "dlx" | "x" => again(after_options(&rest[1..], &[])),
+        _ if name == "yarn" => again(rest),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

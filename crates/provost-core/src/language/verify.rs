@@ -1,0 +1,40 @@
+//! Plan + facts → what should be said before anybody approves it.
+//!
+//! Each check is a leaf in `verify/` that knows nothing of the others; this file is the list of them.
+//! What the text alone shows (missing parts, numbering, form) was already said by `parse`.
+//!
+//! **Invariant:** the same plan and the same facts give the same diagnostics.
+
+use crate::language::diagnostic::Diagnostic;
+use crate::language::facts::Facts;
+use crate::language::parse::Sink;
+use crate::model::plan::Plan;
+
+mod budget;
+mod context;
+mod contracts;
+mod order;
+mod plans;
+mod secrets;
+mod size;
+mod strength;
+mod targets;
+mod touches;
+mod writes;
+
+/// Everything that can be said of a plan without running it, in the order of its text.
+pub fn plan(text: &str, plan: &Plan, facts: &Facts) -> Vec<Diagnostic> {
+    let mut sink = Sink::default();
+    touches::check(plan, facts, &mut sink);
+    plans::check(plan, facts, &mut sink);
+    budget::check(plan, &mut sink);
+    size::check(plan, &mut sink);
+    targets::check(plan, facts, &mut sink);
+    order::check(plan, &mut sink);
+    context::check(plan, facts, &mut sink);
+    strength::check(plan, facts, &mut sink);
+    writes::check(plan, facts, &mut sink);
+    secrets::check(plan, facts, &mut sink);
+    contracts::check(text, plan, facts, &mut sink);
+    sink.finish()
+}

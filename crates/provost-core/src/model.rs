@@ -1,0 +1,17 @@
+//! The data that everything else is about: plans, verdicts, events, proofs. No rule decides anything here.
+
+pub mod timestamp;
+pub mod hash;
+pub mod pass;
+pub mod plan;
+pub mod rubric;
+pub mod graph;
+pub mod usage;
+pub mod verdict;
+pub mod run_policy;
+pub mod event;
+pub mod chain;
+pub mod approved_spec;
+pub mod proof;
+pub mod quote;
+pub mod suggest;

@@ -1,0 +1,375 @@
+//! What an approval covers, and how two laws differ.
+//!
+//! The law is the plan's raw bytes less the two things the harness writes itself: the `status` word and
+//! the mark of each step. Nothing is normalised. An approval is bound to a [`Revision`]: the law and its
+//! [`Binding`], as they were shown.
+//!
+//! **Invariant:** marking a file never changes its law, and unmarking gives the same bytes back.
+
+use std::collections::{HashMap, HashSet};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::model::event::{IncludedFile, NamedFile, Revision};
+use crate::model::graph;
+use crate::model::hash::Hash;
+use crate::model::plan::{
+    Budget, Check, Contract, Mark, Needs, Plan, Shell, Span, Spanned, Step, StepNumber,
+};
+use crate::model::run_policy::Terms;
+use crate::model::usage::Amount;
+
+/// What a law is bound to beside its own text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// The commit it was read at, where there is a repository.
+    pub base: Option<String>,
+    /// The files the contracts name that existed then.
+    pub files: Vec<NamedFile>,
+    pub terms: Terms,
+    /// Files that differ from the base commit and were included knowingly: part of the base.
+    pub included: Vec<IncludedFile>,
+}
+
+/// The digest of the law alone.
+pub fn digest(text: &str, plan: &Plan) -> Hash {
+    let mut hasher = Sha256::new();
+    hasher.update(b"provost law 1\n");
+    feed(&mut hasher, text, Span::new(0, text.len()), &owned(plan));
+    Hash(hasher.finalize().into())
+}
+
+/// What an approval is bound to.
+pub fn revision(law: Hash, binding: &Binding) -> Revision {
+    let base = binding.base.as_deref().unwrap_or("none");
+    let mut text = format!("provost revision 2\nlaw {law}\nbase {base}\n");
+    for line in binding.terms.lines() {
+        text.push_str(&format!("terms {} {line}\n", line.len()));
+    }
+    for file in &binding.files {
+        // The path goes last and is length-prefixed, so that no name can imitate another line.
+        text.push_str(&format!("file {} {} {}\n", file.sha256, file.path.len(), file.path));
+    }
+    for file in &binding.included {
+        let digest = file.sha256.as_deref().unwrap_or("deleted");
+        text.push_str(&format!("included {digest} {} {}\n", file.path.len(), file.path));
+    }
+    Revision(Hash::of(text.as_bytes()).to_string())
+}
+
+/// The digest of one step's own text: while it stays, what the step has achieved stays.
+pub fn step_digest(text: &str, step: &Step) -> Hash {
+    let mut hasher = Sha256::new();
+    feed(&mut hasher, text, step.section, &[step.mark.span]);
+    Hash(hasher.finalize().into())
+}
+
+/// The same without its heading and the numbers of what it needs, which move with others.
+fn body_digest(text: &str, step: &Step) -> Hash {
+    let needs: Vec<Span> = match &step.needs {
+        Needs::Before => Vec::new(),
+        Needs::Steps(needs) => needs.iter().map(|need| need.span).collect(),
+    };
+    let from = step.heading.end;
+    let cuts: Vec<Span> = needs.into_iter().filter(|span| span.start >= from).collect();
+    let mut hasher = Sha256::new();
+    feed(&mut hasher, text, Span::new(from, step.section.end), &cuts);
+    Hash(hasher.finalize().into())
+}
+
+/// What a check runs and expects.
+pub fn check_digest(shell: &Shell) -> Hash {
+    let mut hasher = Sha256::new();
+    hasher.update((shell.command.len() as u64).to_le_bytes());
+    hasher.update(shell.command.as_bytes());
+    for expectation in &shell.expectations {
+        hasher.update([0xff]);
+        hasher.update(expectation.value.to_string().as_bytes());
+    }
+    Hash(hasher.finalize().into())
+}
+
+/// Each cut leaves a byte that no UTF-8 text contains, so that text cannot slide over a cut.
+fn feed(hasher: &mut Sha256, text: &str, within: Span, cuts: &[Span]) {
+    let bytes = text.as_bytes();
+    let mut from = within.start;
+    for cut in cuts {
+        hasher.update(bytes.get(from..cut.start).unwrap_or_default());
+        hasher.update([0xff]);
+        from = cut.end;
+    }
+    hasher.update(bytes.get(from..within.end).unwrap_or_default());
+}
+
+/// The bytes the harness may write, in order.
+fn owned(plan: &Plan) -> Vec<Span> {
+    let mut spans: Vec<Span> = plan.steps.iter().map(|step| step.mark.span).collect();
+    spans.extend(plan.status.as_ref().map(|status| status.span));
+    spans.sort_unstable();
+    spans
+}
+
+/// The text with `status` and marks as given, and every other byte as it was.
+pub fn mark(text: &str, plan: &Plan, status: &str, marks: impl Fn(StepNumber) -> Option<Mark>) -> String {
+    let mut edits: Vec<(Span, String)> = Vec::with_capacity(plan.steps.len() + 1);
+    if let Some(current) = &plan.status {
+        edits.push((current.span, status.to_owned()));
+    }
+    for step in &plan.steps {
+        let mark = marks(step.number).map(|mark| format!("{} ", mark.symbol())).unwrap_or_default();
+        edits.push((step.mark.span, mark));
+    }
+    edits.sort_unstable_by_key(|(span, _)| *span);
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut from = 0;
+    for (span, replacement) in edits {
+        out.push_str(text.get(from..span.start).unwrap_or_default());
+        out.push_str(&replacement);
+        from = span.end;
+    }
+    out.push_str(text.get(from..).unwrap_or_default());
+    out
+}
+
+/// One side of a comparison.
+#[derive(Clone, Copy)]
+pub struct Law<'a> {
+    pub text: &'a str,
+    pub plan: &'a Plan,
+    /// Nothing, where only the texts are compared.
+    pub binding: Option<&'a Binding>,
+}
+
+/// What changed in meaning, a line each, for the person at the gate.
+pub fn diff(old: Law<'_>, new: Law<'_>) -> Vec<String> {
+    let mut changes = Vec::new();
+    header(old.plan, new.plan, &mut changes);
+    let pairs = Pairs::of(old.plan, new.plan);
+    for (at, step) in new.plan.steps.iter().enumerate() {
+        match pairs.before(at).map(|before| &old.plan.steps[before]) {
+            None => changes.push(format!("step {} added: {}", step.number, step.title)),
+            Some(before) => steps(old, before, new, step, &pairs, &mut changes),
+        }
+    }
+    for (at, step) in old.plan.steps.iter().enumerate() {
+        if !pairs.0.contains(&Some(at)) {
+            changes.push(format!("step {} removed: {}", step.number, step.title));
+        }
+    }
+    postconditions(old.plan, new.plan, &mut changes);
+    if changes.is_empty() && digest(old.text, old.plan) != digest(new.text, new.plan) {
+        changes.push("the text around the fields changed".to_owned());
+    }
+    if let (Some(old), Some(new)) = (old.binding, new.binding) {
+        bindings(old, new, &mut changes);
+    }
+    changes
+}
+
+/// For each step of the new plan the place of the one it was: that of the same title, else that of the same
+/// number. One that was put in between moves the others; they are not others for that.
+struct Pairs(Vec<Option<usize>>);
+
+impl Pairs {
+    fn of(old: &Plan, new: &Plan) -> Self {
+        let mut titles: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, step) in old.steps.iter().enumerate() {
+            titles.entry(&step.title).or_default().push(at);
+        }
+        let mut times: HashMap<&str, usize> = HashMap::new();
+        new.steps.iter().for_each(|step| *times.entry(&step.title).or_default() += 1);
+        let by_title = |step: &Step| match titles.get(step.title.as_str()).map(Vec::as_slice) {
+            Some([only]) if times.get(step.title.as_str()) == Some(&1) => Some(*only),
+            _ => None,
+        };
+        let mut pairs: Vec<Option<usize>> = new.steps.iter().map(by_title).collect();
+        let mut taken: HashSet<usize> = pairs.iter().flatten().copied().collect();
+        let places = graph::places(old);
+        for (step, pair) in new.steps.iter().zip(&mut pairs).filter(|(_, pair)| pair.is_none()) {
+            *pair = places.get(&step.number).copied().filter(|at| taken.insert(*at));
+        }
+        Self(pairs)
+    }
+
+    fn before(&self, at: usize) -> Option<usize> {
+        self.0.get(at).copied().flatten()
+    }
+
+    /// The number that a step of the old plan has by now, if it is still there.
+    fn now(&self, old: &Plan, new: &Plan, number: StepNumber) -> StepNumber {
+        let place = old.steps.iter().position(|step| step.number == number);
+        let at = self.0.iter().position(|before| before.is_some() && *before == place);
+        at.map_or(number, |at| new.steps[at].number)
+    }
+}
+
+fn header(old: &Plan, new: &Plan, changes: &mut Vec<String>) {
+    field("title", Some(old.title.clone()), Some(new.title.clone()), changes);
+    field("owner", value(&old.owner), value(&new.owner), changes);
+    field("context", old.context.clone(), new.context.clone(), changes);
+    field("depends_on", Some(list(&old.depends_on)), Some(list(&new.depends_on)), changes);
+    field("touches", old.touches.as_deref().map(list), new.touches.as_deref().map(list), changes);
+    let red = |plan: &Plan| plan.require_red.as_ref().map(|red| red.value.to_string());
+    field("require_red", red(old), red(new), changes);
+    field("budget", budget(&old.budget), budget(&new.budget), changes);
+}
+
+fn steps(old: Law<'_>, before: &Step, new: Law<'_>, after: &Step, pairs: &Pairs, changes: &mut Vec<String>) {
+    if step_digest(old.text, before) == step_digest(new.text, after) {
+        return;
+    }
+    let moved = before.number != after.number;
+    if moved {
+        changes.push(format!("step {} is step {} now: {}", before.number, after.number, after.title));
+    }
+    let at = changes.len();
+    let named = |what: &str| format!("step {} {what}", after.number);
+    field(&named("title"), Some(before.title.clone()), Some(after.title.clone()), changes);
+    field(&named("target"), value(&before.target), value(&after.target), changes);
+    let renumbered = match &before.needs {
+        Needs::Before => Needs::Before,
+        Needs::Steps(steps) => {
+            let now = |need: &Spanned<StepNumber>| pairs.now(old.plan, new.plan, need.value);
+            Needs::Steps(steps.iter().map(|need| Spanned::new(now(need), need.span)).collect())
+        }
+    };
+    field(&named("needs"), Some(needs(&renumbered)), Some(needs(&after.needs)), changes);
+    let globs = |step: &Step| step.touches.as_deref().map(list);
+    field(&named("touches"), globs(before), globs(after), changes);
+    field(&named("protect"), Some(list(&before.protect)), Some(list(&after.protect)), changes);
+    field(&named("task"), value(&before.task), value(&after.task), changes);
+    field(
+        &named("precondition"),
+        before.precondition.as_ref().map(contract),
+        after.precondition.as_ref().map(contract),
+        changes,
+    );
+    field(
+        &named("contract"),
+        before.contract.as_ref().map(contract),
+        after.contract.as_ref().map(contract),
+        changes,
+    );
+    let writes = |step: &Step| step.writes_tests().then(|| "tests".to_owned());
+    field(&named("writes"), writes(before), writes(after), changes);
+    let guard = |step: &Step| step.is_guard().then(|| "yes".to_owned());
+    field(&named("guard"), guard(before), guard(after), changes);
+    let hidden = |step: &Step| step.is_hidden().then(|| "yes".to_owned());
+    field(&named("hidden"), hidden(before), hidden(after), changes);
+    let network = |step: &Step| step.agent_network.as_ref().map(|network| network.value.word().to_owned());
+    field(&named("agent_network"), network(before), network(after), changes);
+    let secrets = |step: &Step| Some(list(&step.secrets)).filter(|names| !names.is_empty());
+    field(&named("secrets"), secrets(before), secrets(after), changes);
+    let git = |step: &Step| step.git.as_ref().map(|git| git.value.word().to_owned());
+    field(&named("git"), git(before), git(after), changes);
+    field(&named("budget"), budget(&before.budget), budget(&after.budget), changes);
+    let text = |step: &Step| step.on_fail.as_ref().map(|on_fail| on_fail.value.to_string());
+    field(&named("on_fail"), text(before), text(after), changes);
+    if changes.len() == at && !(moved && body_digest(old.text, before) == body_digest(new.text, after)) {
+        changes.push(format!("step {}: its text changed", after.number));
+    }
+}
+
+fn postconditions(old: &Plan, new: &Plan, changes: &mut Vec<String>) {
+    for index in 0..old.postconditions.len().max(new.postconditions.len()) {
+        let side = |plan: &Plan| {
+            plan.postconditions.get(index).map(|post| {
+                format!("{}: {}", post.description, post.contract.as_ref().map(contract).unwrap_or_default())
+            })
+        };
+        field(&format!("postcondition {}", index + 1), side(old), side(new), changes);
+    }
+}
+
+fn bindings(old: &Binding, new: &Binding, changes: &mut Vec<String>) {
+    if old.base != new.base {
+        let short = |base: &Option<String>| {
+            base.as_ref().map_or("none".to_owned(), |id| id.chars().take(12).collect())
+        };
+        changes.push(format!("the base commit moved: {} -> {}", short(&old.base), short(&new.base)));
+    }
+    changes.extend(old.terms.changes(&new.terms));
+    for file in &new.files {
+        match old.files.iter().find(|before| before.path == file.path) {
+            Some(before) if before.sha256 == file.sha256 => {}
+            Some(_) => changes.push(format!("a file the contracts name changed: {}", file.path)),
+            None => changes.push(format!("a file the contracts name is new: {}", file.path)),
+        }
+    }
+    for file in &old.files {
+        if !new.files.iter().any(|after| after.path == file.path) {
+            changes.push(format!("a file the contracts name is gone: {}", file.path));
+        }
+    }
+    for file in &new.included {
+        match old.included.iter().find(|before| before.path == file.path) {
+            Some(before) if before.sha256 == file.sha256 => {}
+            Some(_) => changes.push(format!("an included uncommitted file changed: {}", file.path)),
+            None => changes.push(format!("an uncommitted file is included: {}", file.path)),
+        }
+    }
+    for file in &old.included {
+        if !new.included.iter().any(|after| after.path == file.path) {
+            changes.push(format!("an uncommitted file is no longer included: {}", file.path));
+        }
+    }
+}
+
+fn field(name: &str, old: Option<String>, new: Option<String>, changes: &mut Vec<String>) {
+    match (old, new) {
+        (old, new) if old == new => {}
+        (None, Some(new)) => changes.push(format!("{name} added: {}", brief(&new))),
+        (Some(old), None) => changes.push(format!("{name} removed: {}", brief(&old))),
+        (Some(old), Some(new)) => changes.push(format!("{name}: {} -> {}", brief(&old), brief(&new))),
+        (None, None) => {}
+    }
+}
+
+/// One line, short enough to be read at the gate; the whole text is in the file.
+fn brief(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(160) {
+        Some((cut, _)) => format!("`{}…`", &line[..cut]),
+        None => format!("`{line}`"),
+    }
+}
+
+fn list(items: &[crate::model::plan::Spanned<String>]) -> String {
+    items.iter().map(|item| item.value.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn value(field: &Option<crate::model::plan::Spanned<String>>) -> Option<String> {
+    field.as_ref().map(|spanned| spanned.value.clone())
+}
+
+fn budget(field: &Option<crate::model::plan::Spanned<Budget>>) -> Option<String> {
+    field.as_ref().map(|budget| Amount::from(budget.value).to_string())
+}
+
+fn needs(needs: &Needs) -> String {
+    match needs {
+        Needs::Before => "every step before it".to_owned(),
+        Needs::Steps(steps) if steps.is_empty() => "none".to_owned(),
+        Needs::Steps(steps) => steps.iter().map(|step| step.value.to_string()).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn contract(contract: &Contract) -> String {
+    match &contract.check {
+        Check::Shell(shell) => {
+            let expectations: Vec<String> =
+                shell.expectations.iter().map(|expectation| expectation.value.to_string()).collect();
+            let command = shell.command.trim_end();
+            if expectations.is_empty() {
+                command.to_owned()
+            } else {
+                format!("{command} [{}]", expectations.join(", "))
+            }
+        }
+        Check::Human => "human".to_owned(),
+        Check::Judge { rubric } => format!("judge: {rubric}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

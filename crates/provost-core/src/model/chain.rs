@@ -1,0 +1,210 @@
+//! How an event is sealed into the log, and how a sealed log is checked.
+//!
+//! The wire form of an event is one JSON object. Its hash is SHA-256 over that object without `hash`,
+//! written as RFC 8785 would: keys sorted, no spaces. `prev` is part of the object, so each event
+//! fixes everything before it, and anybody can check a log with a JSON parser and `sha256sum`.
+//!
+//! **Invariant:** the bytes that were hashed are the bytes that are kept; nothing is serialised twice.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::model::event::Event;
+use crate::model::hash::Hash;
+use crate::model::plan::StepNumber;
+use crate::model::timestamp::Timestamp;
+
+/// Which plan an event belongs to; unique in one state folder.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct PlanId(pub String);
+
+impl std::fmt::Display for PlanId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An event in its place in a plan's chain, exactly as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    pub plan: PlanId,
+    pub seq: u64,
+    pub at: Timestamp,
+    /// The event's name on the wire.
+    pub name: String,
+    pub step: Option<StepNumber>,
+    pub task_name: Option<String>,
+    /// Canonical JSON; these bytes are hashed as they stand.
+    pub details: String,
+    pub prev: Hash,
+    pub hash: Hash,
+}
+
+/// Where a plan's chain ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The sequence number of the last event; 0 for none.
+    pub seq: u64,
+    pub hash: Hash,
+}
+
+impl Head {
+    pub const START: Head = Head { seq: 0, hash: Hash::NONE };
+}
+
+/// Puts `event` after `head`.
+pub fn seal(plan: &PlanId, head: Head, at: Timestamp, event: &Event, task_name: Option<&str>) -> Sealed {
+    let mut sealed = Sealed {
+        plan: plan.clone(),
+        seq: head.seq + 1,
+        at,
+        name: event.name().to_owned(),
+        step: event.step(),
+        task_name: task_name.map(str::to_owned),
+        details: details(event),
+        prev: head.hash,
+        hash: Hash::NONE,
+    };
+    sealed.hash = sealed.computed_hash();
+    sealed
+}
+
+/// Events hold strings, numbers, lists and maps with string keys: none of them can fail to serialise.
+fn details(event: &Event) -> String {
+    match serde_json::to_value(event) {
+        Ok(mut value) => written(&sorted(value["details"].take())),
+        Err(error) => unreachable!("an event that cannot be written: {error}"),
+    }
+}
+
+/// With the keys of every object in order. By itself a map may keep the order in which it was filled, where
+/// anything in the build asks for that.
+pub fn sorted(mut value: serde_json::Value) -> serde_json::Value {
+    value.sort_all_objects();
+    value
+}
+
+/// As `Display` of a value does it, in half the time.
+fn written(value: &(impl Serialize + ?Sized)) -> String {
+    match serde_json::to_string(value) {
+        Ok(text) => text,
+        Err(error) => unreachable!("a value that cannot be written: {error}"),
+    }
+}
+
+impl Sealed {
+    /// The event itself. `Err` says what could not be read.
+    pub fn event(&self) -> Result<Event, Unreadable> {
+        let wire = format!("{{\"event\":{},\"details\":{}}}", quoted(&self.name), self.details);
+        serde_json::from_str(&wire).map_err(|source| Unreadable {
+            plan: self.plan.clone(),
+            seq: self.seq,
+            name: self.name.clone(),
+            source,
+        })
+    }
+
+    /// What the hash must be, from everything else.
+    pub fn computed_hash(&self) -> Hash {
+        Hash::of(self.object().as_bytes())
+    }
+
+    /// One line of the wire format, `hash` last.
+    pub fn line(&self) -> String {
+        let mut line = self.object();
+        line.pop();
+        let _ = write!(line, ",\"hash\":\"{}\"}}", self.hash);
+        line
+    }
+
+    /// The object that is hashed: keys sorted, no spaces.
+    fn object(&self) -> String {
+        let mut out = String::with_capacity(self.details.len() + 320);
+        let _ = write!(
+            out,
+            "{{\"details\":{},\"event\":{},\"plan\":{},\"prev\":\"{}\",\"seq\":{}",
+            self.details,
+            quoted(&self.name),
+            quoted(&self.plan.0),
+            self.prev,
+            self.seq,
+        );
+        match self.step {
+            Some(step) => {
+                let _ = write!(out, ",\"task_id\":\"task_{step}\"");
+            }
+            None => out.push_str(",\"task_id\":null"),
+        }
+        match &self.task_name {
+            Some(name) => {
+                let _ = write!(out, ",\"task_name\":{}", quoted(name));
+            }
+            None => out.push_str(",\"task_name\":null"),
+        }
+        let _ = write!(out, ",\"timestamp\":\"{}\"}}", self.at);
+        out
+    }
+}
+
+fn quoted(text: &str) -> String {
+    written(text)
+}
+
+/// An event of the log that this version cannot read.
+#[derive(Debug, thiserror::Error)]
+#[error("event {seq} of plan {plan} ({name}) cannot be read")]
+pub struct Unreadable {
+    pub plan: PlanId,
+    pub seq: u64,
+    pub name: String,
+    #[source]
+    pub source: serde_json::Error,
+}
+
+/// Where a log stops being what was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Break {
+    #[error("event {found} follows event {after}: something between them is missing")]
+    Gap { after: u64, found: u64 },
+    #[error("event {seq} does not follow the event before it: its `prev` is another hash")]
+    Unlinked { seq: u64 },
+    #[error("event {seq} is not what was written: its hash does not fit its content")]
+    Altered { seq: u64 },
+}
+
+/// Follows a chain from its start, an event at a time, in constant memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Auditor {
+    head: Head,
+}
+
+impl Default for Auditor {
+    fn default() -> Self {
+        Self { head: Head::START }
+    }
+}
+
+impl Auditor {
+    pub fn next(&mut self, sealed: &Sealed) -> Result<(), Break> {
+        if sealed.seq != self.head.seq + 1 {
+            return Err(Break::Gap { after: self.head.seq, found: sealed.seq });
+        }
+        if sealed.prev != self.head.hash {
+            return Err(Break::Unlinked { seq: sealed.seq });
+        }
+        if sealed.computed_hash() != sealed.hash {
+            return Err(Break::Altered { seq: sealed.seq });
+        }
+        self.head = Head { seq: sealed.seq, hash: sealed.hash };
+        Ok(())
+    }
+
+    pub fn head(&self) -> Head {
+        self.head
+    }
+}
+
+#[cfg(test)]
+mod tests;

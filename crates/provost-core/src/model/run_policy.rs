@@ -1,0 +1,339 @@
+//! The terms of a run: what is agreed beside the plan's own text.
+//!
+//! They come from the configuration, which lies where an agent may write. So they are shown at the
+//! gate, an approval covers them, and other terms send the plan back there.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::plan::{AgentNetwork, GitPolicy, Step};
+use crate::model::usage::Amount;
+use crate::model::verdict::Isolation;
+
+/// What `git = "shared"` means, for whoever approves it.
+pub const SHARED_GIT: &str = "git shared: the agent can change your branches, refs and index, and your next git \
+                              command obeys them; `git = \"clone\"` keeps it out";
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The level that is demanded; without one, the strongest the machine attests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+    /// A contract that held before any work was done passes nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub require_red: bool,
+    /// Processes of a check may trace each other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trace: bool,
+    /// Larger files of an agent take no part in a check, in words; none at the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_file: Option<String>,
+    /// The roles of the plan and what their agents may reach.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, Reach>,
+    /// What is started for a role: its program with all arguments, and its model. Secrets are taken out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, String>,
+    /// Folders outside of the workspace that the agents of a role may read, or read and write.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub folders: BTreeMap<String, Folders>,
+    /// The same for checks.
+    #[serde(default, skip_serializing_if = "Folders::is_empty")]
+    pub check_folders: Folders,
+    /// Secrets that checks are given, each with the steps that name it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, Vec<u32>>,
+    /// Addresses (`host:port`) that count as the model's beside the well-known ones, by role.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub api: BTreeMap<String, Vec<String>>,
+    /// Which role has a try when another met the same failure twice.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fallback: BTreeMap<String, String>,
+    /// What a plan may spend that does not say it, and what a step may.
+    #[serde(default, skip_serializing_if = "Amount::is_empty")]
+    pub budget: Amount,
+    #[serde(default, skip_serializing_if = "Amount::is_empty")]
+    pub step_budget: Amount,
+    /// What an attempt of a role is expected to use.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub estimates: BTreeMap<String, Amount>,
+    /// What tokens of a model cost here, in words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, String>,
+    /// Where the harness goes in place of a role's agent, and with whose key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub meter: BTreeMap<String, String>,
+    /// Who judges the contracts that no command does, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
+    /// Whose yes it takes to let the plan begin.
+    #[serde(default, skip_serializing_if = "Quorum::is_usual")]
+    pub quorum: Quorum,
+}
+
+impl Terms {
+    pub fn is_usual(&self) -> bool {
+        *self == Terms::default()
+    }
+
+    /// What the agent of a role may reach.
+    pub fn reach(&self, role: &str) -> Reach {
+        self.roles.get(role).copied().unwrap_or_default()
+    }
+
+    /// What the agent of a step may reach: as its role says, where the step does not say otherwise.
+    pub fn for_step(&self, step: &Step) -> Reach {
+        self.for_step_by(step, step.target.as_ref().map_or("", |target| &target.value))
+    }
+
+    /// The same, where `role` carries the step out.
+    pub fn for_step_by(&self, step: &Step, role: &str) -> Reach {
+        let role = self.reach(role);
+        Reach {
+            network: step.agent_network.as_ref().map_or(role.network, |network| network.value),
+            git: step.git.as_ref().map_or(role.git, |git| git.value),
+            home: role.home,
+        }
+    }
+
+    /// What the terms cannot hold, where that is known or possible: only a fence keeps an agent in.
+    pub fn caveat(&self) -> Option<String> {
+        match self.isolation {
+            Some(Isolation::Clean) => None,
+            Some(Isolation::Landlock) => Some(
+                "at landlock `network` is fenced only where it is `off`, git is not, and a private home cannot be written"
+                    .to_owned(),
+            ),
+            Some(Isolation::Uid) => Some(
+                "at uid `network` is fenced only where it is `off`, git is not, and the agent's home is empty"
+                    .to_owned(),
+            ),
+            Some(level) => Some(format!("network, git and home are not fenced at {level}")),
+            None => Some("network, git and home are fenced at `clean` only".to_owned()),
+        }
+    }
+
+    /// A line each, for the gate and for the digest.
+    pub fn lines(&self) -> Vec<String> {
+        let level = self.isolation.map_or("auto".to_owned(), |level| level.to_string());
+        let mut lines = vec![format!("isolation: {level}")];
+        if self.require_red {
+            lines.push("contracts must fail before the work".to_owned());
+        }
+        if self.trace {
+            lines.push(
+                "checks may trace processes: the program under test can then steer what judges it".to_owned(),
+            );
+        }
+        lines.extend(
+            self.max_file.iter().map(|size| format!("checks see an agent's files up to {size} each")),
+        );
+        lines.extend(self.programs.iter().map(|(role, program)| format!("{role}: runs {program}")));
+        for (role, reach) in &self.roles {
+            lines.push(format!("{role}: {reach}"));
+            if reach.git == GitPolicy::Shared {
+                lines.push(format!("{role}: {SHARED_GIT}"));
+            }
+        }
+        lines.extend(self.folders.iter().flat_map(|(role, folders)| folders.lines(role)));
+        lines.extend(self.check_folders.lines("checks"));
+        lines.extend(self.secrets.iter().map(|(name, steps)| {
+            let numbers: Vec<String> = steps.iter().map(u32::to_string).collect();
+            let word = if steps.len() == 1 { "step" } else { "steps" };
+            format!("checks of {word} {} are given {name}, and have a network", numbers.join(", "))
+        }));
+        let api = self.api.iter().filter(|(_, hosts)| !hosts.is_empty());
+        lines
+            .extend(api.map(|(role, hosts)| format!("{role}: the model's API is also {}", hosts.join(", "))));
+        lines.extend(self.meter.iter().map(|(role, way)| format!("{role}: metered, {way}")));
+        let fallback = self.fallback.iter();
+        lines.extend(fallback.map(|(role, other)| format!("{role}: after the same failure twice, {other}")));
+        for (whose, budget) in [("a plan", &self.budget), ("a step", &self.step_budget)] {
+            if !budget.is_empty() {
+                lines.push(format!("the budget of {whose} that names none: {budget}"));
+            }
+        }
+        lines.extend(
+            self.estimates.iter().map(|(role, each)| format!("{role}: an attempt is expected to use {each}")),
+        );
+        lines.extend(self.quorum.line());
+        lines.extend(self.judge.iter().map(|judge| format!("what a model judges: by {judge}")));
+        lines.extend(self.prices.iter().map(|(model, price)| format!("price of {model}: {price}")));
+        lines
+    }
+
+    /// What is otherwise in `new`, a line each.
+    pub fn changes(&self, new: &Terms) -> Vec<String> {
+        let (old, new) = (self.lines(), new.lines());
+        let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("no longer: {line}"));
+        let come = new.iter().filter(|line| !old.contains(line)).map(|line| format!("now: {line}"));
+        gone.chain(come).collect()
+    }
+}
+
+/// Folders outside of the workspace that somebody may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Folders {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<String>,
+}
+
+impl Folders {
+    pub fn is_empty(&self) -> bool {
+        self.read.is_empty() && self.write.is_empty()
+    }
+
+    fn lines(&self, who: &str) -> Vec<String> {
+        let ways = [("read", &self.read), ("read and write", &self.write)];
+        let said = ways.into_iter().filter(|(_, folders)| !folders.is_empty());
+        said.map(|(way, folders)| format!("{who} may {way} {}", folders.join(", "))).collect()
+    }
+}
+
+/// Whose yes a plan needs, as the configuration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Quorum {
+    /// How many have to approve the same revision.
+    pub approvals: u32,
+    /// Whoever wrote the text may be one of them.
+    pub self_approval: bool,
+    /// A policy may be one of them.
+    pub policies_count: bool,
+}
+
+impl Default for Quorum {
+    fn default() -> Self {
+        Self { approvals: 1, self_approval: true, policies_count: false }
+    }
+}
+
+impl Quorum {
+    /// One yes is enough, whose ever it is.
+    pub fn is_usual(&self) -> bool {
+        self.approvals <= 1 && self.self_approval
+    }
+
+    /// Where one yes is enough a policy gives it; where people are asked for, only if it may count as one.
+    pub fn lets_policies(&self) -> bool {
+        self.is_usual() || self.policies_count
+    }
+
+    /// As much as both ask for.
+    pub fn and(self, other: Quorum) -> Quorum {
+        Quorum {
+            approvals: self.approvals.max(other.approvals),
+            self_approval: self.self_approval && other.self_approval,
+            policies_count: self.lets_policies() && other.lets_policies(),
+        }
+    }
+
+    /// For the gate and for the digest; nothing for the usual.
+    pub fn line(&self) -> Option<String> {
+        let policies = if self.policies_count { "; a policy counts as one" } else { "" };
+        let people = match (self.approvals, self.self_approval) {
+            (0 | 1, true) => return None,
+            (0 | 1, false) => "approved by somebody else than who wrote it".to_owned(),
+            (needed, true) => format!("approved by {needed} people"),
+            (needed, false) => format!("approved by {needed} people, none of whom wrote it"),
+        };
+        Some(format!("{people}{policies}"))
+    }
+}
+
+/// What an agent may reach behind its fence, beside its workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reach {
+    pub network: AgentNetwork,
+    pub git: GitPolicy,
+    pub home: Home,
+}
+
+impl Reach {
+    /// What is otherwise than by default, in a few words; empty for the usual.
+    pub fn unusual(&self) -> Vec<String> {
+        let usual = Reach::default();
+        let mut words = Vec::new();
+        if self.network != usual.network {
+            words.push(format!("network {}", self.network.word()));
+        }
+        if self.git != usual.git {
+            words.push(format!("git {}", self.git.word()));
+        }
+        if self.home != usual.home {
+            words.push(format!("home {}", self.home.word()));
+        }
+        words
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "network {}, git {}, home {}", self.network.word(), self.git.word(), self.home.word())
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Home {
+    /// The user's as it is, and what the agent writes goes elsewhere.
+    #[default]
+    Private,
+    /// The user's own, to read and write.
+    Shared,
+}
+
+impl Home {
+    pub const ALL: [Home; 2] = [Home::Private, Home::Shared];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Home::Private => "private",
+            Home::Shared => "shared",
+        }
+    }
+
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|each| each.word().eq_ignore_ascii_case(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AgentNetwork, GitPolicy, Home, Reach, Terms};
+    use crate::language::parse;
+
+    #[test]
+    fn a_role_that_shares_the_repository_says_what_that_means() {
+        let shared = Reach { git: GitPolicy::Shared, ..Reach::default() };
+        let roles = [("coder".to_owned(), shared), ("tester".to_owned(), Reach::default())];
+        let lines = Terms { roles: roles.into(), ..Terms::default() }.lines();
+        let said: Vec<&String> = lines.iter().filter(|line| line.contains(super::SHARED_GIT)).collect();
+        assert_eq!(said, [&format!("coder: {}", super::SHARED_GIT)]);
+    }
+
+    #[test]
+    fn a_step_has_the_last_word_on_network_and_git() {
+        let text = "---\nstatus: draft\n---\n# T\n## Steps\n### 1. A\n**target:** coder\n**agent_network:** off\n\
+                    ### 2. B\n**target:** coder\n**git:** shared\n### 3. C\n**target:** other\n";
+        let plan = parse::plan(text).plan;
+        let on = Reach { network: AgentNetwork::On, git: GitPolicy::None, home: Home::Shared };
+        let terms = Terms { roles: [("coder".to_owned(), on)].into(), ..Terms::default() };
+        let reach: Vec<String> = plan.steps.iter().map(|step| terms.for_step(step).to_string()).collect();
+        assert_eq!(
+            reach,
+            [
+                "network off, git none, home shared",
+                "network on, git shared, home shared",
+                "network model, git clone, home private"
+            ]
+        );
+        assert_eq!(terms.for_step(&plan.steps[0]).unusual(), ["network off", "git none", "home shared"]);
+        assert_eq!(terms.for_step(&plan.steps[1]).unusual(), ["network on", "git shared", "home shared"]);
+        assert!(terms.for_step(&plan.steps[2]).unusual().is_empty());
+    }
+}

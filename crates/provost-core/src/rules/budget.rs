@@ -1,0 +1,251 @@
+//! Whether the next attempt fits what is left: reserve before it is begun, settle when it has ended.
+//!
+//! What is reserved is, for each resource that has a limit, the first of these that is known: what the
+//! configuration says for the role; what attempts at this step used on average; what attempts at any
+//! step did; an equal share of what is left among all attempts that the plan may still ask for.
+//!
+//! **Invariant:** what counts as spent and what is held never exceed a limit together when an attempt is
+//! begun. They can do so only by what an attempt used above its reservation.
+
+use crate::model::event::{Breach, Scope};
+use crate::model::plan::StepNumber;
+use crate::model::timestamp::Timestamp;
+use crate::model::usage::{Amount, Resource};
+use crate::state::run::{Run, StepState};
+
+/// With less time than this no agent is started.
+const LEAST_WALL_MS: u64 = 1_000;
+
+/// Whether an attempt may begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// With this held for it; its time is also how long it may take.
+    Yes(Amount),
+    /// Others hold what it needs, and may not need it.
+    NotNow,
+    No(Box<Breach>),
+}
+
+/// The limits that hold for the plan: what a person said last, what it says itself, what is usual here.
+pub fn of_plan(run: &Run) -> Amount {
+    let written = run.plan.budget.as_ref().map(|budget| Amount::from(budget.value));
+    run.ledger.raised(None).or(&written.unwrap_or(run.binding.terms.budget))
+}
+
+/// The same for a step.
+pub fn of_step(run: &Run, step: StepNumber) -> Amount {
+    let written = run.plan.step(step).and_then(|step| step.budget.as_ref());
+    let written = written.map(|budget| Amount::from(budget.value));
+    run.ledger.raised(Some(step)).or(&written.unwrap_or(run.binding.terms.step_budget))
+}
+
+/// Whether the next attempt at this step fits.
+pub fn fit(run: &Run, step: StepNumber, now: Timestamp) -> Fit {
+    fits(run, step, now, run.ledger.as_it_is)
+}
+
+/// Whether anything is left for it, however little.
+pub fn is_any_left(run: &Run, step: StepNumber, now: Timestamp) -> bool {
+    !matches!(fits(run, step, now, true), Fit::No(_))
+}
+
+/// The most that an attempt under way may use of tokens and money: what is held for it, and what nobody
+/// holds.
+pub fn allows(run: &Run, step: StepNumber) -> Amount {
+    let (plan, own) = (of_plan(run), of_step(run, step));
+    let case = Case { run, step, now: Timestamp(0), plan, own, as_it_is: false };
+    let held = run.ledger.held(step).unwrap_or_default();
+    Amount::each(|resource| match resource {
+        Resource::WallClock => None,
+        resource => Some(case.left(resource)?.saturating_add(held.of(resource).unwrap_or(0))),
+    })
+}
+
+fn fits(run: &Run, step: StepNumber, now: Timestamp, as_it_is: bool) -> Fit {
+    let case = Case { run, step, now, plan: of_plan(run), own: of_step(run, step), as_it_is };
+    if case.plan.is_empty() && case.own.is_empty() {
+        return Fit::Yes(Amount::default());
+    }
+    for resource in Resource::ALL {
+        match case.lacks(resource) {
+            None => {}
+            Some(Scope::Plan) if resource != Resource::WallClock && case.others_hold() => return Fit::NotNow,
+            Some(scope) => return Fit::No(Box::new(case.breach(scope, resource))),
+        }
+    }
+    Fit::Yes(Amount::each(|resource| match resource {
+        Resource::WallClock => case.left(resource),
+        resource => case.needed(resource),
+    }))
+}
+
+/// One attempt that wants to begin.
+struct Case<'a> {
+    run: &'a Run,
+    step: StepNumber,
+    now: Timestamp,
+    plan: Amount,
+    own: Amount,
+    /// What is left is enough, a person said.
+    as_it_is: bool,
+}
+
+impl Case<'_> {
+    fn left_of_plan(&self, resource: Resource) -> Option<u64> {
+        Some(self.plan.of(resource)?.saturating_sub(self.run.ledger.committed(resource, self.now)))
+    }
+
+    fn left_of_step(&self, resource: Resource) -> Option<u64> {
+        Some(self.own.of(resource)?.saturating_sub(self.run.ledger.committed_by(self.step, resource)))
+    }
+
+    /// By whichever limit is nearer; nothing where there is none.
+    fn left(&self, resource: Resource) -> Option<u64> {
+        [self.left_of_plan(resource), self.left_of_step(resource)].into_iter().flatten().min()
+    }
+
+    /// What the attempt needs; nothing where there is no limit.
+    fn needed(&self, resource: Resource) -> Option<u64> {
+        let left = self.left(resource)?;
+        let ledger = &self.run.ledger;
+        let own = ledger.mean_of(self.step, resource);
+        let said = self.run.binding.terms.estimates.get(self.run.role(self.step));
+        let told = said.and_then(|said| said.of(resource)).or(own).or(ledger.mean(resource));
+        let mut needed = told.unwrap_or_else(|| self.share(resource));
+        // What others needed says nothing against a step that has its own limit and was not tried yet.
+        if let (None, Some(left)) = (own, self.left_of_step(resource)) {
+            needed = needed.min(left);
+        }
+        if self.as_it_is {
+            needed = needed.min(left);
+        }
+        let least = match resource {
+            Resource::WallClock if !self.as_it_is => LEAST_WALL_MS,
+            _ => 1,
+        };
+        Some(needed.max(least))
+    }
+
+    /// Nobody knows: as much for each attempt that may still be asked for.
+    fn share(&self, resource: Resource) -> u64 {
+        if resource == Resource::WallClock {
+            return LEAST_WALL_MS;
+        }
+        let all: u64 = self.run.steps().map(|(step, _)| tries(self.run, step.number)).sum();
+        let of_plan = self.left_of_plan(resource).map(|left| left / all.max(1));
+        let of_step = self.left_of_step(resource).map(|left| left / tries(self.run, self.step).max(1));
+        [of_plan, of_step].into_iter().flatten().min().unwrap_or(0)
+    }
+
+    /// Which limit it does not fit, if one.
+    fn lacks(&self, resource: Resource) -> Option<Scope> {
+        let needed = self.needed(resource)?;
+        if self.left_of_step(resource).is_some_and(|left| needed > left) {
+            return Some(Scope::Step);
+        }
+        self.left_of_plan(resource).filter(|left| needed > *left).map(|_| Scope::Plan)
+    }
+
+    /// Somebody else is at work, and may leave some of what is held for it.
+    fn others_hold(&self) -> bool {
+        let running = |number: &StepNumber| {
+            let state = self.run.step(*number).map(|step| &step.state);
+            *number != self.step && matches!(state, Some(StepState::Running { .. }))
+        };
+        self.run.under_way().filter(running).any(|number| self.run.ledger.held(number).is_some())
+    }
+
+    fn breach(&self, scope: Scope, resource: Resource) -> Breach {
+        let ledger = &self.run.ledger;
+        let (limit, who) = match scope {
+            Scope::Plan => (self.plan, None),
+            Scope::Step => (self.own, Some(self.step)),
+        };
+        let spent = |resource| match scope {
+            Scope::Plan => ledger.committed(resource, self.now),
+            Scope::Step => ledger.committed_by(self.step, resource),
+        };
+        let open = |number| !matches!(self.run.step(number), Some(step) if step.state.is_settled());
+        let left: Vec<StepNumber> =
+            self.run.plan.steps.iter().map(|step| step.number).filter(|number| open(*number)).collect();
+        Breach {
+            scope,
+            resource,
+            limit,
+            spent: Amount::each(|resource| limit.of(resource).map(|_| spent(resource))),
+            needed: Amount::each(|resource| limit.of(resource).and_then(|_| self.needed(resource))),
+            unknown: ledger.unknown(who, resource),
+            estimate: self.estimate(left.len() as u64),
+            left,
+        }
+    }
+
+    /// What so many steps would cost, by those that are done.
+    fn estimate(&self, steps: u64) -> Amount {
+        let ledger = &self.run.ledger;
+        let done = u64::from(self.run.progress().0);
+        Amount::each(|resource| {
+            let by_step = ledger.total(resource).filter(|_| done > 0).map(|total| total / done);
+            by_step.or(ledger.mean(resource)).map(|each| each.saturating_mul(steps))
+        })
+    }
+}
+
+/// How many attempts at a step the plan may still ask for.
+fn tries(run: &Run, step: StepNumber) -> u64 {
+    let Some(state) = run.step(step) else { return 0 };
+    let again = u64::from(run.on_fail(step).retries.saturating_sub(state.failures));
+    match state.state {
+        StepState::Passed | StepState::Waived { .. } => 0,
+        StepState::Running { .. } | StepState::Ended { .. } => again,
+        StepState::Pending | StepState::Failed | StepState::Blocked { .. } => again + 1,
+    }
+}
+
+impl Breach {
+    /// The limit that would let what is left be done, as far as that can be told.
+    pub fn enough(&self) -> Option<Amount> {
+        let spent = self.spent.of(self.resource)?;
+        let needed = self.needed.of(self.resource)?;
+        let rest = self.estimate.of(self.resource).unwrap_or(0).max(needed);
+        let whole = spent.saturating_add(rest);
+        let round = match self.resource {
+            Resource::Tokens => 1_000,
+            Resource::Usd => 10_000,
+            Resource::WallClock => 60_000,
+        };
+        let whole = whole.div_ceil(round).saturating_mul(round);
+        Some(Amount::each(|resource| (resource == self.resource).then_some(whole)))
+    }
+}
+
+/// What ran out, what is left to do, and what that would cost.
+impl std::fmt::Display for Breach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let said = |amount: &Amount| amount.of(self.resource).map(|count| self.resource.say(count));
+        let unknown = || "an unknown amount".to_owned();
+        let whose = match self.scope {
+            Scope::Plan => "the plan's budget",
+            Scope::Step => "the step's budget",
+        };
+        write!(
+            f,
+            "{whose} of {} does not allow the next attempt: {} counted as spent",
+            said(&self.limit).unwrap_or_else(unknown),
+            said(&self.spent).unwrap_or_else(unknown),
+        )?;
+        if self.unknown > 0 {
+            let attempts =
+                if self.unknown == 1 { "1 attempt".to_owned() } else { format!("{} attempts", self.unknown) };
+            write!(f, " ({attempts} at what was reserved, since nobody said what they used)")?;
+        }
+        write!(f, ", {} needed", said(&self.needed).unwrap_or_else(unknown))?;
+        let steps: Vec<String> = self.left.iter().map(ToString::to_string).collect();
+        let cost = said(&self.estimate).map_or("of unknown cost".to_owned(), |cost| format!("about {cost}"));
+        let noun = if steps.len() == 1 { "step" } else { "steps" };
+        write!(f, "; left to do: {noun} {}, {cost}", steps.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,375 @@
+//! Turns what someone says into what happened.
+//!
+//! Every event is born here, behind one of three doors: [`agent`], [`human`], [`harness`]. None of
+//! them waits, reads a clock or touches the disk, so a log always replays the same way.
+//!
+//! **Invariant:** [`agent`] cannot reach what passes a step (`decide/judged.rs`).
+
+mod agent;
+mod human;
+mod judged;
+mod landed;
+mod session;
+
+use crate::language::parse;
+use crate::model::approved_spec::{self, Binding, Law};
+use crate::model::event::{
+    Approver, AttemptEnd, Dependency, Ended, Event, LossCause, Revision, RunOutcome, Scope, StartTree, Why,
+};
+use crate::model::plan::{Needs, Plan, StepNumber};
+use crate::model::timestamp::Timestamp;
+use crate::rules::budget::{self, Fit};
+use crate::rules::command::{HarnessCommand, Refusal};
+use crate::rules::inbox;
+use crate::rules::quorum::Tally;
+use crate::rules::recover::{self, Failure, Means};
+use crate::state::run::{PLAN_WAITS, PostState, Run, Stage, StepRun, StepState};
+
+pub use agent::agent;
+pub use human::human;
+pub use session::SESSION;
+
+use judged::{doubted, judged, judged_lost, passed, postcondition_is_due, seen, with_verdict};
+
+/// How the target of an attempt begins that another plan carries out. No role has a blank in its name.
+pub const PLAN: &str = "plan ";
+
+/// How the escalation begins that an agent asked for.
+pub(crate) const BLOCKED: &str = "the agent is blocked: ";
+
+type Decision = Result<Vec<Event>, Refusal>;
+
+/// The yes of somebody who has not given it yet; with enough of them the plan is approved.
+fn one_more(run: &Run, revision: Revision, by: Approver, modifications: Vec<String>) -> Decision {
+    if run.has_approval_of(&by) {
+        return Err(Refusal::CountsOnce { by: by.to_string(), tally: Tally::of(run).to_string() });
+    }
+    let missing = Tally::of(run).missing.saturating_sub(1);
+    Ok(vec![Event::Approved { revision, by, modifications, missing }])
+}
+
+/// The plan is verified, and the revision is the one in the log.
+fn at_gate(run: &Run, revision: &Revision) -> Result<(), Refusal> {
+    if *revision != run.revision {
+        return Err(Refusal::Stale {
+            read: revision.short().to_owned(),
+            current: run.revision.short().to_owned(),
+        });
+    }
+    if run.stage != Stage::Verified {
+        return Err(wrong_stage(run, "approving", "verified"));
+    }
+    Ok(())
+}
+
+/// The harness says what it saw; what follows from it is decided here, with the recipes that are built
+/// in and without waiting.
+pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
+    harness_with(run, &Means::default(), command)
+}
+
+/// The same by the recipes and at the time of a run.
+pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> Decision {
+    if !matches!(command, HarnessCommand::Tampered { .. } | HarnessCommand::Forged { .. }) {
+        genuine(run)?;
+    }
+    match command {
+        HarnessCommand::Record { text, binding, author } => Ok(record(run, text, binding, author)),
+        HarnessCommand::RecordDraft { text, binding, usage, author } => {
+            let mut events = record(run, text, binding, author);
+            if let Some(Event::PlanCreated { drafting, .. }) = events.first_mut() {
+                *drafting = usage;
+            }
+            Ok(events)
+        }
+        HarnessCommand::Verified { revision, warnings } => {
+            if !run.exists() || run.stage != Stage::Draft || revision != run.revision {
+                return Err(wrong_stage(run, "verifying", "a draft"));
+            }
+            Ok(vec![Event::PlanVerified { revision, warnings }])
+        }
+        HarnessCommand::RequestApproval { plan_id } => {
+            at_gate(run, &run.revision)?;
+            if run.requested.as_ref() == Some(&run.revision) {
+                return Ok(Vec::new());
+            }
+            Ok(vec![Event::ApprovalRequested { plan_id, revision: run.revision.clone() }])
+        }
+        HarnessCommand::ApproveByPolicy { revision, by } => approve_by_policy(run, revision, by),
+        HarnessCommand::Attested {
+            level,
+            require_red,
+            probes,
+            kernel,
+            bubblewrap,
+            agent_outside,
+            took_over,
+        } => Ok(vec![Event::IsolationAttested {
+            level,
+            require_red,
+            probes,
+            kernel,
+            bubblewrap,
+            agent_outside,
+            took_over,
+        }]),
+        HarnessCommand::Start { step } => start(run, step, None, means.now),
+        HarnessCommand::StartFrom { step, start: tree } => start(run, step, Some(tree), means.now),
+        HarnessCommand::AttemptEnded(ended) => {
+            still_running(run, ended.step, ended.attempt)?;
+            let follows = after_end(run, means, &ended);
+            let mut events = vec![Event::AttemptEnded(ended)];
+            events.extend(follows);
+            Ok(events)
+        }
+        HarnessCommand::AttemptInterrupted { step, attempt } => {
+            still_running(run, step, attempt)?;
+            Ok(vec![Event::AttemptLost { step, attempt, cause: LossCause::Interrupt, left: None }])
+        }
+        HarnessCommand::AttemptStopped { step, attempt, left } => {
+            still_running(run, step, attempt)?;
+            Ok(vec![Event::AttemptLost { step, attempt, cause: LossCause::Interrupt, left }])
+        }
+        HarnessCommand::Judged { subject, verdict } => judged(run, means, subject, verdict),
+        HarnessCommand::JudgedLost { step, verdict, max_losses } => {
+            judged_lost(run, step, verdict, max_losses)
+        }
+        HarnessCommand::Looked { subject, verdict, client } => {
+            session::looked(run, means, subject, verdict, &client)
+        }
+        HarnessCommand::LetGo { reason } => session::let_go(run, &reason),
+        HarnessCommand::LawChanged { changes } => Ok(vec![Event::LawChanged { changes }]),
+        HarnessCommand::Tampered { step, what } => {
+            Ok(vec![Event::TamperDetected { step, what, from_seq: None }])
+        }
+        HarnessCommand::Forged { from_seq, what } => {
+            Ok(vec![Event::TamperDetected { step: None, what, from_seq: Some(from_seq) }])
+        }
+        HarnessCommand::Hold { step } => hold(run, step),
+        HarnessCommand::PlanWaits { step, reason } => match run.ready().any(|ready| ready == step) {
+            true => Ok(vec![waits_for_its_plan(step, &reason)]),
+            false => Err(Refusal::NotOpen { step }),
+        },
+        HarnessCommand::PlanGoesOn { step } => match run.waits_for_its_plan(step) {
+            true => Ok(vec![plan_goes_on(step, "the plan that carries it out can go on")]),
+            false => Err(Refusal::NothingToAnswer { step }),
+        },
+        HarnessCommand::Remind { reason } => remind(run, reason),
+        HarnessCommand::OverBudget { step } => over_budget(run, step, means.now),
+        HarnessCommand::End => end(run),
+        HarnessCommand::Landed { plan_id, target, before, commit } => {
+            landed::landed(run, plan_id, target, before, commit)
+        }
+        HarnessCommand::Undone { subject, verdict, reason } => landed::undone(run, subject, verdict, reason),
+    }
+}
+
+/// What follows at once from the end of an attempt. Nothing, where the judge has the word.
+fn after_end(run: &Run, means: &Means<'_>, ended: &Ended) -> Vec<Event> {
+    let Ended { step, attempt, end, .. } = ended;
+    let (step, attempt) = (*step, *attempt);
+    match end {
+        AttemptEnd::NotStarted { .. } | AttemptEnd::PlanFailed { .. } => {
+            recover::after(run, means, step, attempt, &Failure::Agent(end))
+        }
+        AttemptEnd::PlanWaits { reason, .. } => vec![waits_for_its_plan(step, reason)],
+        // Whether anything is left is asked before the next attempt, as always.
+        AttemptEnd::PlanStopped { .. } => {
+            vec![plan_goes_on(step, "the plan that carries it out was stopped where the budget ends")]
+        }
+        AttemptEnd::Exited { .. }
+        | AttemptEnd::Signalled { .. }
+        | AttemptEnd::TimedOut
+        | AttemptEnd::OverBounds { .. } => Vec::new(),
+    }
+}
+
+fn waits_for_its_plan(step: StepNumber, reason: &str) -> Event {
+    Event::Escalated { step: Some(step), reason: format!("{PLAN_WAITS}{reason}") }
+}
+
+fn plan_goes_on(step: StepNumber, outcome: &str) -> Event {
+    Event::RecoveryApplied {
+        step,
+        recipe_name: "plan".to_owned(),
+        outcome: outcome.to_owned(),
+        not_before: None,
+        wait_ms: 0,
+        check_again: false,
+        role: None,
+        fresh: false,
+    }
+}
+
+/// A step whose turn has come and whose role is given no work: a person has to know.
+fn hold(run: &Run, step: StepNumber) -> Decision {
+    let role = run.role(step);
+    if !run.halted.contains(role) || !run.is_ready(step) {
+        return Err(Refusal::NotOpen { step });
+    }
+    let reason = format!("{role} has nothing left to spend, as another step found; `retry` when it has");
+    Ok(vec![Event::Escalated { step: Some(step), reason }])
+}
+
+/// A word for people, that changes nothing: what waits goes on waiting.
+fn remind(run: &Run, reason: String) -> Decision {
+    if !reason.starts_with(inbox::OVERDUE) || inbox::waiting(run).is_empty() {
+        return Err(Refusal::NothingWaits);
+    }
+    Ok(vec![Event::Escalated { step: None, reason }])
+}
+
+/// A step whose turn has come and which the budget does not allow: a person has to know.
+fn over_budget(run: &Run, step: StepNumber, now: Timestamp) -> Decision {
+    // One question about the plan's budget is enough, however many steps it keeps from beginning.
+    let over = |step: &StepRun| step.over_budget.as_ref().is_some_and(|breach| breach.scope == Scope::Plan);
+    let asked = run.steps().any(|(_, step)| over(step));
+    match budget::fit(run, step, now) {
+        Fit::No(breach) if asked && breach.scope == Scope::Plan => Err(Refusal::NotOpen { step }),
+        Fit::No(breach) if run.is_ready(step) => Ok(vec![Event::BudgetExceeded { step, breach }]),
+        Fit::Yes(_) | Fit::NotNow | Fit::No(_) => Err(Refusal::NotOpen { step }),
+    }
+}
+
+/// Nothing rests on a log that somebody else wrote.
+fn genuine(run: &Run) -> Result<(), Refusal> {
+    match run.forged_from {
+        Some(from_seq) => Err(Refusal::Forged { from_seq }),
+        None => Ok(()),
+    }
+}
+
+/// What was read becomes the law, if it is another law. Before the first attempt the base commit and
+/// the named files count too; later the steps themselves move them. The terms always count.
+fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> Vec<Event> {
+    let plan = parse::plan(&text).plan;
+    let law = approved_spec::digest(&text, &plan);
+    let revision = approved_spec::revision(law, &binding);
+    let same = match run.started() {
+        true => run.law == Some(law) && run.binding.terms == binding.terms,
+        false => run.revision == revision,
+    };
+    if run.exists() && same {
+        return Vec::new();
+    }
+    let task_count = plan.steps.len() as u32;
+    let dependencies = dependencies(&plan);
+    let old = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
+    let mut changes = approved_spec::diff(old, Law { text: &text, plan: &plan, binding: Some(&binding) });
+    if let Some(line) = changes.iter_mut().find(|line| line.starts_with("the base commit moved")) {
+        *line = run.base_moved(&run.binding.base, &binding.base);
+    }
+    // Whoever finds the same text on another commit has not written it.
+    let author = if run.law == Some(law) { run.author.clone().or(author) } else { author };
+    let Binding { base, files, terms, included } = binding;
+    vec![match run.exists() {
+        false => {
+            let drafting = Vec::new();
+            Event::PlanCreated {
+                text,
+                revision,
+                base,
+                files,
+                terms,
+                included,
+                task_count,
+                dependencies,
+                drafting,
+                author,
+            }
+        }
+        true => Event::PlanRewritten {
+            text,
+            revision,
+            base,
+            files,
+            terms,
+            included,
+            task_count,
+            dependencies,
+            changes,
+            author,
+        },
+    }]
+}
+
+/// Only what was written: the order of the file is every other step's dependency.
+fn dependencies(plan: &Plan) -> Vec<Dependency> {
+    plan.steps
+        .iter()
+        .filter_map(|step| match &step.needs {
+            Needs::Before => None,
+            Needs::Steps(needs) => {
+                Some(Dependency { step: step.number, needs: needs.iter().map(|need| need.value).collect() })
+            }
+        })
+        .collect()
+}
+
+fn approve_by_policy(run: &Run, revision: Revision, by: Approver) -> Decision {
+    at_gate(run, &revision)?;
+    if !run.quorum().lets_policies() {
+        return Err(Refusal::NoPolicy);
+    }
+    if let Some(question) = &run.question {
+        return Err(Refusal::QuestionOpen { question: question.clone() });
+    }
+    if let Some((rejected, reason)) = &run.rejection
+        && *rejected == revision
+    {
+        return Err(Refusal::Rejected { reason: reason.clone() });
+    }
+    one_more(run, revision, by, Vec::new())
+}
+
+fn start(run: &Run, number: StepNumber, from: Option<StartTree>, now: Timestamp) -> Decision {
+    if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+        return Err(wrong_stage(run, "starting a step", "approved"));
+    }
+    let Some(step) = run.step(number) else { return Err(Refusal::NoSuchStep { step: number }) };
+    if !run.is_ready(number) {
+        return Err(Refusal::NotOpen { step: number });
+    }
+    let Fit::Yes(reserved) = budget::fit(run, number, now) else {
+        return Err(Refusal::NoBudget { step: number });
+    };
+    let target = match run.carried_by(number) {
+        Some(plan) => format!("{PLAN}{plan}"),
+        None => run.role(number).to_owned(),
+    };
+    Ok(vec![Event::StepStarted { step: number, attempt: step.attempts + 1, target, reserved, start: from }])
+}
+
+fn still_running(run: &Run, step: StepNumber, attempt: u32) -> Result<(), Refusal> {
+    match run.step(step).map(|step| &step.state) {
+        Some(StepState::Running { attempt: current }) if *current == attempt => Ok(()),
+        _ => Err(Refusal::NotUnderWay { step, attempt }),
+    }
+}
+
+fn end(run: &Run) -> Decision {
+    let (open, over) =
+        (run.stage == Stage::InProgress, run.under_way().all(|step| run.is_being_confirmed(step)));
+    if run.any_failed() && open && over {
+        let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::Failed));
+        return Ok(vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }]);
+    }
+    let held = run.postconditions().all(|(_, state)| matches!(state, PostState::Held(_)));
+    let open = run.to_be_final().next().is_some();
+    if run.stage != Stage::InProgress || !run.all_settled() || !held || open {
+        return Err(Refusal::StillOpen);
+    }
+    let (summary, tree) = (run.summary(), run.tree.clone());
+    Ok(vec![Event::RunEnded { outcome: RunOutcome::Done, summary, tree, why: Some(Why::Done), train: None }])
+}
+
+fn said(text: String, what: &'static str) -> Result<String, Refusal> {
+    if text.trim().is_empty() { Err(Refusal::Empty { what }) } else { Ok(text.trim().to_owned()) }
+}
+
+fn wrong_stage(run: &Run, wanted: &'static str, needed: &'static str) -> Refusal {
+    Refusal::WrongStage { stage: run.stage.word(), wanted, needed }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! The agents' door: what they say are words, and none of them ends a step.
+
+use super::{BLOCKED, Decision, genuine, said};
+use crate::model::event::Event;
+use crate::model::plan::StepNumber;
+use crate::rules::command::{AgentCommand, Refusal};
+use crate::state::run::{Run, Stage, StepState};
+
+/// An agent may claim, may be stuck and may want to stop. All three are words; none ends a step.
+pub fn agent(run: &Run, command: AgentCommand) -> Decision {
+    genuine(run)?;
+    match command {
+        AgentCommand::Claim { step, evidence } => {
+            under_way(run, step)?;
+            if evidence.trim().is_empty() {
+                return Err(Refusal::NoEvidence { step });
+            }
+            Ok(vec![Event::StepClaimed { step, evidence }])
+        }
+        AgentCommand::Block { step, reason } => {
+            under_way(run, step)?;
+            let reason = said(reason, "why the step is blocked")?;
+            Ok(vec![Event::Escalated { step: Some(step), reason: format!("{BLOCKED}{reason}") }])
+        }
+        AgentCommand::Finish => finish(run),
+    }
+}
+
+/// An empty plan is never finished, and neither is one whose postconditions nobody has seen hold.
+fn finish(run: &Run) -> Decision {
+    if !run.exists() {
+        return Err(Refusal::NoPlan);
+    }
+    let mut open =
+        run.steps().filter(|(_, step)| !matches!(step.state, StepState::Passed | StepState::Waived { .. }));
+    if let Some((first, _)) = open.next() {
+        return Err(Refusal::Unfinished { first: first.number, more: open.count() });
+    }
+    if run.stage == Stage::Done { Ok(Vec::new()) } else { Err(Refusal::StillOpen) }
+}
+
+fn under_way(run: &Run, step: StepNumber) -> Result<(), Refusal> {
+    match run.step(step).map(|step| &step.state) {
+        Some(StepState::Running { .. } | StepState::Ended { .. }) => Ok(()),
+        _ => Err(Refusal::NotOpen { step }),
+    }
+}

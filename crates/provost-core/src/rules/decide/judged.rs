@@ -1,0 +1,300 @@
+//! What follows from a verdict.
+//!
+//! **Invariant:** [`Event::StepPassed`] is built in [`pass`] alone, from a verdict that held or the word of a
+//! named person on a `human` contract.
+
+use super::Decision;
+use crate::language::test_files;
+use crate::model::event::{Event, FailureClass, LossCause, RunOutcome, Subject, Why};
+use crate::model::pass::Pass;
+use crate::model::plan::{Check, StepNumber};
+use crate::model::verdict::{Outcome, Verdict};
+use crate::rules::command::Refusal;
+use crate::rules::recover::{self, Failure, Means, environment};
+use crate::state::run::{CONFIRMED, HOLDS_ALREADY, PostState, Run, Stage, StepState};
+
+pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Verdict) -> Decision {
+    let verdict = blamed(run, subject, verdict);
+    match subject {
+        Subject::Contract(number) => {
+            let Some(StepState::Ended { attempt }) = run.step(number).map(|step| step.state.clone()) else {
+                return Err(Refusal::NotDue { what: format!("step {number}") });
+            };
+            let verdict = together(run, number, doubted(run, number, verdict));
+            let verdict = controlled(run, subject, verdict);
+            let follows = if verdict.held() && run.is_behind(&verdict) {
+                // Other steps have passed since: it has to hold on what they left together.
+                Vec::new()
+            } else if verdict.held() {
+                vec![passed(run, number, seen(run, number, &verdict), &verdict)]
+            } else {
+                recover::after(run, means, number, attempt, &Failure::Verdict(&verdict))
+            };
+            Ok(with_verdict(Some(number), subject, verdict, follows))
+        }
+        Subject::Final(number) => {
+            if !run.all_settled() || run.stage != Stage::InProgress || run.is_final(number) {
+                return Err(Refusal::NotDue { what: format!("the last look at step {number}") });
+            }
+            let mut verdict = verdict;
+            let follows = if verdict.held() {
+                Vec::new()
+            } else {
+                verdict.unmet.push("it held when the step was done; a later step undid it".to_owned());
+                let attempt = run.step(number).map_or(0, |step| step.attempts);
+                recover::after(run, means, number, attempt, &Failure::Verdict(&verdict))
+            };
+            Ok(with_verdict(Some(number), subject, verdict, follows))
+        }
+        Subject::Control(number) => {
+            if !run.is_ready(number) && !run.under_way().any(|step| step == number) {
+                return Err(Refusal::NotDue { what: format!("the control of step {number}") });
+            }
+            // What cannot be run now cannot be run after the work either: no agent is paid for that.
+            let follows = match verdict.outcome {
+                Outcome::NotRun { .. } => closed_door(run, means, number, "contract", &verdict),
+                Outcome::Held if run.is_red_first(number) => vec![holds_already(number)],
+                _ => Vec::new(),
+            };
+            Ok(with_verdict(Some(number), subject, verdict, follows))
+        }
+        Subject::Precondition(number) => {
+            if !run.is_ready(number) {
+                return Err(Refusal::NotDue { what: format!("the precondition of step {number}") });
+            }
+            let follows = match verdict.held() {
+                true => Vec::new(),
+                false => closed_door(run, means, number, "precondition", &verdict),
+            };
+            Ok(with_verdict(Some(number), subject, verdict, follows))
+        }
+        Subject::Postcondition(number) => {
+            postcondition_is_due(run, number)?;
+            let verdict = controlled(run, subject, verdict);
+            // An agent that is still there mends it and asks again; nothing has ended.
+            let follows = if verdict.held() || run.agent_outside {
+                Vec::new()
+            } else {
+                let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::Failed));
+                vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }]
+            };
+            Ok(with_verdict(None, subject, verdict, follows))
+        }
+    }
+}
+
+pub(super) fn postcondition_is_due(run: &Run, number: u32) -> Result<(), Refusal> {
+    let open = run.postcondition(number) == Some(&PostState::Open);
+    match run.all_settled() && run.to_be_final().next().is_none() && open {
+        true => Ok(()),
+        false => Err(Refusal::NotDue { what: format!("postcondition {number}") }),
+    }
+}
+
+/// A check that failed for want of something on the machine has not been run: it says nothing about the work.
+pub(super) fn blamed(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
+    let step = |number: StepNumber| run.plan.step(number);
+    let check = match subject {
+        Subject::Contract(number) | Subject::Final(number) | Subject::Control(number) => {
+            step(number).and_then(|step| step.contract.as_ref()).map(|contract| &contract.check)
+        }
+        Subject::Precondition(number) => {
+            step(number).and_then(|step| step.precondition.as_ref()).map(|contract| &contract.check)
+        }
+        Subject::Postcondition(number) => {
+            let post = run.plan.postconditions.iter().find(|post| post.number == number);
+            post.and_then(|post| post.contract.as_ref()).map(|contract| &contract.check)
+        }
+    };
+    let Some(Check::Shell(shell)) = check else { return verdict };
+    match environment::lacks(shell, &verdict) {
+        Some(reason) => Verdict { outcome: Outcome::NotRun { reason }, ..verdict },
+        None => verdict,
+    }
+}
+
+/// A pass that proves nothing is not a pass: where red is required, a contract that held before any
+/// work; anywhere, one that failed on this very tree a moment ago.
+pub(super) fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdict {
+    let Some(step) = run.step(number).filter(|_| verdict.held()) else { return verdict };
+    let outcome = if run.is_red_first(number) && step.held_before == Some(true) {
+        Outcome::Vacuous { reason: "it held before any work was done".to_owned() }
+    } else if step.verdict.as_ref().is_some_and(|before| same_tree_failed(before, &verdict))
+        && !outside_failed(run, number)
+    {
+        Outcome::Flaky { reason: "it failed before on the same files".to_owned() }
+    } else {
+        return verdict;
+    };
+    Verdict { outcome, ..verdict }
+}
+
+/// Marks a verdict that held as `uncontrolled` if the harness never saw this check fail.
+pub(super) fn controlled(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
+    let is_open = verdict.held() && verdict.uncontrolled.is_none() && verdict.judged.is_none();
+    let looked = match subject {
+        Subject::Contract(number) => run.step(number).and_then(|step| step.held_before),
+        Subject::Postcondition(_) => verdict.held_before,
+        Subject::Precondition(_) | Subject::Control(_) | Subject::Final(_) => return verdict,
+    };
+    let uncontrolled = match looked {
+        None if verdict.isolation.has_clean_tree() => Some(NOT_RUN_BEFORE.to_owned()),
+        None => Some(format!("{NOT_RUN_BEFORE}: there is no tree for that at {}", verdict.isolation)),
+        // A step's check was tried with failing tests by now; that of a postcondition is not.
+        Some(false) => (!verdict.cached && lets_code_decide(run, subject)).then(|| NOT_PLANTED.to_owned()),
+        Some(true) => None,
+    };
+    match uncontrolled.filter(|_| is_open) {
+        Some(why) => Verdict { uncontrolled: Some(why), ..verdict },
+        None => verdict,
+    }
+}
+
+const NOT_RUN_BEFORE: &str = "it was not run before the work";
+const NOT_PLANTED: &str = "a postcondition is not tried with a failing test";
+
+fn lets_code_decide(run: &Run, subject: Subject) -> bool {
+    let Subject::Postcondition(number) = subject else { return false };
+    let post = run.plan.postconditions.iter().find(|post| post.number == number);
+    match post.and_then(|post| post.contract.as_ref()).map(|contract| &contract.check) {
+        Some(Check::Shell(shell)) => test_files::lets_code_decide(&shell.command),
+        Some(Check::Human | Check::Judge { .. }) | None => false,
+    }
+}
+
+/// What held where it was made and not on what others left meanwhile says so.
+fn together(run: &Run, number: StepNumber, mut verdict: Verdict) -> Verdict {
+    if run.is_held_apart(number) && matches!(verdict.outcome, Outcome::Broke { .. }) {
+        let unmet = "it held on the tree it was made on, and not together with what other steps left since";
+        verdict.unmet.push(unmet.to_owned());
+    }
+    verdict
+}
+
+/// The check failed for something that passes by itself, and the plan lets it reach outside.
+fn outside_failed(run: &Run, number: StepNumber) -> bool {
+    let network = run.plan.step(number).and_then(|step| step.network.as_ref());
+    let passing = run.step(number).and_then(|step| step.failed_as) == Some(FailureClass::Transient);
+    passing && network.is_some_and(|network| network.value)
+}
+
+fn same_tree_failed(before: &Verdict, now: &Verdict) -> bool {
+    let id = |verdict: &Verdict| verdict.tree.as_ref().map(|tree| tree.id.clone());
+    !before.held() && id(before).is_some() && id(before) == id(now)
+}
+
+/// A precondition does not hold, or a contract cannot be run: no attempt can help, a person must look.
+fn closed_door(run: &Run, means: &Means<'_>, step: StepNumber, what: &str, verdict: &Verdict) -> Vec<Event> {
+    let failure = Failure::Verdict(verdict);
+    let found = recover::classify(run, means, step, &failure);
+    let attempt = run.step(step).map_or(0, |step| step.attempts);
+    let mut reason = format!("its {what} {}", verdict.outcome);
+    if matches!(verdict.outcome, Outcome::NotRun { .. }) {
+        reason.push_str("; then `retry`: no attempt was used up");
+    }
+    vec![
+        Event::FailureDetected { step, attempt, error_message: reason.clone(), fingerprint: None },
+        Event::FailureClassified {
+            step,
+            failure_type: found.class,
+            rule: found.to_string(),
+            halts: None,
+            of_the_check: false,
+        },
+        Event::Escalated { step: Some(step), reason },
+    ]
+}
+
+/// Red first: a person looks before anybody is paid for work that this check cannot show.
+fn holds_already(step: StepNumber) -> Event {
+    let reason = format!(
+        "{HOLDS_ALREADY}, so it cannot show that the work was done; change it, or write `**guard:** yes` in the step \
+         if it is meant to hold before"
+    );
+    Event::Escalated { step: Some(step), reason }
+}
+
+/// The harness died during the attempt. If the work is done, it is done; if not, it is tried again
+/// and no retry is used up, but not for ever.
+pub(super) fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_losses: u32) -> Decision {
+    let Some((attempt, losses)) = run.step(number).and_then(|step| match step.state {
+        StepState::Running { attempt } => Some((attempt, step.losses)),
+        _ => None,
+    }) else {
+        return Err(Refusal::NotDue { what: format!("step {number}") });
+    };
+    let subject = Subject::Contract(number);
+    let verdict = controlled(run, subject, verdict);
+    if verdict.held() && run.is_behind(&verdict) {
+        return Ok(with_verdict(Some(number), subject, verdict, Vec::new()));
+    }
+    if verdict.held() {
+        let result = format!("{}, after the harness was lost", seen(run, number, &verdict));
+        let follows = vec![passed(run, number, result, &verdict)];
+        return Ok(with_verdict(Some(number), subject, verdict, follows));
+    }
+    let mut follows = vec![Event::AttemptLost { step: number, attempt, cause: LossCause::Crash, left: None }];
+    if losses + 1 >= max_losses {
+        let reason = format!("{} attempts in a row were lost because the harness died", losses + 1);
+        follows.push(Event::Escalated { step: Some(number), reason });
+    }
+    Ok(with_verdict(Some(number), subject, verdict, follows))
+}
+
+/// By a verdict that held.
+pub(super) fn passed(run: &Run, step: StepNumber, result: String, verdict: &Verdict) -> Event {
+    let tree = verdict.tree_id().map(str::to_owned);
+    pass(run, step, result, tree, run.pass_by(step, Some(verdict)))
+}
+
+/// By the word of a named person.
+pub(super) fn confirmed(run: &Run, step: StepNumber, by: &str) -> Event {
+    let step_run = run.step(step);
+    let seen = step_run.and_then(|step| step.verdict.as_ref()).and_then(Verdict::tree_id);
+    // What the person was shown is what the attempt left, whatever the workspace has become since.
+    let tree = step_run.and_then(|step| step.left.as_deref()).or(seen).map(str::to_owned);
+    pass(run, step, format!("{CONFIRMED}{by}"), tree, Pass::Confirmed)
+}
+
+fn pass(run: &Run, step: StepNumber, result: String, tree: Option<String>, kind: Pass) -> Event {
+    let attempt = run.step(step).map_or(0, |step| step.attempts);
+    Event::StepPassed { step, attempt, result, tree, pass: Some(kind) }
+}
+
+pub(super) fn seen(run: &Run, step: StepNumber, verdict: &Verdict) -> String {
+    let self_checked =
+        if run.is_self_checked(step) { "; self-checked: the agent wrote this check" } else { "" };
+    let held_before = run.step(step).is_some_and(|step| step.held_before == Some(true));
+    let held_before = if held_before { "; held before the work too" } else { "" };
+    let uncontrolled = verdict.uncontrolled.iter().map(|why| format!("; uncontrolled: {why}"));
+    let worth = format!("{self_checked}{held_before}{}", uncontrolled.collect::<String>());
+    let tests = match verdict.tests {
+        None => String::new(),
+        Some(1) => ", 1 test".to_owned(),
+        Some(tests) => format!(", {tests} tests"),
+    };
+    if let Some(judgement) = &verdict.judged {
+        let by = judgement.by();
+        return format!(
+            "{by}, weaker than a contract that held ({}, {} ms)",
+            verdict.isolation, verdict.duration_ms
+        );
+    }
+    let passing = if outside_failed(run, step) { "; it failed before for something transient" } else { "" };
+    let remarks: String = verdict.remarks().iter().map(|remark| format!("; {remark}")).collect();
+    format!(
+        "contract held ({}, {} ms{tests}{worth}{passing}{remarks})",
+        verdict.isolation, verdict.duration_ms
+    )
+}
+
+pub(super) fn with_verdict(
+    step: Option<StepNumber>,
+    subject: Subject,
+    verdict: Verdict,
+    follows: Vec<Event>,
+) -> Vec<Event> {
+    let mut events = vec![Event::Judged { step, subject, verdict, plan: None }];
+    events.extend(follows);
+    events
+}

@@ -1,0 +1,42 @@
+//! Done is a lease: a plan lands, and is opened again if the branch it landed on undoes it.
+
+use super::{Decision, wrong_stage};
+use crate::model::event::{Event, RunOutcome, Subject, Why};
+use crate::model::verdict::Verdict;
+use crate::rules::command::Refusal;
+use crate::state::run::{Landed, Run, Stage};
+
+/// The same landing is told once.
+pub fn landed(run: &Run, plan: String, target: String, before: String, commit: String) -> Decision {
+    if run.landed == Some(Landed { target: target.clone(), commit: commit.clone() }) {
+        return Ok(Vec::new());
+    }
+    if run.stage != Stage::Done {
+        return Err(wrong_stage(run, "landing", "done"));
+    }
+    Ok(vec![Event::PlanLanded { plan, target, before, commit }])
+}
+
+/// A contract that broke blocks its step; a postcondition that broke is the plan's failure. Either way a
+/// person decides.
+pub fn undone(run: &Run, subject: Subject, verdict: Verdict, reason: String) -> Decision {
+    if run.stage != Stage::Done || run.landed.is_none() || verdict.held() {
+        return Err(wrong_stage(run, "opening it again", "done, landed and undone"));
+    }
+    let (step, plan) = (
+        match subject {
+            Subject::Final(step) if run.step(step).is_some() => Some(step),
+            Subject::Postcondition(number) if run.postcondition(number).is_some() => None,
+            _ => return Err(Refusal::NotDue { what: format!("{subject:?}") }),
+        },
+        None,
+    );
+    let judged = Event::Judged { step, subject, verdict, plan };
+    let told = Event::Escalated { step, reason };
+    if step.is_some() {
+        return Ok(vec![judged, told]);
+    }
+    let (outcome, summary) = (RunOutcome::Failed, run.summary());
+    let ended = Event::RunEnded { outcome, summary, tree: None, why: Some(Why::Undone), train: None };
+    Ok(vec![judged, told, ended])
+}

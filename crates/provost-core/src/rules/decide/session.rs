@@ -1,0 +1,114 @@
+//! What follows from a look at what a session left, which is an agent that the harness did not start.
+//!
+//! **Invariant:** a session passes a step by a verdict alone, as any other agent does.
+
+use super::{
+    Decision, doubted, judged, passed, postcondition_is_due, said, seen, start, with_verdict, wrong_stage,
+};
+use crate::model::event::{AttemptEnd, Ended, Event, RunOutcome, Subject, Why};
+use crate::model::timestamp::Timestamp;
+use crate::model::usage::Amount;
+use crate::model::verdict::Verdict;
+use crate::rules::command::Refusal;
+use crate::rules::recover::{self, Failure, Means};
+use crate::state::run::{PostState, Run, Stage, StepState};
+
+/// How the target of an attempt begins that was a session's own, outside of any fence of ours.
+pub const SESSION: &str = "session:";
+
+/// What a session left was looked at. The session is its own agent: it is told what was seen and goes
+/// on, for as long as whoever asked the harness bears with it.
+pub(super) fn looked(
+    run: &Run,
+    means: &Means<'_>,
+    subject: Subject,
+    verdict: Option<Verdict>,
+    client: &str,
+) -> Decision {
+    let Some(verdict) = verdict else { return session_ended(run, subject, client) };
+    let verdict = judged::blamed(run, subject, verdict);
+    if verdict.held() && !matches!(subject, Subject::Contract(_)) {
+        return judged(run, means, subject, verdict);
+    }
+    match subject {
+        Subject::Contract(number) => {
+            let mut events = session_ended(run, subject, client)?;
+            let mut run = run.clone();
+            events.iter().for_each(|event| run.apply(event));
+            let verdict = judged::controlled(&run, subject, doubted(&run, number, verdict));
+            let follows = match verdict.held() {
+                true => vec![passed(&run, number, seen(&run, number, &verdict), &verdict)],
+                false => recover::send_back(&run, means, number, &Failure::Verdict(&verdict)),
+            };
+            events.extend(with_verdict(Some(number), subject, verdict, follows));
+            Ok(events)
+        }
+        Subject::Final(number) => {
+            // Refused where it is not due, by the same rule.
+            judged(run, means, subject, verdict.clone())?;
+            let mut verdict = verdict;
+            verdict.unmet.push("it held when the step was done; later work undid it".to_owned());
+            let follows = recover::send_back(run, means, number, &Failure::Verdict(&verdict));
+            Ok(with_verdict(Some(number), subject, verdict, follows))
+        }
+        Subject::Postcondition(number) => {
+            postcondition_is_due(run, number)?;
+            Ok(with_verdict(None, subject, verdict, Vec::new()))
+        }
+        Subject::Control(_) | Subject::Precondition(_) => judged(run, means, subject, verdict),
+    }
+}
+
+/// What the session did up to here is an attempt like any other.
+fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
+    let not_due = |step| Refusal::NotDue { what: format!("step {step}") };
+    let Subject::Contract(number) = subject else {
+        return Err(Refusal::NotDue { what: "what only a person confirms".to_owned() });
+    };
+    let step = run.step(number).ok_or(not_due(number))?;
+    if let Some(plan) = run.carried_by(number) {
+        return Err(Refusal::CarriedByPlan { step: number, plan: plan.to_owned() });
+    }
+    let ended =
+        |attempt| Event::AttemptEnded(Ended::new(number, attempt, AttemptEnd::Exited { exit_code: 0 }));
+    match step.state {
+        StepState::Ended { .. } => Ok(Vec::new()),
+        StepState::Running { attempt } => Ok(vec![ended(attempt)]),
+        _ => {
+            // A session spends what it spends; nothing is reserved for it.
+            match start(run, number, None, Timestamp(0)) {
+                Ok(_) | Err(Refusal::NoBudget { .. }) => {}
+                Err(refusal) => return Err(refusal),
+            }
+            let attempt = step.attempts + 1;
+            let target = format!("{SESSION}{client}");
+            Ok(vec![
+                Event::StepStarted {
+                    step: number,
+                    attempt,
+                    target,
+                    reserved: Amount::default(),
+                    start: None,
+                },
+                ended(attempt),
+            ])
+        }
+    }
+}
+
+/// The session goes, and the plan stays open: its next step, or what all steps left, waits for a person.
+pub(super) fn let_go(run: &Run, reason: &str) -> Decision {
+    if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
+        return Err(wrong_stage(run, "letting a session go", "under way"));
+    }
+    let reason = format!("the session was let go: {}", said(reason.to_owned(), "why it was let go")?);
+    if let Some(step) = run.under_way().chain(run.ready()).next() {
+        return Ok(vec![Event::Escalated { step: Some(step), reason }]);
+    }
+    let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
+    if !broke {
+        return Err(Refusal::StillOpen);
+    }
+    let (outcome, summary, why) = (RunOutcome::Failed, run.summary(), Some(Why::LetGo));
+    Ok(vec![Event::RunEnded { outcome, summary, tree: None, why, train: None }])
+}

@@ -1,0 +1,367 @@
+//! What waits for a person: approvals, questions, escalations, confirmations, as items of one inbox.
+//!
+//! [`waiting`] asks a run what it waits for; [`Item::new`] adds what the log says about it: since when,
+//! what was tried, what was seen last, and what each choice does. An item waits for as long as it takes.
+//!
+//! **Invariant:** nothing here answers. An item that is overdue is told again, and stays what it is.
+
+mod context;
+mod offers;
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use crate::model::chain::PlanId;
+use crate::model::event::{Ended, Event, FailureClass};
+use crate::model::plan::StepNumber;
+use crate::model::timestamp::Timestamp;
+use crate::redact::Redactor;
+use crate::rules::quorum::Tally;
+use crate::state::run::{PostState, Run, Stage, StepState};
+
+use context::context;
+use offers::offers;
+
+pub use context::{Context, Tried};
+pub use offers::Offer;
+
+/// How a reminder in the log begins.
+pub const OVERDUE: &str = "overdue: ";
+
+/// What a person is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The gate is open.
+    Approval,
+    /// A person asked something at the gate.
+    Question,
+    /// A step is blocked: policy is at its end.
+    Escalation,
+    /// A step needs something configured outside of the run.
+    Permission,
+    /// The role of a step has nothing left to spend.
+    Quota,
+    /// A `human` contract.
+    Confirmation,
+    /// The plan ended with a postcondition that does not hold.
+    Postcondition,
+    /// What is left of a budget does not allow the step.
+    Budget,
+    /// A run stopped because the plan file is not what was approved.
+    Changed,
+}
+
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Approval => "approval",
+            Kind::Question => "question",
+            Kind::Escalation => "escalation",
+            Kind::Permission => "permission",
+            Kind::Quota => "quota",
+            Kind::Confirmation => "confirmation",
+            Kind::Postcondition => "postcondition",
+            Kind::Budget => "budget",
+            Kind::Changed => "changed",
+        }
+    }
+
+    /// It is decided at the gate, and not by an answer.
+    pub fn is_at_gate(self) -> bool {
+        matches!(self, Kind::Approval | Kind::Question | Kind::Changed)
+    }
+}
+
+/// Something a run waits for, as far as the run itself knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    pub kind: Kind,
+    pub step: Option<StepNumber>,
+    pub reason: String,
+}
+
+impl Waiting {
+    /// The names of the events that an item about it is made of.
+    pub fn events(&self) -> &'static [&'static str] {
+        match self.kind {
+            Kind::Approval => &["PLAN_VERIFIED", "GATE_APPROVAL_REQUESTED"],
+            Kind::Question => &["GATE_QUESTION_ASKED"],
+            Kind::Changed => &["LAW_CHANGED"],
+            Kind::Postcondition => &["EXECUTION_COMPLETE"],
+            Kind::Escalation | Kind::Permission | Kind::Quota | Kind::Budget | Kind::Confirmation => &[
+                "TASK_STARTED",
+                "ATTEMPT_ENDED",
+                "ATTEMPT_LOST",
+                "FAILURE_DETECTED",
+                "FAILURE_CLASSIFIED",
+                "RECOVERY_APPLIED",
+                "PERMISSION_REQUIRED",
+                "RECOVERY_ESCALATION",
+                "BUDGET_EXCEEDED",
+                "HUMAN_ANSWERED",
+            ],
+        }
+    }
+
+    fn is_opened_by(&self, event: &Event) -> bool {
+        match event {
+            Event::PlanVerified { .. } => self.kind == Kind::Approval,
+            Event::QuestionAsked { .. } => self.kind == Kind::Question,
+            Event::LawChanged { .. } => self.kind == Kind::Changed,
+            Event::AttemptEnded(Ended { .. }) => self.kind == Kind::Confirmation,
+            Event::RunEnded { .. } => self.kind == Kind::Postcondition,
+            Event::BudgetExceeded { .. } => self.kind == Kind::Budget,
+            Event::Escalated { step: Some(_), .. } => {
+                matches!(self.kind, Kind::Escalation | Kind::Permission | Kind::Quota)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether this event can open an item, so that it is worth looking.
+pub fn may_open(run: &Run, event: &Event) -> bool {
+    match event {
+        Event::AttemptEnded(Ended { step, .. }) => run.confirmed_by_person(*step),
+        Event::PlanVerified { .. }
+        | Event::ApprovalRequested { .. }
+        | Event::QuestionAsked { .. }
+        | Event::LawChanged { .. }
+        | Event::Escalated { .. }
+        | Event::BudgetExceeded { .. }
+        | Event::RunEnded { .. } => true,
+        _ => false,
+    }
+}
+
+/// Everything the run waits for, the gate first, then the steps in order.
+pub fn waiting(run: &Run) -> Vec<Waiting> {
+    let mut all = Vec::new();
+    if run.forged_from.is_some() {
+        return all;
+    }
+    if run.stage == Stage::Verified {
+        let (kind, reason) = match &run.question {
+            Some(question) => (Kind::Question, format!("a question is open: {question}")),
+            None => (Kind::Approval, unapproved(run)),
+        };
+        all.push(Waiting { kind, step: None, reason });
+    }
+    if let (Stage::Approved | Stage::InProgress, Some(changes)) = (run.stage, &run.law_changed) {
+        let reason = format!("the plan file is not what was approved: {}", changes.join("; "));
+        all.push(Waiting { kind: Kind::Changed, step: None, reason });
+    }
+    // Before the gate nobody is asked about steps: the plan may be another by then.
+    if matches!(run.stage, Stage::Approved | Stage::InProgress) {
+        all.extend(run.steps().filter_map(|(step, _)| at_step(run, step.number)));
+    }
+    if run.stage == Stage::Failed && !run.given_up {
+        let broke = run.postconditions().filter_map(|(post, state)| match state {
+            PostState::Broke(verdict) => Some((post.number, verdict)),
+            PostState::Open | PostState::Held(_) => None,
+        });
+        all.extend(broke.map(|(number, verdict)| Waiting {
+            kind: Kind::Postcondition,
+            step: None,
+            reason: format!("postcondition {number} {}", verdict.outcome),
+        }));
+    }
+    all
+}
+
+fn unapproved(run: &Run) -> String {
+    let tally = Tally::open(run).map(|tally| format!(": {tally}")).unwrap_or_default();
+    format!("the plan is not approved{tally}")
+}
+
+fn at_step(run: &Run, number: StepNumber) -> Option<Waiting> {
+    let step = run.step(number)?;
+    let (kind, reason) = match &step.state {
+        StepState::Blocked { reason } => {
+            let kind = if step.over_budget.is_some() {
+                Kind::Budget
+            } else if run.halted.contains(run.role(number)) {
+                Kind::Quota
+            } else if step.failed_as == Some(FailureClass::Permission) {
+                Kind::Permission
+            } else {
+                Kind::Escalation
+            };
+            (kind, reason.clone())
+        }
+        StepState::Ended { .. } if run.confirmed_by_person(number) => {
+            (Kind::Confirmation, "a person confirms this step".to_owned())
+        }
+        StepState::Pending
+        | StepState::Running { .. }
+        | StepState::Ended { .. }
+        | StepState::Passed
+        | StepState::Failed
+        | StepState::Waived { .. } => return None,
+    };
+    Some(Waiting { kind, step: Some(number), reason })
+}
+
+/// The plan and the event that opened the item: the same for ever, on every machine that has the log.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ItemId {
+    pub plan: PlanId,
+    pub seq: u64,
+}
+
+impl std::fmt::Display for ItemId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:e{}", self.plan, self.seq)
+    }
+}
+
+impl ItemId {
+    /// `e12`, `fix-auth:e12` or `fix-auth-3fa9c1d2:e12`.
+    fn is_named_by(&self, name: &str, typed: &str) -> bool {
+        let (plan, event) = typed.rsplit_once(':').unwrap_or(("", typed));
+        let seq = event.strip_prefix('e').and_then(|seq| seq.parse::<u64>().ok());
+        seq == Some(self.seq) && (plan.is_empty() || plan == name || plan == self.plan.0)
+    }
+}
+
+/// Whether somebody who types this means an item, and not a step.
+pub fn is_id(typed: &str) -> bool {
+    let event = typed.rsplit_once(':').map_or(typed, |(_, event)| event);
+    event
+        .strip_prefix('e')
+        .is_some_and(|seq| !seq.is_empty() && seq.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The items that `typed` can mean.
+pub fn named<'i>(items: &'i [Item], typed: &str) -> Vec<&'i Item> {
+    items.iter().filter(|item| item.id.is_named_by(&item.name, typed)).collect()
+}
+
+/// The shortest name of an item that means no other of these.
+pub fn short(items: &[Item], item: &Item) -> String {
+    let names = [format!("e{}", item.id.seq), format!("{}:e{}", item.name, item.id.seq)];
+    let alone = |typed: &String| named(items, typed).len() <= 1;
+    names.into_iter().find(alone).unwrap_or_else(|| item.id.to_string())
+}
+
+impl Serialize for ItemId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Which plan, in words for people and for the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heading {
+    pub plan: PlanId,
+    /// What people call it.
+    pub name: String,
+    /// How it is named on a command line; nothing for the active plan.
+    pub argument: Option<String>,
+}
+
+/// One thing a person is asked for, with all that helps to decide it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Item {
+    pub id: ItemId,
+    pub plan: PlanId,
+    pub name: String,
+    /// What the plan is about.
+    pub title: String,
+    pub kind: Kind,
+    pub step: Option<StepNumber>,
+    pub step_title: Option<String>,
+    pub since: Timestamp,
+    /// Somebody was asked, not only shown: it can become overdue.
+    #[serde(skip)]
+    pub asked: bool,
+    pub reason: String,
+    pub context: Context,
+    pub choices: Vec<Offer>,
+}
+
+impl Item {
+    /// `events` are those of [`Waiting::events`] about the step, oldest first, each with its place and
+    /// time. Nothing, where the one that opened the item is not among them.
+    pub fn new(
+        heading: &Heading,
+        run: &Run,
+        waiting: &Waiting,
+        events: &[(u64, Timestamp, Event)],
+    ) -> Option<Self> {
+        let opened = events.iter().rev().find(|(_, _, event)| waiting.is_opened_by(event))?;
+        let asked = events.iter().rev().find_map(|(seq, at, event)| {
+            let requests =
+                matches!(event, Event::ApprovalRequested { revision, .. } if *revision == run.revision);
+            (requests && *seq > opened.0).then_some(*at)
+        });
+        let id = ItemId { plan: heading.plan.clone(), seq: opened.0 };
+        Some(Self {
+            choices: offers(run, waiting, heading, &id),
+            id,
+            plan: heading.plan.clone(),
+            name: heading.name.clone(),
+            title: run.plan.title.clone(),
+            kind: waiting.kind,
+            step: waiting.step,
+            step_title: waiting.step.and_then(|step| run.title(step)).map(str::to_owned),
+            since: asked.unwrap_or(opened.1),
+            asked: waiting.kind != Kind::Approval || asked.is_some(),
+            reason: waiting.reason.clone(),
+            context: context(run, waiting, events),
+        })
+    }
+
+    /// Which reminder is due by now, the first after `patience`, the next after twice that.
+    pub fn reminder(&self, now: Timestamp, patience: Duration) -> Option<u64> {
+        let patience = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1);
+        let due = now.0.saturating_sub(self.since.0) / patience;
+        (self.asked && due > 0).then_some(due)
+    }
+
+    /// When the next reminder is due, after `now`.
+    pub fn next_reminder(&self, now: Timestamp, patience: Duration) -> Option<Timestamp> {
+        let before = self.reminder(now, patience).unwrap_or(0);
+        let step = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1);
+        self.asked.then(|| Timestamp(self.since.0.saturating_add(step.saturating_mul(before + 1))))
+    }
+
+    /// The words of a reminder in the log: the same for the same reminder, whoever writes it.
+    pub fn overdue(&self, reminder: u64) -> String {
+        let what = match (self.step, self.kind) {
+            (Some(step), kind) => format!("the {} at step {step}", kind.word()),
+            (None, kind) => format!("the {}", kind.word()),
+        };
+        format!("{OVERDUE}{what} (e{}) waits since {}; reminder {reminder}", self.id.seq, self.since)
+    }
+
+    /// Without what must not leave this machine.
+    pub fn redacted(mut self, redactor: &Redactor) -> Self {
+        let clean = |text: &mut String| *text = redactor.text(text).into_owned();
+        clean(&mut self.title);
+        clean(&mut self.reason);
+        self.step_title.iter_mut().for_each(clean);
+        self.context.output.iter_mut().for_each(clean);
+        self.context.claim.iter_mut().for_each(clean);
+        self.context.changed.iter_mut().chain(&mut self.context.diff).for_each(clean);
+        for tried in &mut self.context.tried {
+            tried.failure.iter_mut().chain(&mut tried.ended).chain(&mut tried.followed).for_each(clean);
+        }
+        self
+    }
+}
+
+/// One line: what it is about.
+impl std::fmt::Display for Item {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.step, &self.step_title) {
+            (Some(step), Some(title)) => write!(f, "{}, step {step} “{title}”: {}", self.title, self.reason),
+            _ => write!(f, "{}: {}", self.title, self.reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

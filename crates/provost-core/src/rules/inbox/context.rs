@@ -1,0 +1,155 @@
+//! What an item brings along: what was tried since the last fresh start, and what was seen last.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::{Kind, Waiting};
+use crate::model::event::{AttemptEnd, Ended, Event, FailureClass};
+use crate::model::timestamp::Timestamp;
+use crate::model::verdict::Verdict;
+use crate::state::run::{PostState, Run};
+
+/// So much of the last output goes into an item.
+const OUTPUT_BYTES: usize = 4096;
+
+/// What was tried and seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Context {
+    pub tried: Vec<Tried>,
+    /// The last output of the check, or the agent's last words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// What the agent says. It decides nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
+    /// The files that the attempt changed, a line each, where a person confirms the work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// How it changed them, as `diff -u` says it; a long one is cut, and says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// What is to be configured outside of the run: names, never values.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub configure: BTreeSet<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// One failure, and what followed from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tried {
+    pub attempt: u32,
+    pub at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// How the agent ended, where it did not end well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<FailureClass>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub followed: Option<String>,
+}
+
+pub(super) fn context(run: &Run, waiting: &Waiting, events: &[(u64, Timestamp, Event)]) -> Context {
+    let Some(step) = waiting.step.and_then(|number| run.step(number)) else {
+        let broke = run.postconditions().find_map(|(_, state)| match state {
+            PostState::Broke(verdict) if waiting.kind == Kind::Postcondition => Some(printed(verdict)),
+            _ => None,
+        });
+        let revision =
+            matches!(waiting.kind, Kind::Approval | Kind::Question).then(|| run.revision.0.clone());
+        return Context { output: broke.flatten(), revision, ..Context::default() };
+    };
+    let configure = events.iter().filter_map(|(_, _, event)| match event {
+        Event::PermissionRequired { configure, .. } if waiting.kind != Kind::Confirmation => Some(configure),
+        _ => None,
+    });
+    let last_words = || step.ended.as_ref().map(|(_, said)| said.clone()).filter(|said| !said.is_empty());
+    let failed = step.verdict.as_ref().filter(|verdict| !verdict.held());
+    Context {
+        tried: tried(events),
+        output: failed.and_then(printed).or_else(last_words).map(|text| end_of(&text)),
+        claim: step.claim.clone(),
+        configure: configure.flatten().cloned().collect(),
+        revision: None,
+        ..Context::default()
+    }
+}
+
+/// Both streams, and what the harness itself had to say against it.
+fn printed(verdict: &Verdict) -> Option<String> {
+    let parts = [verdict.stdout.to_string(), verdict.stderr.to_string(), verdict.unmet.join("\n")];
+    let text = parts.iter().map(|part| part.trim_end()).filter(|part| !part.is_empty()).collect::<Vec<_>>();
+    (!text.is_empty()).then(|| end_of(&text.join("\n")))
+}
+
+/// The end is where the reason usually is.
+fn end_of(text: &str) -> String {
+    let mut from = text.len().saturating_sub(OUTPUT_BYTES);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    if from == 0 { text.to_owned() } else { format!("[…]\n{}", &text[from..]) }
+}
+
+fn tried(events: &[(u64, Timestamp, Event)]) -> Vec<Tried> {
+    let mut all: Vec<Tried> = Vec::new();
+    let fresh = |attempt, at| Tried {
+        attempt,
+        at,
+        by: None,
+        ended: None,
+        failure: None,
+        class: None,
+        rule: None,
+        recipe: None,
+        followed: None,
+    };
+    for (_, at, event) in events {
+        match event {
+            Event::StepStarted { attempt, target, .. } => {
+                all.push(Tried { by: Some(target.clone()), ..fresh(*attempt, *at) });
+            }
+            Event::FailureDetected { attempt, error_message, .. } => {
+                // The check was made again: the same attempt failed once more.
+                let open = all.last().is_some_and(|last| last.attempt == *attempt && last.failure.is_none());
+                if !open {
+                    all.push(fresh(*attempt, *at));
+                }
+                if let Some(last) = all.last_mut() {
+                    last.failure = Some(error_message.clone());
+                }
+            }
+            Event::AttemptEnded(Ended { end, .. }) if *end != (AttemptEnd::Exited { exit_code: 0 }) => {
+                if let Some(last) = all.last_mut() {
+                    last.ended = Some(end.words());
+                }
+            }
+            Event::AttemptLost { .. } => {
+                if let Some(last) = all.last_mut() {
+                    last.ended = Some("it was lost with the harness".to_owned());
+                }
+            }
+            Event::FailureClassified { failure_type, rule, .. } => {
+                if let Some(last) = all.last_mut() {
+                    (last.class, last.rule) = (Some(*failure_type), Some(rule.clone()));
+                }
+            }
+            Event::RecoveryApplied { recipe_name, outcome, .. } => {
+                if let Some(last) = all.last_mut() {
+                    (last.recipe, last.followed) = (Some(recipe_name.clone()), Some(outcome.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}

@@ -1,0 +1,104 @@
+//! What a person can choose, what each choice does, and the command that makes it.
+
+use serde::Serialize;
+
+use super::{Heading, ItemId, Kind, Waiting};
+use crate::model::event::Choice;
+use crate::model::verdict::Outcome;
+use crate::state::run::Run;
+
+/// A choice, what it does, and the command that makes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    pub choice: &'static str,
+    pub does: &'static str,
+    pub command: String,
+}
+
+pub(super) fn offers(run: &Run, waiting: &Waiting, heading: &Heading, id: &ItemId) -> Vec<Offer> {
+    let plan = heading.argument.as_ref().map(|argument| format!(" {argument}")).unwrap_or_default();
+    let at_gate =
+        |choice, does, rest: String| Offer { choice, does, command: format!("provost {choice}{plan}{rest}") };
+    let answer = |choice: Choice, does| Offer {
+        choice: choice.word(),
+        does,
+        command: format!("provost answer {id} {}", choice.word()),
+    };
+    const AGAIN: &str = "try again, with fresh retries";
+    const WAIVE: &str = "let the step go, in your name; it never shows as passed";
+    const END: &str = "end the plan as failed";
+    const DRAFT: &str = "send the plan back to draft, to be changed and approved again";
+    match waiting.kind {
+        Kind::Approval | Kind::Question => vec![
+            at_gate(
+                "approve",
+                "let exactly this revision run",
+                format!(" --revision {}", run.revision.short()),
+            ),
+            at_gate("amend", "change the text first", String::new()),
+            at_gate("reject", "send it back to draft", " --reason WHY".to_owned()),
+        ],
+        Kind::Changed => vec![
+            Offer {
+                choice: "approve",
+                does: "verify the new text and approve it",
+                command: format!("provost run{plan}"),
+            },
+            Offer {
+                choice: "restore",
+                does: "print the approved text, to be put back into the plan file",
+                command: format!("provost show{plan} --recorded"),
+            },
+        ],
+        Kind::Postcondition => vec![
+            answer(Choice::Retry, "look at everything again"),
+            answer(Choice::Abort, "leave it failed, and out of the inbox"),
+            answer(Choice::Revise, DRAFT),
+        ],
+        Kind::Confirmation => vec![
+            answer(Choice::Confirm, "say, in your name, that it holds"),
+            answer(Choice::Retry, AGAIN),
+            answer(Choice::Skip, WAIVE),
+            answer(Choice::Abort, END),
+            answer(Choice::Revise, DRAFT),
+        ],
+        Kind::Escalation | Kind::Permission | Kind::Quota | Kind::Budget => {
+            let step = waiting.step.and_then(|step| run.step(step));
+            let breach = step.and_then(|step| step.over_budget.as_ref());
+            let uncounted = breach.is_some_and(|breach| breach.unknown > 0);
+            let holds_already = waiting.step.is_some_and(|step| run.holds_already(step));
+            let mut again = answer(
+                Choice::Retry,
+                match waiting.kind {
+                    _ if holds_already => {
+                        "let the agent work all the same; the step then passes as held before"
+                    }
+                    Kind::Permission => "try again, once it is configured",
+                    Kind::Quota => "try again, once there is something to spend",
+                    Kind::Budget if uncounted => {
+                        "go on; what was held for attempts that did not say what they used is given back"
+                    }
+                    Kind::Budget => "go on, under these limits from now on",
+                    _ => AGAIN,
+                },
+            );
+            if let Some(enough) = breach.and_then(|breach| breach.enough()) {
+                again.command.push_str(&format!(" --budget \"{enough}\""));
+            }
+            let mut all = vec![
+                again,
+                answer(Choice::Skip, WAIVE),
+                answer(Choice::Abort, END),
+                answer(Choice::Revise, DRAFT),
+            ];
+            let verdict = step.and_then(|step| step.verdict.as_ref());
+            let vacuous = verdict.is_some_and(|verdict| matches!(verdict.outcome, Outcome::Vacuous { .. }));
+            if vacuous || holds_already {
+                let mut confirm = answer(Choice::Confirm, "say why it is worth something all the same");
+                confirm.command.push_str(" --note WHY");
+                all.push(confirm);
+            }
+            all
+        }
+    }
+}

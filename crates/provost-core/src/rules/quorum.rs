@@ -1,0 +1,122 @@
+//! How many people it takes to approve a plan, who counts as one of them, and how far it has come.
+//!
+//! A person is a name they cannot choose: that of their account, or the one on their token. The engine sees
+//! to that; here names are compared.
+//!
+//! **Invariant:** one name counts once, however it is spelled, and all policies together count once.
+
+use serde::Serialize;
+
+use crate::model::event::Approver;
+use crate::model::run_policy::Quorum;
+use crate::state::run::{Run, Stage};
+
+/// The same person, in whatever spelling.
+pub fn is_same(one: &str, other: &str) -> bool {
+    plain(one) == plain(other)
+}
+
+fn plain(name: &str) -> String {
+    let seen = |c: &char| {
+        (c.is_whitespace() || !c.is_control())
+            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
+    };
+    let words: String = name.chars().filter(seen).flat_map(char::to_lowercase).collect();
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn counts_as(one: &Approver, other: &Approver) -> bool {
+    match (one, other) {
+        (Approver::Person(one), Approver::Person(other)) => is_same(one, other),
+        (Approver::Policy { .. }, Approver::Policy { .. }) => true,
+        (Approver::Person(_), Approver::Policy { .. }) | (Approver::Policy { .. }, Approver::Person(_)) => {
+            false
+        }
+    }
+}
+
+impl Run {
+    /// What this revision needs. One that asks for less than what somebody said yes to before it is held to
+    /// that once more: nobody makes it easier alone.
+    pub fn quorum(&self) -> Quorum {
+        let asked = self.binding.terms.quorum;
+        self.held_to.map_or(asked, |before| asked.and(before))
+    }
+
+    pub(crate) fn has_approval_of(&self, by: &Approver) -> bool {
+        self.approvals.iter().any(|known| counts_as(known, by))
+    }
+
+    /// Who approved it, once that is enough.
+    pub fn approvers(&self) -> Option<String> {
+        let last = self.approved_by.as_ref()?;
+        let all: Vec<String> = self.approvals.iter().map(ToString::to_string).collect();
+        Some(if all.is_empty() { last.to_string() } else { all.join(", ") })
+    }
+}
+
+/// How far the approvals of a revision have come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    pub needed: u32,
+    /// Who has approved it.
+    pub given: Vec<String>,
+    pub missing: u32,
+    pub self_approval: bool,
+    /// Who wrote the text, as far as the log knows.
+    pub author: Option<String>,
+}
+
+impl Tally {
+    pub fn of(run: &Run) -> Self {
+        let quorum = run.quorum();
+        let (asked, given) = (quorum.approvals.max(1), run.approvals.len() as u32);
+        // Once it is approved, what it was held to is met, and holds no more.
+        let needed = if run.approved_by.is_some() { asked.max(given) } else { asked };
+        Self {
+            needed,
+            given: run.approvals.iter().map(ToString::to_string).collect(),
+            missing: if run.approved_by.is_some() { 0 } else { needed.saturating_sub(given) },
+            self_approval: quorum.self_approval,
+            author: run.author.clone(),
+        }
+    }
+
+    /// Their yes would be one more.
+    pub fn lets(&self, name: &str) -> bool {
+        let wrote = self.author.as_deref().is_none_or(|author| is_same(author, name));
+        (self.self_approval || !wrote) && !self.given.iter().any(|known| is_same(known, name))
+    }
+
+    /// In words, where more is asked for than anybody's yes, and it is not there yet.
+    pub fn open(run: &Run) -> Option<String> {
+        let gate = matches!(run.stage, Stage::Draft | Stage::Verified);
+        (gate && !run.quorum().is_usual()).then(|| Self::of(run).to_string())
+    }
+}
+
+/// `1 of 2 approvals (ada); still needed: 1 more person, other than bob, who wrote it`.
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { needed, given, missing, .. } = self;
+        let plural = if *needed == 1 { "" } else { "s" };
+        write!(f, "{} of {needed} approval{plural}", given.len())?;
+        if !given.is_empty() {
+            write!(f, " ({})", given.join(", "))?;
+        }
+        if *missing == 0 {
+            return Ok(());
+        }
+        let more = if given.is_empty() { "" } else { " more" };
+        let people = if *missing == 1 { "person" } else { "people" };
+        write!(f, "; still needed: {missing}{more} {people}")?;
+        match (&self.author, self.self_approval) {
+            (_, true) => Ok(()),
+            (Some(author), false) => write!(f, ", other than {author}, who wrote it"),
+            (None, false) => write!(f, ", other than who wrote it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

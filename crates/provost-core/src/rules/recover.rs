@@ -1,0 +1,527 @@
+//! What a failure was, and what follows from it.
+//!
+//! A failure is classified before anything is tried. The class decides whether another attempt makes
+//! sense and when, by its recipe; the plan's own `on_fail` bounds how many there are and says what comes
+//! after the last. The harness does not improvise: when both are at their end, a person decides.
+//!
+//! **Invariant:** retries are counted in the log, never in memory.
+//! **Invariant:** the same failure twice in a row is not tried a third time in the same way.
+
+pub mod class;
+pub mod environment;
+pub mod fingerprint;
+mod needed;
+pub mod pause;
+pub mod recipe;
+pub mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use crate::model::event::{AttemptEnd, Event, FailureClass, RunOutcome, Why};
+use crate::model::plan::{Step, StepNumber, Then};
+use crate::model::timestamp::Timestamp;
+use crate::model::verdict::{Outcome, Verdict};
+use crate::state::run::Run;
+use class::{Finding, Seen};
+use recipe::{End, Recipe, Recipes};
+
+/// Why an attempt did not pass its step.
+pub enum Failure<'a> {
+    Verdict(&'a Verdict),
+    Agent(&'a AttemptEnd),
+}
+
+impl Failure<'_> {
+    /// One line for people and the log.
+    pub fn message(&self) -> String {
+        match self {
+            Failure::Verdict(verdict) if verdict.unmet.is_empty() => format!("contract {}", verdict.outcome),
+            Failure::Verdict(verdict) => {
+                format!("contract {} (not met: {})", verdict.outcome, verdict.unmet.join(", "))
+            }
+            Failure::Agent(AttemptEnd::NotStarted { reason }) => {
+                format!("the agent could not be started: {reason}")
+            }
+            Failure::Agent(AttemptEnd::OverBounds { reason }) => {
+                format!("the agent took too much of the machine: {reason}")
+            }
+            Failure::Agent(AttemptEnd::PlanFailed { plan, reason }) => {
+                format!("the plan {plan}, which carries it out, did not get done: {reason}")
+            }
+            Failure::Agent(AttemptEnd::PlanWaits { plan, reason }) => {
+                format!("the plan {plan}, which carries it out, waits: {reason}")
+            }
+            Failure::Agent(AttemptEnd::PlanStopped { plan }) => {
+                format!("the plan {plan}, which carries it out, was stopped where the budget ends")
+            }
+            Failure::Agent(AttemptEnd::TimedOut) => "the agent ran out of time".to_owned(),
+            Failure::Agent(AttemptEnd::Exited { exit_code }) => format!("the agent exited with {exit_code}"),
+            Failure::Agent(AttemptEnd::Signalled { signal }) => {
+                format!("the agent was ended by signal {signal}")
+            }
+        }
+    }
+
+    fn fingerprint(&self) -> Option<String> {
+        match self {
+            Failure::Verdict(verdict) => {
+                let output = format!("{}\n{}", verdict.stdout, verdict.stderr);
+                fingerprint::of(verdict.outcome.word(), &output)
+            }
+            Failure::Agent(_) => fingerprint::of("agent", &self.message()),
+        }
+    }
+}
+
+/// What the configuration and the clock have to say.
+#[derive(Clone, Copy, Debug)]
+pub struct Means<'a> {
+    pub recipes: &'a Recipes,
+    pub now: Timestamp,
+}
+
+impl Default for Means<'_> {
+    fn default() -> Self {
+        static BUILT_IN: std::sync::LazyLock<Recipes> = std::sync::LazyLock::new(Recipes::default);
+        Means { recipes: &BUILT_IN, now: Timestamp(0) }
+    }
+}
+
+/// The class of a failure and the rule that says so.
+pub fn classify(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failure<'_>) -> Finding {
+    use FailureClass::{InvalidInput, Logic, Transient, Unrecoverable};
+    let verdict = match failure {
+        Failure::Verdict(verdict) => verdict,
+        Failure::Agent(AttemptEnd::NotStarted { reason }) => {
+            let seen = Seen { stderr: reason, ..Seen::default() };
+            let own = means.recipes.recognise(seen, "not_started");
+            return own.unwrap_or_else(|| {
+                Finding::new(InvalidInput, "agent-not-started", "the agent could not be started")
+            });
+        }
+        Failure::Agent(AttemptEnd::PlanFailed { reason, .. }) => {
+            let own = means.recipes.recognise(Seen { stderr: reason, ..Seen::default() }, "plan");
+            return own.unwrap_or_else(|| {
+                Finding::new(Logic, "plan-failed", "the plan that carries it out did not get done")
+            });
+        }
+        Failure::Agent(_) => return Finding::unknown(),
+    };
+    let exit_code = match verdict.outcome {
+        Outcome::Broke { exit_code } => Some(exit_code),
+        _ => None,
+    };
+    let (stdout, stderr) = (verdict.stdout.to_string(), verdict.stderr.to_string());
+    let seen = Seen { stdout: &stdout, stderr: &stderr, exit_code };
+    match &verdict.outcome {
+        Outcome::Vacuous { .. } => {
+            return Finding::new(InvalidInput, "vacuous", "the contract proves nothing");
+        }
+        Outcome::Flaky { .. } => {
+            return Finding::new(Transient, "flaky", "the contract disagrees with itself");
+        }
+        Outcome::Tampered { .. } => {
+            return Finding::new(Unrecoverable, "tampered", "something protected was touched");
+        }
+        Outcome::Conflict { .. } => {
+            return Finding::new(Logic, "conflict", "two steps changed the same files");
+        }
+        Outcome::Held
+        | Outcome::Broke { .. }
+        | Outcome::TimedOut { .. }
+        | Outcome::Killed { .. }
+        | Outcome::NotRun { .. } => {}
+    }
+    if let Some(own) = means.recipes.recognise(seen, verdict.outcome.word()) {
+        return own;
+    }
+    // An agent that was turned away could not do the work: that is why the contract does not hold.
+    if let Some(found) = turned_away(run, means, step) {
+        return found;
+    }
+    match &verdict.outcome {
+        Outcome::Killed { .. } => {
+            Finding::new(Transient, "check-killed", "the contract was killed from outside")
+        }
+        Outcome::TimedOut { .. } => Finding::new(Logic, "check-timed-out", "the contract ran out of time"),
+        Outcome::NotRun { reason } => {
+            let stderr = format!("{reason}\n{stderr}");
+            class::of(Seen { stderr: &stderr, stdout: &stdout, exit_code: None })
+        }
+        _ => of_the_work(run, step, verdict, class::of(seen)),
+    }
+}
+
+/// What the agent's own end says, where the agent did not end well.
+fn turned_away(run: &Run, means: &Means<'_>, step: StepNumber) -> Option<Finding> {
+    let (end, report) = run.step(step)?.ended.as_ref()?;
+    let exit_code = match end {
+        AttemptEnd::Exited { exit_code: 0 } => return None,
+        AttemptEnd::Exited { exit_code } => Some(*exit_code),
+        AttemptEnd::Signalled { .. }
+        | AttemptEnd::TimedOut
+        | AttemptEnd::NotStarted { .. }
+        | AttemptEnd::OverBounds { .. }
+        | AttemptEnd::PlanFailed { .. }
+        | AttemptEnd::PlanWaits { .. }
+        | AttemptEnd::PlanStopped { .. } => None,
+    };
+    let seen = Seen { stderr: report, exit_code, ..Seen::default() };
+    if let Some(own) = means.recipes.recognise(seen, "agent") {
+        return Some(Finding { of_the_agent: true, ..own });
+    }
+    // Only what it says counts; which code agents exit with means nothing.
+    let found = class::of(Seen { exit_code: None, ..seen });
+    let counts = matches!(found.class, FailureClass::Transient | FailureClass::Permission);
+    let counts = found.stops_agent || counts && !found.mendable;
+    counts.then_some(Finding { of_the_agent: true, ..found })
+}
+
+/// What a contract prints is mostly about the work, whatever it says.
+fn of_the_work(run: &Run, step: StepNumber, verdict: &Verdict, found: Finding) -> Finding {
+    let network = run.plan.step(step).and_then(|step| step.network.as_ref()).is_some_and(|on| on.value);
+    let broke = || Finding::new(FailureClass::Logic, "contract", "the contract ran and did not hold");
+    match found.class {
+        FailureClass::Unknown => broke(),
+        _ if found.mendable => broke(),
+        // What a shell does not find is the machine's fault only where the contract itself calls it, and
+        // then the check was not run at all.
+        _ if found.rule == "command-not-found" || found.rule == "exit-not-found" => broke(),
+        _ if found.rule == "read-only" && verdict.isolation.has_fence() => {
+            let reason = "it wrote outside of its own tree, and all else is read-only for a check";
+            Finding::new(FailureClass::Logic, found.rule, reason)
+        }
+        // Where there is no network, no waiting brings it.
+        FailureClass::Transient if found.network && !network && verdict.isolation.has_fence() => {
+            Finding::new(FailureClass::Logic, found.rule, "it wanted a network, and the check has none")
+        }
+        _ => found,
+    }
+}
+
+/// What follows from a failed attempt.
+pub fn after(
+    run: &Run,
+    means: &Means<'_>,
+    step: StepNumber,
+    attempt: u32,
+    failure: &Failure<'_>,
+) -> Vec<Event> {
+    let found = classify(run, means, step, failure);
+    let hidden = run.plan.step(step).is_some_and(Step::is_hidden);
+    let message = match failure {
+        // What a hidden contract wanted goes into the verdict, and into nothing that agents can read.
+        Failure::Verdict(verdict) if hidden => format!("contract {}", verdict.outcome),
+        failure => failure.message(),
+    };
+    let halts = found.quota.then(|| run.role(step).to_owned());
+    let of_the_check = is_of_the_check(failure, &found);
+    let fingerprint = failure.fingerprint();
+    let again = fingerprint.is_some() && run.step(step).is_some_and(|step| step.fingerprint == fingerprint);
+    let case = Case { run, means, step, attempt, failure, found, message, hidden, again, of_the_check };
+    let mut events = vec![
+        Event::FailureDetected { step, attempt, error_message: case.message.clone(), fingerprint },
+        Event::FailureClassified {
+            step,
+            failure_type: case.found.class,
+            rule: case.found.to_string(),
+            halts,
+            of_the_check,
+        },
+    ];
+    events.extend(case.follows());
+    events
+}
+
+/// The environment of the check is at fault, and neither the agent nor its work.
+fn is_of_the_check(failure: &Failure<'_>, found: &Finding) -> bool {
+    use FailureClass::{Permission, Transient, Unrecoverable};
+    match failure {
+        Failure::Verdict(verdict) if !found.of_the_agent => match verdict.outcome {
+            Outcome::NotRun { .. } => true,
+            Outcome::Broke { .. } => matches!(found.class, Permission | Transient | Unrecoverable),
+            _ => verdict.is_of_the_check(),
+        },
+        Failure::Verdict(_) | Failure::Agent(_) => false,
+    }
+}
+
+/// What follows where the agent is a session that goes on by itself: it is told, and no retry is decided.
+pub fn send_back(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failure<'_>) -> Vec<Event> {
+    let attempt = run.step(step).map_or(0, |step| step.attempts);
+    let mut events = after(run, means, step, attempt, failure);
+    events.truncate(2);
+    for event in &mut events {
+        // Whatever a contract prints: the session is not one of the roles that spend.
+        if let Event::FailureClassified { halts, of_the_check, .. } = event {
+            (*halts, *of_the_check) = (None, false);
+        }
+    }
+    events.push(Event::RecoveryApplied {
+        step,
+        recipe_name: "session".to_owned(),
+        outcome: "the session was sent back with what was seen".to_owned(),
+        not_before: None,
+        wait_ms: 0,
+        check_again: false,
+        role: None,
+        fresh: false,
+    });
+    events
+}
+
+/// One failure, and everything that has a say in what follows from it.
+struct Case<'a> {
+    run: &'a Run,
+    means: &'a Means<'a>,
+    step: StepNumber,
+    attempt: u32,
+    failure: &'a Failure<'a>,
+    found: Finding,
+    message: String,
+    hidden: bool,
+    /// The same failure as the last one.
+    again: bool,
+    /// The environment of the check is at fault.
+    of_the_check: bool,
+}
+
+impl Case<'_> {
+    fn follows(&self) -> Vec<Event> {
+        // No attempt can make a check mean more, or stop it from changing its mind.
+        let hopeless = matches!(
+            self.failure,
+            Failure::Verdict(Verdict { outcome: Outcome::Vacuous { .. } | Outcome::Flaky { .. }, .. })
+        );
+        if hopeless {
+            return vec![self.to_a_person(self.message.clone())];
+        }
+        let recipe = self.means.recipes.of(&self.found);
+        let on_fail = self.run.on_fail(self.step);
+        let (failures, tried) = self.counted(recipe);
+        let may = failures <= on_fail.retries && recipe.max_attempts.is_none_or(|most| tried < most);
+        // A plan that ended stays ended, until a person answers there or changes it.
+        if self.run.carried_by(self.step).is_some() && !self.checks_again() {
+            return self.by_plan(self.message.clone(), Why::Failed);
+        }
+        if !may || self.found.quota {
+            return self.stop(recipe, failures > on_fail.retries);
+        }
+        // To wait longer is another way; to do the same again at once is not. An agent in a client of its
+        // own has worked on since, and is told each time.
+        if self.again && recipe.backoff.is_empty() && !self.run.agent_outside {
+            return self.not_a_third_time();
+        }
+        let pause = self.pause(recipe, tried);
+        if pause > pause::LONGEST {
+            let wait = humantime::format_duration(Duration::from_secs(pause.as_secs()));
+            return vec![
+                self.to_a_person(format!("{}; the other side asks to wait for {wait}", self.message)),
+            ];
+        }
+        vec![self.again_after(pause, recipe, format!("retry {failures} of {}", on_fail.retries))]
+    }
+
+    /// Failures since the last fresh start with this one, and how often the recipe was applied in a row.
+    fn counted(&self, recipe: &Recipe) -> (u32, u32) {
+        let step = self.run.step(self.step);
+        let applied = step.and_then(|step| step.recipe.as_ref()).filter(|(name, _)| *name == recipe.name);
+        (step.map_or(0, |step| step.failures) + 1, applied.map_or(0, |(_, times)| *times))
+    }
+
+    fn pause(&self, recipe: &Recipe, tried: u32) -> Duration {
+        let Some(longest) = recipe.backoff.last() else { return Duration::ZERO };
+        let own = recipe.backoff.get(tried as usize).unwrap_or(longest);
+        let asked = pause::asked(&self.output(), self.means.now).unwrap_or_default();
+        let seed = format!("{}/{}/{}", self.run.revision, self.step, self.attempt + tried);
+        pause::spread(asked.max(*own), &seed)
+    }
+
+    /// All that was printed, by whoever failed.
+    fn output(&self) -> String {
+        let report = || self.run.step(self.step).and_then(|step| step.ended.as_ref()).map(|(_, said)| said);
+        match self.failure {
+            _ if self.found.of_the_agent => report().cloned().unwrap_or_default(),
+            Failure::Verdict(verdict) => format!("{}\n{}", verdict.stdout, verdict.stderr),
+            Failure::Agent(_) => self.message.clone(),
+        }
+    }
+
+    /// What passes by itself was not the work's fault: the check is made again, the agent is not.
+    fn checks_again(&self) -> bool {
+        match self.failure {
+            Failure::Verdict(verdict) => {
+                verdict.is_of_the_check()
+                    || (self.found.class == FailureClass::Transient && !self.found.of_the_agent)
+            }
+            Failure::Agent(_) => false,
+        }
+    }
+
+    fn again_after(&self, pause: Duration, recipe: &Recipe, count: String) -> Event {
+        let check_again = self.checks_again();
+        let who = match (check_again, self.found.of_the_agent) {
+            (true, _) => ": the check again, not the agent",
+            (false, true) => ": the agent again, which was turned away",
+            (false, false) => ", with what the judge saw",
+        };
+        let when = match pause.is_zero() {
+            true => String::new(),
+            false => format!(" in {:.1} s", pause.as_secs_f64()),
+        };
+        let wait_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        Event::RecoveryApplied {
+            step: self.step,
+            recipe_name: recipe.name.clone(),
+            outcome: format!("{count}{when}{who}"),
+            not_before: (wait_ms > 0).then(|| Timestamp(self.means.now.0.saturating_add(wait_ms))),
+            wait_ms,
+            check_again,
+            role: None,
+            fresh: false,
+        }
+    }
+
+    /// A conversation that led to it twice is not gone on with: the same agent begins anew. Then another
+    /// role, if there is one that has not been asked; else it is as if all tries were used up.
+    fn not_a_third_time(&self) -> Vec<Event> {
+        if self.run.step(self.step).and_then(|step| step.session.as_ref()).is_some_and(|it| it.turns > 1) {
+            return vec![Event::RecoveryApplied {
+                step: self.step,
+                recipe_name: "fresh-context".to_owned(),
+                outcome: "the same failure twice: again, in a new conversation".to_owned(),
+                not_before: None,
+                wait_ms: 0,
+                check_again: false,
+                role: None,
+                fresh: true,
+            }];
+        }
+        let role = self.run.role(self.step);
+        let fresh = self.run.step(self.step).is_some_and(|step| step.role.is_none());
+        match self.run.binding.terms.fallback.get(role).filter(|_| fresh) {
+            Some(other) => vec![Event::RecoveryApplied {
+                step: self.step,
+                recipe_name: "other-role".to_owned(),
+                outcome: format!("the same failure twice: {other} instead of {role}"),
+                not_before: None,
+                wait_ms: 0,
+                check_again: false,
+                role: Some(other.clone()),
+                fresh: false,
+            }],
+            None => self.by_plan(format!("{}: the same failure twice", self.message), Why::Stuck),
+        }
+    }
+
+    /// No attempt is left, or none makes sense.
+    fn stop(&self, recipe: &Recipe, used_up: bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.found.class == FailureClass::Permission {
+            events.push(self.permission());
+        }
+        if used_up && !self.found.quota && !self.is_of_the_environment() {
+            let (failures, _) = self.counted(recipe);
+            let tried = if failures == 1 { "1 attempt".to_owned() } else { format!("{failures} attempts") };
+            let on_fail = self.run.on_fail(self.step);
+            let reason = match on_fail.then {
+                Then::Escalate => format!("{}, after {tried}", self.message),
+                Then::Abort | Then::Skip => self.message.clone(),
+            };
+            events.extend(self.by_plan(reason, Why::Failed));
+            return events;
+        }
+        let again = "`retry` runs the check again, not the agent";
+        let reason = match self.failure {
+            _ if self.found.of_the_agent => {
+                let said = last_line(&self.output());
+                format!("the agent was turned away: {}{said}", self.found.reason)
+            }
+            Failure::Verdict(Verdict { outcome: Outcome::NotRun { reason }, .. }) => {
+                format!("the check could not be run: {reason}; then {again}")
+            }
+            _ if self.of_the_check => format!("{}: {}; {again}", self.message, self.found.reason),
+            _ => format!("{}: {}", self.message, self.found.reason),
+        };
+        let skips = self.run.on_fail(self.step).then == Then::Skip;
+        match recipe.then {
+            End::Escalate => events.push(self.to_a_person(reason)),
+            End::Ask => events.push(self.to_a_person(format!("{reason}; correct it, then `retry`"))),
+            End::Abort => events.extend(self.failed(reason, Why::Failed)),
+            End::Skip if skips => events.extend(self.by_plan(reason, Why::Failed)),
+            End::Skip => {
+                events.push(self.to_a_person(format!("{reason}; the plan does not let it be skipped")))
+            }
+        }
+        events
+    }
+
+    /// Neither the agent nor its work is at fault: what the plan says for a step that fails does not apply.
+    fn is_of_the_environment(&self) -> bool {
+        use FailureClass::Transient;
+        let not_started = matches!(self.failure, Failure::Agent(AttemptEnd::NotStarted { .. }));
+        not_started || (self.of_the_check || self.found.of_the_agent) && self.found.class != Transient
+    }
+
+    /// What the plan says for when all tries are used up.
+    fn by_plan(&self, reason: String, why: Why) -> Vec<Event> {
+        let on_fail = self.run.on_fail(self.step);
+        match on_fail.then {
+            Then::Escalate => vec![self.to_a_person(reason)],
+            Then::Abort => self.failed(reason, why),
+            Then::Skip => vec![Event::StepWaived {
+                step: self.step,
+                by: self.run.approvers().unwrap_or_else(|| "the plan".to_owned()),
+                reason: format!("on_fail: {on_fail}, as approved; {reason}"),
+            }],
+        }
+    }
+
+    /// Failed for good. Those that do not wait for it go on; the run ends with the last of them.
+    fn failed(&self, reason: String, why: Why) -> Vec<Event> {
+        let [failed, ended] = fail(self.run, self.step, reason, why);
+        let goes_on = |step: StepNumber| step != self.step && !self.run.is_being_confirmed(step);
+        let mut others = self.run.under_way().chain(self.run.ready());
+        if others.any(goes_on) { vec![failed] } else { vec![failed, ended] }
+    }
+
+    fn permission(&self) -> Event {
+        let mut configure = if self.hidden { Vec::new() } else { needed::named(&self.output()) };
+        // A rule that names a line of provost.toml knows what to do; the others speak of checks.
+        let names_a_line = self.found.configure.contains("provost.toml");
+        if configure.is_empty() && self.found.of_the_agent && !self.found.quota && !names_a_line {
+            let role = self.run.role(self.step);
+            configure.push(format!(
+                "the login or the key of the program behind role `{role}`, as that program wants it"
+            ));
+        } else if configure.is_empty() && !self.found.configure.is_empty() {
+            configure.push(self.found.configure.clone());
+        }
+        Event::PermissionRequired { step: self.step, reason: self.found.reason.clone(), configure }
+    }
+
+    fn to_a_person(&self, reason: String) -> Event {
+        Event::Escalated { step: Some(self.step), reason }
+    }
+}
+
+/// What was said last, for the end of a sentence; a long line is cut.
+fn last_line(text: &str) -> String {
+    match text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => format!(" (it said: {})", line.chars().take(200).collect::<String>()),
+        None => String::new(),
+    }
+}
+
+/// The step has failed for good, and the run with it.
+pub fn fail(run: &Run, step: StepNumber, error: String, why: Why) -> [Event; 2] {
+    let mut summary = run.summary();
+    summary.failed += 1;
+    let outcome = RunOutcome::Failed;
+    [
+        Event::StepFailed { step, error },
+        Event::RunEnded { outcome, summary, tree: None, why: Some(why), train: None },
+    ]
+}

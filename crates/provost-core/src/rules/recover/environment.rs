@@ -1,0 +1,108 @@
+//! Finds out whether a check failed for want of something on the machine, and not because of the work.
+//!
+//! A program or a test runner counts as missing from the machine only if the contract's own text names it:
+//! what a script of the agent's calls and does not find is the agent's to mend.
+//!
+//! **Invariant:** nothing here turns a failure into a pass; it only says who has to act.
+
+use super::class::{self, Seen};
+use crate::language::{shell, tool_names};
+use crate::model::plan::Shell;
+use crate::model::verdict::{Outcome, Verdict};
+
+/// What the machine lacks, as a sentence that says how to mend it. Nothing, where the work may be at fault.
+pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
+    let Outcome::Broke { exit_code } = verdict.outcome else { return None };
+    let output = format!("{}\n{}", verdict.stderr, verdict.stdout);
+    // A runner that reported itself is there, whatever the program under test says of it.
+    let is_there = |tool: &str| verdict.runners.iter().any(|runner| runner == tool);
+    let mut modules = tool_names::missing_modules(&output).into_iter();
+    if let Some(tool) = modules.find(|name| calls(&shell.command, name) && !is_there(name)) {
+        return Some(tool_names::lacks_module(tool));
+    }
+    let found = class::of(Seen { stderr: &output, exit_code: Some(exit_code), ..Seen::default() });
+    (found.rule == "disk-full").then(|| {
+        "the disk is full, or the check wrote more than it may; free some space, or raise `disk` under [run] in provost.toml"
+            .to_owned()
+    })
+}
+
+/// A program that the contract calls and that something says is not on the machine. A program under test can
+/// say so too: whether it is there has to be looked up.
+pub fn missing_program(command: &str, output: &str) -> Option<String> {
+    if tool_names::defines(command) {
+        return None;
+    }
+    let script = shell::read(command);
+    let called = shell::tools(command, &script);
+    let mut names = tool_names::missing_programs(output).into_iter();
+    names.find(|name| called.iter().any(|tool| tool.name == *name)).map(str::to_owned)
+}
+
+/// The name stands in the contract as a word of its own, and not as a part of a path.
+fn calls(command: &str, name: &str) -> bool {
+    let is_part = |each: char| each.is_alphanumeric() || "_./+-".contains(each);
+    command.match_indices(name).any(|(at, _)| {
+        let before = command[..at].chars().next_back();
+        let after = command[at + name.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::plan::Span;
+    use crate::model::verdict::{Excerpt, Isolation};
+
+    fn said(command: &str, stderr: &str) -> String {
+        let shell = Shell { command: command.to_owned(), body: Span::default(), expectations: Vec::new() };
+        let broke = Verdict::bare(Isolation::Clean, Outcome::Broke { exit_code: 127 });
+        let program = missing_program(command, stderr).map(|program| format!("`{program}`"));
+        let lacks = lacks(&shell, &Verdict { stderr: Excerpt::whole(stderr), ..broke });
+        program.or(lacks).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_runner_that_was_seen_is_not_missing() {
+        let command = "python3 -m pytest -q".to_owned();
+        let shell = Shell { command, body: Span::default(), expectations: Vec::new() };
+        let broke = Verdict::bare(Isolation::Clean, Outcome::Broke { exit_code: 1 });
+        let stderr = Excerpt::whole("No module named pytest");
+        let verdict = Verdict { stderr, runners: vec!["pytest".to_owned()], ..broke };
+        assert_eq!(lacks(&shell, &verdict), None);
+    }
+
+    #[test]
+    fn what_the_contract_itself_calls_and_the_machine_has_not_is_named() {
+        for (command, stderr, name) in [
+            ("cargo test -q", "bash: line 1: cargo: command not found", "`cargo`"),
+            ("cd a && node --test", "bash: line 1: node: command not found\n", "`node`"),
+            ("make && jq . x.json", "/bin/sh: 1: jq: not found", "`jq`"),
+            ("helm lint .", "exec: \"helm\": executable file not found in $PATH", "`helm`"),
+            ("python3 -m pytest -q", "/usr/bin/python3: No module named pytest", "`pytest`"),
+            ("uv run pytest", "ModuleNotFoundError: No module named 'pytest'", "`pytest`"),
+            ("cp a b", "cp: error writing 'b': No space left on device", "the disk is full"),
+        ] {
+            let words = said(command, stderr);
+            assert!(words.contains(name), "{command}: {words}");
+        }
+    }
+
+    #[test]
+    fn what_the_work_calls_or_is_to_make_is_not_the_machines_fault() {
+        for (command, stderr) in [
+            ("bash run.sh", "run.sh: line 2: pyhton3: command not found"),
+            ("python3 -m myapp", "/usr/bin/python3: No module named myapp"),
+            ("python3 -c 'import parser'", "ModuleNotFoundError: No module named 'parser'"),
+            ("./tool --help", "bash: line 1: ./tool: No such file or directory"),
+            (". ./env.sh; greet", "bash: line 1: greet: command not found"),
+            ("PATH=$PWD/bin:$PATH greet", "bash: line 1: greet: command not found"),
+            ("python3 shell.py greet", "shell: greet: command not found"),
+            ("make test", "make: *** No rule to make target 'test'.  Stop."),
+            ("grep -q cargo README.md", "ci.sh: line 1: cargos: command not found"),
+        ] {
+            assert_eq!(said(command, stderr), "", "{command}");
+        }
+    }
+}

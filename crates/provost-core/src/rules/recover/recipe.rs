@@ -1,0 +1,202 @@
+//! Recipes: what follows from a class of failure, as data.
+//!
+//! Each class has one built in. The configuration adds recipes that recognise a failure by themselves
+//! (`detect`), or replaces what follows from a class. The plan's `on_fail` says how many attempts a step
+//! has and what comes at their end; a recipe says whether an attempt makes sense, and when.
+//!
+//! **Invariant:** a recipe never lets anything through: it skips only where the plan's `on_fail` does.
+
+use std::time::Duration;
+
+use regex::Regex;
+
+use super::class::{self, Finding, Seen};
+use crate::model::event::FailureClass;
+
+/// What to do about a kind of failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    pub name: String,
+    pub class: FailureClass,
+    /// How it is recognised; without, it is for the whole class.
+    pub detect: Option<Detect>,
+    /// The pause before each try; the last one is for all that follow.
+    pub backoff: Vec<Duration>,
+    /// How often it is tried again; as often as the plan's `on_fail` says, where nothing is said.
+    pub max_attempts: Option<u32>,
+    pub then: End,
+}
+
+/// What comes when a recipe is at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    #[default]
+    Escalate,
+    /// A person is asked to correct something.
+    Ask,
+    Abort,
+    /// Where the plan's `on_fail` skips; to a person otherwise.
+    Skip,
+}
+
+impl End {
+    pub const ALL: [End; 4] = [End::Escalate, End::Ask, End::Abort, End::Skip];
+
+    /// As it is written in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            End::Escalate => "escalate",
+            End::Ask => "ask",
+            End::Abort => "abort",
+            End::Skip => "skip",
+        }
+    }
+}
+
+/// Everything that is said here has to be so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Detect {
+    pub stdout: Option<Pattern>,
+    pub stderr: Option<Pattern>,
+    /// Any of these, as for the rest.
+    pub exit_code: Vec<i32>,
+    pub http: Vec<u16>,
+    /// Words of [`Outcome::word`](crate::model::verdict::Outcome::word).
+    pub verdict: Vec<String>,
+}
+
+impl Detect {
+    pub fn is_empty(&self) -> bool {
+        *self == Detect::default()
+    }
+
+    pub fn matches(&self, seen: Seen<'_>, verdict: &str) -> bool {
+        let says =
+            |pattern: &Option<Pattern>, text| pattern.as_ref().is_none_or(|each| each.0.is_match(text));
+        let answered = || {
+            let mut statuses = class::http_statuses(seen.stderr).chain(class::http_statuses(seen.stdout));
+            self.http.is_empty() || statuses.any(|status| self.http.contains(&status))
+        };
+        let code = || seen.exit_code.is_some_and(|code| self.exit_code.contains(&code));
+        says(&self.stdout, seen.stdout)
+            && says(&self.stderr, seen.stderr)
+            && (self.exit_code.is_empty() || code())
+            && (self.verdict.is_empty() || self.verdict.iter().any(|word| word == verdict))
+            && answered()
+    }
+}
+
+/// A regular expression of the configuration.
+#[derive(Clone, Debug)]
+pub struct Pattern(Regex);
+
+impl Pattern {
+    /// `Err` says in a line what is wrong with it.
+    pub fn new(text: &str) -> Result<Self, String> {
+        Regex::new(text).map(Self).map_err(|error| {
+            let words = error.to_string();
+            words.lines().last().unwrap_or("it is no regular expression").trim().to_owned()
+        })
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for Pattern {}
+
+/// All recipes: those of the configuration in their order, and behind them the built-in ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipes {
+    all: Vec<Recipe>,
+}
+
+impl Default for Recipes {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl Recipes {
+    pub fn new(mut own: Vec<Recipe>) -> Self {
+        own.extend(FailureClass::ALL.map(built_in));
+        Self { all: own }
+    }
+
+    /// The recipe of the configuration that recognises this by itself.
+    pub fn recognise(&self, seen: Seen<'_>, verdict: &str) -> Option<Finding> {
+        let recipe = self
+            .all
+            .iter()
+            .find(|recipe| recipe.detect.as_ref().is_some_and(|detect| detect.matches(seen, verdict)))?;
+        let reason = format!("recipe {} of the configuration", recipe.name);
+        Some(Finding::new(recipe.class, recipe.name.clone(), reason))
+    }
+
+    /// What to do: by the recipe that found it, else by the class.
+    pub fn of(&self, found: &Finding) -> &Recipe {
+        let own = |recipe: &&Recipe| recipe.detect.is_some() && recipe.name == found.rule;
+        let whole = |recipe: &&Recipe| recipe.detect.is_none() && recipe.class == found.class;
+        let known = self.all.iter().find(own).or_else(|| self.all.iter().find(whole));
+        known.unwrap_or_else(|| unreachable!("every class has a recipe"))
+    }
+}
+
+/// As the specification of the stages says, less its count for errors of logic: there the plan counts.
+pub fn built_in(class: FailureClass) -> Recipe {
+    let seconds = |all: &[u64]| all.iter().map(|each| Duration::from_secs(*each)).collect();
+    let (backoff, max_attempts, then) = match class {
+        FailureClass::Transient => (seconds(&[5, 30]), Some(2), End::Escalate),
+        FailureClass::Logic => (Vec::new(), None, End::Escalate),
+        FailureClass::InvalidInput => (Vec::new(), Some(0), End::Ask),
+        FailureClass::Permission | FailureClass::Unrecoverable | FailureClass::Unknown => {
+            (Vec::new(), Some(0), End::Escalate)
+        }
+    };
+    Recipe { name: class.word().to_owned(), class, detect: None, backoff, max_attempts, then }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(name: &str, class: FailureClass, detect: Option<Detect>) -> Recipe {
+        Recipe { name: name.to_owned(), detect, ..built_in(class) }
+    }
+
+    #[test]
+    fn a_recipe_that_detects_wins_over_one_for_the_class_and_both_over_the_built_in() {
+        let detect = Detect { stderr: Pattern::new("registry").ok(), ..Detect::default() };
+        let recipes = Recipes::new(vec![
+            own("registry", FailureClass::Unknown, Some(detect)),
+            own("network", FailureClass::Transient, None),
+        ]);
+        let seen = Seen { stderr: "the registry is away", ..Seen::default() };
+        let found = recipes.recognise(seen, "broke").expect("recognised");
+        assert_eq!((found.class, recipes.of(&found).name.as_str()), (FailureClass::Unknown, "registry"));
+        let other = Finding::new(FailureClass::Transient, "connection", "");
+        assert_eq!(recipes.of(&other).name, "network");
+        assert_eq!(Recipes::default().of(&other).name, "transient");
+        assert_eq!(recipes.recognise(Seen::default(), "broke"), None);
+    }
+
+    #[test]
+    fn everything_a_detection_says_has_to_be_so() {
+        let detect = Detect {
+            stdout: Pattern::new("(?i)slow").ok(),
+            exit_code: vec![3, 4],
+            http: vec![503],
+            verdict: vec!["broke".to_owned()],
+            ..Detect::default()
+        };
+        let seen = Seen { stdout: "SLOW: HTTP 503", stderr: "", exit_code: Some(4) };
+        assert!(detect.matches(seen, "broke"));
+        assert!(!detect.matches(seen, "killed"));
+        assert!(!detect.matches(Seen { exit_code: None, ..seen }, "broke"));
+        assert!(!detect.matches(Seen { stdout: "slow: 503 tests", ..seen }, "broke"));
+        assert!(!detect.matches(Seen { stdout: "fast: HTTP 503", ..seen }, "broke"));
+    }
+}

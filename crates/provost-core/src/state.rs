@@ -1,0 +1,4 @@
+//! The state of a run, folded from its events.
+
+pub mod spending;
+pub mod run;

@@ -1,0 +1,806 @@
+//! The state of a plan: the fold of its events, and questions about it.
+//!
+//! [`Run::apply`] is the only thing that changes a run, and it only ever looks at an event. Reading a
+//! log from its start gives the same run on every machine and after every crash.
+//!
+//! **Invariant:** `apply` decides nothing. If two runs differ, their logs differ.
+
+use std::collections::BTreeSet;
+
+use crate::model::approved_spec::{self, Binding};
+use crate::model::event::{
+    Approver, AttemptEnd, Breach, Carried, Event, FailureClass, Outside, OutsideKind, Post, Revision,
+    StartTree, Summary,
+};
+use crate::model::hash::Hash;
+use crate::model::pass::{Pass, Passes};
+use crate::model::plan::{Check, Contract, Mark, OnFail, Plan, Shell, Step, StepNumber};
+use crate::model::run_policy::Quorum;
+use crate::model::timestamp::Timestamp;
+use crate::model::usage::Usage;
+use crate::model::verdict::{Isolation, Verdict};
+use crate::state::spending::Ledger;
+
+mod area;
+mod fold;
+mod ready;
+
+use area::Areas;
+pub(crate) use fold::CONFIRMED;
+use ready::Ready;
+
+/// How the reason begins for which a step waits whose contract holds before any work.
+pub const HOLDS_ALREADY: &str = "its check holds already, before any work";
+
+/// How the reason begins for which a step waits that another plan carries out.
+pub const PLAN_WAITS: &str = "its plan waits: ";
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    #[default]
+    Draft,
+    Verified,
+    Approved,
+    InProgress,
+    Done,
+    Failed,
+}
+
+impl Stage {
+    pub const ALL: [Stage; 6] =
+        [Stage::Draft, Stage::Verified, Stage::Approved, Stage::InProgress, Stage::Done, Stage::Failed];
+
+    /// As it stands in the frontmatter and in `--json`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Stage::Draft => "draft",
+            Stage::Verified => "verified",
+            Stage::Approved => "approved",
+            Stage::InProgress => "in-progress",
+            Stage::Done => "done",
+            Stage::Failed => "failed",
+        }
+    }
+}
+
+/// A plan as the log knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// The sequence number of the last event that was applied.
+    pub seq: u64,
+    pub text: String,
+    pub plan: Plan,
+    pub law: Option<Hash>,
+    pub revision: Revision,
+    pub binding: Binding,
+    pub stage: Stage,
+    /// Whoever made it enough.
+    pub approved_by: Option<Approver>,
+    /// It was let through without a person, and its checks are those of the agent that does the work.
+    pub checks_unread: bool,
+    /// Digests of checks that a person trusted all the same.
+    trusted_checks: Vec<String>,
+    /// Who has approved this revision, enough or not.
+    pub approvals: Vec<Approver>,
+    /// Who wrote its text, as far as the log knows.
+    pub author: Option<String>,
+    /// What the revision was held to that was approved last.
+    pub(crate) held_to: Option<Quorum>,
+    /// The revision the gate was last opened for.
+    pub requested: Option<Revision>,
+    pub question: Option<String>,
+    pub rejection: Option<(Revision, String)>,
+    /// The level the last run attested.
+    pub isolation: Option<Isolation>,
+    pub require_red: bool,
+    /// The agent works in a client of its own, outside of any fence.
+    pub agent_outside: bool,
+    /// The tree the last step that passed left; the next step's base.
+    pub tree: Option<String>,
+    /// What the last attempt left, where trees travel between machines: there it stands for the workspace.
+    pub work: Option<Carried>,
+    /// The last attempt in the workspace: the trees it began with and left.
+    pub last: Option<LastAttempt>,
+    /// Some contract is kept from agents.
+    pub hides: bool,
+    /// Some step says what it changes, and may be carried out in a tree of its own.
+    pub has_areas: bool,
+    /// A step was let go, or confirmed by a person, since that tree was seen: there may be more to see.
+    unseen_work: bool,
+    /// How often a step has passed: what was found finally before the last time is worth nothing.
+    passes: u32,
+    /// No step before this one has to be looked at finally.
+    final_from: usize,
+    /// The checks that held on `tree`, by their digest.
+    held_on_tree: Vec<Hash>,
+    /// Steps an agent was given and whose attempt has not ended in the log, whatever became of the law.
+    pub at_work: BTreeSet<StepNumber>,
+    /// The first event that somebody else than the harness wrote into the log, once that was found.
+    pub forged_from: Option<u64>,
+    /// A run stopped because the plan file said something else than what was approved, and what.
+    pub law_changed: Option<Vec<String>>,
+    /// What agents changed outside of `touches` since the last approval, by step and attempt.
+    pub outside: Vec<(StepNumber, u32, Outside)>,
+    /// The binding of the revision that was approved last.
+    pub approved: Option<Binding>,
+    /// A person leaves the plan failed, though a postcondition could be looked at again.
+    pub given_up: bool,
+    /// Roles that have nothing left to spend, until a person says otherwise.
+    pub halted: BTreeSet<String>,
+    /// What was spent and is held, and for how long the harness was at work.
+    pub ledger: Ledger,
+    /// The branch and the commit it landed as, since it was last done.
+    pub landed: Option<Landed>,
+    /// How often something was tried again.
+    retries: u32,
+    /// The tree that the first attempt began with, since the base was last approved.
+    pub began_with: Option<String>,
+    steps: Vec<StepRun>,
+    postconditions: Vec<PostState>,
+    ready: Ready,
+    areas: Areas,
+}
+
+/// Where a plan landed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Landed {
+    pub target: String,
+    pub commit: String,
+}
+
+/// The last attempt in the workspace, whatever became of the plan since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastAttempt {
+    pub step: StepNumber,
+    /// The tree it began with.
+    pub start: String,
+    /// The tree it left, once it is over.
+    pub left: Option<String>,
+}
+
+/// What happened to a step.
+#[derive(Clone, Debug)]
+pub struct StepRun {
+    pub state: StepState,
+    /// Attempts dispatched in all.
+    pub attempts: u32,
+    /// Attempts whose contract did not hold since the last fresh start.
+    pub failures: u32,
+    /// Attempts lost to crashes in a row.
+    pub losses: u32,
+    /// What the judge saw last; output only where it did not hold.
+    pub verdict: Option<Verdict>,
+    /// What the agent said last.
+    pub claim: Option<String>,
+    pub precondition_held: bool,
+    /// The contract held on the tree the work was made on, and other steps have passed since: it is due
+    /// once more, on what they left together.
+    pub held_apart: bool,
+    /// Whether the contract held before any work was done, once that was looked at.
+    pub held_before: Option<bool>,
+    /// A person lets the agent work although the contract holds already.
+    pub held_before_accepted: bool,
+    /// In which way it passed last.
+    pub pass: Option<Pass>,
+    /// How many passes there had been when the contract was last seen to hold at the end.
+    finally: Option<u32>,
+    /// How many tests it ran then, where that is known.
+    pub tests_before: Option<u32>,
+    /// The tree it was looked at on then.
+    pub(crate) looked_at_before: Option<String>,
+    /// The tree its last attempt began with, and what in it was changed by somebody else.
+    pub start: Option<StartTree>,
+    /// The tree its last attempt left.
+    pub left: Option<String>,
+    /// The test runners that reported themselves then.
+    pub runners_before: Vec<String>,
+    /// How the last attempt ended, and the agent's last words where they are no claim.
+    pub ended: Option<(AttemptEnd, String)>,
+    /// Of what kind the last failure was, and its fingerprint.
+    pub failed_as: Option<FailureClass>,
+    pub fingerprint: Option<String>,
+    /// The environment of the check was at fault the last time: another try is the check's, not the agent's.
+    pub check_again: bool,
+    /// The recipe that was applied last, and how often in a row.
+    pub recipe: Option<(String, u32)>,
+    /// Nothing is tried before this is over.
+    pub wait: Option<Wait>,
+    /// The role that carries it out, where that is not its own.
+    pub role: Option<String>,
+    /// The conversation that the next attempt goes on with.
+    pub session: Option<Session>,
+    /// What its agent wrote to topics last.
+    posts: Vec<Post>,
+    /// It waits because a budget ran out: its own, or the plan's.
+    pub over_budget: Option<Box<Breach>>,
+    digest: Hash,
+}
+
+/// A conversation with an agent's client, over one attempt or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The client's name for it.
+    pub id: String,
+    /// How many attempts it has had.
+    pub turns: u32,
+    /// What they used together.
+    pub used: Usage,
+}
+
+impl Session {
+    /// After one more attempt.
+    fn after(before: Option<Session>, id: &str, usage: &Usage) -> Self {
+        match before.filter(|before| before.id == id) {
+            Some(before) => Self { turns: before.turns + 1, used: before.used.and(usage), ..before },
+            None => Self { id: id.to_owned(), turns: 1, used: usage.clone() },
+        }
+    }
+}
+
+/// A pause that is in the log: a harness that starts anew waits for what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub until: Timestamp,
+    pub whole_ms: u64,
+}
+
+impl Wait {
+    /// Also where more is left than there was: the clock was set back, and nobody waits for that.
+    pub fn over(self, now: Timestamp) -> bool {
+        let left = self.until.0.saturating_sub(now.0);
+        left == 0 || left > self.whole_ms
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepState {
+    Pending,
+    /// An attempt was dispatched and its end is not in the log.
+    Running {
+        attempt: u32,
+    },
+    /// The agent is gone; the judge has the word.
+    Ended {
+        attempt: u32,
+    },
+    Passed,
+    Failed,
+    /// A person decides.
+    Blocked {
+        reason: String,
+    },
+    Waived {
+        by: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PostState {
+    Open,
+    Held(Box<Verdict>),
+    Broke(Box<Verdict>),
+}
+
+impl Run {
+    /// Reads a whole log.
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut run = Run::default();
+        for event in events {
+            run.apply(event);
+        }
+        run
+    }
+
+    pub fn exists(&self) -> bool {
+        self.law.is_some()
+    }
+
+    /// Some attempt was dispatched under this or an earlier revision.
+    pub fn started(&self) -> bool {
+        self.steps.iter().any(|step| step.attempts > 0)
+    }
+
+    pub fn step(&self, number: StepNumber) -> Option<&StepRun> {
+        self.steps.get((number.0 as usize).wrapping_sub(1))
+    }
+
+    pub fn steps(&self) -> impl Iterator<Item = (&Step, &StepRun)> {
+        self.plan.steps.iter().zip(&self.steps)
+    }
+
+    pub fn postconditions(&self) -> impl Iterator<Item = (&crate::model::plan::Postcondition, &PostState)> {
+        self.plan.postconditions.iter().zip(&self.postconditions)
+    }
+
+    pub fn postcondition(&self, number: u32) -> Option<&PostState> {
+        self.postconditions.get((number as usize).wrapping_sub(1))
+    }
+
+    /// Pending steps whose needs are met, in order.
+    pub fn ready(&self) -> impl Iterator<Item = StepNumber> {
+        self.ready.steps.iter().copied()
+    }
+
+    /// The same, those first behind which most is still to come.
+    pub fn ready_by_length(&self) -> impl Iterator<Item = StepNumber> {
+        self.ready.longest.iter().map(|(_, number)| *number)
+    }
+
+    pub fn is_ready(&self, number: StepNumber) -> bool {
+        self.ready.steps.contains(&number)
+    }
+
+    /// Steps with an attempt that is not judged yet, in order.
+    pub fn under_way(&self) -> impl Iterator<Item = StepNumber> {
+        self.ready.under_way.iter().copied()
+    }
+
+    /// Every step has passed or was waived by a person.
+    pub fn all_settled(&self) -> bool {
+        !self.steps.is_empty() && self.ready.settled as usize == self.steps.len()
+    }
+
+    pub fn any_blocked(&self) -> bool {
+        self.ready.blocked > 0
+    }
+
+    pub fn any_failed(&self) -> bool {
+        self.ready.failed > 0
+    }
+
+    /// Passed or waived, of all.
+    pub fn progress(&self) -> (u32, u32) {
+        (self.ready.settled, self.steps.len() as u32)
+    }
+
+    pub fn on_fail(&self, number: StepNumber) -> OnFail {
+        self.plan
+            .step(number)
+            .and_then(|step| step.on_fail.as_ref())
+            .map(|on_fail| on_fail.value.clone())
+            .unwrap_or_default()
+    }
+
+    pub fn title(&self, number: StepNumber) -> Option<&str> {
+        self.plan.step(number).map(|step| step.title.as_str())
+    }
+
+    pub fn summary(&self) -> Summary {
+        let count = |wanted: fn(&StepState) -> bool| {
+            self.steps.iter().filter(|step| wanted(&step.state)).count() as u32
+        };
+        let passes = self.passes_by_kind();
+        Summary {
+            completed: count(|state| matches!(state, StepState::Passed)),
+            failed: count(|state| matches!(state, StepState::Failed)),
+            skipped: count(|state| matches!(state, StepState::Waived { .. })),
+            confirmed: passes.count(Pass::Confirmed),
+            judged: passes.count(Pass::Judged),
+            self_checked: passes.count(Pass::SelfChecked),
+            held_before: passes.count(Pass::HeldBefore),
+            uncontrolled: self.uncontrolled(),
+            postconditions_held_before: self.postconditions_held_before(),
+            retries: self.retries,
+            cost: self.ledger.cost(),
+        }
+    }
+
+    /// Who carries the step out: its target, or the role that was chosen instead.
+    pub fn role(&self, number: StepNumber) -> &str {
+        if let Some(role) = self.step(number).and_then(|step| step.role.as_deref()) {
+            return role;
+        }
+        let target = self.plan.step(number).and_then(|step| step.target.as_ref());
+        target.map_or("", |target| target.value.as_str())
+    }
+
+    /// The plan that carries the step out, where one does.
+    pub fn carried_by(&self, number: StepNumber) -> Option<&str> {
+        self.plan.step(number).and_then(Step::carried_by)
+    }
+
+    /// The step waits for nothing but the plan that carries it out.
+    pub fn waits_for_its_plan(&self, number: StepNumber) -> bool {
+        let state = self.step(number).map(|step| &step.state);
+        self.carried_by(number).is_some()
+            && matches!(state, Some(StepState::Blocked { reason }) if reason.starts_with(PLAN_WAITS))
+    }
+
+    /// The contract of this step was seen to hold on what all steps left together, or says nothing there.
+    pub fn is_final(&self, number: StepNumber) -> bool {
+        let lasts = self.plan.step(number).is_some_and(|step| {
+            let shell = matches!(step.contract.as_ref().map(|c| &c.check), Some(Check::Shell(_)));
+            shell && step.lasting.as_ref().is_none_or(|lasting| lasting.value)
+        });
+        let step = self.step(number);
+        let passed = step.is_some_and(|step| step.state == StepState::Passed);
+        !lasts || !passed || step.is_some_and(|step| step.finally == Some(self.passes))
+    }
+
+    /// Steps whose contract has still to be seen to hold at the end, in order.
+    pub fn to_be_final(&self) -> impl Iterator<Item = StepNumber> {
+        let all = self.plan.steps.get(self.final_from..).unwrap_or_default();
+        all.iter().map(|step| step.number).filter(|number| !self.is_final(*number))
+    }
+
+    /// What the agents left since the last tree that was seen takes part in the final checks.
+    pub fn has_unseen_work(&self) -> bool {
+        self.unseen_work || self.tree.is_none()
+    }
+
+    /// This very check held on the tree as it is now.
+    pub fn held_on_tree(&self, check: &Shell) -> bool {
+        self.tree.is_some()
+            && !self.has_unseen_work()
+            && self.held_on_tree.contains(&approved_spec::check_digest(check))
+    }
+
+    /// It was found on another tree than the steps have left by now.
+    pub fn is_behind(&self, verdict: &Verdict) -> bool {
+        let base = verdict.base_id();
+        self.tree.is_some() && base.is_some() && base != self.tree.as_deref()
+    }
+
+    pub fn is_held_apart(&self, number: StepNumber) -> bool {
+        self.step(number).is_some_and(|step| step.held_apart)
+    }
+
+    /// Checks run in a tree of the harness's own, so that there is a base to look at first.
+    pub fn has_clean_tree(&self) -> bool {
+        self.isolation.is_some_and(Isolation::has_clean_tree)
+    }
+
+    /// The step's check is a person's word.
+    pub fn confirmed_by_person(&self, number: StepNumber) -> bool {
+        self.plan.step(number).is_some_and(Step::is_confirmed_by_person)
+    }
+
+    /// The agent is gone, and a person has the word: nothing is left for the harness to do about it.
+    pub fn is_being_confirmed(&self, number: StepNumber) -> bool {
+        let state = self.step(number).map(|step| &step.state);
+        self.confirmed_by_person(number) && matches!(state, Some(StepState::Ended { .. }))
+    }
+
+    /// Whether the contract held before the work is still to be looked at.
+    pub fn lacks_control(&self, number: StepNumber) -> bool {
+        self.has_clean_tree()
+            && self.checked_by_command(number)
+            && self.step(number).is_some_and(|step| step.held_before.is_none())
+    }
+
+    /// The trees that the last attempt at a step began with and left: what it left is no work of anybody else.
+    pub fn last_attempt(&self, number: StepNumber) -> Option<(&str, Option<&str>)> {
+        let of_step = self.step(number).and_then(|step| Some((&step.start.as_ref()?.tree, &step.left)));
+        // Under another text of the step it is remembered by the run alone.
+        let last = self.last.as_ref().filter(|last| last.step == number);
+        let (start, left) = of_step.or_else(|| last.map(|last| (&last.start, &last.left)))?;
+        Some((start, left.as_deref()))
+    }
+
+    /// A command alone decides about the step: neither a person nor a model.
+    pub fn checked_by_command(&self, number: StepNumber) -> bool {
+        let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
+        !matches!(contract.map(|contract| &contract.check), Some(Check::Human | Check::Judge { .. }))
+    }
+
+    /// Red first: a contract that holds before the work does not pass this step by itself.
+    pub fn is_red_first(&self, number: StepNumber) -> bool {
+        let written = self.plan.require_red.as_ref().is_some_and(|red| red.value);
+        let wanted = self.require_red || self.binding.terms.require_red || written;
+        let guards = self.plan.step(number).is_some_and(Step::is_guard);
+        wanted && !guards && !self.step(number).is_some_and(|step| step.held_before_accepted)
+    }
+
+    /// The step waits for a person because its contract holds already.
+    pub fn holds_already(&self, number: StepNumber) -> bool {
+        let state = self.step(number).map(|step| &step.state);
+        matches!(state, Some(StepState::Blocked { reason }) if reason.starts_with(HOLDS_ALREADY))
+    }
+
+    /// It was let through although nobody has read its checks, and a person may still do so.
+    pub fn is_unread(&self) -> bool {
+        let open = matches!(self.stage, Stage::Approved | Stage::InProgress);
+        open && self.checks_unread && self.quorum().is_usual()
+    }
+
+    /// In which way a verdict that held passes a step.
+    pub fn pass_by(&self, number: StepNumber, verdict: Option<&Verdict>) -> Pass {
+        let held_before = self.step(number).and_then(|step| step.held_before) == Some(true);
+        match verdict {
+            Some(verdict) if verdict.judged.is_some() => Pass::Judged,
+            _ if self.is_self_checked(number) => Pass::SelfChecked,
+            _ if held_before => Pass::HeldBefore,
+            _ => Pass::Verified,
+        }
+    }
+
+    /// The check was written by the agent that does the work, and no person approved it.
+    pub fn is_self_checked(&self, number: StepNumber) -> bool {
+        let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
+        self.checks_unread && self.checked_by_command(number) && !self.is_trusted(contract)
+    }
+
+    fn is_trusted(&self, contract: Option<&Contract>) -> bool {
+        let Some(Check::Shell(shell)) = contract.map(|contract| &contract.check) else { return false };
+        self.trusted_checks.contains(&approved_spec::check_digest(shell).to_string())
+    }
+
+    /// In which way a step passed; nothing, if it has not.
+    pub fn pass(&self, number: StepNumber) -> Option<Pass> {
+        let step = self.step(number).filter(|step| step.state == StepState::Passed)?;
+        Some(step.pass.unwrap_or(Pass::Verified))
+    }
+
+    /// How many steps passed in which way.
+    pub fn passes_by_kind(&self) -> Passes {
+        self.plan.steps.iter().filter_map(|step| self.pass(step.number)).collect()
+    }
+
+    /// The mark of a plan that is done: that of its weakest step. A step that is meant to guard is no weakness
+    /// beside another one that was verified.
+    pub fn plan_pass(&self) -> Pass {
+        let all = self.plan.steps.iter().filter_map(|step| Some((step, self.pass(step.number)?)));
+        let all: Vec<_> = all.collect();
+        let verified = all.iter().any(|(_, pass)| *pass == Pass::Verified);
+        let counts = |step: &Step, pass: Pass| !(verified && pass == Pass::HeldBefore && step.is_guard());
+        let passes: Passes =
+            all.into_iter().filter(|(step, pass)| counts(step, *pass)).map(|(_, pass)| pass).collect();
+        passes.weakest().unwrap_or(Pass::Verified)
+    }
+
+    /// The word people see for how a step stands: for one that passed in a weaker way, which.
+    pub fn word(&self, number: StepNumber) -> String {
+        let weaker = self.pass(number).filter(|pass| *pass != Pass::Verified);
+        let word = weaker.map_or_else(|| self.state_word(number), Pass::word);
+        let is_uncontrolled = self.step(number).is_some_and(StepRun::is_uncontrolled);
+        if is_uncontrolled { format!("{word}, uncontrolled") } else { word.to_owned() }
+    }
+
+    /// In which way a postcondition holds; nothing, if it was not seen to.
+    pub fn post_pass(&self, number: u32) -> Option<Pass> {
+        let Some(PostState::Held(verdict)) = self.postcondition(number) else { return None };
+        let post = self.plan.postconditions.iter().find(|post| post.number == number);
+        let is_trusted = post.is_some_and(|post| self.is_trusted(post.contract.as_ref()));
+        Some(match verdict.held_before {
+            _ if self.checks_unread && !is_trusted => Pass::SelfChecked,
+            Some(true) => Pass::HeldBefore,
+            Some(false) | None => Pass::Verified,
+        })
+    }
+
+    /// Why no control has shown that a postcondition that held can fail, where that is so.
+    pub fn post_uncontrolled(&self, number: u32) -> Option<&str> {
+        match self.postcondition(number) {
+            Some(PostState::Held(verdict)) => verdict.uncontrolled.as_deref(),
+            Some(PostState::Open | PostState::Broke(_)) | None => None,
+        }
+    }
+
+    /// The mark of a postcondition, and the word people see.
+    pub fn post_mark(&self, number: u32) -> (&'static str, String) {
+        let (mark, word) = match (self.postcondition(number), self.post_pass(number)) {
+            (_, Some(Pass::Verified)) => (Pass::Verified.mark(), "held"),
+            (_, Some(pass)) => (pass.mark(), pass.word()),
+            (Some(PostState::Broke(_)), None) => ("❌", "broke"),
+            (_, None) => ("·", "open"),
+        };
+        let uncontrolled = if self.post_uncontrolled(number).is_some() { ", uncontrolled" } else { "" };
+        (mark, format!("{word}{uncontrolled}"))
+    }
+
+    /// How many steps passed though no control has shown that their check can fail.
+    pub fn uncontrolled(&self) -> u32 {
+        self.steps.iter().filter(|step| step.is_uncontrolled()).count() as u32
+    }
+
+    pub fn postconditions_held_before(&self) -> u32 {
+        let all = self.plan.postconditions.iter();
+        all.filter(|post| self.post_pass(post.number) == Some(Pass::HeldBefore)).count() as u32
+    }
+
+    /// What a count of passes does not say, a fragment each: `2 uncontrolled`, `1 postcondition held before`.
+    pub fn reservations(&self) -> Vec<String> {
+        let uncontrolled = match self.uncontrolled() {
+            0 => None,
+            count => Some(format!("{count} uncontrolled")),
+        };
+        let posts = match self.postconditions_held_before() {
+            0 => None,
+            1 => Some("1 postcondition held before".to_owned()),
+            count => Some(format!("{count} postconditions held before")),
+        };
+        uncontrolled.into_iter().chain(posts).collect()
+    }
+
+    /// What is weaker than a plain pass, `1 held before, 2 uncontrolled`; nothing, where nothing is.
+    pub fn weaker_passes(&self) -> Option<String> {
+        let passes = self.plan.steps.iter().filter_map(|step| self.pass(step.number));
+        let weaker: Passes = passes.filter(|pass| *pass != Pass::Verified).collect();
+        let kinds = weaker.weakest().map(|_| weaker.to_string());
+        let parts: Vec<String> = kinds.into_iter().chain(self.reservations()).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// Why steps and postconditions are uncontrolled: each reason once, with what it is about.
+    pub fn uncontrolled_lines(&self) -> Vec<String> {
+        let steps = self.steps().filter(|(_, state)| state.is_uncontrolled()).filter_map(|(step, state)| {
+            Some((state.verdict.as_ref()?.uncontrolled.as_deref()?, format!("step {}", step.number)))
+        });
+        let posts = self.plan.postconditions.iter().filter_map(|post| {
+            Some((self.post_uncontrolled(post.number)?, format!("postcondition {}", post.number)))
+        });
+        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+        for (why, what) in steps.chain(posts) {
+            match reasons.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, all)) => all.push(what),
+                None => reasons.push((why, vec![what])),
+            }
+        }
+        reasons.into_iter().map(|(why, all)| format!("uncontrolled ({}): {why}", all.join(", "))).collect()
+    }
+
+    /// What stands in front of the step's title.
+    pub fn mark(&self, number: StepNumber) -> Option<Mark> {
+        match self.step(number)?.state {
+            StepState::Pending => None,
+            StepState::Running { .. } | StepState::Ended { .. } => Some(Mark::Running),
+            StepState::Passed => Some(Mark::Passed(self.pass(number).unwrap_or(Pass::Verified))),
+            StepState::Failed => Some(Mark::Failed),
+            StepState::Blocked { .. } => Some(Mark::Blocked),
+            StepState::Waived { .. } => Some(Mark::Waived),
+        }
+    }
+
+    /// What steps that have passed wrote to a topic, in the order of the plan.
+    pub fn posts<'r>(&'r self, topic: &'r str) -> impl Iterator<Item = (StepNumber, &'r str)> {
+        let passed = self.steps().filter(|(_, step)| step.state == StepState::Passed);
+        let posts = passed.flat_map(|(step, run)| run.posts.iter().map(move |post| (step.number, post)));
+        posts.filter(move |(_, post)| post.topic == topic).map(|(number, post)| (number, post.text.as_str()))
+    }
+
+    /// What agents changed outside of `touches` since the last approval: a line for each attempt.
+    pub fn outside_lines(&self) -> Vec<String> {
+        let mut lines: Vec<((StepNumber, u32), Vec<String>)> = Vec::new();
+        for (step, attempt, change) in &self.outside {
+            let by = (*step, *attempt);
+            match lines.iter_mut().find(|(known, _)| *known == by) {
+                Some((_, changes)) => changes.push(change.to_string()),
+                None => lines.push((by, vec![change.to_string()])),
+            }
+        }
+        lines.sort_by_key(|(by, _)| *by);
+        let line = |((step, attempt), changes): ((StepNumber, u32), Vec<String>)| {
+            format!("during step {step}, attempt {attempt}: {}", changes.join(", "))
+        };
+        lines.into_iter().map(line).collect()
+    }
+
+    /// What is otherwise than when the plan was last approved, and by whom: for whoever approves again.
+    pub fn changed_since_approval(&self) -> Vec<String> {
+        let Some(approved) = self.approved.as_ref().filter(|_| self.approved_by.is_none()) else {
+            return Vec::new();
+        };
+        let mut lines = Vec::new();
+        if approved.base != self.binding.base {
+            lines.push(self.base_moved(&approved.base, &self.binding.base));
+        }
+        lines.extend(approved.terms.changes(&self.binding.terms));
+        lines.extend(self.outside_lines().into_iter().map(|line| format!("outside of `touches`, {line}")));
+        lines
+    }
+
+    /// In words, and during which attempt, where it was during one.
+    pub(crate) fn base_moved(&self, old: &Option<String>, new: &Option<String>) -> String {
+        let short = |base: &Option<String>| {
+            base.as_ref().map_or("none".to_owned(), |id| id.chars().take(12).collect())
+        };
+        let by = match new.as_deref().and_then(|commit| self.moved_by(commit)) {
+            Some((step, attempt)) => format!(" during step {step}, attempt {attempt}: by the agent"),
+            None if self.approved.is_some() => ", not during an attempt of this plan".to_owned(),
+            None => String::new(),
+        };
+        format!("the base commit moved: {} -> {}{by}", short(old), short(new))
+    }
+
+    /// Which attempt since the last approval made a ref stand for this commit.
+    pub fn moved_by(&self, commit: &str) -> Option<(StepNumber, u32)> {
+        let made =
+            |change: &Outside| change.kind == OutsideKind::Ref && change.after.as_deref() == Some(commit);
+        self.outside.iter().find(|(_, _, change)| made(change)).map(|(step, attempt, _)| (*step, *attempt))
+    }
+
+    /// Which attempt since the last approval changed something at a path or beneath it.
+    pub fn touched_by(&self, path: &str) -> Option<(StepNumber, u32)> {
+        let path = path.trim_end_matches('/');
+        let is_at = |change: &Outside| {
+            let other = change.path.trim_end_matches('/');
+            let beneath = |one: &str, other: &str| {
+                one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            matches!(change.kind, OutsideKind::File | OutsideKind::Folder)
+                && (beneath(other, path) || change.kind == OutsideKind::Folder && beneath(path, other))
+        };
+        self.outside.iter().find(|(_, _, change)| is_at(change)).map(|(step, attempt, _)| (*step, *attempt))
+    }
+
+    /// As `--json` says it.
+    pub fn state_word(&self, number: StepNumber) -> &'static str {
+        match self.step(number).map(|step| &step.state) {
+            None | Some(StepState::Pending) => "pending",
+            Some(StepState::Ended { .. }) if self.confirmed_by_person(number) => "claimed",
+            Some(StepState::Running { .. } | StepState::Ended { .. }) => "in_progress",
+            Some(StepState::Passed) => "passed",
+            Some(StepState::Failed) => "failed",
+            Some(StepState::Blocked { .. }) => "blocked",
+            Some(StepState::Waived { .. }) => "waived",
+        }
+    }
+}
+
+impl StepRun {
+    fn new(digest: Hash) -> Self {
+        Self {
+            state: StepState::Pending,
+            attempts: 0,
+            failures: 0,
+            losses: 0,
+            verdict: None,
+            claim: None,
+            precondition_held: false,
+            held_apart: false,
+            held_before: None,
+            held_before_accepted: false,
+            pass: None,
+            finally: None,
+            tests_before: None,
+            looked_at_before: None,
+            start: None,
+            left: None,
+            runners_before: Vec::new(),
+            ended: None,
+            failed_as: None,
+            fingerprint: None,
+            check_again: false,
+            recipe: None,
+            wait: None,
+            role: None,
+            session: None,
+            posts: Vec::new(),
+            over_budget: None,
+            digest,
+        }
+    }
+}
+
+impl StepRun {
+    /// It passed, and no control could show that its check can fail.
+    pub fn is_uncontrolled(&self) -> bool {
+        let verdict = self.verdict.as_ref().filter(|_| self.state == StepState::Passed);
+        verdict.is_some_and(|verdict| verdict.held() && verdict.uncontrolled.is_some())
+    }
+
+    /// What was achieved or is under way stays; what failed or waited starts afresh, since a person
+    /// has looked at the plan since.
+    fn under_new_law(&self) -> Self {
+        match self.state {
+            StepState::Passed
+            | StepState::Waived { .. }
+            | StepState::Running { .. }
+            | StepState::Ended { .. } => self.clone(),
+            StepState::Pending | StepState::Failed | StepState::Blocked { .. } => {
+                Self { attempts: self.attempts, ..Self::new(self.digest) }
+            }
+        }
+    }
+}
+
+impl StepState {
+    /// Over, in a way that lets others go on.
+    pub fn is_settled(&self) -> bool {
+        matches!(self, StepState::Passed | StepState::Waived { .. })
+    }
+
+    fn is_blocked(&self) -> bool {
+        matches!(self, StepState::Blocked { .. })
+    }
+}

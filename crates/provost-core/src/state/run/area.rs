@@ -1,0 +1,69 @@
+//! What each step may change, as far as that was said, and who may work beside whom.
+
+use std::sync::OnceLock;
+
+use super::Run;
+use crate::language::globs::overlap::{Overlap, Reach};
+use crate::model::plan::{Plan, Spanned, Step, StepNumber};
+use crate::model::verdict::Isolation;
+
+/// Read when it is first asked for: a plan whose steps come one by one never needs it.
+#[derive(Clone, Debug, Default)]
+pub struct Areas(OnceLock<Vec<Area>>);
+
+/// What a step may change.
+#[derive(Clone, Debug)]
+enum Area {
+    /// Nothing was said, or somebody works on it of whom nothing is known: it may be anything.
+    Anything,
+    Globs(Reach),
+}
+
+impl Area {
+    fn of(plan: &Plan, step: &Step) -> Self {
+        let globs = step.touches.as_ref().or(plan.touches.as_ref());
+        let is_known = !step.is_confirmed_by_person() && step.plan.is_none();
+        let read = |globs: &Vec<Spanned<String>>| {
+            Reach::new(&globs.iter().map(|glob| glob.value.as_str()).collect::<Vec<_>>())
+        };
+        globs.filter(|_| is_known).map_or(Area::Anything, |globs| Area::Globs(read(globs)))
+    }
+
+    /// A path that both may change.
+    fn overlap(&self, other: &Area) -> Option<String> {
+        match (self, other) {
+            (Area::Globs(one), Area::Globs(other)) => match one.meets(other)?.overlap {
+                Overlap::None => None,
+                Overlap::Shared(path) => Some(path),
+                Overlap::Undecided(_) => Some("**".to_owned()),
+            },
+            (Area::Anything, _) | (_, Area::Anything) => Some("**".to_owned()),
+        }
+    }
+}
+
+impl Run {
+    /// A path that both steps may change, so that they do not run side by side; `**`, where one of them
+    /// does not say what it changes.
+    pub fn overlap(&self, one: StepNumber, other: StepNumber) -> Option<String> {
+        let areas = self
+            .areas
+            .0
+            .get_or_init(|| self.plan.steps.iter().map(|step| Area::of(&self.plan, step)).collect());
+        let area =
+            |number: StepNumber| areas.get((number.0 as usize).wrapping_sub(1)).unwrap_or(&Area::Anything);
+        area(one).overlap(area(other))
+    }
+
+    /// A step that may run beside others works in a tree of its own, where the level has such trees.
+    pub fn works_apart(&self, number: StepNumber) -> bool {
+        let has_trees = match self.isolation {
+            Some(Isolation::Clean | Isolation::Landlock | Isolation::GuardClean) => true,
+            // At `uid` the workspace is handed to one agent after the other.
+            Some(Isolation::Uid | Isolation::InPlace | Isolation::None) | None => false,
+        };
+        let is_apart =
+            |step: &Step| step.touches.is_some() && step.plan.is_none() && !step.is_confirmed_by_person();
+        has_trees && self.plan.step(number).is_some_and(is_apart)
+    }
+}

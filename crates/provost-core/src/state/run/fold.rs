@@ -1,0 +1,583 @@
+//! What each event does to a run. Nothing else changes one.
+//!
+//! **Invariant:** nothing is decided here: an event that was decided has its effect, whatever was before.
+
+use super::area::Areas;
+use super::ready::Ready;
+use super::{Landed, LastAttempt, PostState, Run, Session, Stage, StepRun, StepState, Wait};
+use crate::language::parse;
+use crate::model::approved_spec::{self, Binding};
+use crate::model::event::{
+    Approver, Choice, Ended, Event, LossCause, Outside, Revision, RunOutcome, SESSION_POLICY, Scope,
+    StartTree, Subject,
+};
+use crate::model::pass::Pass;
+use crate::model::plan::{Budget, Check, Plan, Step, StepNumber};
+use crate::model::timestamp::Timestamp;
+use crate::model::usage::Amount;
+use crate::model::verdict::{Excerpt, Outcome, Verdict};
+
+/// How the result of a step begins that a person confirmed.
+pub(crate) const CONFIRMED: &str = "confirmed by ";
+
+impl Run {
+    /// An event and the time at which it became durable.
+    pub fn apply_at(&mut self, event: &Event, at: Timestamp) {
+        self.apply(event);
+        self.tick(event, at);
+    }
+
+    /// An event that was applied became durable. Those of one append have one time.
+    pub fn tick(&mut self, event: &Event, at: Timestamp) {
+        let busy = self.is_busy();
+        self.ledger.tick(event, at, busy);
+    }
+
+    /// There is something to do for the harness, and not only for a person.
+    fn is_busy(&self) -> bool {
+        let confirming = |number: &StepNumber| self.is_being_confirmed(*number);
+        let open = matches!(self.stage, Stage::Approved | Stage::InProgress);
+        let asked = self.any_failed() || self.any_blocked() || self.under_way().any(|step| confirming(&step));
+        let at_work = !self.at_work.is_empty() || self.under_way().any(|step| !confirming(&step));
+        open && (at_work || !asked || self.ready().any(|step| !self.is_held_up(step)))
+    }
+
+    /// Its turn has come, and a person was asked for what it lacks.
+    pub(crate) fn is_held_up(&self, number: StepNumber) -> bool {
+        if !self.any_blocked() {
+            return false;
+        }
+        let role = self.role(number);
+        let mut asked = self.steps().filter(|(_, step)| step.state.is_blocked());
+        let no_money =
+            |step: &StepRun| step.over_budget.as_ref().is_some_and(|breach| breach.scope == Scope::Plan);
+        let halted = self.halted.contains(role);
+        asked.any(|(step, run)| no_money(run) || halted && self.role(step.number) == role)
+    }
+
+    pub fn apply(&mut self, event: &Event) {
+        self.seq += 1;
+        self.ledger.hear(event);
+        match event {
+            Event::PlanCreated { text, revision, base, files, terms, included, author, .. }
+            | Event::PlanRewritten { text, revision, base, files, terms, included, author, .. } => {
+                self.author.clone_from(author);
+                let (base, files, included) = (base.clone(), files.clone(), included.clone());
+                let binding = Binding { base, files, terms: terms.clone(), included };
+                self.take_law(text, revision, binding);
+            }
+            Event::PlanVerified { .. } => self.stage = Stage::Verified,
+            Event::ApprovalRequested { revision, .. } => self.requested = Some(revision.clone()),
+            Event::Approved { by, missing: 1.., .. } => {
+                self.approvals.push(by.clone());
+                // Whoever said yes relied on somebody else looking, too.
+                self.held_to = Some(self.quorum());
+            }
+            Event::Approved { by, .. } => {
+                self.approvals.push(by.clone());
+                self.held_to = Some(self.binding.terms.quorum);
+                self.approved = Some(self.binding.clone());
+                // Whoever approved was shown it.
+                self.outside.clear();
+                self.stage = if self.started() { Stage::InProgress } else { Stage::Approved };
+                self.approved_by = Some(by.clone());
+                (self.checks_unread, self.trusted_checks) = match by {
+                    Approver::Person(_) => (false, Vec::new()),
+                    Approver::Policy { name, unread, trusted, .. } => {
+                        (*unread || name == SESSION_POLICY, trusted.clone())
+                    }
+                };
+                self.question = None;
+                self.rejection = None;
+            }
+            Event::Rejected { revision, reason, .. } => {
+                self.rejection = Some((revision.clone(), reason.clone()));
+                self.withdraw();
+            }
+            Event::QuestionAsked { question, .. } => {
+                self.question = Some(question.clone());
+                self.stage = self.stage.min(Stage::Verified);
+                self.approved_by = None;
+                self.approvals.clear();
+            }
+            Event::IsolationAttested { level, require_red, agent_outside, .. } => {
+                self.agent_outside = *agent_outside;
+                if *agent_outside {
+                    self.look_again();
+                }
+                if self.isolation != Some(*level) {
+                    self.held_on_tree.clear();
+                }
+                self.isolation = Some(*level);
+                self.require_red = *require_red;
+                self.law_changed = None;
+                // A new run: what an earlier one had begun is over, or is judged first.
+                self.at_work.clear();
+            }
+            Event::StepStarted { step, attempt, start, .. } => {
+                self.stage = Stage::InProgress;
+                self.at_work.insert(*step);
+                self.begin_with(*step, start.as_ref());
+                self.set_state(*step, StepState::Running { attempt: *attempt });
+                if let Some(step) = self.step_mut(*step) {
+                    step.attempts = *attempt;
+                    step.claim = None;
+                    step.ended = None;
+                    step.wait = None;
+                    step.held_apart = false;
+                    step.check_again = false;
+                }
+            }
+            Event::StepClaimed { step, evidence } => {
+                if let Some(step) = self.step_mut(*step) {
+                    step.claim = Some(evidence.clone());
+                }
+            }
+            Event::AttemptEnded(Ended {
+                step,
+                attempt,
+                end,
+                report,
+                usage,
+                session,
+                published,
+                carried,
+                start,
+                left,
+                outside,
+                ..
+            }) => {
+                self.at_work.remove(step);
+                if start.is_some() {
+                    self.begin_with(*step, start.as_ref());
+                }
+                self.leave_behind(*step, left.as_ref());
+                self.changed_outside(*step, *attempt, outside);
+                if carried.is_some() {
+                    self.work.clone_from(carried);
+                }
+                if let Some(step) = self.step_mut(*step) {
+                    step.losses = 0;
+                    step.posts.clone_from(published);
+                    let before = step.session.take();
+                    step.session = session.as_ref().map(|id| Session::after(before, id, usage));
+                    step.ended = Some((end.clone(), report.clone()));
+                }
+                self.set_state(*step, StepState::Ended { attempt: *attempt });
+            }
+            Event::AttemptLost { step, cause, left, .. } => {
+                self.at_work.remove(step);
+                self.leave_behind(*step, left.as_ref());
+                if let (Some(step), LossCause::Crash) = (self.step_mut(*step), cause) {
+                    step.losses += 1;
+                }
+                self.set_state(*step, StepState::Pending);
+            }
+            Event::Judged { subject, verdict, .. } => self.judged(*subject, verdict),
+            Event::StepPassed { step, tree, pass, result, .. } => {
+                self.at_work.remove(step);
+                self.set_state(*step, StepState::Passed);
+                let pass = pass.unwrap_or_else(|| self.pass_in_old_log(*step, result));
+                if let Some(step) = self.step_mut(*step) {
+                    step.pass = Some(pass);
+                    (step.ended, step.fingerprint, step.wait, step.session) = (None, None, None, None);
+                }
+                self.passes += 1;
+                self.final_from = 0;
+                self.unseen_work = tree.is_none();
+                if tree.is_some() && *tree != self.tree {
+                    self.tree.clone_from(tree);
+                    self.held_on_tree.clear();
+                }
+                self.remember_held(Subject::Contract(*step));
+            }
+            Event::StepFailed { step, .. } => self.set_state(*step, StepState::Failed),
+            Event::StepWaived { step, by, .. } => {
+                self.set_state(*step, StepState::Waived { by: by.clone() });
+                self.unseen_work = true;
+            }
+            Event::FailureDetected { step, fingerprint, .. } => {
+                if let Some(step) = self.step_mut(*step) {
+                    step.failures += 1;
+                    step.fingerprint.clone_from(fingerprint);
+                    step.wait = None;
+                }
+            }
+            Event::FailureClassified { step, failure_type, halts, of_the_check, .. } => {
+                self.halted.extend(halts.clone());
+                if let Some(step) = self.step_mut(*step) {
+                    step.failed_as = Some(*failure_type);
+                    step.check_again = *of_the_check;
+                }
+            }
+            Event::RecoveryApplied {
+                step,
+                recipe_name,
+                not_before,
+                wait_ms,
+                check_again,
+                role,
+                fresh,
+                ..
+            } => {
+                self.retries += 1;
+                self.try_again(*step, *check_again);
+                if let Some(step) = self.step_mut(*step) {
+                    let before = step.recipe.as_ref().filter(|(name, _)| name == recipe_name);
+                    step.recipe = Some((recipe_name.clone(), before.map_or(0, |(_, times)| *times) + 1));
+                    step.wait = not_before.map(|until| Wait { until, whole_ms: *wait_ms });
+                    if role.is_some() {
+                        step.role.clone_from(role);
+                    }
+                    if role.is_some() || *fresh {
+                        step.session = None;
+                    }
+                }
+            }
+            Event::Escalated { step: Some(step), reason } => {
+                self.set_state(*step, StepState::Blocked { reason: reason.clone() });
+                // It was done, and what it landed on undid it.
+                if self.stage == Stage::Done {
+                    self.stage = Stage::InProgress;
+                    self.landed = None;
+                }
+            }
+            Event::BudgetExceeded { step, breach } => {
+                self.set_state(*step, StepState::Blocked { reason: breach.to_string() });
+                if let Some(step) = self.step_mut(*step) {
+                    step.over_budget = Some(breach.clone());
+                }
+            }
+            Event::Answered { step, choice, budget, .. } => {
+                let over =
+                    step.and_then(|number| Some((number, self.step(number)?.over_budget.as_ref()?.scope)));
+                match over {
+                    Some((number, scope)) => self.answered_budget(number, scope, *choice, *budget),
+                    None => self.answered(*step, *choice),
+                }
+            }
+            Event::RunEnded { outcome, .. } => {
+                self.landed = None;
+                self.stage = match outcome {
+                    RunOutcome::Done => Stage::Done,
+                    RunOutcome::Failed => Stage::Failed,
+                };
+            }
+            Event::PlanLanded { target, commit, .. } => {
+                self.landed = Some(Landed { target: target.clone(), commit: commit.clone() });
+            }
+            // Kept for people; they change nothing that is decided.
+            Event::TrainStarted { .. }
+            | Event::PermissionRequired { .. }
+            | Event::Escalated { step: None, .. }
+            | Event::TamperDetected { from_seq: None, .. } => {}
+            Event::LawChanged { changes } => self.law_changed = Some(changes.clone()),
+            Event::TamperDetected { from_seq: Some(from), .. } => {
+                self.forged_from = Some(self.forged_from.map_or(*from, |known| known.min(*from)));
+            }
+        }
+    }
+
+    /// Older logs do not say in which way a step passed, and what they say is enough to know it.
+    fn pass_in_old_log(&self, number: StepNumber, result: &str) -> Pass {
+        if result.starts_with(CONFIRMED) {
+            return Pass::Confirmed;
+        }
+        self.pass_by(number, self.step(number).and_then(|step| step.verdict.as_ref()))
+    }
+
+    /// An event that is not believed: it has its place in the log and no effect.
+    pub fn pass_over(&mut self) {
+        self.seq += 1;
+    }
+
+    /// The last change of each is what stands.
+    fn changed_outside(&mut self, step: StepNumber, attempt: u32, outside: &[Outside]) {
+        for change in outside {
+            self.outside.retain(|(_, _, known)| known.path != change.path);
+            self.outside.push((step, attempt, change.clone()));
+        }
+    }
+
+    fn withdraw(&mut self) {
+        self.stage = Stage::Draft;
+        self.approved_by = None;
+        self.approvals.clear();
+        self.requested = None;
+    }
+
+    /// A new law. Steps whose own text is the same keep what they have achieved.
+    fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding) {
+        let plan = parse::plan(text).plan;
+        self.ledger.new_law(|scope| written(&self.plan, scope) != written(&plan, scope));
+        let before = std::mem::take(&mut self.steps);
+        self.steps = plan
+            .steps
+            .iter()
+            .map(|step| {
+                let digest = approved_spec::step_digest(text, step);
+                let index = (step.number.0 as usize).wrapping_sub(1);
+                match before.get(index) {
+                    Some(known) if known.digest == digest => known.under_new_law(),
+                    // Attempts are counted on, so that a late word of an old one fits no new one.
+                    Some(known) => StepRun { attempts: known.attempts, ..StepRun::new(digest) },
+                    None => StepRun::new(digest),
+                }
+            })
+            .collect();
+        self.postconditions = vec![PostState::Open; plan.postconditions.len()];
+        self.law = Some(approved_spec::digest(text, &plan));
+        self.text = text.to_owned();
+        self.hides = plan.steps.iter().any(Step::is_hidden);
+        self.has_areas = plan.steps.iter().any(|step| step.touches.is_some());
+        self.plan = plan;
+        self.revision = revision.clone();
+        // A tree that was begun from another commit says nothing about this one, nor does a look at it.
+        if self.binding.base != binding.base {
+            self.work = None;
+            self.began_with = None;
+            for step in self.steps.iter_mut().filter(|step| !step.state.is_settled()) {
+                (step.held_before, step.tests_before, step.looked_at_before) = (None, None, None);
+            }
+        }
+        self.binding = binding;
+        // The base is the newly approved one; what passed steps left is taken over from the workspace.
+        self.tree = None;
+        self.held_on_tree.clear();
+        self.question = None;
+        self.law_changed = None;
+        self.given_up = false;
+        self.landed = None;
+        self.withdraw();
+        self.ready = Ready::new(&self.plan, &self.steps);
+        self.areas = Areas::default();
+    }
+
+    fn judged(&mut self, subject: Subject, verdict: &Verdict) {
+        match subject {
+            Subject::Precondition(number) => {
+                if let Some(step) = self.step_mut(number) {
+                    step.precondition_held = verdict.held();
+                    step.verdict = Some(remembered(verdict));
+                }
+            }
+            Subject::Control(number) => {
+                let ran = !matches!(verdict.outcome, Outcome::NotRun { .. });
+                if let Some(step) = self.step_mut(number).filter(|_| ran) {
+                    step.held_before = Some(verdict.held());
+                    step.tests_before = verdict.tests;
+                    step.looked_at_before = verdict.tree_id().map(str::to_owned);
+                    step.runners_before = verdict.runners.clone();
+                }
+            }
+            Subject::Contract(number) => {
+                let held_apart = verdict.held() && self.is_behind(verdict);
+                if let Some(step) = self.step_mut(number) {
+                    step.verdict = Some(remembered(verdict));
+                    step.held_apart = held_apart;
+                }
+            }
+            Subject::Final(number) => {
+                let passes = self.passes;
+                if let Some(step) = self.step_mut(number) {
+                    if verdict.held() {
+                        step.finally = Some(passes);
+                    } else {
+                        step.verdict = Some(remembered(verdict));
+                    }
+                }
+                self.seen_finally(subject, verdict);
+                while self.final_from < self.steps.len()
+                    && self.is_final(StepNumber(self.final_from as u32 + 1))
+                {
+                    self.final_from += 1;
+                }
+            }
+            Subject::Postcondition(number) => {
+                let index = (number as usize).wrapping_sub(1);
+                if let Some(post) = self.postconditions.get_mut(index) {
+                    *post = if verdict.held() {
+                        PostState::Held(Box::new(remembered(verdict)))
+                    } else {
+                        PostState::Broke(Box::new(remembered(verdict)))
+                    };
+                }
+                self.seen_finally(subject, verdict);
+            }
+        }
+    }
+
+    /// The tree an attempt begins with. What held before the work was looked at on another tree, if it changed.
+    fn begin_with(&mut self, number: StepNumber, start: Option<&StartTree>) {
+        if let Some(start) = start {
+            self.last = Some(LastAttempt { step: number, start: start.tree.clone(), left: None });
+            self.began_with.get_or_insert_with(|| start.tree.clone());
+        }
+        let Some(step) = self.step_mut(number) else { return };
+        step.left = None;
+        step.start = start.cloned();
+        if let (Some(start), Some(before)) = (start, &step.looked_at_before)
+            && start.tree != *before
+        {
+            (step.held_before, step.tests_before, step.looked_at_before) = (None, None, None);
+        }
+    }
+
+    fn leave_behind(&mut self, number: StepNumber, left: Option<&String>) {
+        let Some(left) = left else { return };
+        if let Some(last) = self.last.as_mut().filter(|last| last.step == number) {
+            last.left = Some(left.clone());
+        }
+        if let Some(step) = self.step_mut(number) {
+            step.left = Some(left.clone());
+        }
+    }
+
+    /// Whoever mends it changes what was seen: every contract has its last look once more.
+    fn look_at_all_anew(&mut self) {
+        self.unseen_work = true;
+        self.passes += 1;
+        self.final_from = 0;
+    }
+
+    /// Somebody may have mended it by hand: everything is looked at anew.
+    fn reopen(&mut self) {
+        for post in &mut self.postconditions {
+            *post = PostState::Open;
+        }
+        self.look_at_all_anew();
+    }
+
+    /// The agent of a session has gone on since a postcondition broke.
+    fn look_again(&mut self) {
+        let broke = self.postconditions.iter().any(|state| matches!(state, PostState::Broke(_)));
+        if broke && self.stage == Stage::InProgress {
+            self.reopen();
+        }
+    }
+
+    /// What held finally is the tree from now on.
+    fn seen_finally(&mut self, subject: Subject, verdict: &Verdict) {
+        let Some(tree) = verdict.tree_id().filter(|_| verdict.held()) else { return };
+        self.unseen_work = false;
+        if self.tree.as_deref() != Some(tree) {
+            self.tree = Some(tree.to_owned());
+            self.held_on_tree.clear();
+        }
+        self.remember_held(subject);
+    }
+
+    fn remember_held(&mut self, subject: Subject) {
+        let contract = match subject {
+            Subject::Contract(number) | Subject::Final(number) => {
+                self.plan.step(number).and_then(|step| step.contract.as_ref())
+            }
+            Subject::Postcondition(number) => {
+                let found = self.plan.postconditions.iter().find(|post| post.number == number);
+                found.and_then(|post| post.contract.as_ref())
+            }
+            Subject::Precondition(_) | Subject::Control(_) => None,
+        };
+        if let (Some(Check::Shell(shell)), true) =
+            (contract.map(|contract| &contract.check), self.tree.is_some())
+        {
+            self.held_on_tree.push(approved_spec::check_digest(shell));
+        }
+    }
+
+    /// The check once more where the check was at fault, the agent otherwise.
+    fn try_again(&mut self, number: StepNumber, check_again: bool) {
+        let of_the_check = self.step(number).is_some_and(|step| {
+            let of_the_check = || step.verdict.as_ref().is_some_and(Verdict::is_of_the_check);
+            step.attempts > 0 && (check_again || step.check_again || of_the_check())
+        });
+        let attempt = self.step(number).map_or(0, |step| step.attempts);
+        let state = if of_the_check { StepState::Ended { attempt } } else { StepState::Pending };
+        self.set_state(number, state);
+    }
+
+    /// Nothing failed: with what a person allows, the step goes on where it stood.
+    fn answered_budget(&mut self, number: StepNumber, scope: Scope, choice: Choice, limits: Amount) {
+        let whose = match scope {
+            Scope::Plan => None,
+            Scope::Step => Some(number),
+        };
+        self.ledger.answered(whose, choice, limits);
+        if choice == Choice::Retry {
+            self.ledger.give_back(whose);
+        }
+        if let Some(step) = self.step_mut(number).filter(|_| choice != Choice::Revise) {
+            step.over_budget = None;
+        }
+        match choice {
+            Choice::Retry => self.set_state(number, StepState::Pending),
+            Choice::Skip | Choice::Abort | Choice::Revise | Choice::Confirm => {
+                self.answered(Some(number), choice);
+            }
+        }
+    }
+
+    fn answered(&mut self, step: Option<StepNumber>, choice: Choice) {
+        match (choice, step) {
+            (Choice::Retry, Some(number)) => {
+                let accepted = self.holds_already(number);
+                self.try_again(number, false);
+                self.ledger.give_back(Some(number));
+                let role = self.role(number).to_owned();
+                self.halted.remove(&role);
+                if let Some(step) = self.step_mut(number) {
+                    step.held_before_accepted |= accepted;
+                    step.failures = 0;
+                    step.losses = 0;
+                    step.fingerprint = None;
+                    step.recipe = None;
+                    step.wait = None;
+                    step.role = None;
+                    step.session = None;
+                    step.precondition_held = false;
+                    step.verdict = None;
+                }
+                self.stage = Stage::InProgress;
+            }
+            (Choice::Retry, None) => {
+                self.reopen();
+                self.given_up = false;
+                self.stage = Stage::InProgress;
+            }
+            (Choice::Skip, Some(_)) => self.stage = Stage::InProgress,
+            // Confirmed before an agent was given it.
+            (Choice::Confirm, Some(_)) if self.stage == Stage::Approved => self.stage = Stage::InProgress,
+            (Choice::Revise, _) => self.withdraw(),
+            (Choice::Abort, None) => self.given_up = true,
+            (Choice::Skip, None) | (Choice::Abort, Some(_)) | (Choice::Confirm, _) => {}
+        }
+    }
+
+    fn step_mut(&mut self, number: StepNumber) -> Option<&mut StepRun> {
+        self.steps.get_mut((number.0 as usize).wrapping_sub(1))
+    }
+
+    fn set_state(&mut self, number: StepNumber, state: StepState) {
+        let index = (number.0 as usize).wrapping_sub(1);
+        let Some(step) = self.steps.get_mut(index) else { return };
+        let before = std::mem::replace(&mut step.state, state);
+        self.ready.moved(index, &before, &self.steps, &self.plan);
+    }
+}
+
+/// The limits a plan has in its text for itself, or for one of its steps.
+fn written(plan: &Plan, scope: Option<StepNumber>) -> Option<Budget> {
+    let budget = match scope {
+        None => plan.budget.as_ref(),
+        Some(number) => plan.step(number).and_then(|step| step.budget.as_ref()),
+    };
+    budget.map(|budget| budget.value)
+}
+
+/// The output of a check that held is of no use to the next prompt.
+fn remembered(verdict: &Verdict) -> Verdict {
+    if !verdict.held() {
+        return verdict.clone();
+    }
+    Verdict { stdout: Excerpt::default(), stderr: Excerpt::default(), ..verdict.clone() }
+}

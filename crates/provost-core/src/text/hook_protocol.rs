@@ -1,0 +1,317 @@
+//! How each client asks whether its session may stop, and how it wants to be answered.
+//!
+//! Clients differ in names and forms, not in substance: a session, a folder, a moment. Each answers to
+//! words of its own, and each lets a session stop when the hook fails, so an answer is never an error.
+//!
+//! **Invariant:** no answer ends with exit code 1, which every client takes for a broken hook.
+
+use serde_json::{Value, json};
+
+/// Whose hook it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Client {
+    Claude,
+    Codex,
+    Gemini,
+    Opencode,
+    Cursor,
+    GitPrePush,
+}
+
+impl Client {
+    pub const ALL: [Client; 6] =
+        [Client::Claude, Client::Codex, Client::Gemini, Client::Opencode, Client::Cursor, Client::GitPrePush];
+
+    /// As it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Client::Claude => "claude",
+            Client::Codex => "codex",
+            Client::Gemini => "gemini",
+            Client::Opencode => "opencode",
+            Client::Cursor => "cursor",
+            Client::GitPrePush => "git-pre-push",
+        }
+    }
+
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|client| client.word() == word)
+    }
+}
+
+/// What a client wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub moment: Moment,
+    pub session: Option<String>,
+    /// The folder the session works in.
+    pub cwd: Option<String>,
+    /// How many tools it has used so far, where a client asks after every text and not only at the end.
+    pub tools: u64,
+    /// The client keeps nothing of it: a thread that finds a title, mostly.
+    pub is_fleeting: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The session begins, or begins anew.
+    Begin,
+    /// It wants to stop.
+    Stop,
+    /// A helper of the session wants to stop, or a person stopped it: not for us to hold.
+    Other,
+}
+
+/// What the harness answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It may stop; what is to be said to the person about it, if anything.
+    LetGo { words: String },
+    /// It may not, and this is what the agent is told.
+    Refuse { words: String },
+    /// A session that begins is told this.
+    Tell { words: String },
+}
+
+/// What the hook's process does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    pub stdout: String,
+    pub stderr: String,
+    pub exit_code: u8,
+}
+
+/// Reads what a client wrote to its hook.
+pub fn read(client: Client, input: &str) -> Result<Asked, String> {
+    if client == Client::GitPrePush {
+        // Lines about refs; which ones does not matter.
+        return Ok(Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0, is_fleeting: false });
+    }
+    let value: Value =
+        serde_json::from_str(input).map_err(|error| format!("the input of the hook is not JSON: {error}"))?;
+    if !value.is_object() {
+        return Err("the input of the hook is not an object".to_owned());
+    }
+    let text = |name: &str| value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    let root = value.pointer("/workspace_roots/0").and_then(Value::as_str);
+    Ok(match client {
+        Client::Cursor => Asked {
+            // A person ended it, or it broke: there is nobody to send back.
+            moment: if matches!(text("status"), None | Some("completed")) {
+                Moment::Stop
+            } else {
+                Moment::Other
+            },
+            session: owned(text("conversation_id")),
+            cwd: owned(text("cwd").or(root)),
+            tools: 0,
+            is_fleeting: false,
+        },
+        // It stops inside of a session that is not asked about.
+        _ if text("agent_id").is_some() => Asked {
+            moment: Moment::Other,
+            session: owned(text("session_id")),
+            cwd: owned(text("cwd")),
+            tools: 0,
+            is_fleeting: true,
+        },
+        _ => Asked {
+            moment: moment(text("hook_event_name")),
+            session: owned(text("session_id").or(text("sessionID"))),
+            cwd: owned(text("cwd").or(text("directory"))),
+            tools: value.get("tools").and_then(Value::as_u64).unwrap_or(0),
+            is_fleeting: client == Client::Codex && value.get("transcript_path") == Some(&Value::Null),
+        },
+    })
+}
+
+fn moment(event: Option<&str>) -> Moment {
+    match event {
+        Some("SessionStart") => Moment::Begin,
+        // A client that does not say has one kind of hook only.
+        Some("Stop" | "AfterAgent") | None => Moment::Stop,
+        Some(_) => Moment::Other,
+    }
+}
+
+/// Says it as the client wants to hear it.
+pub fn say(client: Client, answer: &Answer) -> Reply {
+    match answer {
+        Answer::LetGo { words } => let_go(client, words),
+        Answer::Refuse { words } => refuse(client, words),
+        Answer::Tell { words } => match client {
+            Client::Claude | Client::Codex if !words.is_empty() => {
+                let context = json!({ "hookEventName": "SessionStart", "additionalContext": words });
+                object(json!({ "hookSpecificOutput": context }))
+            }
+            _ => let_go(client, ""),
+        },
+    }
+}
+
+fn let_go(client: Client, words: &str) -> Reply {
+    match client {
+        Client::GitPrePush => {
+            let stderr = if words.is_empty() { String::new() } else { format!("provost: {words}\n") };
+            Reply { stderr, ..Reply::default() }
+        }
+        Client::Claude | Client::Codex | Client::Gemini if !words.is_empty() => {
+            object(json!({ "systemMessage": format!("provost: {words}") }))
+        }
+        Client::Opencode if !words.is_empty() => object(json!({ "note": words })),
+        _ => object(json!({})),
+    }
+}
+
+fn refuse(client: Client, words: &str) -> Reply {
+    match client {
+        Client::Claude | Client::Codex => object(json!({ "decision": "block", "reason": words })),
+        Client::Gemini => object(json!({ "decision": "deny", "reason": words })),
+        Client::Opencode => object(json!({ "refuse": words })),
+        Client::Cursor => object(json!({ "followup_message": words })),
+        Client::GitPrePush => Reply { stderr: format!("{words}\n"), exit_code: 5, ..Reply::default() },
+    }
+}
+
+fn object(value: Value) -> Reply {
+    Reply { stdout: format!("{value}\n"), ..Reply::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    /// As the clients of autumn 2026 write it.
+    const INPUTS: &str = include_str!("../../test_data/hooks/inputs.jsonl");
+
+    fn check(client: Client, expected: Expect) {
+        let mut said = String::new();
+        for line in INPUTS.lines() {
+            let recorded: Value = serde_json::from_str(line).unwrap();
+            if recorded["client"] == client.word() {
+                let Asked { moment, session, cwd, is_fleeting, .. } =
+                    read(client, &recorded["input"].to_string()).unwrap();
+                let fleeting = if is_fleeting { "fleeting " } else { "" };
+                said.push_str(&format!(
+                    "{fleeting}{moment:?} {} {}\n",
+                    session.as_deref().unwrap_or("-"),
+                    cwd.as_deref().unwrap_or("-")
+                ));
+            }
+        }
+        for answer in [
+            Answer::LetGo { words: String::new() },
+            Answer::LetGo { words: "it waits".to_owned() },
+            Answer::Refuse { words: "step 2 is open".to_owned() },
+            Answer::Tell { words: "there is a plan".to_owned() },
+        ] {
+            let Reply { stdout, stderr, exit_code } = say(client, &answer);
+            said.push_str(&format!("{exit_code} {}|{}\n", stdout.trim_end(), stderr.trim_end()));
+        }
+        expected.assert_eq(&said);
+    }
+
+    #[test]
+    fn claude_code() {
+        check(
+            Client::Claude,
+            expect![[r#"
+                Stop 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
+                Stop 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
+                Begin 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
+                Other 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
+                fleeting Other 0c9dc328-7412-44a1-9be8-9494aeedd693 /home/dev/wt
+                0 {}|
+                0 {"systemMessage":"provost: it waits"}|
+                0 {"decision":"block","reason":"step 2 is open"}|
+                0 {"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":"there is a plan"}}|
+            "#]],
+        );
+    }
+
+    #[test]
+    fn codex() {
+        check(
+            Client::Codex,
+            expect![[r#"
+                Stop 01a1dc9e-03eb-7e51-ad34-17ec7d9f1e39 /home/dev/wt
+                Stop 01a1dc9e-03eb-7e51-ad34-17ec7d9f1e39 /home/dev/wt
+                fleeting Stop 01a1dc9e-2222-7e51-ad34-17ec7d9f1e39 /home/dev/wt
+                0 {}|
+                0 {"systemMessage":"provost: it waits"}|
+                0 {"decision":"block","reason":"step 2 is open"}|
+                0 {"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":"there is a plan"}}|
+            "#]],
+        );
+    }
+
+    #[test]
+    fn gemini() {
+        check(
+            Client::Gemini,
+            expect![[r#"
+            Stop 0d13feed-7bd0-4343-ac8c-2785d0fea3cb /home/dev/wt
+            Stop 0d13feed-7bd0-4343-ac8c-2785d0fea3cb /home/dev/wt
+            0 {}|
+            0 {"systemMessage":"provost: it waits"}|
+            0 {"decision":"deny","reason":"step 2 is open"}|
+            0 {}|
+        "#]],
+        );
+    }
+
+    #[test]
+    fn opencode() {
+        check(
+            Client::Opencode,
+            expect![[r#"
+            Stop ses_5f3a /home/dev/wt
+            0 {}|
+            0 {"note":"it waits"}|
+            0 {"refuse":"step 2 is open"}|
+            0 {}|
+        "#]],
+        );
+    }
+
+    #[test]
+    fn cursor() {
+        check(
+            Client::Cursor,
+            expect![[r#"
+            Stop c-17 /home/dev/wt
+            Other c-17 /home/dev/wt
+            0 {}|
+            0 {}|
+            0 {"followup_message":"step 2 is open"}|
+            0 {}|
+        "#]],
+        );
+    }
+
+    #[test]
+    fn git() {
+        check(
+            Client::GitPrePush,
+            expect![[r#"
+            0 |
+            0 |provost: it waits
+            5 |step 2 is open
+            0 |
+        "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_no_input_is_said_and_nothing_breaks() {
+        for text in ["", "not json", "[]", "7", "{\"session_id\":"] {
+            assert!(read(Client::Claude, text).is_err(), "{text}");
+        }
+        let odd = read(Client::Claude, r#"{"session_id":7,"cwd":null,"hook_event_name":[]}"#).unwrap();
+        let stop = Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0, is_fleeting: false };
+        assert_eq!(odd, stop);
+    }
+}

@@ -1,0 +1,561 @@
+//! A run in words: the plan as it stands, and a line for each thing that happened.
+//!
+//! Used by the terminal, the progress file and, later, by agents that ask for the plan. No colour, no
+//! width, no clock: whoever shows it adds those.
+
+use std::fmt::Write as _;
+
+pub mod base;
+pub mod graph;
+
+use crate::model::event::{AttemptEnd, Choice, Ended, Event, Landing, Probe, RunOutcome, Subject, Summary};
+use crate::model::pass::Pass;
+use crate::model::plan::{Check, Contract, Needs, Step};
+use crate::model::run_policy::Reach;
+use crate::model::usage::Cost;
+use crate::model::verdict::{Isolation, Outcome, Teeth, Verdict};
+use crate::rules::quorum::Tally;
+use crate::rules::{budget, inbox};
+use crate::state::run::{Run, StepState};
+
+/// The plan as it stands, for reading.
+pub fn plan(run: &Run) -> String {
+    let (done, total) = run.progress();
+    let mut out = format!("{}\n", run.plan.title);
+    let _ = writeln!(
+        out,
+        "stage {} · {done}/{total} steps · revision {}",
+        run.stage.word(),
+        run.revision.short()
+    );
+    if let Some(by) = run.approvers() {
+        let _ = writeln!(out, "approved by {by}");
+    }
+    if let Some(tally) = Tally::open(run) {
+        let _ = writeln!(out, "{tally}");
+    }
+    if let Some(question) = &run.question {
+        let _ = writeln!(out, "question open: {question}");
+    }
+    match run.plan.touches.as_deref() {
+        None => out.push_str("touches: not declared: the agent could edit its own checks\n"),
+        Some(globs) => {
+            let globs: Vec<&str> = globs.iter().map(|glob| glob.value.as_str()).collect();
+            let _ = writeln!(out, "touches: {}", globs.join(", "));
+        }
+    }
+    let limits = budget::of_plan(run);
+    if !limits.is_empty() {
+        let raised = if run.ledger.raised(None).is_empty() { "" } else { ", as a person raised it" };
+        let _ = writeln!(out, "budget: {limits}{raised}");
+    }
+    let terms = &run.binding.terms;
+    let _ = writeln!(out, "terms: {}", terms.lines().join("; "));
+    if let Some(caveat) = terms.caveat().filter(|_| !terms.roles.is_empty()) {
+        let _ = writeln!(out, "       {caveat}");
+    }
+    for line in run.changed_since_approval() {
+        let _ = writeln!(out, "changed since the last approval: {line}");
+    }
+    if !run.binding.included.is_empty() {
+        out.push_str("included in the base, though not committed:\n");
+        for file in &run.binding.included {
+            let gone = if file.sha256.is_none() { " (deleted)" } else { "" };
+            let _ = writeln!(out, "  {}{gone}", file.path);
+        }
+    }
+    out.push_str(&graph::drawing(run));
+    for (step, state) in run.steps() {
+        let mark = run.mark(step.number).map_or("·", |mark| mark.symbol());
+        let _ = writeln!(out, "\n{mark} {}. {}", step.number, step.title);
+        if let Some(plan) = step.carried_by() {
+            let _ = writeln!(out, "   is the plan {plan}{}", needs(&step.needs));
+        } else {
+            let target = step.target.as_ref().map_or("-", |target| target.value.as_str());
+            let _ = writeln!(out, "   target {target}{}{}", needs(&step.needs), reach(&terms.for_step(step)));
+        }
+        if let Some(globs) = &step.touches {
+            let globs: Vec<&str> = globs.iter().map(|glob| glob.value.as_str()).collect();
+            let _ = writeln!(
+                out,
+                "   touches {}",
+                if globs.is_empty() { "nothing".into() } else { globs.join(", ") }
+            );
+        }
+        if let Some(task) = &step.task {
+            for line in task.value.trim().lines() {
+                let _ = writeln!(out, "   {line}");
+            }
+        }
+        for (name, check) in [("precondition", &step.precondition), ("contract", &step.contract)] {
+            if let Some(check) = check {
+                contract(&mut out, name, check);
+            }
+        }
+        if step.is_hidden() {
+            out.push_str("   the contract is hidden from agents\n");
+        }
+        if step.is_guard() {
+            out.push_str("   this step is a guard: its contract is meant to hold before the work too\n");
+        }
+        if step.writes_tests() {
+            out.push_str("   this step writes its own checks\n");
+        }
+        if let Some(teeth) = state.verdict.as_ref().and_then(tried) {
+            let _ = writeln!(out, "   {teeth}");
+        }
+        for remark in state.verdict.iter().flat_map(Verdict::remarks) {
+            let _ = writeln!(out, "   {remark}");
+        }
+        let limits = budget::of_step(run, step.number);
+        if !limits.is_empty() {
+            let _ = writeln!(out, "   budget {limits}");
+        }
+        let _ = writeln!(out, "   on_fail {}", run.on_fail(step.number));
+        match &state.state {
+            StepState::Blocked { reason } => {
+                let _ = writeln!(out, "   waits for a person: {reason}");
+            }
+            StepState::Waived { by } => {
+                let _ = writeln!(out, "   waived by {by}");
+            }
+            StepState::Pending | StepState::Running { .. } | StepState::Ended { .. } | StepState::Failed => {}
+            StepState::Passed => {
+                let pass = run.pass(step.number).unwrap_or(Pass::Verified);
+                let why = pass.explanation().map(|why| format!(": {why}")).unwrap_or_default();
+                let _ = writeln!(out, "   {pass}{why}");
+            }
+        }
+        if let Some(why) = state.verdict.as_ref().and_then(|verdict| verdict.uncontrolled.as_ref()) {
+            let _ = writeln!(out, "   uncontrolled: {why}");
+        }
+    }
+    for (post, _) in run.postconditions() {
+        let (mark, _) = run.post_mark(post.number);
+        let _ = writeln!(out, "\n{mark} postcondition {}. {}", post.number, post.description);
+        if let Some(check) = &post.contract {
+            contract(&mut out, "contract", check);
+        }
+        let pass = run.post_pass(post.number);
+        if let Some((pass, why)) = pass.and_then(|pass| Some((pass, pass.explanation()?))) {
+            let _ = writeln!(out, "   {pass}: {why}");
+        }
+        if let Some(why) = run.post_uncontrolled(post.number) {
+            let _ = writeln!(out, "   uncontrolled: {why}");
+        }
+    }
+    out
+}
+
+fn needs(needs: &Needs) -> String {
+    match needs {
+        Needs::Before => String::new(),
+        Needs::Steps(steps) if steps.is_empty() => " · needs nothing".to_owned(),
+        Needs::Steps(steps) => {
+            let steps: Vec<String> = steps.iter().map(|step| step.value.to_string()).collect();
+            format!(" · needs {}", steps.join(", "))
+        }
+    }
+}
+
+/// What is unusual about the agent's fence.
+fn reach(reach: &Reach) -> String {
+    reach.unusual().into_iter().map(|words| format!(" · {words}")).collect()
+}
+
+fn contract(out: &mut String, name: &str, contract: &Contract) {
+    match &contract.check {
+        Check::Shell(shell) => {
+            let mut lines = shell.command.trim_end().lines();
+            let _ = writeln!(out, "   {name} $ {}", lines.next().unwrap_or_default());
+            for line in lines {
+                let _ = writeln!(out, "   {:width$}   {line}", "", width = name.len());
+            }
+            for expectation in &shell.expectations {
+                let _ = writeln!(out, "   {:width$} = {}", "", expectation.value, width = name.len());
+            }
+        }
+        Check::Human => {
+            let _ = writeln!(out, "   {name}: a person confirms");
+        }
+        Check::Judge { rubric } => {
+            let _ = writeln!(out, "   {name}: a model judges, weaker than a check, by this rubric:");
+            for line in rubric.trim().lines() {
+                let _ = writeln!(out, "     {line}");
+            }
+        }
+    }
+}
+
+/// What one event means, in a line.
+pub fn event(run: &Run, event: &Event) -> Line {
+    let (mut symbol, mut words) = meaning(event);
+    if let Event::StepPassed { step, .. } = event {
+        symbol = Symbol::Passed(run.step(*step).and_then(|step| step.pass).unwrap_or(Pass::Verified));
+    }
+    if let Event::RunEnded { outcome, summary, train: None, .. } = event {
+        (symbol, words) = run_ended(run, *outcome, summary);
+    }
+    if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
+        && run.plan.step(*number).is_some_and(Step::is_hidden)
+    {
+        // The progress file lies where agents can read it.
+        words = format!("checked: contract {}{}", verdict.outcome, left_behind(verdict));
+    }
+    if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
+        && verdict.held()
+        && run.is_held_apart(*number)
+    {
+        words.push_str(" where it was made; due again on what other steps left");
+    }
+    let total = run.plan.steps.len() as u32;
+    let step = event.step().map(|number| (number.0, run.title(number).unwrap_or_default().to_owned()));
+    Line { symbol, step, total, words, told_elsewhere: told_elsewhere(event) }
+}
+
+/// What the verdicts of this run are worth, and what keeps them from being worth more.
+fn isolation(level: Isolation, probes: &[Probe]) -> String {
+    let meaning = match level {
+        Isolation::Clean => {
+            "checks run behind a fence, on the approved base and the files the plan may touch"
+        }
+        Isolation::Landlock => {
+            "checks run behind Landlock, on the approved base and the files the plan may touch; the agent can \
+             write the repository, and its network is fenced only where it is off"
+        }
+        Isolation::Uid => {
+            "checks run as another user, on the approved base and the files the plan may touch; the agent is \
+             another user too, can write the repository, and its network is fenced only where it is off"
+        }
+        Isolation::GuardClean => {
+            "checks run on the approved base and the files the plan may touch, without a fence; \
+             the agent's network, git and home are not fenced"
+        }
+        Isolation::InPlace | Isolation::None => {
+            "checks run in the workspace as the agent left it; the agent's network, git and home are not fenced"
+        }
+    };
+    let missing: Vec<&str> =
+        probes.iter().filter(|probe| !probe.held).map(|probe| probe.detail.as_str()).collect();
+    match missing.first() {
+        Some(first) => format!("isolation {level}: {meaning}; for `clean`: {first}"),
+        None => format!("isolation {level}: {meaning}"),
+    }
+}
+
+/// A contract that fails before the work is what one hopes for.
+fn control(verdict: &crate::model::verdict::Verdict) -> String {
+    match &verdict.outcome {
+        Outcome::Held => {
+            "before the work the contract holds already: it cannot show that the work was done".to_owned()
+        }
+        outcome => format!("before the work the contract {outcome}, as it should"),
+    }
+}
+
+/// Events whose meaning another line of the same moment carries.
+fn told_elsewhere(event: &Event) -> bool {
+    match event {
+        Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
+        Event::AttemptEnded(Ended { end, notes, rewrites, outside, .. }) => {
+            let is_bare = notes.is_empty() && rewrites.is_empty() && outside.is_empty();
+            *end == AttemptEnd::Exited { exit_code: 0 } && is_bare
+        }
+        Event::Judged { subject: Subject::Control(_), verdict, .. } => !verdict.held(),
+        Event::Judged { subject: Subject::Final(_), verdict, .. } => verdict.held() && verdict.cached,
+        Event::FailureDetected { .. } => true,
+        _ => false,
+    }
+}
+
+fn meaning(event: &Event) -> (Symbol, String) {
+    match event {
+        Event::PlanCreated { task_count, .. } => (Symbol::Note, format!("plan recorded, {task_count} steps")),
+        Event::PlanRewritten { changes, .. } => (Symbol::Note, format!("plan changed: {}", list(changes))),
+        Event::PlanVerified { warnings: 0, .. } => (Symbol::Note, "static checks passed".to_owned()),
+        Event::PlanVerified { warnings, .. } => {
+            (Symbol::Note, format!("static checks passed, {warnings} warnings"))
+        }
+        Event::ApprovalRequested { .. } => (Symbol::Waiting, "waits for approval".to_owned()),
+        Event::Approved { by, revision, missing: 0, .. } => {
+            (Symbol::Note, format!("revision {} approved by {by}", revision.short()))
+        }
+        Event::Approved { by, revision, missing, .. } => (
+            Symbol::Waiting,
+            format!("revision {} approved by {by}; {missing} more needed", revision.short()),
+        ),
+        Event::Rejected { reason, by, .. } => (Symbol::Bad, format!("rejected by {by}: {reason}")),
+        Event::QuestionAsked { question, by, .. } => (Symbol::Waiting, format!("{by} asks: {question}")),
+        Event::IsolationAttested { level, probes, agent_outside: true, .. } => {
+            let words =
+                format!("{}; the agent works in its own client, without a fence", isolation(*level, probes));
+            (Symbol::Note, words)
+        }
+        Event::IsolationAttested { level, probes, took_over: Some(before), .. } => {
+            let words = format!("{}; the plan was taken over: {before}", isolation(*level, probes));
+            (Symbol::Note, words)
+        }
+        Event::IsolationAttested { level, probes, .. } => (Symbol::Note, isolation(*level, probes)),
+        Event::StepStarted { attempt: 1, target, .. } => (Symbol::Begun, format!("given to {target}")),
+        Event::StepStarted { attempt, target, .. } => {
+            (Symbol::Begun, format!("given to {target}, attempt {attempt}"))
+        }
+        Event::StepClaimed { evidence, .. } => {
+            (Symbol::Claim, format!("the agent claims “{}”", one_line(evidence)))
+        }
+        Event::AttemptEnded(Ended { end, report, notes, rewrites, outside, .. }) => {
+            let mut words = ended(end, report, notes);
+            if !outside.is_empty() {
+                let changes: Vec<String> = outside.iter().map(ToString::to_string).collect();
+                let _ = write!(words, "; changed outside of `touches`: {}", changes.join(", "));
+            }
+            match rewrites.len() {
+                0 => (Symbol::Note, words),
+                times => (Symbol::Note, format!("{words}; it {}", rewritten(times, rewrites))),
+            }
+        }
+        Event::AttemptLost { attempt, .. } => {
+            (Symbol::Bad, format!("attempt {attempt} was lost with the harness; it uses up no retry"))
+        }
+        Event::Judged { subject, verdict, plan, .. } => {
+            let what = match subject {
+                Subject::Precondition(_) => "precondition".to_owned(),
+                Subject::Control(_) => return (Symbol::Note, control(verdict)),
+                Subject::Contract(_) => "contract".to_owned(),
+                Subject::Final(_) if verdict.held() => "at the end: contract".to_owned(),
+                Subject::Final(_) => "a later step undid it: contract".to_owned(),
+                Subject::Postcondition(number) => format!("postcondition {number}"),
+            };
+            let what = match (plan, subject) {
+                (Some(plan), Subject::Final(step)) => format!("contract {step} of {plan} on the union"),
+                (Some(plan), _) => format!("{what} of {plan} on the union"),
+                (None, _) => what,
+            };
+            let symbol = if verdict.held() { Symbol::Good } else { Symbol::Bad };
+            let tried = tried(verdict).filter(|_| verdict.held()).map(|teeth| format!("; {teeth}"));
+            let tried: String = tried.into_iter().collect();
+            let by = verdict.judged.iter().map(|judgement| format!("; {}", judgement.by()));
+            let tried: String = by.chain(std::iter::once(tried)).collect();
+            let missing = left_behind(verdict);
+            let worth =
+                if matches!(subject, Subject::Postcondition(_)) { worth(verdict) } else { String::new() };
+            let words =
+                format!("checked: {what} {}{}{tried}{missing}{worth}", verdict.outcome, because(verdict));
+            (symbol, words)
+        }
+        Event::StepPassed { result, pass, .. } => {
+            (Symbol::Passed(pass.unwrap_or(Pass::Verified)), result.clone())
+        }
+        Event::StepFailed { error, .. } => (Symbol::Failed, error.clone()),
+        Event::StepWaived { by, reason, .. } => (Symbol::Waived, format!("waived by {by}: {reason}")),
+        Event::FailureDetected { error_message, .. } => (Symbol::Bad, error_message.clone()),
+        Event::FailureClassified { failure_type, rule, .. } => {
+            (Symbol::Note, format!("classified as {}: {rule}", failure_type.word()))
+        }
+        Event::RecoveryApplied { outcome, .. } => (Symbol::Note, outcome.clone()),
+        Event::PermissionRequired { configure, .. } => {
+            (Symbol::Note, format!("to configure outside of the run: {}", configure.join(", ")))
+        }
+        Event::Escalated { step: None, reason } if reason.starts_with(inbox::OVERDUE) => {
+            (Symbol::Waiting, reason.clone())
+        }
+        Event::Escalated { reason, .. } => (Symbol::Blocked, format!("waits for a person: {reason}")),
+        Event::BudgetExceeded { breach, .. } => (Symbol::Blocked, format!("waits for a person: {breach}")),
+        Event::Answered { choice, by, note, budget, .. } => {
+            let limits =
+                if budget.is_empty() { String::new() } else { format!(", with a budget of {budget}") };
+            (Symbol::Note, format!("{}{limits}", answered(*choice, by, note)))
+        }
+        Event::LawChanged { changes } => {
+            (Symbol::Bad, format!("the plan file is not what was approved: {}", list(changes)))
+        }
+        Event::TamperDetected { what, .. } => (Symbol::Bad, format!("tampering: {what}")),
+        Event::TrainStarted { target, base, plans } => {
+            let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+            let base = base.get(..12).unwrap_or(base);
+            (Symbol::Begun, format!("a train for {target} at {base}: {}", names.join(", ")))
+        }
+        Event::PlanLanded { plan, target, commit, .. } => (
+            Symbol::Passed(Pass::Verified),
+            format!("{plan} landed on {target} as {}", commit.get(..12).unwrap_or(commit)),
+        ),
+        Event::RunEnded { train: Some(train), .. } => train_ended(train),
+        // What the steps are worth is known to the run alone.
+        Event::RunEnded { .. } => (Symbol::Note, String::new()),
+    }
+}
+
+/// How far a postcondition that held can be relied on.
+fn worth(verdict: &Verdict) -> String {
+    let held_before = if verdict.held_before == Some(true) { "; it held before the work too" } else { "" };
+    let uncontrolled = verdict.uncontrolled.iter().map(|why| format!("; uncontrolled: {why}"));
+    format!("{held_before}{}", uncontrolled.collect::<String>())
+}
+
+/// `plan done: 3 verified, 1 held before; 2 uncontrolled`.
+fn run_ended(run: &Run, outcome: RunOutcome, summary: &Summary) -> (Symbol, String) {
+    let (symbol, word) = match outcome {
+        // What somebody let go was not seen to be done: the plan is over, and not green.
+        RunOutcome::Done if summary.skipped > 0 => (Symbol::Waived, "done, with steps waived"),
+        RunOutcome::Done => (Symbol::Passed(run.plan_pass()), "done"),
+        RunOutcome::Failed => (Symbol::Failed, "failed"),
+    };
+    let mut words = format!("plan {word}: {}", run.passes_by_kind());
+    for (count, what) in [(summary.failed, "failed"), (summary.skipped, "skipped")] {
+        if count > 0 {
+            let _ = write!(words, ", {count} {what}");
+        }
+    }
+    for reservation in run.reservations() {
+        let _ = write!(words, "; {reservation}");
+    }
+    words.push_str(&cost(&summary.cost));
+    (symbol, words)
+}
+
+fn train_ended(train: &Landing) -> (Symbol, String) {
+    let names: Vec<&str> = train.plans.iter().map(|plan| plan.name.as_str()).collect();
+    let left: Vec<String> = train.left_out.iter().map(|out| format!("{} {}", out.name, out.reason)).collect();
+    let left = if left.is_empty() { String::new() } else { format!("; left out: {}", left.join("; ")) };
+    match &train.commit {
+        Some(commit) => {
+            let commit = commit.get(..12).unwrap_or(commit);
+            (Symbol::Good, format!("to land on {} as {commit}: {}{left}", train.target, names.join(", ")))
+        }
+        None => (Symbol::Bad, format!("nothing lands on {}{left}", train.target)),
+    }
+}
+
+/// What it cost, where anything is known of it.
+fn cost(cost: &Cost) -> String {
+    let known = cost.tokens.is_some() || cost.micro_usd.is_some();
+    if known && !cost.is_none() { format!("; {cost}") } else { String::new() }
+}
+
+/// A line about what happened, not yet dressed for any medium.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub symbol: Symbol,
+    /// Number and title.
+    pub step: Option<(u32, String)>,
+    pub total: u32,
+    pub words: String,
+    /// Another line of the same moment says it too: a live view may leave this one out.
+    pub told_elsewhere: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symbol {
+    /// The step is over.
+    Passed(Pass),
+    Failed,
+    Blocked,
+    Waived,
+    /// Something along the way.
+    Begun,
+    Claim,
+    Good,
+    Bad,
+    Waiting,
+    Note,
+}
+
+impl Symbol {
+    pub fn text(self) -> &'static str {
+        match self {
+            Symbol::Passed(pass) => pass.mark(),
+            Symbol::Failed => "❌",
+            Symbol::Blocked => "⛔",
+            Symbol::Waived => "⏭",
+            Symbol::Begun => "▶",
+            Symbol::Claim => "…",
+            Symbol::Good => "✓",
+            Symbol::Bad => "✗",
+            Symbol::Waiting => "⏳",
+            Symbol::Note => "·",
+        }
+    }
+}
+
+/// `[Step 2/4] ✓ Title: words`.
+impl std::fmt::Display for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.step {
+            Some((number, title)) => {
+                write!(f, "[Step {number}/{}] {} {title}: {}", self.total, self.symbol.text(), self.words)
+            }
+            None => write!(f, "{} {}", self.symbol.text(), self.words),
+        }
+    }
+}
+
+fn ended(end: &AttemptEnd, report: &str, notes: &[String]) -> String {
+    let how = end.words();
+    let said = if report.is_empty() { how } else { format!("{how}: {}", last_words(report)) };
+    if notes.is_empty() { said } else { format!("{said} ({})", one_line(&notes.join("; "))) }
+}
+
+/// How often an agent changed its own plan, and how the last time.
+fn rewritten(times: usize, rewrites: &[String]) -> String {
+    let last = rewrites.last().map(|diff| one_line(diff)).unwrap_or_default();
+    match times {
+        1 => format!("rewrote its own plan: {last}"),
+        times => format!("rewrote its own plan {times} times, last: {last}"),
+    }
+}
+
+fn answered(choice: Choice, by: &str, note: &str) -> String {
+    let word = choice.word();
+    if note.is_empty() { format!("{by} answered {word}") } else { format!("{by} answered {word}: {note}") }
+}
+
+/// The last line a failed check printed, where the reason usually is.
+/// What was tried to make it fail. That nothing could be is said by `uncontrolled`.
+fn tried(verdict: &Verdict) -> Option<&Teeth> {
+    verdict.teeth.as_deref().filter(|teeth| teeth.planted.is_some() || verdict.uncontrolled.is_none())
+}
+
+fn because(verdict: &crate::model::verdict::Verdict) -> String {
+    if verdict.held() {
+        return String::new();
+    }
+    // Nothing in an output says what the harness found by itself.
+    if matches!(verdict.outcome, Outcome::Broke { exit_code: 0 }) && !verdict.unmet.is_empty() {
+        return format!(" — {}", one_line(&verdict.unmet.join(", ")));
+    }
+    let text = [&verdict.stderr, &verdict.stdout]
+        .into_iter()
+        .map(|excerpt| if excerpt.tail.is_empty() { &excerpt.head } else { &excerpt.tail })
+        .find_map(|text| text.lines().rev().find(|line| !line.trim().is_empty()));
+    match text {
+        Some(line) => format!(" — {}", one_line(line)),
+        None => String::new(),
+    }
+}
+
+/// What of the work a failed check did not get to see.
+fn left_behind(verdict: &crate::model::verdict::Verdict) -> String {
+    let tree = verdict.tree.iter().filter(|_| !verdict.held());
+    tree.flat_map(|tree| tree.left_behind()).map(|line| format!("; {line}")).collect()
+}
+
+fn one_line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(200) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line,
+    }
+}
+
+/// The end of a text, where the reason usually is.
+fn last_words(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().rev().nth(199) {
+        Some((from, _)) if from > 0 => format!("…{}", &line[from..]),
+        _ => line,
+    }
+}
+
+fn list(changes: &[String]) -> String {
+    if changes.is_empty() { "no difference in meaning".to_owned() } else { changes.join("; ") }
+}

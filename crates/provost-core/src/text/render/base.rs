@@ -1,0 +1,111 @@
+//! What the checks of a plan say on the base, before anybody has approved it.
+//!
+//! A check that holds there cannot show that the work was done; whoever approves the plan is told so. It is
+//! kept beside the log, for the gate and for the control of the first steps, and decides nothing.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::plan::{Check, Contract, Plan, StepNumber};
+use crate::model::verdict::{Outcome, Verdict};
+
+/// What was seen for one revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BaseLook {
+    pub revision: String,
+    pub steps: BTreeMap<StepNumber, Verdict>,
+    pub postconditions: BTreeMap<u32, Verdict>,
+}
+
+impl BaseLook {
+    /// How many checks hold already.
+    pub fn holding(&self) -> usize {
+        self.steps.values().chain(self.postconditions.values()).filter(|verdict| verdict.held()).count()
+    }
+}
+
+/// What one check said.
+pub fn words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Held => "holds already".to_owned(),
+        Outcome::Broke { exit_code: 0 } => "does not hold, as it should be".to_owned(),
+        Outcome::Broke { exit_code } => format!("fails (exit {exit_code}), as it should"),
+        Outcome::NotRun { reason } => format!("could not be tried: {reason}"),
+        outcome => format!("not known: {outcome}"),
+    }
+}
+
+/// For the gate: how many hold already, then a line for each check.
+pub fn lines(plan: &Plan, look: &BaseLook) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut holding = 0;
+    let mut tell = |what: String, found: Option<&Verdict>, guards: bool| {
+        let held = found.is_some_and(Verdict::held);
+        holding += u32::from(held);
+        let said = found.map_or("not tried".to_owned(), |verdict| words(&verdict.outcome));
+        let guards = if guards && held { ", as it is meant to (guard)" } else { "" };
+        lines.push(format!("  {what}: {said}{guards}"));
+    };
+    for step in plan.steps.iter().filter(|step| is_shell(step.contract.as_ref())) {
+        tell(format!("step {}", step.number), look.steps.get(&step.number), step.is_guard());
+    }
+    for post in plan.postconditions.iter().filter(|post| is_shell(post.contract.as_ref())) {
+        tell(format!("postcondition {}", post.number), look.postconditions.get(&post.number), false);
+    }
+    lines.insert(0, headline(holding, lines.len()));
+    lines
+}
+
+pub fn is_shell(contract: Option<&Contract>) -> bool {
+    matches!(contract.map(|contract| &contract.check), Some(Check::Shell(_)))
+}
+
+fn headline(holding: u32, all: usize) -> String {
+    let checks = if all == 1 { "check" } else { "checks" };
+    match holding {
+        0 => format!("before the work: 0 of {all} {checks} hold, as it should be"),
+        1 => format!("before the work: 1 of {all} {checks} holds already and proves nothing about the work"),
+        n => format!("before the work: {n} of {all} {checks} hold already and prove nothing about the work"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::language::parse;
+    use crate::model::verdict::Isolation;
+
+    #[test]
+    fn the_gate_says_how_many_checks_hold_already() {
+        let step = |number: u32, more: &str| {
+            format!(
+                "### {number}. S\n**target:** t\n**task:** Do.\n**contract:**\n```shell\ntrue\n```\n{more}\n"
+            )
+        };
+        let text = format!(
+            "---\nstatus: draft\n---\n# T\n## Steps\n{}{}{}## Postconditions\n1. All\n   ```shell\n   true\n   ```\n",
+            step(1, ""),
+            step(2, "**guard:** yes"),
+            step(3, "")
+        );
+        let plan = parse::plan(&text).plan;
+        let seen = |outcome| Verdict::bare(Isolation::Clean, outcome);
+        let look = BaseLook {
+            revision: String::new(),
+            steps: [
+                (StepNumber(1), seen(Outcome::Broke { exit_code: 1 })),
+                (StepNumber(2), seen(Outcome::Held)),
+            ]
+            .into(),
+            postconditions: [(1, seen(Outcome::Held))].into(),
+        };
+        expect_test::expect![[r#"
+            before the work: 2 of 4 checks hold already and prove nothing about the work
+              step 1: fails (exit 1), as it should
+              step 2: holds already, as it is meant to (guard)
+              step 3: not tried
+              postcondition 1: holds already"#]]
+        .assert_eq(&lines(&plan, &look).join("\n"));
+    }
+}

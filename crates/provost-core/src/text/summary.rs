@@ -1,0 +1,204 @@
+//! What plans took: attempts, failures, time, tokens and money, by step and by agent.
+//!
+//! A plan is heard event by event and leaves a row for each step; [`Summary`] adds rows up. Waiting is
+//! told from working: a person who sleeps costs nothing, and neither does a pause.
+//!
+//! **Invariant:** memory grows with steps, agents and recipes, never with events.
+//! **Invariant:** what nobody counted makes a sum unknown; it is never taken for nothing.
+
+mod hearing;
+mod words;
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use crate::model::chain::PlanId;
+use crate::model::plan::StepNumber;
+use crate::model::usage::Usage;
+
+pub use hearing::Hearing;
+
+/// Rows of plans, and what they come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub plans: Vec<PlanRow>,
+    pub total: Taken,
+    agents: BTreeMap<Agent, AgentRow>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRow {
+    pub plan: PlanId,
+    pub title: String,
+    /// As `status` says it.
+    pub stage: &'static str,
+    /// From this event on the log is not to be believed; what it says is counted all the same.
+    pub forged_from: Option<u64>,
+    pub steps: Vec<StepRow>,
+    /// What belongs to no step: the gate, the postconditions.
+    pub itself: Taken,
+    pub total: Taken,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepRow {
+    pub number: StepNumber,
+    pub title: String,
+    /// As `status` says it; `confirmed` where a person's word passed it, `removed` where the law has
+    /// no such step any more.
+    pub state: &'static str,
+    pub taken: Taken,
+}
+
+/// What something took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Attempts that ended, were lost, or are under way.
+    pub attempts: u32,
+    /// How often a failure was of each class.
+    pub classes: BTreeMap<&'static str, u32>,
+    /// How often each recipe was applied.
+    pub recipes: BTreeMap<String, u32>,
+    pub agent_ms: u64,
+    pub check_ms: u64,
+    /// Waiting for a person: at the gate, escalated, or to be confirmed.
+    pub person_ms: u64,
+    /// Waiting for a pause to be over.
+    pub pause_ms: u64,
+    pub tokens: Sum,
+    pub micro_usd: Sum,
+}
+
+/// A sum of counts, some of which nobody made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// What was counted.
+    pub known: u64,
+    /// How many attempts somebody counted for, and for how many nobody did.
+    pub counted: u32,
+    pub uncounted: u32,
+}
+
+/// Who carried an attempt out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Agent {
+    pub role: String,
+    /// Nothing where nobody said.
+    pub model: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentRow {
+    /// Steps whose contract held on this agent's last attempt; a person's word does not count.
+    pub verified: u32,
+    pub attempts: u32,
+    pub agent_ms: u64,
+    pub tokens: Sum,
+    pub micro_usd: Sum,
+}
+
+impl Sum {
+    /// The sum, where every part of it is known.
+    pub fn total(self) -> Option<u64> {
+        (self.uncounted == 0).then_some(self.known)
+    }
+
+    fn add(&mut self, part: Option<u64>) {
+        match part {
+            Some(part) => {
+                self.known = self.known.saturating_add(part);
+                self.counted += 1;
+            }
+            None => self.uncounted += 1,
+        }
+    }
+
+    fn join(&mut self, other: Sum) {
+        self.known = self.known.saturating_add(other.known);
+        self.counted += other.counted;
+        self.uncounted += other.uncounted;
+    }
+}
+
+impl Taken {
+    fn attempt(&mut self, agent_ms: u64, usage: &Usage) {
+        self.attempts += 1;
+        self.agent_ms = self.agent_ms.saturating_add(agent_ms);
+        self.tokens.add(usage.tokens());
+        self.micro_usd.add(usage.micro_usd);
+    }
+
+    fn join(&mut self, other: &Taken) {
+        self.attempts += other.attempts;
+        for (class, times) in &other.classes {
+            *self.classes.entry(class).or_default() += times;
+        }
+        for (recipe, times) in &other.recipes {
+            *self.recipes.entry(recipe.clone()).or_default() += times;
+        }
+        self.agent_ms = self.agent_ms.saturating_add(other.agent_ms);
+        self.check_ms = self.check_ms.saturating_add(other.check_ms);
+        self.person_ms = self.person_ms.saturating_add(other.person_ms);
+        self.pause_ms = self.pause_ms.saturating_add(other.pause_ms);
+        self.tokens.join(other.tokens);
+        self.micro_usd.join(other.micro_usd);
+    }
+}
+
+impl AgentRow {
+    fn attempt(&mut self, agent_ms: u64, usage: &Usage) {
+        self.attempts += 1;
+        self.agent_ms = self.agent_ms.saturating_add(agent_ms);
+        self.tokens.add(usage.tokens());
+        self.micro_usd.add(usage.micro_usd);
+    }
+
+    fn join(&mut self, other: &AgentRow) {
+        self.verified += other.verified;
+        self.attempts += other.attempts;
+        self.agent_ms = self.agent_ms.saturating_add(other.agent_ms);
+        self.tokens.join(other.tokens);
+        self.micro_usd.join(other.micro_usd);
+    }
+
+    /// Everything it cost, failed attempts included, for each step that passed.
+    pub fn micro_usd_per_verified(&self) -> Option<u64> {
+        self.micro_usd.total()?.checked_div(u64::from(self.verified))
+    }
+
+    pub fn ms_per_verified(&self) -> Option<u64> {
+        self.agent_ms.checked_div(u64::from(self.verified))
+    }
+
+    /// The cheapest first; those of unknown cost after them, the quickest first; those that have
+    /// nothing to show for it last.
+    fn rank(&self, other: &AgentRow) -> Ordering {
+        let place = |row: &AgentRow| match (row.verified, row.micro_usd_per_verified()) {
+            (0, _) => (2, row.attempts.into(), row.agent_ms),
+            (_, Some(cost)) => (0, cost, row.ms_per_verified().unwrap_or(u64::MAX)),
+            (_, None) => (1, row.ms_per_verified().unwrap_or(u64::MAX), 0),
+        };
+        place(self).cmp(&place(other))
+    }
+}
+
+impl Summary {
+    /// The agents, by cost per verified step, and by time where the cost is unknown.
+    pub fn agents(&self) -> Vec<(&Agent, &AgentRow)> {
+        let mut rows: Vec<(&Agent, &AgentRow)> = self.agents.iter().collect();
+        // Stable: agents of the same rank stay in the order of their names.
+        rows.sort_by(|(_, one), (_, other)| one.rank(other));
+        rows
+    }
+
+    fn add(&mut self, row: PlanRow, agents: BTreeMap<Agent, AgentRow>) {
+        self.total.join(&row.total);
+        self.plans.push(row);
+        for (agent, row) in agents {
+            self.agents.entry(agent).or_default().join(&row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
