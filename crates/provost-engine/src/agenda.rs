@@ -135,7 +135,8 @@ pub fn read(settings: &Settings) -> Result<Plans, Error> {
 impl Plans {
     /// Counts what the work of each plan changes, for the order in which it is merged.
     pub fn measure(&mut self, settings: &Settings) {
-        let sizes = crate::worktrees::sizes(settings, &self.listed);
+        let files: Vec<&Path> = self.listed.iter().map(|plan| plan.path.as_path()).collect();
+        let sizes = crate::worktrees::sizes(settings, &files);
         for (plan, size) in self.listed.iter_mut().zip(sizes) {
             plan.size = size;
         }

@@ -13,7 +13,6 @@ use provost_host::tree::Trees;
 use provost_host::worktree::{Records, Wanted};
 use provost_host::{config, git, process, worktree};
 
-use crate::agenda::Listed;
 use crate::harness::{Access, Harness, Settings};
 use crate::places::Here;
 use crate::{Error, commit, harness, site};
@@ -181,13 +180,11 @@ pub fn branch_of(plan: &Path) -> String {
     commit::usual_branch(plan)
 }
 
-/// How many lines the branch of each plan changes, where it has one.
-pub fn sizes(settings: &Settings, plans: &[Listed]) -> Vec<Option<u64>> {
+/// The number of lines that the branch of each plan file changes; nothing for a plan without a branch.
+pub fn sizes(settings: &Settings, plans: &[&Path]) -> Vec<Option<u64>> {
     let workspace = Here::of(&settings.cwd).workspace().to_owned();
-    let commits: Vec<Option<String>> = plans
-        .iter()
-        .map(|plan| git::find(&workspace, &format!("refs/heads/{}", branch_of(&plan.path))))
-        .collect();
+    let commits: Vec<Option<String>> =
+        plans.iter().map(|plan| git::find(&workspace, &format!("refs/heads/{}", branch_of(plan)))).collect();
     let head = git::head(&top(&workspace)).filter(|_| commits.iter().any(Option::is_some));
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let Some((head, trees)) = head.and_then(|head| Some((head, trees(&state, &top(&workspace)).ok()?)))

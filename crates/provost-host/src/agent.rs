@@ -15,12 +15,14 @@ use provost_core::model::plan::{StepNumber, Stream};
 use provost_core::model::usage::Usage;
 use provost_core::model::verdict::Excerpt;
 
+use crate::config::Speaks;
 use crate::process::{Bounds, Ended, How, Keep, NotStarted, Output, Spawn, Survivor};
 use crate::sandbox::{AgentFence, CommandLine, Confines, HomeSeen, Needs, Offer, Outlet, find_program};
 use crate::{Interrupted, process, sandbox};
 
 pub mod acp;
 pub mod builtin;
+pub mod client;
 pub mod command;
 pub mod headless;
 pub mod home;
@@ -30,7 +32,6 @@ pub mod report;
 pub mod scripted;
 
 pub use item::{Item, Saying};
-pub use report::Speaks;
 
 pub(crate) use item::server as served;
 

@@ -5,6 +5,7 @@
 //! larger sections have a room each.
 
 mod builtin;
+mod choices;
 mod counsel;
 mod folders;
 mod gate;
@@ -31,6 +32,7 @@ use provost_core::model::run_policy::Quorum;
 use provost_core::rules::recover::recipe::Recipes;
 
 pub use builtin::Builtin;
+pub use choices::{Client, Permissions, Speaks};
 pub use counsel::{Judging, Planning};
 pub use folders::Folders;
 pub use gate::{Gate, check_digest, digest};

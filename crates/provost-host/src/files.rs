@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use crate::tree::beneath;
+use crate::safe_open;
 
 const FILES_MAX: usize = 512;
 const SIZE_MAX: u64 = 64 << 20;
@@ -120,8 +120,8 @@ pub fn beginning(workspace: &Path, path: &Path, limit: usize) -> io::Result<Stri
     let full = workspace.join(path);
     let file = match within(workspace, &full) {
         Some((root, inside)) => {
-            let top = beneath::top(&root)?;
-            beneath::file(&top, plain(&inside)?).map_err(|errno| refused(&top, &inside, errno))?
+            let top = safe_open::top(&root)?;
+            safe_open::file(&top, plain(&inside)?).map_err(|errno| refused(&top, &inside, errno))?
         }
         None => match std::fs::read_link(&full) {
             Ok(leads_to) => return Err(a_link(&leads_to)),
@@ -188,13 +188,13 @@ fn within(workspace: &Path, path: &Path) -> Option<(PathBuf, PathBuf)> {
 /// Writes to a file beneath `root`. No link is followed: one at the end is replaced, and so is a file that
 /// has a second name.
 pub fn write_beneath(root: &Path, path: &Path, text: &[u8], put: Put) -> io::Result<()> {
-    let top = beneath::top(root)?;
+    let top = safe_open::top(root)?;
     let name = plain(path)?;
     let failed = |errno| refused(&top, path, errno);
     if put == Put::Added {
-        match beneath::writable(&top, name, OFlags::APPEND | OFlags::CREATE) {
+        match safe_open::writable(&top, name, OFlags::APPEND | OFlags::CREATE) {
             Ok(mut file) => {
-                let stamp = beneath::stamp(&file)?;
+                let stamp = safe_open::stamp(&file)?;
                 if stamp.kind() == FileType::RegularFile && stamp.links == 1 {
                     return file.write_all(text);
                 }
@@ -205,17 +205,17 @@ pub fn write_beneath(root: &Path, path: &Path, text: &[u8], put: Put) -> io::Res
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let folder = match parent {
-        Some(parent) => beneath::folder(&top, parent.as_os_str().as_bytes()).map_err(failed)?,
+        Some(parent) => safe_open::folder(&top, parent.as_os_str().as_bytes()).map_err(failed)?,
         None => rustix::io::dup(&top)?,
     };
     let last = path.file_name().unwrap_or_default();
     // A folder in the way, and not a link to one.
-    if beneath::stamp_at(&folder, last.as_bytes()).is_ok_and(|found| found.kind() == FileType::Directory) {
+    if safe_open::stamp_at(&folder, last.as_bytes()).is_ok_and(|found| found.kind() == FileType::Directory) {
         return Err(ErrorKind::IsADirectory.into());
     }
     let fresh = format!(".provost-{}-{:x}", std::process::id(), Hash::of(text).0[0]);
     let _ = rustix::fs::unlinkat(&folder, fresh.as_str(), AtFlags::empty());
-    let mut file = beneath::writable(&folder, fresh.as_bytes(), OFlags::CREATE | OFlags::EXCL)?;
+    let mut file = safe_open::writable(&folder, fresh.as_bytes(), OFlags::CREATE | OFlags::EXCL)?;
     let done = file.write_all(text);
     let done = done.and_then(|()| Ok(rustix::fs::renameat(&folder, fresh.as_str(), &folder, last)?));
     done.inspect_err(|_| {
@@ -238,7 +238,7 @@ fn refused(top: &OwnedFd, path: &Path, errno: Errno) -> io::Error {
         let mut ways: Vec<&Path> = path.ancestors().filter(|way| !way.as_os_str().is_empty()).collect();
         ways.reverse();
         for way in ways {
-            if let Ok(target) = beneath::target(top, way.as_os_str().as_bytes()) {
+            if let Ok(target) = safe_open::target(top, way.as_os_str().as_bytes()) {
                 return a_link(Path::new(OsStr::from_bytes(&target)));
             }
         }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::tree::beneath;
+use crate::safe_open;
 
 /// A ref is one line; a `.git` file too.
 const LINE_MAX: u64 = 4096;
@@ -204,8 +204,8 @@ fn ref_line(repository: &Path, name: &str) -> Option<String> {
 
 /// A regular file of the repository, by no link.
 fn opened(repository: &Path, name: &str) -> Option<File> {
-    let top = beneath::top(repository).ok()?;
-    let file = beneath::file(&top, name.as_bytes()).ok()?;
+    let top = safe_open::top(repository).ok()?;
+    let file = safe_open::file(&top, name.as_bytes()).ok()?;
     file.metadata().ok()?.is_file().then_some(file)
 }
 

@@ -20,12 +20,13 @@ use provost_core::rules::recover::environment;
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::process::Signal;
 
+use self::reporter::Reporter;
 use crate::process::{Bounds, Ended, How, Keep, NotStarted, Output, Spawn};
-use crate::reporter::Reporter;
 use crate::sandbox::{By, CheckFence, Confines, Offer, Processes, Unavailable};
 use crate::{Interrupted, process, sandbox};
 
 mod missing;
+pub mod reporter;
 mod rooms;
 mod surroundings;
 mod toolchains;

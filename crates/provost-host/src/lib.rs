@@ -7,16 +7,15 @@
 //! unnamed. [`judge`] is the only room that makes a verdict.
 
 pub mod process;
+mod safe_open;
 pub mod tree;
 pub mod sandbox;
 pub mod judge;
-pub mod reporter;
 mod wires;
 pub mod proxy;
 pub mod collector;
 pub mod meter;
 pub mod agent;
-pub mod client;
 pub mod prices;
 pub mod config;
 pub mod plan_file;

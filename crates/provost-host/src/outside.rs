@@ -17,8 +17,8 @@ use provost_core::model::hash::Hash;
 use provost_core::model::quote;
 use rustix::fs::FileType;
 
+use crate::safe_open::{self, Stamp};
 use crate::tree::Touches;
-use crate::tree::beneath::{self, Stamp};
 use crate::{config, git, plan_file};
 
 /// So many names are looked at; a workspace with more is compared in part, and that is said.
@@ -58,7 +58,7 @@ pub struct Before {
 impl Before {
     pub fn look(scope: &Scope<'_>) -> Self {
         let mut walk = Walk { scope, files: BTreeMap::new(), left: NAMES_MAX };
-        if let Ok(top) = beneath::top(scope.workspace) {
+        if let Ok(top) = safe_open::top(scope.workspace) {
             walk.folder(&top, b"", 0);
         }
         let (refs, obeyed) = match scope.repository {
@@ -252,13 +252,13 @@ fn shown(path: &[u8]) -> String {
 
 /// Of a regular file that is not too large to be read again whenever somebody looks.
 pub fn digest(workspace: &Path, path: &[u8]) -> Option<String> {
-    let top = beneath::top(workspace).ok()?;
-    let file = beneath::file(&top, path).ok()?;
-    let stamp = beneath::stamp(&file).ok()?;
+    let top = safe_open::top(workspace).ok()?;
+    let file = safe_open::file(&top, path).ok()?;
+    let stamp = safe_open::stamp(&file).ok()?;
     if stamp.kind() != FileType::RegularFile || stamp.size > 16 << 20 {
         return None;
     }
-    beneath::digest(&file).ok().map(|digest| digest.to_string())
+    safe_open::digest(&file).ok().map(|digest| digest.to_string())
 }
 
 fn refs(workspace: &Path) -> BTreeMap<String, String> {
@@ -291,7 +291,7 @@ struct Walk<'a, 's> {
 
 impl Walk<'_, '_> {
     fn folder(&mut self, folder: &OwnedFd, path: &[u8], depth: usize) {
-        let Ok(names) = beneath::names(folder, self.left) else {
+        let Ok(names) = safe_open::names(folder, self.left) else {
             self.left = 0;
             return;
         };
@@ -311,13 +311,13 @@ impl Walk<'_, '_> {
             let is_on_the_way = kind == FileType::Directory && self.scope.touches.reaches_into(&here);
             let is_inside = self.scope.touches.covers(&here) || is_on_the_way;
             if (!is_inside || is_repository(&here) || decides_later(&here))
-                && let Ok(stamp) = beneath::stamp_at(folder, &name)
+                && let Ok(stamp) = safe_open::stamp_at(folder, &name)
             {
                 self.files.insert(here.clone(), stamp);
             }
             if kind == FileType::Directory
                 && depth < DEPTH
-                && let Ok(inner) = beneath::folder(folder, &name)
+                && let Ok(inner) = safe_open::folder(folder, &name)
             {
                 self.folder(&inner, &here, depth + 1);
             }

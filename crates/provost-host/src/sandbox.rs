@@ -32,6 +32,7 @@ mod kept;
 mod landlock;
 mod needs;
 mod offer;
+mod probe;
 mod room;
 mod status;
 mod uid;
@@ -42,7 +43,8 @@ pub use confine::{By, Confines, Rules, confine};
 pub use enter::enter;
 pub use kept::{CACHES, Kept, UPPER, What, Writes};
 pub use needs::{CommandLine, NO_NEEDS, Needs, find_program};
-pub use offer::{Bubblewrap, Line, Missing, Offer, OverlayTools, State, survey};
+pub use offer::{Bubblewrap, Line, Missing, Offer, OverlayTools, State};
+pub use probe::survey;
 pub use status::{HomeSeen, Status, read_status, signal_behind};
 pub use uid::unused_uid;
 

@@ -25,7 +25,7 @@ use provost_core::model::verdict::{Isolation, Outcome, Teeth, TestsChanged, Verd
 
 use crate::Interrupted;
 use crate::judge::OUTPUT_MAX;
-use crate::reporter::Control;
+use crate::judge::reporter::Control;
 use crate::tree::{Base, Layer, Touches, Trees, Variation};
 
 mod configuration;

@@ -43,7 +43,6 @@ mod advance;
 mod apart;
 mod arrive;
 mod assemble;
-pub(crate) mod beneath;
 mod checkout;
 mod clone;
 mod commit;

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use crate::dialect::Dialect;
 use crate::http;
-use crate::http::Incoming;
-use crate::server::Then;
+use crate::http::{Incoming, Then};
 use crate::turn::Failure;
 
 pub(crate) fn refuse(wire: &TcpStream, dialect: Dialect, failure: &Failure) -> io::Result<Then> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::Incoming;
-use crate::offered::Called;
+use crate::turn::Called;
 use crate::turn::{Failure, Stop, Usage};
 
 mod anthropic;

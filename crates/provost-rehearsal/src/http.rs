@@ -150,3 +150,9 @@ fn phrase(status: u16) -> &'static str {
         _ => "Status",
     }
 }
+
+/// Whether there is something to keep the connection for.
+pub(crate) enum Then {
+    Goes,
+    Ends,
+}

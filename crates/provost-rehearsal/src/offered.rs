@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::dialect::Dialect;
 use crate::turn::Call;
+use crate::turn::{Called, Form};
 
 pub(crate) struct Tool {
     pub name: String,
@@ -11,25 +12,6 @@ pub(crate) struct Tool {
     /// A group of tools of one MCP server, as Codex sends them.
     namespace: Option<String>,
     schema: Value,
-}
-
-/// A call as the answer holds it.
-#[derive(Clone, Debug)]
-pub(crate) struct Called {
-    pub name: String,
-    pub namespace: Option<String>,
-    pub form: Form,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Form {
-    Json(Value),
-    /// Arguments as they stand, which need not be JSON.
-    Raw(String),
-    /// A tool that takes text instead of JSON.
-    Freeform(String),
-    /// The Responses API's search among deferred tools, carried out by the client.
-    Search(Value),
 }
 
 const WRITERS: [&str; 4] = ["Write", "write_file", "write", "create_file"];

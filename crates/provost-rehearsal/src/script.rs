@@ -1,12 +1,10 @@
 //! What is said when: turns in their order, rules by what the newest message holds, sessions side by side.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use serde::Deserialize;
 
 use crate::request::Seen;
-use crate::server::Rehearsal;
 use crate::turn::Turn;
 
 /// What clients start besides their loop: suggestions for the user, reviews of a call. Told apart by words,
@@ -200,10 +198,11 @@ impl Model {
         self
     }
 
-    pub fn serve(self) -> io::Result<Rehearsal> {
+    /// The port to listen on, and the script of each session; the one without a name is the usual one.
+    pub(crate) fn into_parts(self) -> (u16, BTreeMap<String, Cursor>) {
         let mut cursors: BTreeMap<String, Cursor> =
             self.sessions.into_iter().map(|(name, script)| (name, Cursor::new(script))).collect();
         cursors.insert(String::new(), Cursor::new(self.script));
-        Rehearsal::open(self.port, cursors)
+        (self.port, cursors)
     }
 }

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::aside::{aside, refuse};
 use crate::dialect::{Dialect, Frame, Reply};
-use crate::http::Incoming;
+use crate::http::{Incoming, Then};
 use crate::request::Seen;
-use crate::script::Cursor;
+use crate::script::{Cursor, Model};
 use crate::turn::{Failure, Fault, Stop, Turn, Usage};
 use crate::{http, offered, request};
 
@@ -46,6 +46,13 @@ struct Memory {
     replies: u64,
     wires: BTreeMap<u64, TcpStream>,
     next_wire: u64,
+}
+
+impl Model {
+    pub fn serve(self) -> io::Result<Rehearsal> {
+        let (port, cursors) = self.into_parts();
+        Rehearsal::open(port, cursors)
+    }
 }
 
 impl Rehearsal {
@@ -159,12 +166,6 @@ fn accept(listener: &TcpListener, stage: &Arc<Stage>) {
             of_thread.memory().wires.remove(&number);
         });
     }
-}
-
-/// Whether there is something to keep the connection for.
-pub(crate) enum Then {
-    Goes,
-    Ends,
 }
 
 impl Stage {

@@ -263,3 +263,22 @@ impl Call {
         Self::Shell { shell: shell.into() }
     }
 }
+
+/// A call as the answer holds it.
+#[derive(Clone, Debug)]
+pub(crate) struct Called {
+    pub name: String,
+    pub namespace: Option<String>,
+    pub form: Form,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Form {
+    Json(Value),
+    /// Arguments as they stand, which need not be JSON.
+    Raw(String),
+    /// A tool that takes text instead of JSON.
+    Freeform(String),
+    /// The Responses API's search among deferred tools, carried out by the client.
+    Search(Value),
+}

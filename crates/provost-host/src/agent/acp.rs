@@ -15,11 +15,12 @@ use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::Stream;
 use serde_json::{Value, json};
 
+use super::client;
 use crate::agent::{Agent, Attempt, Behind, Launch, Over, Work, carry_out, served, shown};
-use crate::client::Client;
+use crate::config::{Client, Permissions};
 use crate::process::Peer;
 use crate::sandbox::By;
-use crate::{Interrupted, client, process};
+use crate::{Interrupted, process};
 
 mod lines;
 mod permission;
@@ -27,8 +28,6 @@ mod permission;
 mod recorded;
 mod turn;
 mod write;
-
-pub use permission::Permissions;
 
 use lines::Lines;
 use turn::{Finish, Turn};

@@ -6,7 +6,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::agent::{Agent, Attempt, Launch, Speaks, Work, start};
+use crate::agent::{Agent, Attempt, Launch, Work, start};
+use crate::config::Speaks;
 use crate::{Interrupted, config};
 
 /// The hidden subcommand.

@@ -6,7 +6,8 @@
 use std::ffi::OsString;
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Launch, Speaks, Work, start};
+use crate::agent::{Agent, Attempt, Launch, Work, start};
+use crate::config::Speaks;
 
 /// The argument that stands for the prompt.
 pub const PLACEHOLDER: &str = "{prompt}";

@@ -6,9 +6,10 @@
 
 use std::ffi::OsString;
 
+use super::client;
+use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Launch, Work, start};
-use crate::client::Client;
-use crate::{Interrupted, client};
+use crate::config::Client;
 
 /// One of them as an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]

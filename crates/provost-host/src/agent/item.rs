@@ -16,7 +16,7 @@ use provost_core::model::plan::StepNumber;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Outbox, Work};
-use crate::tree::beneath;
+use crate::safe_open;
 
 /// The hidden subcommand that serves it.
 pub const COMMAND: &str = "item-mcp";
@@ -83,9 +83,9 @@ pub struct Saying {
 /// The last of what it said, once nothing of the attempt is alive.
 pub fn said(outbox: Outbox<'_>) -> Option<Saying> {
     outbox.item?;
-    let folder = beneath::top(outbox.folder).ok()?;
-    let file = beneath::file(&folder, SAID.as_bytes()).ok()?;
-    if beneath::stamp(&file).ok()?.kind() != rustix::fs::FileType::RegularFile {
+    let folder = safe_open::top(outbox.folder).ok()?;
+    let file = safe_open::file(&folder, SAID.as_bytes()).ok()?;
+    if safe_open::stamp(&file).ok()?.kind() != rustix::fs::FileType::RegularFile {
         return None;
     }
     let mut bytes = Vec::new();

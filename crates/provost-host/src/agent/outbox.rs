@@ -8,7 +8,7 @@ use provost_core::model::event::Post;
 use rustix::fs::FileType;
 
 use crate::agent::{Attempt, Outbox};
-use crate::tree::beneath;
+use crate::safe_open;
 
 /// A post is a page, not a book.
 const POST_MAX: u64 = 32 * 1024;
@@ -26,12 +26,12 @@ pub fn collect(outbox: Outbox<'_>, attempt: &mut Attempt) {
 
 fn post(outbox: Outbox<'_>, topic: &str) -> Result<Option<String>, String> {
     let told = |errno: rustix::io::Errno| std::io::Error::from(errno).to_string();
-    let folder = beneath::top(outbox.folder).map_err(told)?;
-    let file = match beneath::file(&folder, format!("{topic}.md").as_bytes()) {
+    let folder = safe_open::top(outbox.folder).map_err(told)?;
+    let file = match safe_open::file(&folder, format!("{topic}.md").as_bytes()) {
         Err(rustix::io::Errno::NOENT) => return Ok(None),
         opened => opened.map_err(told)?,
     };
-    if beneath::stamp(&file).map_err(told)?.kind() != FileType::RegularFile {
+    if safe_open::stamp(&file).map_err(told)?.kind() != FileType::RegularFile {
         return Err("it is not a regular file".to_owned());
     }
     let mut bytes = Vec::new();

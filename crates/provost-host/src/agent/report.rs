@@ -10,6 +10,8 @@
 use provost_core::model::usage::Usage;
 use serde_json::Value;
 
+use crate::config::Speaks;
+
 /// A line that is longer is passed over.
 const LINE_MAX: usize = 8 << 20;
 /// Of what was said since the last tool was used.
@@ -21,39 +23,7 @@ const NAME_MAX: usize = 100;
 const REWRITES_MAX: usize = 20;
 const REWRITE_MAX: usize = 2000;
 
-/// In which form a client reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Speaks {
-    /// Everything it prints is its report.
-    #[default]
-    Text,
-    /// The last line is `{"report": "…", "usage": {…}, "rewrites": ["…"]}`, by our own protocol.
-    Json,
-    /// `claude -p --output-format stream-json --verbose`, or `json`.
-    Claude,
-    /// `codex exec --json`.
-    Codex,
-    /// `gemini -p … -o stream-json`.
-    Gemini,
-    /// `opencode run --format json`.
-    Opencode,
-}
-
 impl Speaks {
-    pub const ALL: [Speaks; 6] =
-        [Speaks::Text, Speaks::Json, Speaks::Claude, Speaks::Codex, Speaks::Gemini, Speaks::Opencode];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Speaks::Text => "text",
-            Speaks::Json => "json",
-            Speaks::Claude => "claude",
-            Speaks::Codex => "codex",
-            Speaks::Gemini => "gemini",
-            Speaks::Opencode => "opencode",
-        }
-    }
-
     /// What one turn used, in a conversation that had used `before`: some clients go on counting from there.
     pub fn since(self, before: &Usage, heard: &Heard) -> Usage {
         let told = &heard.usage;

@@ -17,7 +17,8 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde::Deserialize;
 
 use crate::Interrupted;
-use crate::agent::{Agent, Attempt, Launch, Speaks, Work, start};
+use crate::agent::{Agent, Attempt, Launch, Work, start};
+use crate::config::Speaks;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {

@@ -52,7 +52,7 @@ pub(super) fn prices(top: &Section<'_, '_>) -> Result<Own, Wrong> {
 mod tests {
     use std::path::Path;
 
-    use crate::agent::Speaks;
+    use crate::config::Speaks;
     use crate::config::{Config, parse};
 
     fn parsed(text: &str) -> Result<Config, String> {

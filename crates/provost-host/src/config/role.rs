@@ -9,13 +9,11 @@ use provost_core::model::run_policy::{Home, Reach};
 use provost_core::model::usage::Amount;
 
 use super::builtin::{self, Builtin};
+use super::choices::{Client, Permissions, Speaks};
 use super::folders::{self, Folders};
 use super::metering::{self, Metering};
 use super::reading::{Section, Wrong};
 use super::{WEEK, money};
-use crate::agent::Speaks;
-use crate::agent::acp::Permissions;
-use crate::client::Client;
 use crate::proxy::Address;
 
 /// Who carries out the steps of one target.

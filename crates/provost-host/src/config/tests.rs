@@ -7,8 +7,8 @@ use provost_core::model::verdict::Isolation;
 use provost_core::rules::recover::class::Seen;
 
 use super::*;
-use crate::agent::acp::Permissions;
-use crate::client::Client;
+use crate::config::Client;
+use crate::config::Permissions;
 
 fn parsed(text: &str) -> Config {
     match parse(Path::new("/p/provost.toml"), text) {

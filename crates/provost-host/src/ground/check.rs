@@ -4,84 +4,27 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use provost_core::language::runner::report::Report;
 use provost_core::language::test_files;
-use provost_core::model::event::StartTree;
 use provost_core::model::plan::Shell;
 use provost_core::model::quote;
 use provost_core::model::verdict::{Isolation, Outcome, Tree, Verdict};
 
+use super::case::Case;
 use super::out_of_sight::left_at_home;
 use super::outfit::Fitted;
 use super::{Approved, Ground, gone, told, view};
-use crate::config::Folders;
 use crate::judge::Court;
-use crate::process::Bounds;
+use crate::judge::reporter::{Control, Places, Reporter};
 use crate::provision::Missing;
-use crate::reporter::{Control, Places, Reporter};
-use crate::sandbox::{CheckFence, CheckTree, Kept, Network, Offer, Processes, USUAL_SIZE, What};
-use crate::teeth::{Bench, Doubts, Observed};
-use crate::tree::{Apart, Base, Layer, Touches, Why};
+use crate::sandbox::{CheckFence, CheckTree, Kept, Network, Offer, USUAL_SIZE, What};
+use crate::teeth::{Bench, Observed};
+use crate::tree::{Base, Layer, Touches, Why};
 use crate::{Interrupted, judge, teeth, tree};
 
 /// So many names of files go into a verdict; the tree's id covers all.
 const NAMES: usize = 40;
-
-/// One check.
-pub struct Case<'a> {
-    pub shell: &'a Shell,
-    pub timeout: Duration,
-    pub tag: &'a str,
-    pub stop: Option<&'a AtomicBool>,
-    /// The tree the steps before left; the approved one, if none has passed.
-    pub tree: Option<&'a str>,
-    /// The tree the attempt began with, where that is known: the work is what differs from it.
-    pub start: Option<&'a StartTree>,
-    /// What the agent has changed takes part; without it the base alone is looked at.
-    pub with_work: bool,
-    /// Where the agent worked, if not in the workspace.
-    pub apart: Option<&'a Apart>,
-    /// What the step may change of what the plan may; all of it, where it says nothing.
-    pub touches: Option<&'a [String]>,
-    pub protect: &'a [String],
-    pub network: bool,
-    /// What its processes may do to each other.
-    pub processes: Processes,
-    /// What it is given beside its tree.
-    pub given: Given<'a>,
-    /// How much of the machine it may take.
-    pub bounds: Option<Bounds>,
-    /// How far the check itself is doubted.
-    pub doubts: Doubts,
-    /// What the same check said before, which stands if the tree is the same.
-    pub known: Option<&'a Verdict>,
-}
-
-/// What a check is given beside its tree, knowingly.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Given<'a> {
-    /// Places outside of the workspace.
-    pub folders: Option<&'a Folders>,
-    /// Secrets for its environment.
-    pub secrets: &'a [(OsString, OsString)],
-}
-
-impl Given<'_> {
-    fn kept(&self) -> Vec<Kept<'_>> {
-        let Some(folders) = self.folders else { return Vec::new() };
-        let read = folders.read.iter().map(|at| Kept { at, what: What::ReadOnly(at) });
-        read.chain(folders.write.iter().map(|at| Kept { at, what: What::Writable(at) })).collect()
-    }
-
-    /// A place that was declared and is not there.
-    fn missing(&self) -> Option<String> {
-        let missing = self.folders?.all().find(|place| !place.exists())?;
-        Some(format!("{} is not there, and [verify] of provost.toml names it", missing.display()))
-    }
-}
 
 impl Ground {
     /// Runs a check on the ground that belongs to the level.

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use super::{
     AgentFence, By, CheckFence, CheckTree, Confines, HOME, HomePolicy, NO_NEEDS, Network, Offer, Outlet,
-    Processes, Rules, TMP, Unavailable, Wrapped, offer,
+    Processes, Rules, TMP, Unavailable, Wrapped, probe,
 };
 use crate::process;
 use crate::process::{Bounds, Ended, How};
@@ -195,7 +195,7 @@ impl<'a> Site<'a> {
         // As attempts are: without a namespace, what is left is ended by its cgroup.
         let usual = Bounds { disk: u64::MAX, memory: u64::MAX, processes: u64::MAX, cgroup: true };
         let bounds = (fence.by != Means::Bubblewrap).then_some(usual);
-        let ended = offer::run_within(Path::new(&wrapped.program), &wrapped.args, "self-test", bounds)
+        let ended = probe::run_within(Path::new(&wrapped.program), &wrapped.args, "self-test", bounds)
             .map_err(|error| Unavailable::NotEntered { said: error.to_string() })?;
         // Else nobody but root could remove it: what an overlay leaves there is closed to all.
         let closed = kept_of(self.folder.path()).join("work").join("work");

@@ -15,7 +15,7 @@ use provost_core::model::verdict::Outcome;
 
 use super::{Bench, listed};
 use crate::Interrupted;
-use crate::reporter::Control;
+use crate::judge::reporter::Control;
 use crate::tree::Variation;
 
 /// Tables of a manifest that configure a runner.

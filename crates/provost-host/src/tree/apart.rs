@@ -22,10 +22,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
-use super::beneath;
 use super::checkout::{self, Checkout, keep_time, lossy};
 use super::index::{Draft, Entry, Index, Kind, joined};
 use super::{Base, Error, Layer, Trees};
+use crate::safe_open;
 
 /// So many names of files go into a conflict.
 const NAMES: usize = 20;
@@ -60,7 +60,7 @@ impl Trees {
         checkout::fill(&mut checkout, &tree.index, &place_of, &mut |checkout, path, kind| {
             let source = tree.file(OsStr::from_bytes(path));
             let file = checkout.copy(path, &source, kind)?;
-            let stamp = File::open(&source).and_then(|source| Ok(beneath::stamp(&source)?));
+            let stamp = File::open(&source).and_then(|source| Ok(safe_open::stamp(&source)?));
             let stamp = stamp.map_err(|error| Error::io("read", &source, error))?;
             keep_time(&file, stamp.modified).map_err(|errno| Error::io("write", &source, errno))
         })?;
@@ -118,7 +118,8 @@ impl Trees {
         differing(&before.index, &after.index, b"", roots, &mut changes).map_err(listed)?;
         // What goes, goes first: something else may come in its place.
         changes.sort_by_key(|change| change.after.is_some());
-        let top = beneath::top(&self.workspace).map_err(|errno| Error::io("open", &self.workspace, errno))?;
+        let top =
+            safe_open::top(&self.workspace).map_err(|errno| Error::io("open", &self.workspace, errno))?;
         let mut left = Vec::new();
         for change in &changes {
             let place = Place { top: &top, path: &change.path };
@@ -258,9 +259,9 @@ impl Place<'_> {
         let (folder, name) = self.split();
         let folder = match folder.is_empty() {
             true => rustix::io::dup(self.top),
-            false => beneath::folder(self.top, folder),
+            false => safe_open::folder(self.top, folder),
         };
-        let found = folder.and_then(|folder| Ok((beneath::stamp_at(&folder, name.as_bytes())?, folder)));
+        let found = folder.and_then(|folder| Ok((safe_open::stamp_at(&folder, name.as_bytes())?, folder)));
         let (stamp, folder) = match (found, entry) {
             (Err(Errno::NOENT | Errno::NOTDIR), None) => return true,
             (Ok((stamp, _)), None) => return stamp.kind() == FileType::Directory,
@@ -270,7 +271,7 @@ impl Place<'_> {
         let Some(entry) = entry else { return false };
         match entry.kind {
             Kind::Folder => false,
-            Kind::Link => beneath::target(&folder, name.as_bytes())
+            Kind::Link => safe_open::target(&folder, name.as_bytes())
                 .is_ok_and(|target| provost_core::model::hash::Hash::of(&target) == entry.digest),
             Kind::File | Kind::Program | Kind::Moded(_) => {
                 // With which umask it was written does not matter.
@@ -278,8 +279,8 @@ impl Place<'_> {
                 stamp.kind() == FileType::RegularFile
                     && alike(Kind::of_file(stamp.mode))
                     && stamp.size == entry.size
-                    && beneath::file(&folder, name.as_bytes())
-                        .is_ok_and(|file| beneath::digest(&file).is_ok_and(|digest| digest == entry.digest))
+                    && safe_open::file(&folder, name.as_bytes())
+                        .is_ok_and(|file| safe_open::digest(&file).is_ok_and(|digest| digest == entry.digest))
             }
         }
     }
@@ -289,7 +290,7 @@ impl Place<'_> {
         let Some(entry) = entry else {
             let inside = match folder.is_empty() {
                 true => rustix::io::dup(self.top)?,
-                false => beneath::folder(self.top, folder)?,
+                false => safe_open::folder(self.top, folder)?,
             };
             rustix::fs::unlinkat(&inside, name, AtFlags::empty())?;
             self.prune(folder);
@@ -303,7 +304,7 @@ impl Place<'_> {
             Kind::Folder => Err(Errno::OPNOTSUPP.into()),
             Kind::Link => fs::read_link(&source)
                 .and_then(|target| Ok(rustix::fs::symlinkat(target, &inside, new.as_str())?)),
-            kind => beneath::new_file(&inside, new.as_bytes(), kind.mode())
+            kind => safe_open::new_file(&inside, new.as_bytes(), kind.mode())
                 .map_err(io::Error::from)
                 .and_then(|mut to| io::copy(&mut File::open(&source)?, &mut to).map(|_| ())),
         };
@@ -322,7 +323,7 @@ impl Place<'_> {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            here = beneath::folder(&here, name)?;
+            here = safe_open::folder(&here, name)?;
         }
         Ok(here)
     }
@@ -334,7 +335,7 @@ impl Place<'_> {
             let (parent, name) = Place { top: self.top, path: folder }.split();
             let inside = match parent.is_empty() {
                 true => rustix::io::dup(self.top),
-                false => beneath::folder(self.top, parent),
+                false => safe_open::folder(self.top, parent),
             };
             let removed = inside.and_then(|inside| rustix::fs::unlinkat(&inside, name, AtFlags::REMOVEDIR));
             if removed.is_err() {

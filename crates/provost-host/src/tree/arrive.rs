@@ -19,8 +19,9 @@ use rustix::io::Errno;
 use super::commit::lock_with;
 use super::mirror::Mirror;
 use super::union::Differing;
-use super::{Error, Trees, beneath};
+use super::{Error, Trees};
 use crate::git;
+use crate::safe_open;
 
 /// Where a file of a checkout stands between two commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl Trees {
     /// Brings files and index from one commit to the other. `false`, where the index could not follow.
     pub fn arrive(&self, checkout: &Path, old: &str, new: &str) -> Result<bool, Error> {
         let standing = self.standing(checkout, old, new)?;
-        let top = beneath::top(checkout).map_err(|errno| Error::io("open", checkout, errno))?;
+        let top = safe_open::top(checkout).map_err(|errno| Error::io("open", checkout, errno))?;
         let ids = standing.iter().filter_map(|(change, _)| Some(change.new.as_ref()?.1.as_str()));
         let blobs = self.blobs(ids.collect())?;
         // What is gone goes first: something else may stand in its place.
@@ -80,7 +81,7 @@ impl Trees {
         let files = differing.iter().filter(|change| change.is_of_files());
         let ids = files.flat_map(|change| change.old.iter().chain(&change.new)).map(|(_, id)| id.as_str());
         let blobs = self.blobs(ids.collect())?;
-        let top = beneath::top(checkout).map_err(|errno| Error::io("open", checkout, errno))?;
+        let top = safe_open::top(checkout).map_err(|errno| Error::io("open", checkout, errno))?;
         let stands = |change: &Differing| {
             let there = digest(&top, &change.path)?;
             let of = |side: &Option<(String, String)>| {
@@ -171,9 +172,9 @@ type Staged = (Vec<u8>, (String, String));
 
 /// What is at a path: nothing, or a file of this content. Whatever else is there has no digest of a file.
 fn digest(top: &OwnedFd, path: &[u8]) -> io::Result<Option<Hash>> {
-    match beneath::file(top, path) {
-        Ok(file) if beneath::stamp(&file)?.kind() == FileType::RegularFile => {
-            beneath::digest(&file).map(Some)
+    match safe_open::file(top, path) {
+        Ok(file) if safe_open::stamp(&file)?.kind() == FileType::RegularFile => {
+            safe_open::digest(&file).map(Some)
         }
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Ok(_) | Err(_) => Ok(Some(Hash::NONE)),
@@ -192,7 +193,7 @@ fn put(top: &OwnedFd, path: &[u8], mode: u32, bytes: &[u8]) -> io::Result<()> {
     let folder = made(top, folder)?;
     let coming = [b".provost-", name].concat();
     let _ = rustix::fs::unlinkat(&folder, OsStr::from_bytes(&coming), AtFlags::empty());
-    let mut file = beneath::new_file(&folder, &coming, mode)?;
+    let mut file = safe_open::new_file(&folder, &coming, mode)?;
     file.write_all(bytes)?;
     rustix::fs::renameat(&folder, OsStr::from_bytes(&coming), &folder, OsStr::from_bytes(name))?;
     Ok(())
@@ -200,13 +201,13 @@ fn put(top: &OwnedFd, path: &[u8], mode: u32, bytes: &[u8]) -> io::Result<()> {
 
 /// The folder, made where it is not there; no link leads to it.
 fn made(top: &OwnedFd, path: &[u8]) -> io::Result<OwnedFd> {
-    let mut here = beneath::folder(top, b".").or_else(|_| rustix::io::dup(top))?;
+    let mut here = safe_open::folder(top, b".").or_else(|_| rustix::io::dup(top))?;
     for name in path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
         match rustix::fs::mkdirat(&here, OsStr::from_bytes(name), Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
-        here = beneath::folder(&here, name)?;
+        here = safe_open::folder(&here, name)?;
     }
     Ok(here)
 }

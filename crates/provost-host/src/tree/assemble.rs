@@ -29,11 +29,11 @@ use provost_core::model::hash::Hash;
 use rustix::fs::{AtFlags, FileType, Mode};
 use tempfile::TempDir;
 
-use super::beneath::{self, Stamp};
 use super::checkout::{self, Checkout};
 use super::index::{Draft, Entry, Index, Kind, Leaf, joined};
 use super::keep::{self, boot, try_lock};
 use super::{Base, Error, Layer, Trees};
+use crate::safe_open::{self, Stamp};
 
 /// Above the coarsest clock a file system of ours stamps with.
 const YOUNG: Duration = Duration::from_millis(100);
@@ -94,7 +94,7 @@ impl Trees {
             let source = sources.of(path);
             let from = File::open(&source).map_err(|error| Error::io("open", &source, error))?;
             let mut to = checkout.file(path, kind)?;
-            let (digest, _) = beneath::copy(&from, &mut to, u64::MAX)
+            let (digest, _) = safe_open::copy(&from, &mut to, u64::MAX)
                 .map_err(|error| Error::io("write", folder.path(), error))?;
             let entry = index.find(path).map_err(|error| Error::io("list", &sources.base.path, error))?;
             match entry.is_some_and(|entry| entry.digest == digest) {
@@ -203,7 +203,7 @@ impl Refresh {
         links: &mut Vec<(Vec<u8>, Vec<u8>)>,
     ) -> Result<(), Error> {
         let wanted = index.listing(base).map_err(|error| Error::io("list", &self.place, error))?;
-        let names = beneath::names(folder, usize::MAX);
+        let names = safe_open::names(folder, usize::MAX);
         let names = names.map_err(|errno| Error::io("read", &self.at(path), errno))?;
         let mut there: HashMap<Vec<u8>, FileType> = names.into_iter().collect();
         // First all that does not belong goes, so that nothing is ever written through a link.
@@ -231,7 +231,7 @@ impl Refresh {
                     if Hash::of(&target) != entry.digest {
                         return Err(sources.altered(&path));
                     }
-                    if is_there && beneath::target(folder, &entry.name).is_ok_and(|now| now == target) {
+                    if is_there && safe_open::target(folder, &entry.name).is_ok_and(|now| now == target) {
                         continue;
                     }
                     if is_there {
@@ -253,10 +253,10 @@ impl Refresh {
         if !is_there {
             rustix::fs::mkdirat(folder, own, mode).map_err(failed)?;
         }
-        if beneath::stamp_at(folder, name).map_err(failed)?.mode & 0o7777 != 0o755 {
+        if safe_open::stamp_at(folder, name).map_err(failed)?.mode & 0o7777 != 0o755 {
             rustix::fs::chmodat(folder, own, mode, AtFlags::empty()).map_err(failed)?;
         }
-        beneath::folder(folder, name).map_err(failed)
+        safe_open::folder(folder, name).map_err(failed)
     }
 
     fn file(
@@ -278,13 +278,13 @@ impl Refresh {
         let failed = |error: io::Error| Error::io("write", &self.at(&path), error);
         let source = sources.of(&path);
         let from = File::open(&source).map_err(|error| Error::io("open", &source, error))?;
-        let mut to =
-            beneath::new_file(folder, &entry.name, leaf.kind.mode()).map_err(|errno| failed(errno.into()))?;
-        let (digest, _) = beneath::copy(&from, &mut to, u64::MAX).map_err(failed)?;
+        let mut to = safe_open::new_file(folder, &entry.name, leaf.kind.mode())
+            .map_err(|errno| failed(errno.into()))?;
+        let (digest, _) = safe_open::copy(&from, &mut to, u64::MAX).map_err(failed)?;
         if digest != entry.digest {
             return Err(sources.altered(&path));
         }
-        let stamp = beneath::stamp(&to).map_err(|errno| failed(errno.into()))?;
+        let stamp = safe_open::stamp(&to).map_err(|errno| failed(errno.into()))?;
         self.written += 1;
         self.is_changed = true;
         self.now.insert(path, Note { leaf, stamp, is_young: true });
@@ -294,14 +294,14 @@ impl Refresh {
     /// The note of a file that is as it was when it was noted, and as it is wanted.
     fn still_known(&mut self, folder: &OwnedFd, path: &[u8], entry: &Entry) -> Option<Note> {
         let note = self.known.get(path)?;
-        let stamp = beneath::stamp_at(folder, &entry.name).ok()?;
+        let stamp = safe_open::stamp_at(folder, &entry.name).ok()?;
         if note.stamp != stamp || note.leaf.kind != entry.kind || note.leaf.digest != entry.digest {
             return None;
         }
         let leaf = note.leaf;
         if note.is_young {
-            let file = beneath::file(folder, &entry.name).ok()?;
-            if beneath::digest(&file).ok()? != entry.digest || beneath::stamp(&file).ok()? != stamp {
+            let file = safe_open::file(folder, &entry.name).ok()?;
+            if safe_open::digest(&file).ok()? != entry.digest || safe_open::stamp(&file).ok()? != stamp {
                 return None;
             }
             self.is_changed = true;

@@ -22,8 +22,8 @@ use rustix::fs::{AtFlags, Mode, Timestamps};
 use rustix::io::Errno;
 
 use super::Error;
-use super::beneath;
 use super::index::{Draft, Index, Kind, Leaf};
+use crate::safe_open;
 
 /// A tree that is being written.
 pub struct Checkout<'a> {
@@ -38,7 +38,7 @@ impl<'a> Checkout<'a> {
     /// Begins in an empty folder, with the listing of what it will hold.
     pub fn begin(path: PathBuf, draft: Draft<'a>) -> Result<Self, Error> {
         make_folder(&path)?;
-        let top = beneath::top(&path).map_err(|errno| Error::io("open", &path, errno))?;
+        let top = safe_open::top(&path).map_err(|errno| Error::io("open", &path, errno))?;
         Ok(Self { path, top, folders: BTreeSet::new(), links: BTreeMap::new(), draft })
     }
 
@@ -48,7 +48,7 @@ impl<'a> Checkout<'a> {
         files: impl Iterator<Item = &'p Path>,
         folders: impl Iterator<Item = &'p Path>,
     ) -> Result<Self, Error> {
-        let top = beneath::top(&path).map_err(|errno| Error::io("open", &path, errno))?;
+        let top = safe_open::top(&path).map_err(|errno| Error::io("open", &path, errno))?;
         let above = files.flat_map(|file| file.ancestors().skip(1));
         let folders = above.chain(folders.flat_map(Path::ancestors));
         let folders = folders.map(|folder| folder.as_os_str().as_bytes().to_vec()).collect();
@@ -58,7 +58,7 @@ impl<'a> Checkout<'a> {
     /// A new file, to be written by the caller, who says afterwards what it holds.
     pub fn file(&mut self, path: &[u8], kind: Kind) -> Result<File, Error> {
         self.make_parents(path)?;
-        beneath::new_file(&self.top, path, kind.mode()).map_err(|errno| self.refused(path, errno))
+        safe_open::new_file(&self.top, path, kind.mode()).map_err(|errno| self.refused(path, errno))
     }
 
     pub fn write(&mut self, path: &[u8], kind: Kind, bytes: &[u8]) -> Result<(), Error> {

@@ -21,8 +21,9 @@ use super::keep::Lock;
 use super::line_ends::{FILE_BYTES, LineEnds};
 use super::mirror::{self, Mirror};
 use super::touches::is_at_or_beneath;
-use super::{Base, Error, Laid, Layer, Refused, TREE, Trees, Why, beneath};
+use super::{Base, Error, Laid, Layer, Refused, TREE, Trees, Why};
 use crate::git;
+use crate::safe_open;
 
 /// Plans and progress files are not longer.
 const OWN_BYTES: u64 = 64 << 20;
@@ -186,13 +187,13 @@ impl Trees {
     /// What `update-index` reads for a file of the workspace as it is now; nothing, where it is not there.
     fn listed_now(&self, mirror: &Mirror<'_>, path: &str) -> Result<Vec<u8>, Error> {
         let failed = |error: io::Error| Error::io("read", &self.workspace.join(path), error);
-        let top = beneath::top(&self.workspace).map_err(|errno| failed(errno.into()))?;
-        let Ok(file) = beneath::file(&top, path.as_bytes()) else { return Ok(Vec::new()) };
+        let top = safe_open::top(&self.workspace).map_err(|errno| failed(errno.into()))?;
+        let Ok(file) = safe_open::file(&top, path.as_bytes()) else { return Ok(Vec::new()) };
         if !file.metadata().map_err(failed)?.is_file() || !mirror::is_harmless(path.as_bytes()) {
             return Ok(Vec::new());
         }
         let mut bytes = Vec::new();
-        beneath::copy(&file, &mut bytes, OWN_BYTES).map_err(failed)?;
+        safe_open::copy(&file, &mut bytes, OWN_BYTES).map_err(failed)?;
         let object = word(&mirror.git(&["hash-object", "-w", "--no-filters", "--stdin"], &bytes, &[])?);
         Ok([format!("100644 {object}\t").as_bytes(), path.as_bytes(), b"\0"].concat())
     }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Stat, Uid};
 use serde::{Deserialize, Serialize};
 
-use super::beneath;
+use crate::safe_open;
 
 /// What is handed over. It has to be [ended](Handover::end), and is found again after a crash.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Handover {
         file.sync_all()?;
         let handover = Self { record: record.to_path_buf(), kept, _lock: file };
         let over = Over { kept: &handover.kept, staying, device: found.dev() };
-        match over.folder(&beneath::top(folder)?, folder) {
+        match over.folder(&safe_open::top(folder)?, folder) {
             Ok(()) => Ok(handover),
             Err(error) => {
                 handover.end()?;
@@ -103,12 +103,12 @@ impl Handover {
 
     /// Brings everything back. Nothing of that user may be alive.
     pub fn end(self) -> io::Result<()> {
-        let top = beneath::top(&self.kept.folder)?;
+        let top = safe_open::top(&self.kept.folder)?;
         let device = rustix::fs::fstat(&top)?.st_dev;
         self.back(&top, device)?;
         for way in &self.kept.ways {
             // Nobody but the owner could move them away.
-            let folder = beneath::top(&way.path)?;
+            let folder = safe_open::top(&way.path)?;
             rustix::fs::fchown(&folder, None, Some(Gid::from_raw(way.group)))?;
             rustix::fs::fchmod(&folder, Mode::from_raw_mode(way.mode))?;
         }
@@ -117,11 +117,11 @@ impl Handover {
 
     fn back(&self, folder: &OwnedFd, device: u64) -> io::Result<()> {
         let Kept { owner, group, user, .. } = self.kept;
-        for (name, _) in beneath::names(folder, usize::MAX)? {
+        for (name, _) in safe_open::names(folder, usize::MAX)? {
             let own = OsStr::from_bytes(&name);
             let found = rustix::fs::statat(folder, own, AtFlags::SYMLINK_NOFOLLOW)?;
             if is_folder(&found) && found.st_dev == device {
-                self.back(&beneath::folder(folder, &name)?, device)?;
+                self.back(&safe_open::folder(folder, &name)?, device)?;
             }
             let to = (found.st_uid == user).then(|| Uid::from_raw(owner));
             let of = (found.st_gid == user).then(|| Gid::from_raw(group));
@@ -141,7 +141,7 @@ struct Over<'a> {
 
 impl Over<'_> {
     fn folder(&self, folder: &OwnedFd, path: &Path) -> io::Result<()> {
-        for (name, _) in beneath::names(folder, usize::MAX)? {
+        for (name, _) in safe_open::names(folder, usize::MAX)? {
             let own = OsStr::from_bytes(&name);
             let path = path.join(own);
             let found = rustix::fs::statat(folder, own, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -149,7 +149,7 @@ impl Over<'_> {
                 continue;
             }
             if is_folder(&found) {
-                self.folder(&beneath::folder(folder, &name)?, &path)?;
+                self.folder(&safe_open::folder(folder, &name)?, &path)?;
             }
             // A program that runs as its owner would not any more.
             let is_plain = found.st_nlink == 1 && found.st_mode & 0o6000 == 0;
@@ -169,14 +169,14 @@ impl Over<'_> {
 
 /// Gives a folder of the harness's own to a user, with all that is in it.
 pub fn give(path: &Path, user: u32) -> io::Result<()> {
-    let top = beneath::top(path)?;
+    let top = safe_open::top(path)?;
     give_all(&top, Uid::from_raw(user), Gid::from_raw(user))
 }
 
 fn give_all(folder: &OwnedFd, user: Uid, group: Gid) -> io::Result<()> {
-    for (name, kind) in beneath::names(folder, usize::MAX)? {
+    for (name, kind) in safe_open::names(folder, usize::MAX)? {
         match kind {
-            FileType::Directory => give_all(&beneath::folder(folder, &name)?, user, group)?,
+            FileType::Directory => give_all(&safe_open::folder(folder, &name)?, user, group)?,
             _ => {
                 let own = OsStr::from_bytes(&name);
                 rustix::fs::chownat(folder, own, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;

@@ -19,9 +19,9 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::advance;
-use super::beneath;
 use super::index::{Entry, Index, Kind};
 use super::{Answered, Base, Error, Refused, TREE, Trees};
+use crate::safe_open;
 
 /// A large tree on a slow disk takes minutes; this is somebody who hangs.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -192,8 +192,8 @@ fn is_what_it_was(at: &Path, entry: &Entry) -> io::Result<bool> {
         }
         Kind::File | Kind::Program | Kind::Moded(_) => {
             let file = File::open(at)?;
-            let stamp = beneath::stamp(&file)?;
-            Kind::of_file(stamp.mode) == entry.kind && beneath::digest(&file)? == entry.digest
+            let stamp = safe_open::stamp(&file)?;
+            Kind::of_file(stamp.mode) == entry.kind && safe_open::digest(&file)? == entry.digest
         }
     })
 }

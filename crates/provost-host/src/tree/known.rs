@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use provost_core::model::hash::Hash;
 
 use super::assemble;
-use super::beneath::Stamp;
+use crate::safe_open::Stamp;
 
 #[derive(Debug, Default)]
 pub struct Known(Mutex<HashMap<(u64, u64), (Stamp, Hash)>>);

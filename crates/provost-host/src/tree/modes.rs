@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::beneath::Stamp;
 use super::index::Kind;
+use crate::safe_open::Stamp;
 
 /// What is known of the permissions of unchanged files.
 #[derive(Clone, Copy, Debug)]

@@ -8,10 +8,10 @@ use std::path::Path;
 use provost_core::model::event::NamedFile;
 use provost_core::model::hash::Hash;
 
-use super::beneath;
 use super::checkout::Checkout;
 use super::index::{Kind, Leaf};
 use super::{Error, inside};
+use crate::safe_open;
 
 /// Named files are read whole at approval; see `files`.
 const SIZE_MAX: u64 = 64 << 20;
@@ -28,12 +28,12 @@ pub fn put(workspace: &Path, files: &[NamedFile], checkout: &mut Checkout<'_>) -
             continue;
         }
         let refused = || Error::NotAsApproved { path: file.path.clone() };
-        let top = beneath::top(workspace).map_err(|errno| Error::io("open", workspace, errno))?;
+        let top = safe_open::top(workspace).map_err(|errno| Error::io("open", workspace, errno))?;
         // Links inside the workspace may have led to it when it was approved.
         let from = open_following(&top, &file.path).ok_or_else(refused)?;
-        let stamp = beneath::stamp(&from).map_err(|errno| Error::io("look at", workspace, errno))?;
+        let stamp = safe_open::stamp(&from).map_err(|errno| Error::io("look at", workspace, errno))?;
         let mut bytes = Vec::new();
-        let read = beneath::copy(&from, &mut bytes, SIZE_MAX);
+        let read = safe_open::copy(&from, &mut bytes, SIZE_MAX);
         let (digest, size) = read.map_err(|error| Error::io("read", Path::new(&file.path), error))?;
         if digest.to_string() != file.sha256 {
             return Err(refused());
@@ -90,7 +90,7 @@ fn open_following(top: &std::os::fd::OwnedFd, path: &str) -> Option<File> {
         rustix::fs::openat2(top, path, flags, Mode::empty(), resolve).map(File::from).ok()
     };
     #[cfg(not(target_os = "linux"))]
-    let opened = beneath::file(top, path.as_bytes()).ok();
+    let opened = safe_open::file(top, path.as_bytes()).ok();
     let _ = (flags, Mode::empty());
     opened.filter(|file| file.metadata().is_ok_and(|metadata| metadata.is_file()))
 }

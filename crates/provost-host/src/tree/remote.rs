@@ -29,13 +29,13 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
-use super::beneath;
 use super::checkout::{Checkout, lossy};
 use super::commit::word;
 use super::index::Draft;
 use super::keep::Lock;
 use super::mirror::Mirror;
 use super::{Base, Error, TREE, Trees};
+use crate::safe_open;
 
 /// Nothing is asked, and nobody is waited for who does not answer.
 const SSH: &str = "ssh -oBatchMode=yes -oConnectTimeout=15 -oServerAliveInterval=15 -oServerAliveCountMax=4";
@@ -200,7 +200,7 @@ impl Trees {
         let unpacked = self.unpacked(remote, commit, name)?;
         let sent = unpacked.room.path().join(TREE);
         let io = |path: &Path, error: std::io::Error| Error::io("copy", path, error);
-        let (from, to) = (beneath::top(&sent), beneath::top(&self.workspace));
+        let (from, to) = (safe_open::top(&sent), safe_open::top(&self.workspace));
         let from = from.map_err(|errno| io(&sent, errno.into()))?;
         let to = to.map_err(|errno| io(&self.workspace, errno.into()))?;
         for file in files {
@@ -263,7 +263,7 @@ impl Trees {
 
 /// Copies a file from one folder into another. No link is followed in either: one would lead anywhere.
 fn put(from: &OwnedFd, to: &OwnedFd, file: &str) -> std::io::Result<()> {
-    let sent = beneath::file(from, file.as_bytes())?;
+    let sent = safe_open::file(from, file.as_bytes())?;
     if !sent.metadata()?.is_file() {
         return Err(std::io::ErrorKind::InvalidInput.into());
     }
@@ -274,15 +274,15 @@ fn put(from: &OwnedFd, to: &OwnedFd, file: &str) -> std::io::Result<()> {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
-        folder = beneath::folder(&folder, part.as_bytes())?;
+        folder = safe_open::folder(&folder, part.as_bytes())?;
     }
     match rustix::fs::unlinkat(&folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno.into()),
     }
     let mode = sent.metadata()?.permissions().mode() & 0o777;
-    let mut written = beneath::new_file(&folder, name.as_bytes(), mode)?;
-    beneath::copy(&sent, &mut written, u64::MAX).map(|_| ())
+    let mut written = safe_open::new_file(&folder, name.as_bytes(), mode)?;
+    safe_open::copy(&sent, &mut written, u64::MAX).map(|_| ())
 }
 
 /// What was sent, written out, with its list and the id of that. Nobody else builds meanwhile.

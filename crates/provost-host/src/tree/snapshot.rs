@@ -12,11 +12,11 @@ use std::path::Path;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::beneath::{self, Stamp};
 use super::checkout::{Checkout, keep_time, lossy, stays_inside};
 use super::index::{Kind, Leaf, joined};
 use super::touches::is_at_or_beneath;
 use super::{Error, Refused, Why};
+use crate::safe_open::{self, Stamp};
 
 const FILE_BYTES: u64 = 1 << 30;
 const TOTAL_BYTES: u64 = 64 << 30;
@@ -31,7 +31,7 @@ pub fn workspace(
     checkout: &mut Checkout<'_>,
     left_out: &mut Vec<Refused>,
 ) -> Result<(), Error> {
-    let top = beneath::top(from).map_err(|errno| Error::io("open", from, errno))?;
+    let top = safe_open::top(from).map_err(|errno| Error::io("open", from, errno))?;
     Copying { from, caches, own, checkout, left_out, bytes: 0, entries: 0 }.folder(&top, b"", 0)
 }
 
@@ -42,13 +42,13 @@ pub fn caches(
     checkout: &mut Checkout<'_>,
     left_out: &mut Vec<Refused>,
 ) -> Result<(), Error> {
-    let top = beneath::top(from).map_err(|errno| Error::io("open", from, errno))?;
+    let top = safe_open::top(from).map_err(|errno| Error::io("open", from, errno))?;
     let mut copying = Copying { from, caches, own: None, checkout, left_out, bytes: 0, entries: 0 };
     for (place, cache) in caches.iter().enumerate() {
         if caches[..place].iter().any(|other| is_at_or_beneath(cache, other)) {
             continue;
         }
-        match beneath::folder(&top, cache) {
+        match safe_open::folder(&top, cache) {
             Ok(folder) => {
                 copying.checkout.folder(cache)?;
                 copying.folder(&folder, cache, 0)?;
@@ -74,7 +74,7 @@ struct Copying<'c, 't> {
 
 impl Copying<'_, '_> {
     fn folder(&mut self, folder: &OwnedFd, path: &[u8], depth: usize) -> Result<(), Error> {
-        let names = match beneath::names(folder, ENTRIES - self.entries) {
+        let names = match safe_open::names(folder, ENTRIES - self.entries) {
             Ok(names) => names,
             Err(Errno::OVERFLOW) => return Err(Error::TooMuch { path: lossy(path) }),
             Err(errno) if path.is_empty() => return Err(Error::io("read", self.from, errno)),
@@ -96,7 +96,7 @@ impl Copying<'_, '_> {
                 FileType::RegularFile => self.file(folder, &path, &name)?,
                 FileType::Symlink => self.link(folder, &path, &name)?,
                 FileType::Directory if depth >= DEPTH => self.leave_out(&path, Why::TooDeep),
-                FileType::Directory => match beneath::folder(folder, &name) {
+                FileType::Directory => match safe_open::folder(folder, &name) {
                     Ok(inner) => {
                         self.checkout.folder(&path)?;
                         self.folder(&inner, &path, depth + 1)?;
@@ -110,7 +110,7 @@ impl Copying<'_, '_> {
     }
 
     fn file(&mut self, folder: &OwnedFd, path: &[u8], name: &[u8]) -> Result<(), Error> {
-        let opened = beneath::file(folder, name).and_then(|file| Ok((beneath::stamp(&file)?, file)));
+        let opened = safe_open::file(folder, name).and_then(|file| Ok((safe_open::stamp(&file)?, file)));
         let (stamp, from) = match opened {
             Ok(opened) => opened,
             Err(errno) => {
@@ -137,14 +137,14 @@ impl Copying<'_, '_> {
         let kind = Kind::of_file(stamp.mode);
         let mut to = self.checkout.file(path, kind)?;
         let failed = |error: std::io::Error| Error::io("copy", Path::new(&lossy(path)), error);
-        let (digest, size) = beneath::copy(from, &mut to, FILE_BYTES).map_err(failed)?;
+        let (digest, size) = safe_open::copy(from, &mut to, FILE_BYTES).map_err(failed)?;
         keep_time(&to, stamp.modified).map_err(|errno| failed(errno.into()))?;
         self.checkout.holds(path, Leaf { kind, digest, size })
     }
 
     fn link(&mut self, folder: &OwnedFd, path: &[u8], name: &[u8]) -> Result<(), Error> {
         let is_cache = self.caches.iter().any(|cache| is_at_or_beneath(path, cache));
-        match beneath::target(folder, name) {
+        match safe_open::target(folder, name) {
             Ok(target) if stays_inside(path, &target) => self.checkout.link(path, &target),
             Ok(target) if is_cache && self.leads_to_the_system(&target) => self.checkout.link(path, &target),
             Ok(_) => {

@@ -23,7 +23,6 @@ use provost_core::model::hash::Hash;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::beneath::{self, Stamp};
 use super::checkout::{Checkout, lossy, stays_inside};
 use super::found::{Found, Rule};
 use super::ignored::{Ignored, Naming};
@@ -35,6 +34,7 @@ use super::own::OwnFiles;
 use super::snapshot::{DEPTH, special, unreadable};
 use super::touches::is_at_or_beneath;
 use super::{Base, Error, Laid, Layer, Limits, TREE, Touches, Trees, Why};
+use crate::safe_open::{self, Stamp};
 
 /// Names in one folder beyond those of the base and those that could be taken over.
 const NAMES_MORE: usize = 1_000;
@@ -88,7 +88,7 @@ impl Trees {
             is_over: false,
         };
         let begun = SystemTime::now();
-        let top = beneath::top(workspace).map_err(|errno| Error::io("open", workspace, errno))?;
+        let top = safe_open::top(workspace).map_err(|errno| Error::io("open", workspace, errno))?;
         for start in touches.starts() {
             walk.from(&top, start)?;
         }
@@ -154,7 +154,7 @@ impl Walk<'_> {
         for (depth, name) in parts.iter().enumerate() {
             path = joined(&path, name);
             base = self.child(base.as_ref(), name)?;
-            let kind = beneath::stamp_at(&here, name).map(|stamp| stamp.kind());
+            let kind = safe_open::stamp_at(&here, name).map(|stamp| stamp.kind());
             let is_folder = matches!(kind, Ok(FileType::Directory))
                 && base.as_ref().is_none_or(|base| base.kind == Kind::Folder);
             if depth + 1 == parts.len() || !is_folder || self.is_left_alone(&path) {
@@ -166,7 +166,7 @@ impl Walk<'_> {
                 };
             }
             rule.ignored = self.ignoring(&path, true, rule);
-            match beneath::folder(&here, name) {
+            match safe_open::folder(&here, name) {
                 Ok(inner) => here = inner,
                 Err(errno) => return self.refuse(&path, unreadable(errno)),
             }
@@ -186,7 +186,7 @@ impl Walk<'_> {
             Some(base) => self.index.listing(base).map_err(|error| self.unlisted(error))?,
             None => Vec::new(),
         };
-        let names = match beneath::names(folder, entries.len() + self.limits.files + NAMES_MORE) {
+        let names = match safe_open::names(folder, entries.len() + self.limits.files + NAMES_MORE) {
             Ok(names) => names,
             Err(Errno::OVERFLOW) => return self.give_up(path),
             Err(errno) => return self.refuse(path, unreadable(errno)),
@@ -289,7 +289,7 @@ impl Walk<'_> {
         if place.depth >= DEPTH {
             return self.refuse(place.path, Why::TooDeep);
         }
-        match beneath::folder(place.folder, place.name) {
+        match safe_open::folder(place.folder, place.name) {
             Ok(inner) => self.folder(&inner, place.path, base, rule, place.depth + 1),
             Err(errno) => self.refuse(place.path, unreadable(errno)),
         }
@@ -335,18 +335,18 @@ impl Walk<'_> {
 
     /// A regular file inside `touches`.
     fn file(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
-        if let (Some(base), Ok(stamp)) = (base, beneath::stamp_at(place.folder, place.name))
+        if let (Some(base), Ok(stamp)) = (base, safe_open::stamp_at(place.folder, place.name))
             && self.fits(&stamp, base)
             && self.known.digest(&stamp) == Some(base.digest)
         {
             return Ok(());
         }
-        let file = match beneath::file(place.folder, place.name) {
+        let file = match safe_open::file(place.folder, place.name) {
             Ok(file) => file,
             Err(errno) => return self.refuse(place.path, unreadable(errno)),
         };
         for _ in 0..2 {
-            let stamp = match beneath::stamp(&file) {
+            let stamp = match safe_open::stamp(&file) {
                 Ok(stamp) if stamp.kind() == FileType::RegularFile => stamp,
                 Ok(stamp) => return self.refuse(place.path, special(stamp.kind())),
                 Err(errno) => return self.refuse(place.path, unreadable(errno)),
@@ -386,7 +386,7 @@ impl Walk<'_> {
         if rule.is_protected {
             return self.protected(place.path);
         }
-        let target = match beneath::target(place.folder, place.name) {
+        let target = match safe_open::target(place.folder, place.name) {
             Ok(target) => target,
             Err(errno) => return self.refuse(place.path, unreadable(errno)),
         };
@@ -450,8 +450,8 @@ impl Walk<'_> {
 
     fn is_as_in_base(&self, file: &File, stamp: &Stamp, base: Option<&Entry>) -> io::Result<bool> {
         let Some(base) = base.filter(|base| self.fits(stamp, base)) else { return Ok(false) };
-        let digest = beneath::digest(file)?;
-        if beneath::stamp(file).is_ok_and(|after| after == *stamp) {
+        let digest = safe_open::digest(file)?;
+        if safe_open::stamp(file).is_ok_and(|after| after == *stamp) {
             self.known.note(stamp, digest);
         }
         Ok(digest == base.digest)
@@ -467,7 +467,7 @@ impl Walk<'_> {
         }
         let (mut now, then) = (Vec::new(), fs::read(self.base.file(OsStr::from_bytes(path))));
         let committed = |bytes: Vec<u8>| ends.committed(&bytes).unwrap_or(bytes);
-        beneath::copy(file, &mut now, FILE_BYTES).is_ok()
+        safe_open::copy(file, &mut now, FILE_BYTES).is_ok()
             && then.is_ok_and(|then| committed(then) == committed(now))
     }
 
@@ -475,7 +475,8 @@ impl Walk<'_> {
     fn as_checked_out(&self, file: &File, path: &[u8]) -> Option<Vec<u8>> {
         let ends = self.ends.of(path);
         let mut now = Vec::new();
-        if !self.limits.as_git || !ends.are_changed() || beneath::copy(file, &mut now, FILE_BYTES).is_err() {
+        if !self.limits.as_git || !ends.are_changed() || safe_open::copy(file, &mut now, FILE_BYTES).is_err()
+        {
             return None;
         }
         let committed = ends.committed(&now).unwrap_or(now);
@@ -522,7 +523,7 @@ impl Walk<'_> {
         let mut to = self.checkout.file(path, kind)?;
         let most = self.limits.file_bytes.min(self.limits.total_bytes - self.bytes);
         let written = match self.as_checked_out(file, path) {
-            None => beneath::copy(file, &mut to, most),
+            None => safe_open::copy(file, &mut to, most),
             Some(bytes) => to.write_all(&bytes).map(|()| (Hash::of(&bytes), bytes.len() as u64)),
         };
         let copied = match written {
@@ -530,7 +531,7 @@ impl Walk<'_> {
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => None,
             Err(error) => return Err(Error::io("take over", &self.at(path), error)),
         };
-        let is_same = beneath::stamp(file).is_ok_and(|after| after == *before);
+        let is_same = safe_open::stamp(file).is_ok_and(|after| after == *before);
         match copied.filter(|_| is_same) {
             Some((digest, size)) => {
                 self.bytes += size;
@@ -571,7 +572,7 @@ impl Walk<'_> {
     fn is_same_link(&self, place: &Place<'_>, base: Option<&Entry>) -> bool {
         base.is_some_and(|base| {
             base.kind == Kind::Link
-                && beneath::target(place.folder, place.name)
+                && safe_open::target(place.folder, place.name)
                     .is_ok_and(|target| provost_core::model::hash::Hash::of(&target) == base.digest)
         })
     }
@@ -639,7 +640,7 @@ impl Walk<'_> {
         let is_same = match (kind, base.kind) {
             (FileType::Directory, Kind::Folder) => true,
             (FileType::Symlink, Kind::Link) => self.is_same_link(place, Some(base)),
-            (FileType::RegularFile, kind) if kind.is_file() => beneath::stamp_at(place.folder, place.name)
+            (FileType::RegularFile, kind) if kind.is_file() => safe_open::stamp_at(place.folder, place.name)
                 .is_ok_and(|stamp| stamp.size == base.size && self.has_mode_of(&stamp, kind)),
             _ => false,
         };

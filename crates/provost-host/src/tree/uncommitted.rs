@@ -14,12 +14,13 @@ use std::sync::{Mutex, PoisonError};
 use provost_core::model::hash::Hash;
 use rustix::fs::FileType;
 
-use super::beneath::Stamp;
 use super::checkout::lossy;
 use super::keep::Lock;
 use super::mirror::{self, Mirror};
-use super::{Error, Trees, beneath};
+use super::{Error, Trees};
 use crate::git;
+use crate::safe_open;
+use crate::safe_open::Stamp;
 
 /// A file that differs from the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +78,8 @@ impl Trees {
         let mut words = vec!["ls-files", "--others", "--exclude-standard", "-z"];
         words.extend(lists.iter().map(String::as_str));
         let added = mirror.git(&words, b"", &there)?;
-        let top = beneath::top(&self.workspace).map_err(|errno| Error::io("open", &self.workspace, errno))?;
+        let top =
+            safe_open::top(&self.workspace).map_err(|errno| Error::io("open", &self.workspace, errno))?;
         let look = |path: &[u8], is_new: bool| {
             let stamp = stamp(&top, path);
             let change = match (is_new, &stamp) {
@@ -99,35 +101,37 @@ impl Trees {
 
 /// The digests of these paths of a workspace, as they are now; none for what is deleted or no file.
 pub fn digests(workspace: &Path, paths: &[String]) -> Vec<Option<String>> {
-    let Ok(top) = beneath::top(workspace) else { return vec![None; paths.len()] };
+    let Ok(top) = safe_open::top(workspace) else { return vec![None; paths.len()] };
     paths.iter().map(|path| digest(&top, path.as_bytes())).collect()
 }
 
 /// The same of one path.
 pub fn digest_at(workspace: &Path, path: &str) -> Option<String> {
-    digest(&beneath::top(workspace).ok()?, path.as_bytes())
+    digest(&safe_open::top(workspace).ok()?, path.as_bytes())
 }
 
 /// The digest of a link is that of its target.
 fn digest(top: &OwnedFd, path: &[u8]) -> Option<String> {
     let (folder, name) = parted(top, path)?;
-    let stamp = beneath::stamp_at(&folder, name).ok()?;
+    let stamp = safe_open::stamp_at(&folder, name).ok()?;
     match stamp.kind() {
         FileType::RegularFile if stamp.size >= LARGE => large(&folder, name, stamp),
-        FileType::RegularFile => Some(beneath::digest(&beneath::file(&folder, name).ok()?).ok()?.to_string()),
-        FileType::Symlink => Some(Hash::of(&beneath::target(&folder, name).ok()?).to_string()),
+        FileType::RegularFile => {
+            Some(safe_open::digest(&safe_open::file(&folder, name).ok()?).ok()?.to_string())
+        }
+        FileType::Symlink => Some(Hash::of(&safe_open::target(&folder, name).ok()?).to_string()),
         _ => None,
     }
 }
 
 fn stamp(top: &OwnedFd, path: &[u8]) -> Option<Stamp> {
     let (folder, name) = parted(top, path)?;
-    beneath::stamp_at(&folder, name).ok()
+    safe_open::stamp_at(&folder, name).ok()
 }
 
 fn parted<'a>(top: &OwnedFd, path: &'a [u8]) -> Option<(OwnedFd, &'a [u8])> {
     match path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => Some((beneath::folder(top, &path[..slash]).ok()?, &path[slash + 1..])),
+        Some(slash) => Some((safe_open::folder(top, &path[..slash]).ok()?, &path[slash + 1..])),
         None => Some((rustix::io::dup(top).ok()?, path)),
     }
 }
@@ -142,8 +146,8 @@ fn large(folder: &OwnedFd, name: &[u8], stamp: Stamp) -> Option<String> {
     if let Some(digest) = known().get(&stamp) {
         return Some(digest.clone());
     }
-    let digest = beneath::digest(&beneath::file(folder, name).ok()?).ok()?.to_string();
-    if beneath::stamp_at(folder, name).is_ok_and(|now| now == stamp) {
+    let digest = safe_open::digest(&safe_open::file(folder, name).ok()?).ok()?.to_string();
+    if safe_open::stamp_at(folder, name).is_ok_and(|now| now == stamp) {
         known().insert(stamp, digest.clone());
     }
     Some(digest)

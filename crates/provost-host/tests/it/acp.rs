@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use provost_core::model::event::AttemptEnd;
 use provost_core::model::usage::Usage;
 use provost_host::Interrupted;
-use provost_host::agent::acp::{Acp, Permissions, Server};
+use provost_host::agent::acp::{Acp, Server};
 use provost_host::agent::{Agent, Attempt, Resume, Work};
+use provost_host::config::Permissions;
 use tempfile::TempDir;
 
 use crate::agents::{exited, work};

@@ -10,7 +10,7 @@ use provost_core::model::usage::Usage;
 use provost_core::rules::recover::class::{self, Seen};
 use provost_host::agent::headless::Headless;
 use provost_host::agent::{Agent, Attempt, Resume, Work};
-use provost_host::client::Client;
+use provost_host::config::Client;
 use tempfile::TempDir;
 
 use crate::agents::{environment, exited, work};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Frame, Reply, Said, halves, pieces};
-use crate::offered::Form;
+use crate::turn::Form;
 use crate::turn::{Failure, Stop};
 
 pub(super) fn say(reply: &Reply) -> Said {

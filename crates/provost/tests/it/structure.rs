@@ -344,18 +344,7 @@ impl Functions {
 }
 
 /// Cycles that are still there, each as its first module. Take one off when it is broken; add none.
-const KNOWN_CYCLES: [&str; 10] = [
-    "provost-engine agenda",
-    "provost-engine audit",
-    "provost-host agent",
-    "provost-host files",
-    "provost-host ground::check",
-    "provost-host judge",
-    "provost-host sandbox::check",
-    "provost-rehearsal aside",
-    "provost-rehearsal dialect",
-    "provost-server api",
-];
+const KNOWN_CYCLES: [&str; 2] = ["provost-engine audit", "provost-server api"];
 
 #[test]
 fn modules_do_not_import_each_other_in_a_circle() {

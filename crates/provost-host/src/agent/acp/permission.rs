@@ -4,29 +4,9 @@
 
 use serde_json::{Value, json};
 
-/// What an agent hears when it asks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Permissions {
-    /// Yes, this once: what it may reach is the fence's business.
-    #[default]
-    Allow,
-    Deny,
-    /// The attempt ends, and a person is told what was asked.
-    Ask,
-}
+use crate::config::Permissions;
 
 impl Permissions {
-    pub const ALL: [Permissions; 3] = [Permissions::Allow, Permissions::Deny, Permissions::Ask];
-
-    /// As it is written in the configuration.
-    pub fn word(self) -> &'static str {
-        match self {
-            Permissions::Allow => "allow",
-            Permissions::Deny => "deny",
-            Permissions::Ask => "ask",
-        }
-    }
-
     /// The answer, out of the options there are. Where none of them means it, nothing is chosen.
     pub fn answer(self, options: &Value) -> Value {
         let wanted: &[&str] = match self {

@@ -13,7 +13,7 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, Gid, Mode, Uid};
 use rustix::io::Errno;
 
-use crate::tree::beneath;
+use crate::safe_open;
 
 /// Takes the place of the file when it is whole.
 const UNFINISHED: &str = ".provost-unfinished";
@@ -43,12 +43,12 @@ impl Desk<'_> {
     }
 
     fn put(&self, within: &Path, text: &str) -> Result<(), Errno> {
-        let mut folder = beneath::top(self.workspace)?;
+        let mut folder = safe_open::top(self.workspace)?;
         for name in within.parent().into_iter().flatten() {
-            folder = match beneath::folder(&folder, name.as_bytes()) {
+            folder = match safe_open::folder(&folder, name.as_bytes()) {
                 Err(Errno::NOENT) => {
                     rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o755))?;
-                    let made = beneath::folder(&folder, name.as_bytes())?;
+                    let made = safe_open::folder(&folder, name.as_bytes())?;
                     self.own(&made)?;
                     made
                 }
@@ -57,8 +57,8 @@ impl Desk<'_> {
         }
         let name = within.file_name().unwrap_or(OsStr::new(""));
         let _ = rustix::fs::unlinkat(&folder, UNFINISHED, AtFlags::empty());
-        let mode = beneath::stamp_at(&folder, name.as_bytes()).map_or(0o644, |stamp| stamp.mode & 0o777);
-        let mut file = beneath::new_file(&folder, UNFINISHED.as_bytes(), mode)?;
+        let mode = safe_open::stamp_at(&folder, name.as_bytes()).map_or(0o644, |stamp| stamp.mode & 0o777);
+        let mut file = safe_open::new_file(&folder, UNFINISHED.as_bytes(), mode)?;
         let written = file.write_all(text.as_bytes());
         self.own(&file)?;
         match written {

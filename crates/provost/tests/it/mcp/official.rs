@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use super::{IN_PLACE, workspace};
 use crate::env::Env;
-use crate::registry;
-use crate::registry::{installed, skipped};
+use crate::registry::{self, installed, python_package};
 
 fn variables(env: &Env) -> Value {
     let command = env.command(&[]);

@@ -6,7 +6,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::agent::{Behind, Speaks, Work};
+use crate::agent::{Behind, Work};
+use crate::config::{Client, Speaks};
 use crate::sandbox::By;
 use crate::tree::handover;
 
@@ -14,36 +15,7 @@ mod furnish;
 
 pub use furnish::environment;
 
-/// The clients that are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Client {
-    Claude,
-    Codex,
-    Gemini,
-    Opencode,
-}
-
 impl Client {
-    pub const ALL: [Client; 4] = [Client::Claude, Client::Codex, Client::Gemini, Client::Opencode];
-
-    /// As it is written in the configuration; the name of its program, too.
-    pub fn word(self) -> &'static str {
-        match self {
-            Client::Claude => "claude",
-            Client::Codex => "codex",
-            Client::Gemini => "gemini",
-            Client::Opencode => "opencode",
-        }
-    }
-
-    /// The one that a command line starts, as far as its words tell: `claude-agent-acp`, `npx …/codex-acp`.
-    pub fn of(command: &[String]) -> Option<Client> {
-        let name =
-            |word: &String| Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned());
-        let known = |name: String| Client::ALL.into_iter().find(|client| name.starts_with(client.word()));
-        command.iter().filter(|word| !word.starts_with('-')).filter_map(name).find_map(known)
-    }
-
     pub fn speaks(self) -> Speaks {
         match self {
             Client::Claude => Speaks::Claude,

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::Client;
 use crate::agent::{Work, served};
+use crate::config::Client;
 
 pub const CLAUDE_SETTINGS: &str = "harness.json";
 pub const CLAUDE_TOOLS_FILE: &str = "harness-tools.json";

@@ -26,7 +26,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use tempfile::TempDir;
 
-use crate::judge;
+use super::{private_folder, programs};
 use crate::sandbox::CACHES;
 
 const PYTHON: &str = include_str!("reporter/sitecustomize.py");
@@ -118,7 +118,7 @@ impl Reporter {
     /// Makes the reporters ready and begins to listen.
     pub fn start(workspace: &Path, control: Control) -> io::Result<Self> {
         let tools = tools(workspace)?;
-        let folder = tempfile::Builder::new().prefix("report-").tempdir_in(judge::private_folder()?)?;
+        let folder = tempfile::Builder::new().prefix("report-").tempdir_in(private_folder()?)?;
         let path = folder.path().join("pipe");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         // Open for both: then there is always somebody who listens, and no end before ours.
@@ -151,7 +151,7 @@ impl Reporter {
         workspace: &Path,
         given: &[(OsString, OsString)],
     ) -> Vec<(OsString, OsString)> {
-        let fixed = judge::programs(workspace);
+        let fixed = programs(workspace);
         let known = |name: &str| {
             let all = fixed.iter().chain(given).rev();
             all.into_iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
@@ -225,7 +225,7 @@ fn listen(mut pipe: File, done: &AtomicBool) -> (Vec<u8>, bool) {
 /// there is no fence, an agent may have found it.
 fn tools(workspace: &Path) -> io::Result<Arc<TempDir>> {
     static KNOWN: Mutex<Option<HashMap<OsString, Arc<TempDir>>>> = Mutex::new(None);
-    let programs = judge::programs(workspace);
+    let programs = programs(workspace);
     let path = programs.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
     let path = path.unwrap_or_default();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +239,7 @@ fn tools(workspace: &Path) -> io::Result<Arc<TempDir>> {
 }
 
 fn lay_out(path: &OsStr) -> io::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("reporters-").tempdir_in(judge::private_folder()?)?;
+    let folder = tempfile::Builder::new().prefix("reporters-").tempdir_in(private_folder()?)?;
     let at = |name: &str| folder.path().join(name);
     for name in ["bin", "python"] {
         fs::create_dir(at(name))?;
