@@ -46,7 +46,11 @@ fn installed(packages: &[&str]) -> Option<TempDir> {
         return Some(folder);
     }
     // The collector is a program: there is one for the machines most people have, and not for all.
-    let excuses = ["Retrying (", "Could not fetch URL", "No module named pip"];
+    if said.contains("No module named pip") {
+        skip::tool("pip", "apt-get install python3-pip");
+        return None;
+    }
+    let excuses = ["Retrying (", "Could not fetch URL"];
     let no_program = packages == ["rotel"] && said.contains("No matching distribution");
     assert!(no_program || excuses.iter().any(|words| said.contains(words)), "pip: {said}");
     skip::registry(&packages.join(" and "), said.trim());

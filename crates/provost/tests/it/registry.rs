@@ -55,12 +55,19 @@ pub fn npm_package(name: &str, why: &str) {
 /// The same for a package of Python.
 #[track_caller]
 pub fn python_package(name: &str, why: &str) {
+    match reaches_pypi() {
+        None => skip::tool("pip", "apt-get install python3-pip"),
+        Some(true) => panic!("PyPI can be reached, but {name}: {why}"),
+        Some(false) => skip::registry(&format!("Python's {name}"), why),
+    }
+}
+
+/// Whether pip can fetch a small package. Nothing without Python or pip.
+pub fn reaches_pypi() -> Option<bool> {
     let folder = tempfile::tempdir().expect("a folder");
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--retries", "1"]);
-    match pip.args(["--no-deps", "--dest"]).arg(folder.path()).arg("six").output() {
-        Err(_) => skip::tool("python3", "apt-get install python3 python3-pip"),
-        Ok(fetched) if fetched.status.success() => panic!("PyPI can be reached, but {name}: {why}"),
-        Ok(_) => skip::registry(&format!("Python's {name}"), why),
-    }
+    let fetched = pip.args(["--no-deps", "--dest"]).arg(folder.path()).arg("six").output().ok()?;
+    let has_pip = !String::from_utf8_lossy(&fetched.stderr).contains("No module named pip");
+    has_pip.then(|| fetched.status.success())
 }
