@@ -189,7 +189,7 @@ fn in_a_cgroup_nothing_is_mistaken_for_anothers() {
     }
     let home = match cgroups_offered() {
         Ok(home) => home,
-        Err(why) => return skip::tool("cgroups", &why.to_string()),
+        Err(why) => return skip::tool("cgroups", why),
     };
     let folder = TempDir::new().unwrap();
     let bounds = Bounds { cgroup: true, ..AMPLE };

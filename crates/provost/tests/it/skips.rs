@@ -67,7 +67,7 @@ fn silent_ends(text: &str) -> Vec<String> {
                 condition.push_str(&lines[first.saturating_sub(4).max(at + 1)..first].join(" "));
             }
             let counts = |known: &&str| condition.contains(*known);
-            let is_counted = COUNTING.iter().chain(&LOCAL).any(|known| counts(&known));
+            let is_counted = COUNTING.iter().chain(&LOCAL).any(counts);
             if !is_counted && !condition.contains(ASKED) {
                 silent.push(format!("{}: {}", place + 1, lines[place].trim()));
             }
