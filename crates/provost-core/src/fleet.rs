@@ -1,4 +1,4 @@
-//! Many plans at once: the agenda, the merge train, and work for other machines.
+//! Rules about several plans: the agenda, the merge train, and work items for other machines.
 
 pub mod agenda;
 pub mod train;

@@ -1,6 +1,5 @@
-//! The rules of provost. Everything here is a function of its arguments: no file, no process, no
-//! clock, no async. Read the folders in the order in which they
-//! are declared; each uses only those before it.
+//! The rules of provost. Every function here depends only on its arguments: no file, no process, no clock, no
+//! async. The folders are declared in reading order; each uses only the folders before it.
 
 #[cfg(test)]
 #[path = "../../provost-rehearsal/src/skip.rs"]

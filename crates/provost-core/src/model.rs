@@ -1,4 +1,4 @@
-//! The data that everything else is about: plans, verdicts, events, proofs. No rule decides anything here.
+//! Holds the data that all other folders use: plans, verdicts, events, proofs. It contains no rules.
 
 pub mod timestamp;
 pub mod hash;

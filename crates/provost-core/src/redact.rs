@@ -1,11 +1,11 @@
-//! Takes secrets out of text, before anything becomes an event, a prompt or a line on a screen.
+//! Removes secrets from text before it becomes an event, a prompt or a line on a screen.
 //!
-//! Three layers, from sure to likely: the values the harness itself handed out ([`known`]), the public
-//! shapes of tokens ([`shapes`]), and what stands behind a telling name ([`assignments`]). Each finds
-//! spans in the text; the spans are joined and replaced by `[redacted:<kind>]`.
+//! There are three layers, from certain to likely: the values that provost itself handed out ([`known`]), the
+//! public formats of tokens ([`shapes`]), and the values of telling names ([`assignments`]). Each finds spans
+//! in the text; the spans are joined and replaced by `[redacted:<kind>]`.
 //!
-//! **Invariant:** redacting twice is redacting once. A mark of ours is never touched again.
-//! **Invariant:** the time is linear in the text. No rule looks back over what another one scanned.
+//! **Invariant:** redacting twice gives the same as redacting once. A mark is never changed again.
+//! **Invariant:** the time is linear in the text. No rule reads again what another one scanned.
 
 mod assignments;
 mod event;
@@ -30,24 +30,25 @@ pub use names::looks_secret;
 
 const MARK: &str = "[redacted:";
 
-/// Taking something out can bring a boundary to light that makes a neighbour visible, so rounds are
-/// made until nothing changes. Two are usual; text that still changes after this many was built to.
+/// Maximum number of rounds. Removing a secret can create a boundary that makes a neighbouring one visible,
+/// so rounds repeat until nothing changes. Two are usual; text that still changes after this many was made to
+/// do so.
 const ROUNDS: usize = 8;
 
-/// What is left of a text that does not come to rest.
+/// The kind that replaces a text which keeps changing.
 const RESTLESS: &str = "restless-text";
 
-/// Literals without which no shape and no assignment can match, case folded. Built once a process.
+/// Literals without which no shape and no assignment can match, case folded. Built once per process.
 static HINTS: LazyLock<AhoCorasick> =
     LazyLock::new(|| folded(shapes::hints().chain(assignments::HINTS.iter().copied())));
 
 pub struct Redactor {
     known: Known,
-    /// Every kind a mark of this redactor can name.
+    /// Every kind that a mark of this redactor can name.
     kinds: HashSet<String>,
 }
 
-/// Bytes that must go, and what they are.
+/// Bytes to remove, and their kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found<'k> {
     start: usize,
@@ -56,8 +57,8 @@ struct Found<'k> {
 }
 
 impl Redactor {
-    /// `known` are the secrets that were handed out, by name. Values under 8 characters are left to
-    /// the other layers: they would take ordinary words with them.
+    /// Creates a redactor; `known` are the secrets that were handed out, by name. Values under 8 characters
+    /// are left to the other layers, because they would also match ordinary words.
     pub fn new<N, V>(known: impl IntoIterator<Item = (N, V)>) -> Self
     where
         N: AsRef<str>,
@@ -69,7 +70,7 @@ impl Redactor {
         Self { known, kinds }
     }
 
-    /// `text` without its secrets; borrowed when there was none.
+    /// Returns `text` without its secrets; borrowed if there were none.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut out = Cow::Borrowed(text);
         for _ in 0..ROUNDS {
@@ -84,7 +85,7 @@ impl Redactor {
         }
     }
 
-    /// A plan goes into the log byte for byte, so a secret in it is the author's to take out.
+    /// Reports secrets in a plan. A plan is logged byte for byte, so its author must remove them.
     pub fn diagnose(&self, text: &str) -> Vec<Diagnostic> {
         self.find(text)
             .iter()
@@ -107,7 +108,7 @@ impl Redactor {
         outside(joined(found), &self.marks(text))
     }
 
-    /// Shapes and assignments, each asked only when one of its literals is there.
+    /// Finds shapes and assignments; each is tried only if one of its literals occurs.
     fn likely<'k>(text: &str, found: &mut Vec<Found<'k>>) {
         let shapes = shapes::all();
         let mut wanted = vec![false; shapes.len()];
@@ -126,7 +127,8 @@ impl Redactor {
         assignments::find(text, names, found);
     }
 
-    /// The marks in `text` that are ours. A made-up kind is no mark: it could carry a secret.
+    /// Returns the marks in `text` that provost wrote. A made-up kind does not count, because it could
+    /// contain a secret.
     fn marks(&self, text: &str) -> Vec<(usize, usize)> {
         text.match_indices(MARK)
             .filter_map(|(start, _)| {
@@ -140,7 +142,7 @@ impl Redactor {
 }
 
 impl std::fmt::Debug for Redactor {
-    /// Never the values.
+    /// Never prints the values.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Redactor").field("known", &self.known.kinds().count()).finish_non_exhaustive()
     }
@@ -155,7 +157,7 @@ fn folded<'h>(hints: impl Iterator<Item = &'h str>) -> AhoCorasick {
         .unwrap_or_else(|error| unreachable!("a few hundred short literals do not fit: {error}"))
 }
 
-/// In order and without overlap. The first kind of an overlap names it.
+/// Sorts the spans and joins those that overlap. The first kind names the result.
 fn joined(mut found: Vec<Found<'_>>) -> Vec<Found<'_>> {
     found.sort_by_key(|each| (each.start, std::cmp::Reverse(each.end)));
     let mut joined: Vec<Found<'_>> = Vec::with_capacity(found.len());
@@ -168,7 +170,7 @@ fn joined(mut found: Vec<Found<'_>>) -> Vec<Found<'_>> {
     joined
 }
 
-/// The parts of `found` that lie outside `marks`; both in order.
+/// Returns the parts of `found` outside of `marks`; both are sorted.
 fn outside<'k>(found: Vec<Found<'k>>, marks: &[(usize, usize)]) -> Vec<Found<'k>> {
     if marks.is_empty() {
         return found;

@@ -1,11 +1,11 @@
-//! Many plans: what may start, what may run together, and in which order work is merged.
+//! Decides about several plans: which may start, which may run together, and the merge order.
 //!
-//! Everything is decided from what the plans declare (`depends_on`, `touches`) and from the stage each
-//! has reached by the log. The same answers serve people, `integrate` and programs.
+//! All decisions follow from what the plans declare (`depends_on`, `touches`) and from the stage of each in
+//! its log. People, `integrate` and programs use the same answers.
 //!
-//! **Invariant:** a plan that does not say what it touches is never assumed to be safe beside another.
-//! **Invariant:** the merge order puts no plan before one it depends on; where there is no such order,
-//! there is none at all.
+//! **Invariant:** a plan that does not declare `touches` is never assumed to be safe beside another.
+//! **Invariant:** the merge order puts no plan before one it depends on; if that is impossible, there is no
+//! order.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -18,26 +18,26 @@ mod tests;
 
 use crate::language::globs::overlap::{Meeting, Reach};
 
-/// One plan, as far as the others are concerned.
+/// A plan, as the other plans see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// As others name it in `depends_on`.
+    /// Its name in `depends_on` of others.
     pub name: String,
     pub stage: Stage,
     pub depends_on: Vec<String>,
     /// `None`: not declared.
     pub touches: Option<Vec<String>>,
-    /// Somebody works on it now.
+    /// A run is working on it now.
     pub under_way: bool,
-    /// Lines that its work changes, where that is known.
+    /// Number of changed lines, if known.
     pub size: Option<u64>,
-    /// It has begun, and nothing can be done before a person has answered.
+    /// It has begun, and nothing can be done before a person answers.
     pub asks_a_person: bool,
     /// Why its file or its log cannot be used.
     pub trouble: Option<String>,
 }
 
-/// What is wrong with what plans say of each other.
+/// A mistake in the dependencies between plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     Unknown { plan: String, named: String, nearest: Option<String> },
@@ -59,39 +59,39 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// Whether a plan may start.
+/// The state of a plan: may it start?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     Done,
     Failed,
     UnderWay,
     Ready,
-    /// Nobody has approved it as it stands in the log.
+    /// Its current revision is not approved.
     Unapproved,
     /// A person has to answer first.
     AsksAPerson,
-    /// Its file or its log cannot be used, and why.
+    /// Why its file or its log cannot be used.
     Broken(String),
-    /// Plans that have to be done first, with their stages.
+    /// Plans that must be done first, with their stages.
     Waits(Vec<(String, Stage)>),
-    /// What it says of other plans cannot be followed.
+    /// Its dependencies on other plans are wrong.
     Unsound(Problem),
 }
 
-/// Whether a plan may run beside those that run, or were chosen before it.
+/// The answer whether a plan may run in parallel with those that run or were chosen before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beside {
     Safe,
-    /// It does not say what it touches.
+    /// It does not declare `touches`.
     Undeclared,
-    /// It may change what another plan may change.
+    /// It may change files that another plan may change.
     Meets {
         plan: String,
         meeting: Meeting,
     },
 }
 
-/// A plan that may start, and whether together with the others.
+/// A plan that may start, and whether it may run together with the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
     pub name: String,
@@ -104,7 +104,7 @@ pub struct Agenda {
 }
 
 impl Agenda {
-    /// Of two plans of one name the first counts.
+    /// Creates an agenda. If two plans have the same name, the first counts.
     pub fn new(entries: impl IntoIterator<Item = Entry>) -> Self {
         let mut by_name = BTreeMap::new();
         for entry in entries {
@@ -121,7 +121,7 @@ impl Agenda {
         self.entries.get(name)
     }
 
-    /// Names of plans that do not exist, and plans that wait for each other.
+    /// Returns dependencies on unknown plans, and cycles.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<Problem> = self.entries().flat_map(|entry| self.unknown(entry)).collect();
         problems.extend(self.cycles().into_iter().map(|round| Problem::Cycle { round }));
@@ -138,7 +138,7 @@ impl Agenda {
         missing.map(problem).collect()
     }
 
-    /// Of each knot of plans that wait for each other one round, beginning and ending with the same.
+    /// Returns one cycle for each group of plans that wait for each other, with the same first and last name.
     fn cycles(&self) -> Vec<Vec<String>> {
         let mut left: BTreeSet<&str> = self.unordered(&self.entries.keys().map(String::as_str).collect());
         let mut rounds = Vec::new();
@@ -146,14 +146,14 @@ impl Agenda {
             for name in &round {
                 left.remove(name.as_str());
             }
-            // What only waits for the round is no part of one.
+            // Plans that only wait for the cycle are not part of one.
             left = self.unordered(&left);
             rounds.push(round);
         }
         rounds
     }
 
-    /// Walks from plan to plan that it waits for, until one comes again.
+    /// Follows dependencies until a plan repeats.
     fn round(&self, left: &BTreeSet<&str>) -> Option<Vec<String>> {
         let mut way: Vec<&str> = vec![left.first()?];
         loop {
@@ -167,7 +167,7 @@ impl Agenda {
         }
     }
 
-    /// Those that are left when all are taken away that wait for nobody who is left.
+    /// Returns the plans that remain after removing, repeatedly, those that wait for no remaining plan.
     fn unordered<'a>(&'a self, among: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
         let mut left = among.clone();
         for name in self.sorted(among) {
@@ -176,7 +176,7 @@ impl Agenda {
         left
     }
 
-    /// The order among these, as far as there is one: smaller first, then by name.
+    /// Sorts these plans as far as possible: smaller changes first, then by name.
     fn sorted<'a>(&'a self, among: &BTreeSet<&'a str>) -> Vec<&'a str> {
         let mut waits: BTreeMap<&str, usize> = BTreeMap::new();
         let mut followers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -187,7 +187,7 @@ impl Agenda {
         }
         let rank = |name: &'a str| {
             let size = self.entries.get(name).and_then(|entry| entry.size);
-            // What nobody has counted comes after what is known.
+            // Unknown sizes come last.
             Reverse((size.is_none(), size, name))
         };
         let free = |count: &usize| *count == 0;
@@ -214,8 +214,7 @@ impl Agenda {
         self.entries.get(name).into_iter().flat_map(|entry| entry.depends_on.iter().map(String::as_str))
     }
 
-    /// All plans in the order in which their work is merged: after those they depend on, the smaller
-    /// change first, then by name.
+    /// Returns all plans in merge order: after their dependencies, smaller changes first, then by name.
     pub fn merge_order(&self) -> Result<Vec<&Entry>, Problem> {
         let all = self.entries.keys().map(String::as_str).collect();
         let order = self.sorted(&all);
@@ -256,7 +255,8 @@ impl Agenda {
         }
     }
 
-    /// What may start now, in order of name, and whether beside what is under way and those before it.
+    /// Lists the plans that may start now, by name, and whether each may run in parallel with the running
+    /// ones and those before it.
     pub fn starts(&self) -> Vec<Start> {
         let reach = |entry: &Entry| entry.touches.as_ref().map(|globs| Reach::new(globs));
         let busy = self.entries().filter(|entry| entry.under_way);
@@ -277,7 +277,8 @@ impl Agenda {
         starts
     }
 
-    /// Where two plans may change the same path. Nothing, where they are disjoint or do not say.
+    /// Returns a path that two plans may both change. `None` if they are disjoint or one does not declare
+    /// `touches`.
     pub fn meeting(&self, one: &str, other: &str) -> Option<Meeting> {
         let reach = |name: &str| self.entries.get(name)?.touches.as_ref().map(|globs| Reach::new(globs));
         reach(one)?.meets(&reach(other)?)
@@ -288,7 +289,7 @@ fn beside(own: &Reach, chosen: &[(String, Option<Reach>)]) -> Beside {
     for (plan, reach) in chosen {
         let meeting = match reach {
             Some(reach) => own.meets(reach),
-            // Who is at work and does not say where may be anywhere.
+            // A running plan without `touches` may change any file.
             None => own.meets(&Reach::new(&["**"])),
         };
         if let Some(meeting) = meeting {

@@ -1,11 +1,11 @@
-//! What a worker's machine has, and what a role asks of it: `gpu`, `os=linux`.
+//! Labels of a worker's machine, and the labels that a role requires: `gpu`, `os=linux`.
 //!
-//! **Invariant:** what is not said is not had: a label that is asked for and was not given is lacking.
+//! **Invariant:** a required label that the machine does not declare is missing.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A word, and what of it: `os=linux`. Without a value it is had, or asked for, as such.
+/// A name with an optional value: `os=linux`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label {
     pub name: String,
@@ -43,12 +43,12 @@ impl fmt::Display for Label {
     }
 }
 
-/// All of them in one word, with commas.
+/// Joins the labels with commas.
 pub fn joined(labels: &[Label]) -> String {
     labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The first label that is asked for and not had. Any value will do where none is asked for.
+/// Returns the first required label that is missing. A label without a value accepts any value.
 pub fn lacking<'a>(has: &[Label], asked: &'a [Label]) -> Option<&'a Label> {
     let fits = |asked: &Label| {
         let named = has.iter().filter(|label| label.name == asked.name);

@@ -1,14 +1,13 @@
-//! The merge train: which plans land together, and why the others do not.
+//! Decides which plans of a merge train land together, and why the others do not.
 //!
-//! Plans come in order. [`next`] looks at what is known of their unions so far and says what has to be
-//! found out next: whether some of them merge, or whether their union is green. Once enough is known it
-//! says who lands. It is asked again with every answer, so a train that was interrupted goes on where its
-//! answers end.
+//! Plans come in order. [`next`] uses what is known about their unions so far and returns what must be found
+//! out next: whether some of them merge, or whether their union is green. When enough is known, it returns
+//! the plans that land. The caller calls it again after every answer, so an interrupted train continues after
+//! its last answer.
 //!
-//! **Invariant:** what lands is a set that was seen to merge and seen to be green as a whole, with
-//! everything it depends on.
-//! **Invariant:** whoever comes earlier goes first: a plan is left out only for what is before it, for
-//! itself, or for what it depends on.
+//! **Invariant:** the landing set was merged and checked green as a whole, with everything it depends on.
+//! **Invariant:** earlier plans have precedence: a plan is left out only because of plans before it, itself,
+//! or its dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,27 +16,27 @@ use crate::model::plan::{Check, Contract};
 use crate::model::verdict::Outcome;
 use crate::state::run::{Run, StepState};
 
-/// A plan that wants to land.
+/// A plan that is to land.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Car {
     pub name: String,
-    /// The cars it depends on, by their places; all of them before its own.
+    /// The indexes of the plans it depends on; all smaller than its own.
     pub needs: Vec<usize>,
 }
 
-/// What is to be found out about a set of cars, which is in order.
+/// A question about a sorted set of plans.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Question {
     /// Do they merge, one after the other?
     Merge(Vec<usize>),
-    /// Does everything hold on their union that has to?
+    /// Do all their checks hold on the union?
     Judge(Vec<usize>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merged {
     Clean,
-    /// The last one does not fit on those before.
+    /// The last one conflicts with those before.
     Conflict {
         files: Vec<String>,
     },
@@ -46,19 +45,19 @@ pub enum Merged {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     Green,
-    /// Something did not hold, each time it was looked at.
+    /// A check did not hold, each time it ran.
     Red {
         what: String,
     },
-    /// A check of this car cannot tell: it changes its mind on the same files, or does not run at all.
-    /// Nobody else is to blame.
+    /// A check of this plan gives no clear result: it is flaky on the same files, or does not run. No other
+    /// plan is to blame.
     Doubtful {
         car: usize,
         what: String,
     },
 }
 
-/// All that is known of the unions of one train.
+/// Everything known about the unions of one train.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     pub merged: BTreeMap<Vec<usize>, Merged>,
@@ -68,12 +67,12 @@ pub struct Answers {
 /// Why a plan does not land.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its text does not merge: with that car, or with what was there before any of them.
+    /// It conflicts with that plan; `None`: with the branch, or with several plans together.
     Conflict {
         files: Vec<String>,
         with: Option<usize>,
     },
-    /// The union turns red with it: with that car, or by itself.
+    /// The union turns red with it: because of that plan too, or by itself.
     Red {
         what: String,
         with: Option<usize>,
@@ -81,12 +80,12 @@ pub enum Reason {
     Doubtful {
         what: String,
     },
-    /// It depends on one that does not land.
+    /// It depends on a plan that does not land.
     Needs(usize),
 }
 
 impl Reason {
-    /// The other one of the pair at fault.
+    /// Returns the other plan of the pair at fault.
     pub fn with(&self) -> Option<usize> {
         match self {
             Reason::Conflict { with, .. } | Reason::Red { with, .. } => *with,
@@ -95,7 +94,7 @@ impl Reason {
         }
     }
 
-    /// In words, for people and the log.
+    /// Describes the reason for people and the log.
     pub fn say(&self, cars: &[Car]) -> String {
         let name = |car: usize| cars.get(car).map_or("?", |car| car.name.as_str());
         match self {
@@ -115,7 +114,7 @@ impl Reason {
     }
 }
 
-/// So many files are named.
+/// Maximum number of files that are named.
 const FILES: usize = 5;
 
 fn listed(files: &[String]) -> String {
@@ -124,7 +123,7 @@ fn listed(files: &[String]) -> String {
     if more == 0 { named } else { format!("{named} and {more} more") }
 }
 
-/// Who lands, in order, and who does not.
+/// The plans that land, in order, and those that do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     pub landing: Vec<usize>,
@@ -137,7 +136,7 @@ pub enum Next {
     Over(Settled),
 }
 
-/// What to find out next, or how the train ends.
+/// Returns what to find out next, or the end of the train.
 pub fn next(cars: &[Car], answers: &Answers) -> Next {
     let mut train = Train { cars, answers, out: BTreeMap::new() };
     match train.settle() {
@@ -146,22 +145,22 @@ pub fn next(cars: &[Car], answers: &Answers) -> Next {
     }
 }
 
-/// Ends early with what has to be asked.
+/// A value, or the question that must be answered first.
 type Known<T> = Result<T, Question>;
 
 struct Train<'a> {
     cars: &'a [Car],
     answers: &'a Answers,
-    /// Found to be at fault. Who conflicts, or depends on these, follows from it each time.
+    /// Plans found to be at fault. Conflicts and missing dependencies are derived again each time.
     out: BTreeMap<usize, Reason>,
 }
 
-/// Who is at fault, and why.
+/// The plan at fault, and why.
 type Fault = (usize, Reason);
 
 impl Train<'_> {
     fn settle(&mut self) -> Known<Settled> {
-        // So many of the first are known to be green together.
+        // The first `green` plans are known to be green together.
         let mut green = 0;
         loop {
             let (coupled, mut left_out) = self.coupled()?;
@@ -177,14 +176,14 @@ impl Train<'_> {
                 Seen::Doubtful { car, what } => (car, Reason::Doubtful { what }),
                 Seen::Red { what } => self.fault(&coupled, green, what)?,
             };
-            // Everybody before the one that goes stays as it is.
+            // All plans before the removed one stay.
             let place = coupled.iter().position(|car| *car == fault.0).unwrap_or(0);
             green = green.min(place);
             self.out.insert(fault.0, fault.1);
         }
     }
 
-    /// Those that merge, one after the other, with all they depend on.
+    /// Returns the plans that merge one after the other, with everything they depend on.
     fn coupled(&self) -> Known<(Vec<usize>, BTreeMap<usize, Reason>)> {
         let (mut coupled, mut left_out) = (Vec::new(), BTreeMap::new());
         for (place, car) in self.cars.iter().enumerate() {
@@ -208,7 +207,8 @@ impl Train<'_> {
         Ok((coupled, left_out))
     }
 
-    /// The first of these with which the car conflicts, where it does so with one alone.
+    /// Returns the first of these plans that alone conflicts with the new one; `None` if the new one
+    /// conflicts with the branch, or only with several plans together.
     fn partner(&self, coupled: &[usize], car: usize) -> Known<Option<usize>> {
         let own = self.closure(&[car]);
         if let Merged::Conflict { .. } = self.merged(&own)? {
@@ -222,7 +222,8 @@ impl Train<'_> {
         Ok(None)
     }
 
-    /// The one that turns a green union red, and with whom. The first `green` are green, all are red.
+    /// Finds the plan that turns a green union red, and its partner, by bisection. The first `green` are
+    /// green, all together are red.
     fn fault(&self, coupled: &[usize], green: usize, what: String) -> Known<Fault> {
         let mut found = what;
         let (mut green, mut red) = (green, coupled.len());
@@ -260,7 +261,7 @@ impl Train<'_> {
         Ok((car, Reason::Red { what: found, with: Some(others[with - 1]) }))
     }
 
-    /// These and all they depend on, in order.
+    /// Returns these plans and everything they depend on, in order.
     fn closure(&self, some: &[usize]) -> Vec<usize> {
         let mut all: BTreeSet<usize> = BTreeSet::new();
         let mut open = some.to_vec();
@@ -281,18 +282,18 @@ impl Train<'_> {
     }
 }
 
-/// What is to be made of looking at the same check on the same tree, so often.
+/// The conclusion from repeated runs of the same check on the same tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     Again,
     Held,
     Red,
-    /// It changed its mind, or did not run.
+    /// It is flaky or did not run.
     Doubtful,
 }
 
-/// A check that did not hold is looked at a second time before anybody is blamed for it. What was seen
-/// first is not undone by that: it can only be doubted.
+/// Decides from repeated runs. A failed check runs a second time before any plan is blamed. A second run
+/// cannot turn the failure into a pass, only into a doubt.
 pub fn looks(outcomes: &[&Outcome]) -> Look {
     let unrun = |outcome: &&Outcome| matches!(outcome, Outcome::NotRun { .. } | Outcome::Flaky { .. });
     match outcomes {
@@ -305,8 +306,8 @@ pub fn looks(outcomes: &[&Outcome]) -> Look {
     }
 }
 
-/// What has to hold on every tree that a plan is part of: the contracts of its passed steps that are meant
-/// to last, and its postconditions, as far as a command decides them.
+/// Returns the checks that must hold on every tree with this plan: lasting contracts of its passed steps, and
+/// postconditions, if a command decides them.
 pub fn checks(run: &Run) -> Vec<Subject> {
     let by_command = |contract: Option<&Contract>| {
         matches!(contract.map(|contract| &contract.check), Some(Check::Shell(_)))
@@ -320,7 +321,7 @@ pub fn checks(run: &Run) -> Vec<Subject> {
     steps.chain(posts.map(|post| Subject::Postcondition(post.number))).collect()
 }
 
-/// In words, for the reasons of a train.
+/// Describes a check for the reasons of a train.
 pub fn subject(run: &Run, subject: Subject) -> String {
     match subject {
         Subject::Postcondition(number) => format!("postcondition {number}"),

@@ -1,11 +1,11 @@
-//! One thing to be done for a plan, as it is offered to whoever takes it, on whatever machine.
+//! Work items: one task of a plan, offered to the workers of all machines.
 //!
-//! An item has a name of plain words, so that it can be sent, and says nothing of how it is done: whoever
-//! takes it reads the log and asks [`Item::due`] whether it is still wanted.
+//! An item has a plain-text name, so that it can be sent. It does not say how it is done: the worker that
+//! takes it reads the log and calls [`Item::due`] to see whether it is still wanted.
 //!
-//! **Invariant:** an attempt is due only while the log says that this very attempt is under way: what was
-//! begun by one and lost is judged, and never begun a second time.
-//! **Invariant:** nothing is due of a plan that is over, whoever ended it.
+//! **Invariant:** an attempt is due only while the log says that this same attempt is running: an attempt
+//! that a worker began and lost is judged, never begun again.
+//! **Invariant:** no item of an ended plan is due.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,14 +18,14 @@ use crate::state::run::{Run, Stage, StepState};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Item {
-    /// Say what the machine holds: nothing is begun before that.
+    /// Attest what the machine supports; nothing else begins before.
     Attest,
-    /// Give the step to an agent; the log says already that it was begun.
+    /// Give the step to an agent; its start is already in the log.
     Attempt {
         step: StepNumber,
         attempt: u32,
     },
-    /// Another plan carries the step out, and whoever saw to that is gone.
+    /// A sub-plan carries out the step, and the worker that ran it is gone.
     TakeUp {
         step: StepNumber,
         attempt: u32,
@@ -33,17 +33,18 @@ pub enum Item {
     Judge {
         subject: Subject,
     },
-    /// Whoever had the attempt is gone: end what it left behind, and judge.
+    /// The worker of the attempt is gone: kill what it left, and judge.
     JudgeLost {
         step: StepNumber,
         attempt: u32,
     },
-    /// Everything is over.
+    /// End the run.
     End,
 }
 
 impl Item {
-    /// The item that has this done, once its beginning stands in the run. Nothing for what is only decided.
+    /// Returns the item for an action, after its start was applied to the run. `None` for actions that are
+    /// only decided.
     pub fn of(run: &Run, action: Action) -> Option<Self> {
         match action {
             Action::Dispatch { step } => {
@@ -57,7 +58,7 @@ impl Item {
         }
     }
 
-    /// What the scheduler knows it by.
+    /// Returns the scheduler's action for this item.
     pub fn action(self) -> Option<Action> {
         match self {
             Item::Attest => None,
@@ -69,10 +70,10 @@ impl Item {
         }
     }
 
-    /// What is to be done about it now; nothing, if the log has moved past it.
+    /// Returns the action to perform now; `None` if the log has moved past it.
     pub fn due(self, run: &Run, now: Timestamp) -> Option<Action> {
         let action = self.action()?;
-        // A person may have ended the plan, or changed it, while the item waited for somebody to take it.
+        // A person may have ended or changed the plan while the item was in the queue.
         if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
             return None;
         }
@@ -90,7 +91,7 @@ impl Item {
         is_due.then_some(action)
     }
 
-    /// Whose work it is; nothing where the harness does it itself.
+    /// Returns the role that does the work; `None` if provost does it itself.
     pub fn role(self, run: &Run) -> Option<&str> {
         match self {
             Item::Attempt { step, .. } => Some(run.role(step)).filter(|role| !role.is_empty()),
@@ -100,7 +101,7 @@ impl Item {
         }
     }
 
-    /// An agent may be at work because of it: to do it twice would be to do the work twice.
+    /// Returns whether it may start an agent: running it twice would do the work twice.
     pub fn starts_agents(self) -> bool {
         matches!(self, Item::Attempt { .. } | Item::TakeUp { .. })
     }

@@ -1,10 +1,10 @@
-//! What is wrong with a plan, said to its author.
+//! Diagnostics: the mistakes in a plan, described for its author.
 //!
-//! A plan that is wrong is never an `Err`: it is a plan and a list of these. One struct feeds every
-//! renderer (terminal, JSON, SARIF). The page behind a code is a Markdown file in `diagnostic/`; the
-//! words of every diagnostic stand in [`say`].
+//! A faulty plan is never an `Err`: parsing returns a plan and a list of diagnostics. One struct feeds every
+//! renderer (terminal, JSON, SARIF). The page of a code is a Markdown file in `diagnostic/`; the texts of all
+//! diagnostics are in [`say`].
 //!
-//! **Invariant:** a code, once released, keeps its meaning for ever.
+//! **Invariant:** a released code never changes its meaning.
 
 use std::fmt;
 
@@ -55,9 +55,9 @@ pub struct Fix {
 pub enum Severity {
     /// The plan cannot be approved.
     Error,
-    /// It can, but a reader should know.
+    /// The plan can be approved, but a reader should know this.
     Warning,
-    /// Taste and experience.
+    /// A recommendation.
     Advice,
 }
 
@@ -71,10 +71,10 @@ impl Severity {
     }
 }
 
-/// One table, so that a code cannot exist without its number, its severity, its title and its page.
+/// Defines all codes in one table, so that none can lack its number, severity, title or page.
 macro_rules! codes {
     ($($name:ident = $number:literal $severity:ident $title:literal,)*) => {
-        /// `P012`: what a person types after `--explain`.
+        /// A code such as `P012`, which a person types after `--explain`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Code { $($name,)* }
 
@@ -85,17 +85,17 @@ macro_rules! codes {
                 match self { $(Code::$name => $number,)* }
             }
 
-            /// How much a diagnostic of this code weighs.
+            /// Returns the severity of the code.
             pub fn severity(self) -> Severity {
                 match self { $(Code::$name => Severity::$severity,)* }
             }
 
-            /// What it is about, in a few words.
+            /// Returns the subject in a few words.
             pub fn title(self) -> &'static str {
                 match self { $(Code::$name => $title,)* }
             }
 
-            /// The whole page for `--explain`.
+            /// Returns the whole page for `--explain`.
             pub fn page(self) -> &'static str {
                 match self { $(Code::$name => include_str!(concat!("diagnostic/", $number, ".md")),)* }
             }
@@ -184,7 +184,7 @@ codes! {
     TargetUnknown = "P068" Error "a target nobody answers for",
     NoTargets = "P069" Warning "no agents are configured",
 
-    // What may be changed.
+    // Permissions to change files.
     TouchesOpen = "P070" Warning "the agent could edit its own checks",
     GlobInvalid = "P071" Error "an invalid glob",
     WritesTests = "P072" Advice "a step that writes its own checks",
@@ -205,7 +205,7 @@ codes! {
 }
 
 impl Code {
-    /// Reads `P012`, in either case.
+    /// Finds a code such as `P012`, in either case.
     pub fn find(id: &str) -> Option<Code> {
         Code::ALL.iter().copied().find(|code| code.id().eq_ignore_ascii_case(id.trim()))
     }
@@ -217,7 +217,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// The page behind a code: what it means, a wrong and a right example, and why.
+/// Returns the page of a code: its meaning, a wrong and a right example, and the reason.
 pub fn explain(code: &str) -> Option<&'static str> {
     Code::find(code).map(Code::page)
 }

@@ -1,7 +1,7 @@
-//! What verification may know of the world, and what it wants to know.
+//! Lists the facts that verification needs, and holds the answers.
 //!
-//! Core cannot look, so it asks: [`questions`] reads the plan and lists what matters, a survey of the
-//! machine answers once, and `verify` works on the answers. The same answers give the same diagnostics.
+//! Core does no IO, so it asks: [`questions`] lists what matters for a plan, a survey of the machine answers
+//! once, and `verify` uses the answers. The same answers give the same diagnostics.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -10,18 +10,18 @@ use crate::language::runner::{self, Started};
 use crate::language::shell;
 use crate::model::plan::{Check, Contract, Plan, Spanned, Step, Subscription};
 
-/// What the survey is to find out, each thing once.
+/// Questions for the survey, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Questions {
-    /// Paths relative to the workspace, subscriptions and the test files contracts name: do they exist?
+    /// Paths relative to the workspace, from subscriptions and contracts: do they exist?
     pub files: BTreeSet<String>,
     /// Program names: are they on PATH?
     pub tools: BTreeSet<String>,
-    /// Absolute paths that checks name, and whether one only looks there: can a check see them?
+    /// Absolute paths that checks name, and whether the check only reads there: can a check see them?
     pub paths: BTreeMap<String, bool>,
     /// Scripts: does `bash -n` accept them?
     pub scripts: BTreeSet<String>,
-    /// Topics: does anybody keep them?
+    /// Topics: does a topic file of that name exist?
     pub topics: BTreeSet<String>,
     /// Other plans by slug: what do they wait for?
     pub plans: BTreeSet<String>,
@@ -29,7 +29,7 @@ pub struct Questions {
     pub globs: BTreeSet<String>,
 }
 
-/// The answers. Whatever was not asked is absent.
+/// The answers of the survey. Facts that were not asked for are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The workspace is inside a git repository.
@@ -38,36 +38,36 @@ pub struct Facts {
     pub slug: String,
     /// The roles that resolve to an agent.
     pub targets: BTreeSet<String>,
-    /// Of the files asked for, those that exist.
+    /// The existing ones of the files asked for.
     pub files: BTreeSet<String>,
-    /// Of the tools asked for, those that are missing.
+    /// The missing ones of the tools asked for.
     pub missing_tools: BTreeSet<String>,
-    /// Of the absolute paths asked for, those that are here, or whose folder is, and that no check can see.
+    /// The paths asked for that exist, or whose folder does, and that no check can see.
     pub unseen: BTreeSet<String>,
-    /// Secrets that the configuration lets checks have.
+    /// Secrets that the configuration allows for checks.
     pub secrets: BTreeSet<String>,
-    /// Of the scripts asked for, those that bash refuses, and what it says.
+    /// The scripts asked for that bash rejects, with its message.
     pub broken_scripts: BTreeMap<String, String>,
-    /// There is no bash here, so no script was looked at.
+    /// bash is not installed here, so no script was checked.
     pub no_bash: bool,
-    /// Why a hidden contract can be seen here all the same.
+    /// Why agents can see hidden contracts on this machine.
     pub in_sight: Option<String>,
-    /// Who judges what no command does, by the configuration.
+    /// The configured judge of contracts that no command decides.
     pub judge: Option<String>,
-    /// A file of the judge's own program that lies where agents work.
+    /// A file of the judge's own program that is in a folder where agents work.
     pub judge_within: Option<String>,
-    /// Roles that ask the same model as the judge.
+    /// Roles that use the same model as the judge.
     pub judges_models: BTreeSet<String>,
     /// Roles whose program an attempt could not start, and why.
     pub not_startable: BTreeMap<String, String>,
     pub topics: BTreeSet<String>,
-    /// Every plan that was found on the way, with the slugs it depends on or has steps carried out by.
+    /// Every plan that was found, with the slugs of the plans it depends on and of its sub-plans.
     pub plans: BTreeMap<String, Vec<String>>,
-    /// Of the globs asked for, those that name something git ignores.
+    /// The globs asked for that match something git ignores.
     pub ignored_globs: BTreeSet<String>,
 }
 
-/// What verification of this plan depends on.
+/// Lists the facts that verification of this plan needs.
 pub fn questions(plan: &Plan) -> Questions {
     let mut seen = Seen::default();
     seen.plans.extend(plan.depends_on.iter().map(|slug| slug.value.as_str()));
@@ -99,7 +99,7 @@ pub fn questions(plan: &Plan) -> Questions {
     }
 }
 
-/// What the plan and its steps may change.
+/// Returns the globs of the plan and its steps.
 pub(crate) fn globs_of(plan: &Plan) -> impl Iterator<Item = &Spanned<String>> {
     let of_steps = plan.steps.iter().flat_map(|step| step.touches.iter().flatten());
     plan.touches.iter().flatten().chain(of_steps)
@@ -112,18 +112,18 @@ fn test_files(step: &Step) -> Vec<String> {
     }
 }
 
-/// The test files that runners are given by name.
+/// Returns the test files that the contract names to its runners.
 pub fn files_of(started: Vec<Started>) -> Vec<String> {
     let places = started
         .into_iter()
-        // A contract that is meant to fail names its files all the same.
+        // A contract that is meant to fail also names its files.
         .map(|started| Started { negated: false, ..started })
         .filter_map(|started| runner::selection(&started).ok())
         .flat_map(|chosen| chosen.places);
     places.filter(|path| path.rsplit('/').next().is_some_and(|name| name.contains('.'))).collect()
 }
 
-/// Most things are asked for many times; only the distinct ones are copied, at the end.
+/// Collects borrowed values: most occur many times, and only the distinct ones are copied at the end.
 #[derive(Default)]
 struct Seen<'p> {
     files: HashSet<&'p str>,

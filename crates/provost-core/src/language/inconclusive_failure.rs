@@ -1,11 +1,12 @@
-//! Finds out, for a contract that held though a command of it failed, whether that command could not do its job.
+//! Finds a command whose failure a contract ignores or expects, but that failed because it could not do its
+//! job.
 //!
-//! `! make test` holds where there is no target `test`, `! cargo test` where the code does not compile: such a
-//! failure shows nothing. What is missing here lies in the tree, so the check did not hold; a tool that the
-//! machine lacks is found by [`crate::language::tool_names`]. A contract that is about this very failure names it, by an
-//! expectation about its output.
+//! `! make test` holds if there is no target `test`, `! cargo test` if the code does not compile: such a
+//! failure shows nothing. The cause is in the tree, so the check did not hold; a tool that is missing on the
+//! machine is found by [`crate::language::tool_names`]. A contract that means exactly this failure says so
+//! with an expectation about its output.
 //!
-//! **Invariant:** nothing here makes a contract hold.
+//! **Invariant:** nothing in this module can make a contract hold.
 
 use std::sync::LazyLock;
 
@@ -16,12 +17,12 @@ use crate::language::test_files;
 use crate::language::tool_names::pattern;
 use crate::model::plan::Shell;
 
-/// The contract can hold although a command of it failed.
+/// Returns whether the contract can hold although one of its commands failed.
 pub fn may_swallow(shell: &Shell) -> bool {
     shell.is_meant_to_fail() || Calls::read(&shell.command).iter().any(|call| !call.decides)
 }
 
-/// Why the failure of a command shows nothing, with the way out. Nothing, where it was at its job.
+/// Returns why the failure of a command shows nothing, and what to do. `None` if the command did its job.
 pub fn found(shell: &Shell, outputs: &[&str]) -> Option<String> {
     if shell.names_its_failure() || !may_swallow(shell) {
         return None;
@@ -39,7 +40,7 @@ pub fn found(shell: &Shell, outputs: &[&str]) -> Option<String> {
     ))
 }
 
-/// How a tool says that it could not do its job.
+/// The message of a tool that could not do its job.
 struct Rule {
     tool: &'static str,
     pattern: Regex,
@@ -47,15 +48,15 @@ struct Rule {
     asks: Asks,
 }
 
-/// Of which command a line can speak.
+/// The commands that a message can belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
-    /// Of the tool, however the contract comes to it.
+    /// The tool, however the contract starts it.
     Anything,
-    /// The same, but for subcommands that are there to find it out: `cargo build` fails if the code does not
-    /// compile.
+    /// The same, except for subcommands whose purpose is to find it out: `cargo build` fails if the code does
+    /// not compile.
     But(&'static [&'static str]),
-    /// Of a file that the contract itself has run.
+    /// A file that the contract itself runs.
     File,
 }
 
@@ -183,18 +184,18 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
 
 /// A simple command of a contract.
 struct Call {
-    /// The last part of its name; nothing, where that is not literal.
+    /// The last part of its path; `None` if the name is not literal.
     name: Option<String>,
     args: Vec<String>,
     /// If it fails, the contract does not hold.
     decides: bool,
-    /// It looks at files and runs nothing.
+    /// It reads files and runs nothing.
     looks: bool,
 }
 
 struct Calls {
     all: Vec<Call>,
-    /// The contract holds when its last command fails.
+    /// The contract holds if its last command fails.
     fails: bool,
 }
 
@@ -205,7 +206,7 @@ impl Calls {
         calls
     }
 
-    /// Whether a line that fits the rule can come from a command whose failure the contract swallows.
+    /// Returns whether a matching line can come from a command whose failure the contract ignores or expects.
     fn are_about(&self, rule: &Rule, name: &str) -> bool {
         let swallowed = |call: &&Call| self.fails || !call.decides;
         if rule.asks == Asks::File {
@@ -213,7 +214,7 @@ impl Calls {
         }
         let mut named = self.all.iter().filter(|call| call.is(rule.tool)).peekable();
         if named.peek().is_none() {
-            // Some other command came to it: make, a script.
+            // Another command started the tool: make or a script.
             return self.all.iter().filter(swallowed).any(|call| !call.looks);
         }
         named.filter(swallowed).any(|call| match rule.asks {
@@ -229,13 +230,14 @@ impl Call {
         name == tool || tool == "python3" && name.starts_with("python") || tool == "make" && name == "gmake"
     }
 
-    /// Its subcommand, after options and a toolchain (`+nightly`), is one of these, or it builds and no more.
+    /// Returns whether the subcommand, after options and a toolchain (`+nightly`), is one of these, or
+    /// whether it only builds.
     fn asks_for(&self, jobs: &[&str]) -> bool {
         let first = self.args.iter().find(|arg| !arg.starts_with(['-', '+']));
         first.is_some_and(|arg| jobs.contains(&arg.as_str())) || self.args.iter().any(|arg| arg == "--no-run")
     }
 
-    /// The file is what it starts, by its own name or as the first operand of an interpreter.
+    /// Returns whether the command runs the file, by its own name or as an argument of an interpreter.
     fn runs(&self, file: &str) -> bool {
         let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
         let own = self.name.as_deref() == Some(&last(file));
@@ -246,7 +248,7 @@ impl Call {
 
 const INTERPRETERS: [&str; 9] = ["bash", "sh", "dash", "zsh", "ksh", "source", ".", "node", "nodejs"];
 
-/// A script in a script in a script is not read.
+/// Maximum nesting depth of scripts.
 const DEEPEST: u32 = 2;
 
 fn read(text: &str, decides: bool, depth: u32, calls: &mut Vec<Call>) {
@@ -287,7 +289,7 @@ fn add(text: &str, words: &[Word], decides: bool, depth: u32, calls: &mut Vec<Ca
     });
 }
 
-/// What a script has said about commands that fail.
+/// Shell options about failing commands.
 #[derive(Clone, Copy)]
 struct Stops {
     /// `set -e`.
@@ -311,7 +313,7 @@ impl Stops {
     }
 }
 
-/// If the first of these commands fails, so does the script.
+/// Returns whether the script fails if the first of these commands fails.
 fn is_decisive(commands: &[&Command], before: Option<&Command>, stops: Stops) -> bool {
     let Some(first) = commands.first() else { return false };
     if first.negated
@@ -396,16 +398,16 @@ mod tests {
     #[test]
     fn a_failure_that_is_the_answer_is_left_alone() {
         for (command, output) in [
-            // Finding that out is the job.
+            // `cargo build` exists to find this out.
             ("! cargo build", COMPILE),
             ("! cargo +nightly check --all", COMPILE),
             ("! cargo test --no-run", COMPILE),
-            // The failure decides by itself; the line is of some test's own.
+            // The failing command decides; the line comes from some test.
             ("cargo test", COMPILE),
             ("cargo test && ! grep -q TODO src/lib.rs", COMPILE),
             ("set -e; cargo test; test -f x", COMPILE),
             ("make test && test ! -e old", TARGET),
-            // A module that is to be gone, a redirection, a script's own trouble.
+            // A module that must not exist, a redirection, an error inside a script.
             ("! python3 -c 'import gone'", "ModuleNotFoundError: No module named 'gone'"),
             ("! grep -q x < notes", "bash: line 1: notes: No such file or directory"),
             ("! ./run.sh", "./run.sh: line 3: foo: command not found"),

@@ -1,11 +1,11 @@
-//! Text → plan and diagnostics.
+//! Parses a text into a plan and diagnostics.
 //!
-//! Parsing never fails: whatever the bytes, there is a plan (perhaps an empty one) and a list of what is
-//! wrong with it, each with its span. Fields are read from the Markdown tree, never from comments, raw
-//! HTML or anything else a reader of the page would not see.
+//! Parsing never fails: any input gives a plan (perhaps an empty one) and a list of its mistakes, each with
+//! its span. Fields are read from the Markdown tree, never from comments, raw HTML or anything else that is
+//! invisible on the rendered page.
 //!
-//! **Invariant:** no input makes this panic, and the time is linear in the length of the text.
-//! **Invariant:** nothing is guessed: a section that cannot be read as a step is not a step.
+//! **Invariant:** no input causes a panic, and the time is linear in the length of the text.
+//! **Invariant:** the parser never guesses: a section that it cannot read as a step is not a step.
 
 use std::borrow::Cow;
 
@@ -26,24 +26,23 @@ mod values;
 
 pub use values::budget;
 
-/// More than this is not a plan that somebody read.
+/// Larger files are rejected: no person could have read them.
 pub const LARGEST_BYTES: usize = 16 * 1024 * 1024;
 
-/// After so many diagnostics of one code only their number is told.
+/// Maximum number of diagnostics shown per code; for the rest only the count is reported.
 const MOST_OF_A_CODE: usize = 100;
 
 pub struct Parsed {
     pub plan: Plan,
-    /// In the order of the text. Together with those of `verify::plan` they are all there is to say.
+    /// Diagnostics in the order of the text. With those of `verify::plan` they are complete.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads a plan.
 pub fn plan(text: &str) -> Parsed {
     in_pieces(text, pieces::USUAL)
 }
 
-/// The same, with pieces of at least this many bytes; what comes out does not depend on it.
+/// Reads a plan in pieces of at least `piece` bytes; the result does not depend on the size.
 fn in_pieces(text: &str, piece: usize) -> Parsed {
     let mut sink = Sink::default();
     let mut plan = Plan::default();
@@ -58,14 +57,14 @@ fn in_pieces(text: &str, piece: usize) -> Parsed {
     }
     characters::inspect(text, &mut sink);
     let body = frontmatter::read(text, &mut plan, &mut sink);
-    // A heading a step, so that a long list is not copied as it grows.
+    // Estimate the number of steps from the headings, so that a long list is not copied as it grows.
     plan.steps.reserve_exact(text.matches("\n#").count().min(text.len() / 64));
     reader::read(text, body, piece, &mut plan, &mut sink);
     plan.steps.shrink_to_fit();
     Parsed { plan, diagnostics: sink.finish() }
 }
 
-/// Reads only the frontmatter, for those who want to know what a plan depends on.
+/// Reads only the frontmatter, for callers that need the dependencies of a plan.
 pub fn frontmatter(text: &str) -> Plan {
     let mut plan = Plan::default();
     if text.len() <= LARGEST_BYTES {
@@ -74,8 +73,8 @@ pub fn frontmatter(text: &str) -> Plan {
     plan
 }
 
-/// The text of a file, and what is wrong with it when it is none. Invalid bytes show as `\u{fffd}`, so
-/// such a text must not be parsed or hashed, only shown.
+/// Decodes a file, with a diagnostic if it is not UTF-8. Invalid bytes become `\u{fffd}`, so such a text must
+/// only be shown, never parsed or hashed.
 pub fn bytes(bytes: &[u8]) -> (Cow<'_, str>, Option<Diagnostic>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), None),
@@ -86,10 +85,10 @@ pub fn bytes(bytes: &[u8]) -> (Cow<'_, str>, Option<Diagnostic>) {
     }
 }
 
-/// Collects diagnostics and keeps one mistake made ten thousand times readable.
+/// Collects diagnostics and caps the number per code.
 pub(crate) struct Sink {
     kept: Vec<Diagnostic>,
-    /// By code: how many there were, and where the last kept one is.
+    /// By code: the number of diagnostics, and the index of the last kept one.
     counts: Vec<(usize, usize)>,
 }
 
@@ -120,9 +119,9 @@ impl Sink {
     }
 }
 
-/// What shows of a span when some of its bytes do not.
+/// Returns the visible part of a span.
 fn visible_text<'t>(text: &'t str, span: Span, hidden: &[Span]) -> Cow<'t, str> {
-    // Both are in order, so only the neighbourhood of the span is looked at.
+    // Both lists are sorted, so only the cuts near the span are tested.
     let from = hidden.partition_point(|cut| cut.end <= span.start);
     let mut cuts = hidden[from..].iter().take_while(|cut| cut.start < span.end).peekable();
     if cuts.peek().is_none() {
@@ -144,7 +143,7 @@ mod tests {
 
     use super::in_pieces;
 
-    /// Whole and in the smallest pieces.
+    /// Parses the text as a whole and in the smallest pieces, and compares the results.
     fn same(text: &str) {
         let whole = in_pieces(text, usize::MAX);
         let cut = in_pieces(text, 1);

@@ -1,13 +1,12 @@
-//! Texts made of a plan's text: with its end replaced, or with its beginning left out.
+//! Derives texts from a plan: with its last steps replaced, or without its first steps.
 //!
-//! **Invariant:** what stays, stays byte for byte, but for the numbers that have to move.
+//! **Invariant:** the kept parts stay byte for byte the same, except for step numbers that must change.
 
 use crate::language::parse;
 use crate::model::approved_spec::{self, Law};
 use crate::model::plan::{Needs, Plan, Span, Step, StepNumber};
 
-/// The text with all steps from this one on replaced by others. A `patch` that is a whole plan is taken
-/// as it is.
+/// Replaces all steps from `first` on. A `patch` that is a whole plan is returned unchanged.
 pub fn from(text: &str, plan: &Plan, first: StepNumber, patch: &str) -> String {
     let is_whole = patch.lines().any(|line| line.starts_with("# ") || line.starts_with("## Steps"));
     let Some(last) = plan.steps.last().filter(|_| !is_whole) else { return patch.to_owned() };
@@ -18,7 +17,7 @@ pub fn from(text: &str, plan: &Plan, first: StepNumber, patch: &str) -> String {
     format!("{before}{gap}{}{end}{after}", patch.trim())
 }
 
-/// The steps that have run and that the new text has otherwise, or not at all.
+/// Returns the steps that have run and that the new text changes or lacks.
 pub fn rewritten<'p>(old: Law<'p>, new: Law<'_>, has_run: impl Fn(StepNumber) -> bool) -> Vec<&'p Step> {
     let is_same = |step: &Step| {
         let after = new.plan.step(step.number);
@@ -29,15 +28,15 @@ pub fn rewritten<'p>(old: Law<'p>, new: Law<'_>, has_run: impl Fn(StepNumber) ->
     old.plan.steps.iter().filter(|step| has_run(step.number) && !is_same(step)).collect()
 }
 
-/// Why the rest of a plan cannot stand alone.
+/// Why the rest of a plan cannot be a plan of its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     #[error("step {0} names in its title what it needs; write it as **needs:** instead")]
     NeedsInTitle(StepNumber),
 }
 
-/// The steps from this one on as a plan of their own, numbered from 1, unmarked, for another role where one
-/// is given. What they needed of the steps before is there already.
+/// Returns the steps from `from` on as a plan of their own, numbered from 1, unmarked, and for another role
+/// if one is given. References in `needs` to the removed steps are dropped: those steps are done.
 pub fn rest(text: &str, plan: &Plan, from: StepNumber, target: Option<&str>) -> Result<String, Unfit> {
     let text = approved_spec::mark(text, plan, "draft", |_| None);
     let plan = parse::plan(&text).plan;

@@ -1,10 +1,9 @@
-//! A plan's text out of its parts, for agents that plan through tools.
+//! Writes the text of a plan from its parts, for agents that plan through tools.
 //!
-//! What was asked for is what the text says: it is parsed again, and a part that would be read as
-//! something else is refused with its place.
+//! The text is parsed again, and a part that would be read as something else is refused by name.
 //!
-//! **Invariant:** a step without a check is a person's to confirm, and so is a postcondition without one:
-//! nothing passes because nobody looks.
+//! **Invariant:** a step or postcondition without a check is left for a person to confirm; nothing passes
+//! unchecked.
 
 use std::fmt::Write as _;
 
@@ -13,7 +12,7 @@ use crate::model::plan::{Check, Contract, Plan};
 
 /// The role of steps that the agent of a session carries out.
 pub const ROLE: &str = "session";
-/// So many claims of a step may fail before a person is asked.
+/// Number of failed claims of a step before provost asks a person.
 const RETRIES: u32 = 4;
 const SLUG_MAX: usize = 40;
 const TITLE_MAX: usize = 200;
@@ -21,7 +20,7 @@ const TITLE_MAX: usize = 200;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
     pub objective: String,
-    /// Globs; nothing, where the agent did not say.
+    /// Globs; empty if the agent gave none.
     pub touches: Vec<String>,
     pub steps: Vec<Step>,
     pub postconditions: Vec<Postcondition>,
@@ -31,7 +30,7 @@ pub struct Draft {
 pub struct Step {
     pub title: String,
     pub task: String,
-    /// A shell command, or nothing.
+    /// A shell command; may be empty.
     pub check: String,
     pub needs: Vec<u32>,
     pub network: bool,
@@ -63,11 +62,11 @@ pub enum Unwritable {
     NotAsSaid { part: String },
 }
 
-/// The text of the plan, or what keeps it from being written.
+/// Returns the text of the plan, or why it cannot be written.
 pub fn text(draft: &Draft) -> Result<String, Unwritable> {
     let draft = complete(draft)?;
     let mut refused = None;
-    // As it is said, where that is read as it was meant; else with everything special escaped.
+    // Write the words as given; if they are not read back the same, escape everything special.
     for manner in [Manner::Plain, Manner::Escaped] {
         let text = write(&draft, manner);
         match differs(&parse::plan(&text).plan, &draft) {
@@ -78,20 +77,20 @@ pub fn text(draft: &Draft) -> Result<String, Unwritable> {
     Err(Unwritable::NotAsSaid { part: refused.unwrap_or_default() })
 }
 
-/// A plan's text with red first switched on, where it does not say either way.
+/// Adds `require_red: true` to a plan that does not set it.
 pub fn with_red_first(text: &str) -> String {
     let plan = parse::plan(text).plan;
     let Some(status) = plan.status.filter(|_| plan.require_red.is_none()) else { return text.to_owned() };
     let line_end = text.get(status.span.end..).and_then(|rest| rest.find('\n'));
     let Some(at) = line_end.map(|end| status.span.end + end + 1) else { return text.to_owned() };
     let changed = format!("{}require_red: true\n{}", &text[..at], &text[at..]);
-    // Whatever the frontmatter looks like, nothing else of the plan may change.
+    // Whatever the frontmatter looks like, nothing else in the plan may change.
     let same = parse::plan(&changed).plan;
     let is_read = same.require_red.is_some() && same.steps.len() == plan.steps.len();
     if is_read { changed } else { text.to_owned() }
 }
 
-/// A name for the plan's file.
+/// Derives a name for the plan's file.
 pub fn slug(objective: &str) -> String {
     let mut slug = String::new();
     for c in objective.chars() {
@@ -108,7 +107,7 @@ pub fn slug(objective: &str) -> String {
     if slug.is_empty() { "session".to_owned() } else { slug.to_owned() }
 }
 
-/// Trimmed, bounded, and with a step for each postcondition that only a person can confirm.
+/// Trims and bounds the parts, and adds a step for each postcondition that only a person can confirm.
 fn complete(draft: &Draft) -> Result<Draft, Unwritable> {
     let objective = draft.objective.trim().to_owned();
     if objective.is_empty() {
@@ -205,7 +204,7 @@ fn write(draft: &Draft, manner: Manner) -> String {
     out
 }
 
-/// Steps that wait for a person's word hold nobody up, unless it was said that they do.
+/// Returns the `needs` of a step. By default no step waits for steps that a person confirms.
 fn needs(draft: &Draft, place: usize) -> String {
     let step = &draft.steps[place];
     let before = &draft.steps[..place];
@@ -235,7 +234,7 @@ fn said(line: &str, manner: Manner) -> String {
     out
 }
 
-/// In a fence, where the words themselves would be read as something else.
+/// Writes the task, in a fence if its words would be read as something else.
 fn task(task: &str, manner: Manner) -> String {
     match manner {
         Manner::Plain => task.to_owned(),
@@ -256,13 +255,13 @@ fn fenced(command: &str, indent: &str) -> String {
     out
 }
 
-/// Longer than any run of backticks inside.
+/// Returns a fence longer than any run of backticks in the text.
 fn fence_around(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(longest.max(2) + 1)
 }
 
-/// The first part that is not read as it was said.
+/// Returns the first part that is not read back as given.
 fn differs(plan: &Plan, draft: &Draft) -> Option<String> {
     if plan.steps.len() != draft.steps.len() {
         return Some("the plan".to_owned());

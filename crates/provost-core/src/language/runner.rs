@@ -1,10 +1,10 @@
-//! Which test runner a contract starts, and with what.
+//! Finds the test runner that a contract starts, and its arguments.
 //!
-//! A check that runs tests can be asked more than its exit code: how many tests it ran ([`tests_run`]),
-//! and whether it would have noticed one that fails ([`plant`]). Both begin with the words of the contract;
-//! wrappers (`env`, `timeout`, `uv run`, `npx`, `cd x &&`) are looked through by explicit rules.
+//! A check that runs tests shows more than its exit code: how many tests it ran ([`tests_run`]), and whether
+//! it notices a failing one ([`plant`]). Both read the words of the contract; explicit rules look through
+//! wrappers (`env`, `timeout`, `uv run`, `npx`, `cd x &&`).
 //!
-//! **Invariant:** it never guesses: what is not literal in the contract is not known, and is said to be so.
+//! **Invariant:** it never guesses: whatever is not literal in the contract is reported as unknown.
 
 use crate::language::shell::{self, Word, Wrapped};
 use crate::model::plan::Shell;
@@ -24,15 +24,15 @@ pub enum Runner {
     Pytest,
     Unittest,
     Node,
-    /// A test file that node runs as a program: no tests to count, but it can be made to fail.
+    /// A test file that node runs as a program: its tests cannot be counted, but it can be made to fail.
     NodeFile,
     Jest,
     Vitest,
     Go,
     Ctest,
-    /// A script of package.json: known once that was read.
+    /// A script of package.json, to be resolved by reading that file.
     Script,
-    /// `make`, `tox` and their like: only the output says what they started.
+    /// `make`, `tox` and others: only the output shows what they started.
     Other,
 }
 
@@ -59,18 +59,18 @@ impl Runner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     pub runner: Runner,
-    /// Where it runs, relative to the tree; empty: at its top.
+    /// The folder it runs in, relative to the tree; empty for the top.
     pub folder: String,
-    /// What it is given; `None` for a word that is known only when it runs.
+    /// Its arguments; `None` for a word that is known only at run time.
     pub args: Vec<Option<String>>,
     /// `! pytest`: it is meant to fail.
     pub negated: bool,
 }
 
-/// Every runner a contract starts by name, in the order of the text.
+/// Returns every runner that a contract starts by name, in the order of the text.
 pub fn started(command: &str) -> Vec<Started> {
     let mut found = Vec::new();
-    // Most checks start none, and verification asks this of every one of them.
+    // A quick test: most checks start no runner, and verification calls this for every check.
     let words = ["test", "jest", "cargo", "run", "make", "just", "tox", "nox", "task"];
     if !words.iter().any(|word| command.contains(word)) {
         return found;
@@ -79,7 +79,8 @@ pub fn started(command: &str) -> Vec<Started> {
     found
 }
 
-/// A runner that is meant to fail says how many tests it ran: one that does not even start fails, too.
+/// Returns whether the contract must show that tests ran: its runner is meant to fail, and a runner that does
+/// not even start fails too.
 pub fn has_to_show_tests(shell: &Shell) -> bool {
     let fails = shell.is_meant_to_fail();
     let tells = |started: &Started| match started.runner {
@@ -97,13 +98,13 @@ pub fn has_to_show_tests(shell: &Shell) -> bool {
         && started(&shell.command).iter().any(|started| tells(started) && (fails || started.negated))
 }
 
-/// A test was seen to run: it was counted, or go says which one failed.
+/// Returns whether a test ran: it was counted, or go reported a failed one.
 pub fn shows_tests(tests: Option<u32>, outputs: &[&str]) -> bool {
     let of_go = |line: &str| line.trim_start().starts_with("--- FAIL: ");
     tests.is_some() || outputs.iter().any(|output| output.lines().any(of_go))
 }
 
-/// It may end before all its tests were run, once one has failed: then a count says nothing of the rest.
+/// Returns whether the runner may stop after the first failure; its count then says nothing about the rest.
 pub fn stops_early(started: &Started) -> bool {
     let flags =
         ["-x", "--exitfirst", "--maxfail", "--bail", "-failfast", "--failfast", "-f", "--stop-on-failure"];
@@ -112,14 +113,14 @@ pub fn stops_early(started: &Started) -> bool {
         || started.args.iter().any(|arg| arg.as_ref().is_none_or(is_flag))
 }
 
-/// What a script of package.json starts.
+/// Returns the runners that a script of package.json starts.
 pub fn of_script(package: &str, by: &Started) -> Vec<Started> {
     let name = by.args.first().cloned().flatten().unwrap_or_default();
     let package: serde_json::Value = serde_json::from_str(package).unwrap_or_default();
     let Some(command) = package["scripts"][name].as_str() else { return Vec::new() };
     let mut found = Vec::new();
     read(command, by.folder.clone(), 0, &mut found);
-    // What follows `--` goes to the last command of the script.
+    // Arguments after `--` go to the last command of the script.
     if let Some(last) = found.last_mut() {
         last.args.extend(by.args.iter().skip(1).filter(|arg| arg.as_deref() != Some("--")).cloned());
     }
@@ -130,7 +131,7 @@ pub fn of_script(package: &str, by: &Started) -> Vec<Started> {
     found
 }
 
-/// Contracts in contracts in contracts are not read.
+/// Maximum nesting depth of scripts.
 const DEEPEST: u32 = 2;
 
 fn read(command: &str, folder: String, depth: u32, found: &mut Vec<Started>) {
@@ -151,7 +152,7 @@ fn read(command: &str, folder: String, depth: u32, found: &mut Vec<Started>) {
     }
 }
 
-/// `cd x`, and where to; inner nothing for a folder that is not known.
+/// Reads `cd x` and its target; the inner `None` means an unknown folder.
 fn change_of_folder(text: &str, words: &[Word]) -> Option<Option<String>> {
     let first = words.first()?.literal(text)?;
     if !matches!(first.as_ref(), "cd" | "pushd") {
@@ -160,7 +161,7 @@ fn change_of_folder(text: &str, words: &[Word]) -> Option<Option<String>> {
     Some(words.get(1).and_then(|word| word.literal(text)).map(|to| to.into_owned()))
 }
 
-/// A relative path on another, without `.` and `..`; nothing if it leads out.
+/// Joins a relative path to another, without `.` and `..`; `None` if it leads outside.
 fn joined(from: &str, to: &str) -> Option<String> {
     if to.starts_with(['/', '~', '-']) {
         return None;
@@ -238,7 +239,7 @@ fn again(args: Args<'_>) -> Option<(Runner, Args<'_>)> {
     recognised(name.rsplit('/').next().unwrap_or(name), &args[1..])
 }
 
-/// What comes after the options; those in `values` have a word of their own.
+/// Skips the options; those in `values` take a separate value.
 fn after_options<'a>(args: Args<'a>, values: &[&str]) -> Args<'a> {
     let mut rest = args;
     while let Some(option) = word(rest).filter(|word| word.starts_with('-') || word.starts_with('+')) {
@@ -290,7 +291,7 @@ fn of_node(args: Args<'_>) -> Option<(Runner, Args<'_>)> {
     crate::language::test_files::is_test(path).then(|| (Runner::NodeFile, &args[file.unwrap_or(0)..]))
 }
 
-/// `npm test`, `npm run check`, `pnpm exec jest`: the name of a script, and what is passed on to it.
+/// Reads `npm test`, `npm run check`, `pnpm exec jest`: the script name and its arguments.
 fn of_package_manager<'a>(name: &str, args: Args<'a>) -> Option<(Runner, Args<'a>)> {
     let rest = after_options(args, &["--filter", "-F"]);
     match word(rest)? {

@@ -1,8 +1,8 @@
-//! What a contract's shell text gives away.
+//! Analyses the shell text of a contract.
 //!
-//! A small lexer of our own: it knows words, quotes, operators, here-documents and substitutions, which is
-//! enough to name the commands a check calls and to see how its exit code comes about. Whether the text is
-//! valid bash is for `bash -n` to say.
+//! It is a small lexer: it knows words, quotes, operators, here-documents and substitutions. That is enough
+//! to list the commands a check calls and to see what determines its exit code. Whether the text is valid
+//! bash is decided by `bash -n`.
 //!
 //! **Invariant:** linear in the text, and it never guesses: a command word that is not literal is unknown.
 
@@ -21,7 +21,7 @@ pub use outer_paths::{OuterPath, outer_paths, outer_paths_in_code};
 #[derive(Debug, Default)]
 pub struct Script {
     pub words: Vec<Word>,
-    /// In the order of the text, those inside `$(…)` after the command they belong to.
+    /// In the order of the text; commands inside `$(…)` come after the command they belong to.
     pub commands: Vec<Command>,
     /// The words of `for x in …` and of arrays.
     pub listed: Vec<Word>,
@@ -29,7 +29,7 @@ pub struct Script {
     pub documents: Vec<(usize, usize)>,
     /// Names of functions the script defines, as spans of the text.
     pub functions: Vec<(usize, usize)>,
-    /// `<like-this>`: a placeholder nobody filled in.
+    /// `<like-this>`: a placeholder that was not filled in.
     pub placeholders: Vec<(usize, usize)>,
 }
 
@@ -37,31 +37,31 @@ pub struct Script {
 pub struct Word {
     pub start: usize,
     pub end: usize,
-    /// It has quotes or backslashes.
+    /// It contains quotes or backslashes.
     pub quoted: bool,
-    /// Its value is known only when it runs: expansions, globs, substitutions.
+    /// Its value is known only at run time: expansions, globs, substitutions.
     pub expands: bool,
 }
 
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// Index of its first word in `Script::words`, and how many there are.
+    /// Index of its first word in `Script::words`, and the number of words.
     pub first: usize,
     pub count: usize,
     pub start: usize,
     pub end: usize,
-    /// Part of the outermost list, and not of a loop, a function or a substitution.
+    /// Part of the outermost list, not of a loop, a function or a substitution.
     pub top: bool,
-    /// A loop, a condition, a group: taken as one thing.
+    /// A loop, a condition or a group, taken as one command.
     pub compound: bool,
     pub negated: bool,
-    /// What stands between it and the command after it.
+    /// The operator between it and the next command.
     pub then: Join,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
-    /// The end of the script or of what encloses it.
+    /// The end of the script or of the enclosing construct.
     End,
     /// `;` or a new line.
     Next,
@@ -76,7 +76,7 @@ impl Script {
         self.words.get(command.first..command.first + command.count).unwrap_or(&[])
     }
 
-    /// The commands of the outermost list.
+    /// Returns the commands of the outermost list.
     pub fn top(&self) -> impl Iterator<Item = &Command> {
         self.commands.iter().filter(|command| command.top)
     }
@@ -87,7 +87,7 @@ impl Word {
         text.get(self.start..self.end).unwrap_or("")
     }
 
-    /// The word as bash would pass it, if that can be known.
+    /// Returns the word as bash would pass it, if it can be known.
     pub fn literal<'t>(&self, text: &'t str) -> Option<Cow<'t, str>> {
         if self.expands {
             return None;

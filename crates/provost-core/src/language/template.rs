@@ -1,11 +1,11 @@
-//! Plans with places to fill in: read a template, put values into its places, give a plan.
+//! Reads a template and fills in its parameters to make a plan.
 //!
-//! A template is a plan with `{{name}}` in it. Lines that begin with `#:` come first: one that says what it
-//! is for, then one for each parameter, `name | kind | default | about`. A parameter that no line
-//! speaks of is text where people read and a word where programs do.
+//! A template is a plan that contains `{{name}}`. It begins with lines that start with `#:`: one that says
+//! what the template is for, then one for each parameter, `name | kind | default | about`. An undeclared
+//! parameter is text in prose and a word in frontmatter and checks.
 //!
-//! **Invariant:** whatever is filled in, the plan has the steps, the fields and the kinds of contract that
-//! the template shows: a value that changes them is refused.
+//! **Invariant:** whatever the values are, the plan has the steps, fields and kinds of contract of the
+//! template: a value that changes them is refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use std::fmt;
 use crate::language::parse;
 use crate::model::plan::{Check, Contract, Needs, Plan};
 
-/// Those that come with the program, by name.
+/// The built-in templates, by name.
 pub const BUILT_IN: [(&str, &str); 6] = [
     ("blank", include_str!("template/blank.md")),
     ("bugfix", include_str!("template/bugfix.md")),
@@ -23,9 +23,9 @@ pub const BUILT_IN: [(&str, &str); 6] = [
     ("release", include_str!("template/release.md")),
 ];
 
-/// What `provost new` begins with where nothing is asked for.
+/// The default template of `provost new`.
 pub const BLANK: &str = "blank";
-/// The parameter that is the plan's own name.
+/// The parameter for the name of the plan.
 pub const NAME: &str = "name";
 
 const HEADER: &str = "#:";
@@ -48,16 +48,16 @@ pub struct Parameter {
     pub about: String,
 }
 
-/// What a value may be, and where it may stand.
+/// The kind of a value, which decides where it may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Words for people; never in a check or in the frontmatter.
+    /// Text for people; never in a check or in the frontmatter.
     Text,
-    /// A name, a number or a path, which no shell reads as anything else; anywhere.
+    /// A name, a number or a path without special meaning to the shell; allowed anywhere.
     Word,
-    /// A line of shell; alone on a line of a check.
+    /// A line of shell; only alone on a line of a check.
     Command,
-    /// Globs between commas; in the frontmatter, or in a field.
+    /// Globs separated by commas; in the frontmatter or in a field.
     Globs,
 }
 
@@ -75,7 +75,7 @@ impl Kind {
         [Kind::Text, Kind::Word, Kind::Command, Kind::Globs].into_iter().find(|kind| kind.word() == word)
     }
 
-    /// A value of this kind that changes nothing around it.
+    /// Returns a sample value of this kind that changes nothing around it.
     fn sample(self) -> &'static str {
         match self {
             Kind::Text => "Some words",
@@ -110,7 +110,7 @@ fn known(there: &[String]) -> String {
     if there.is_empty() { String::new() } else { format!("; it has {}", there.join(", ")) }
 }
 
-/// Where in the plan a line is.
+/// The region of the plan that a line is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Region {
     Frontmatter,
@@ -139,7 +139,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Finds undeclared parameters, and those that stand where they cannot.
+    /// Adds undeclared parameters, and rejects those at places where they are not allowed.
     fn look_at_places(&mut self, head: usize) -> Result<(), Problem> {
         let body = self.body.clone();
         for (index, (region, line)) in regions(&body).enumerate() {
@@ -156,7 +156,7 @@ impl Template {
                 };
                 let alone = line.trim() == format!("{OPEN}{name}{CLOSE}");
                 let fits = match kind {
-                    // At the start of a line a word for people could become a field.
+                    // At the start of a line, free text could become a field.
                     Kind::Text => region == Region::Prose && !line.trim_start().starts_with(OPEN),
                     Kind::Word => true,
                     Kind::Command => region == Region::Check && alone,
@@ -174,7 +174,7 @@ impl Template {
         Ok(())
     }
 
-    /// The plan, with `values` in its places.
+    /// Returns the plan with `values` filled in.
     pub fn fill(&self, plan: &str, values: &BTreeMap<String, String>) -> Result<String, Problem> {
         let is_known = |name: &str| self.parameters.iter().any(|parameter| parameter.name == name);
         if let Some(name) = values.keys().find(|name| !is_known(name)) {
@@ -204,7 +204,7 @@ impl Template {
         Ok(self.with(&chosen))
     }
 
-    /// Each value on its own, beside harmless ones, so that the one at fault is named.
+    /// Tests each value alone, with harmless samples for the others, so that the error names the bad one.
     fn keeps_its_shape(&self, chosen: &BTreeMap<&str, String>) -> Result<(), Problem> {
         let harmless: BTreeMap<&str, String> = self
             .parameters
@@ -265,7 +265,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// The names in the places of one line.
+/// Returns the parameter names in one line.
 fn places(line: &str) -> Result<Vec<&str>, String> {
     let mut names = Vec::new();
     let mut rest = line;
@@ -283,7 +283,7 @@ fn places(line: &str) -> Result<Vec<&str>, String> {
     Ok(names)
 }
 
-/// Every line with its end, and where it is.
+/// Returns every line with its end and its region.
 fn regions(body: &str) -> impl Iterator<Item = (Region, &str)> {
     let mut in_frontmatter = false;
     let mut fence: Option<String> = None;
@@ -307,7 +307,7 @@ fn regions(body: &str) -> impl Iterator<Item = (Region, &str)> {
     })
 }
 
-/// Whether a value may be of this kind; if not, why.
+/// Returns whether a value is allowed for this kind; the error says why not.
 fn allowed(kind: Kind, value: &str) -> Result<(), &'static str> {
     let value = value.trim();
     if value.is_empty() {
@@ -352,7 +352,7 @@ fn allowed(kind: Kind, value: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Marks of direction, of zero width, and the like.
+/// Recognises direction marks, zero-width characters and similar ones.
 fn is_unseen(each: char) -> bool {
     matches!(each, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
@@ -381,7 +381,7 @@ fn as_list(globs: &str) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
-/// What a value may not change: everything but words.
+/// Returns everything that a value must not change: the structure without the words.
 fn shape(plan: &Plan) -> Vec<String> {
     let head = format!(
         "{} {} {:?} {:?} {:?} {} {:?}",

@@ -1,25 +1,25 @@
-//! Which files a check rests on: tests, and the configuration of what runs them.
+//! Decides by name which files a check depends on: tests, and the configuration of test runners.
 //!
-//! One table, by name, for every ecosystem. Whoever may write such a file may write the answer, so a pass
-//! that these files alone bring about is not believed, and configuration that a wide glob lets in by
-//! accident is not taken over.
+//! One table covers all ecosystems. An agent that may write such a file may decide the result of the check.
+//! So provost does not trust a pass that these files alone cause, and does not import configuration that a
+//! wide glob allows by accident.
 //!
-//! **Invariant:** decided by the path alone, the same on every machine.
+//! **Invariant:** the decision depends on the path alone and is the same on every machine.
 
 use crate::language::shell::{Command, Join, Script};
 
-/// Folders that hold tests, wherever they are.
+/// Names of folders that hold tests, at any depth.
 const TEST_FOLDERS: [&str; 8] =
     ["test", "tests", "__tests__", "spec", "specs", "testing", "e2e", "__snapshots__"];
 
-/// Configuration that decides what a runner runs and how, and that nobody edits in passing.
+/// Configuration that decides what a runner runs and how, and that ordinary work rarely edits.
 const RUNNER_FILES: [&str; 26] = [
     "conftest.py",
     "pytest.ini",
     ".pytest.ini",
     "pytest.toml",
     ".pytest.toml",
-    // Plugins of pytest are found by it, in a folder of a package's metadata.
+    // pytest finds plugins through this file in a package's metadata folder.
     "entry_points.txt",
     "tox.ini",
     "noxfile.py",
@@ -43,7 +43,7 @@ const RUNNER_FILES: [&str; 26] = [
     "CTestCustom.cmake",
 ];
 
-/// The same, with any extension behind it.
+/// The same, with any extension.
 const RUNNER_STEMS: [&str; 11] = [
     "jest.config.",
     "jest.setup.",
@@ -58,7 +58,7 @@ const RUNNER_STEMS: [&str; 11] = [
     "karma.conf.",
 ];
 
-/// Configuration that runs checks too, and is edited in the course of honest work.
+/// Configuration that also runs checks, and that ordinary work edits.
 const PROJECT_FILES: [&str; 14] = [
     "setup.cfg",
     "setup.py",
@@ -76,7 +76,7 @@ const PROJECT_FILES: [&str; 14] = [
     "Taskfile.yml",
 ];
 
-/// What else is found from further down: folders of configuration and of code, and versions of tools.
+/// Other names that tools look for in parent folders: configuration and code folders, and tool versions.
 const FOUND_ABOVE: [&str; 19] = [
     ".cargo",
     "node_modules",
@@ -99,7 +99,7 @@ const FOUND_ABOVE: [&str; 19] = [
     ".mocharc.js",
 ];
 
-/// A test by its name or by the folder it is in.
+/// Recognises a test file, by its name or its folder.
 pub fn is_test(path: &str) -> bool {
     let (folders, name) = split(path);
     folders.split('/').any(|folder| TEST_FOLDERS.contains(&folder)) || is_test_name(name)
@@ -126,7 +126,7 @@ fn is_test_name(name: &str) -> bool {
     }
 }
 
-/// A runner's own configuration.
+/// Recognises the configuration of a test runner.
 pub fn is_runner_file(path: &str) -> bool {
     let (folders, name) = split(path);
     RUNNER_FILES.contains(&name)
@@ -134,18 +134,18 @@ pub fn is_runner_file(path: &str) -> bool {
         || folders.split('/').any(|folder| folder == ".cargo")
 }
 
-/// Anything a check may rest on.
+/// Recognises any file that a check may depend on.
 pub fn is_oracle(path: &str) -> bool {
     let (_, name) = split(path);
     is_test(path) || is_runner_file(path) || PROJECT_FILES.contains(&name)
 }
 
-/// Names that tools look for in the folders above the one they work in.
+/// Recognises names that tools look for in the parent folders of the one they work in.
 pub fn is_found_above(name: &str) -> bool {
     is_runner_file(name) || PROJECT_FILES.contains(&name) || FOUND_ABOVE.contains(&name)
 }
 
-/// The folder a glob hands over as one of tests, or as one of configuration: `tests/**`, `.cargo/**`.
+/// Recognises a folder that a glob names explicitly as tests or configuration: `tests/**`, `.cargo/**`.
 pub fn is_handed_over(folder: &str) -> bool {
     folder.split('/').any(|part| TEST_FOLDERS.contains(&part) || part == ".cargo")
 }
@@ -154,20 +154,20 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// Commands of the shell that run nothing of the project.
+/// Shell commands that run no code of the project.
 const HARMLESS: [&str; 22] = [
     ":", "true", "false", "echo", "printf", "cd", "pushd", "popd", "set", "shopt", "exit", "return",
     "export", "local", "unset", "shift", "read", "sort", "uniq", "cut", "tr", "wait",
 ];
 
-/// The contract only looks at files: no code of the project runs, so that none can steer it.
+/// Returns whether the contract only reads files: no code of the project runs, so none can influence it.
 pub fn only_looks(command: &str) -> bool {
     let script = crate::language::shell::read(command);
     script.functions.is_empty() && script.commands.iter().all(|each| is_look(&script, each, command))
 }
 
-/// The exit code of some code of the project decides. It does not where only its output is compared: in
-/// `test "$(./a)" = 1`, in `./a | grep -q 1`.
+/// Returns whether the exit code of project code decides. It does not if only its output is compared, as in
+/// `test "$(./a)" = 1` and `./a | grep -q 1`.
 pub fn lets_code_decide(command: &str) -> bool {
     let script = crate::language::shell::read(command);
     let is_inside_a_word = |each: &Command| {
@@ -188,7 +188,7 @@ fn is_look(script: &Script, each: &Command, text: &str) -> bool {
     each.compound || name.is_some_and(|name| READERS.contains(&&*name) || HARMLESS.contains(&&*name))
 }
 
-/// Programs that look at a file and do not run it.
+/// Programs that read a file and do not run it.
 const READERS: [&str; 18] = [
     "test",
     "[",
@@ -210,8 +210,8 @@ const READERS: [&str; 18] = [
     "sha256sum",
 ];
 
-/// The changed files a contract rests on. A file that the contract only looks at is what it is about:
-/// `grep -q timeout tests/README.md` rests on nothing but the work.
+/// Returns the changed files that a contract depends on. A file that the contract only reads is its subject:
+/// `grep -q timeout tests/README.md` depends on the work alone.
 pub fn of_contract<'p>(command: &str, changed: impl IntoIterator<Item = &'p str>) -> Vec<&'p str> {
     let script = crate::language::shell::read(command);
     let (mut read, mut run) = (Vec::new(), Vec::new());
@@ -264,7 +264,7 @@ mod tests {
             "out/1",
             "docs/testing.md",
             "lib/a.c",
-            // What a server reads is no part of a check on this machine.
+            // Files that only a server reads are not part of a check on this machine.
             ".github/workflows/ci.yml",
         ] {
             assert!(!is_oracle(path), "{path}");

@@ -1,12 +1,14 @@
-//! Programs and Python modules that a machine provides, and the lines in which others say that one is missing.
+//! Names the programs and Python modules that a machine provides, and recognises messages that one is
+//! missing.
 //!
-//! An agent is not asked to install a test runner or a build tool: if one is missing, the check could not be run.
+//! provost does not ask an agent to install a test runner or a build tool: if one is missing, the check could
+//! not be run.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Test runners and builders.
+/// Test runners and build tools.
 const PROGRAMS: &[&str] = &[
     "pytest",
     "py.test",
@@ -73,7 +75,7 @@ const PROGRAMS: &[&str] = &[
     "perl",
 ];
 
-/// Modules that are tools of Python: `python3 -m NAME` fails for want of the tool, not of the work.
+/// Python modules that are tools: if `python3 -m NAME` fails, the tool is missing, not the work.
 const PYTHON_MODULES: &[&str] = &[
     "pytest",
     "pip",
@@ -115,8 +117,7 @@ const PYTHON_MODULES: &[&str] = &[
     "pytest_timeout",
 ];
 
-/// A program that was looked for and not found, by the words of shells, `env` and its like, make, Go, Node and
-/// cargo.
+/// Matches messages about a missing program: of shells, `env` and similar ones, make, Go, Node and cargo.
 static PROGRAM: LazyLock<Regex> = LazyLock::new(|| {
     let said = [
         r"^(?:.{0,200}: )?([^\s:/]+): command not found$",
@@ -135,12 +136,12 @@ static PROGRAM: LazyLock<Regex> = LazyLock::new(|| {
 static MODULE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r#"No module named ['"]?([\w]+)(?:\.[\w.]+)?['"]?"#));
 
-/// The same, of a module that Python was to run as a program.
+/// Matches the message about a module that Python could not run as a program.
 static RUN_MODULE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?m)^\S*(?:python|pypy)[\d.]*: No module named '?([A-Za-z0-9_]+)(?:\.__main__)?'?")
 });
 
-/// A contract that reads definitions, or changes where programs are found, may call what the work makes.
+/// Matches a contract that loads definitions or changes PATH, and so may call what the work makes.
 static DEFINES: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?m)(?:^|[;&|({])\s*(?:\.|source)\s+\S|\(\)\s*\{|\bfunction\s|\bPATH=|\balias\s|\bexport\s+-f\b|\beval\s",
@@ -155,23 +156,23 @@ pub fn is_program(name: &str) -> bool {
     PROGRAMS.contains(&name)
 }
 
-/// The contract may define, or put on its PATH, what it calls.
+/// Returns whether the contract may define, or put on its PATH, what it calls.
 pub fn defines(command: &str) -> bool {
     DEFINES.is_match(command)
 }
 
-/// The programs that an output says were not found.
+/// Returns the programs that an output reports as not found.
 pub fn missing_programs(output: &str) -> Vec<&str> {
     let names = PROGRAM.captures_iter(output).filter_map(|found| found.iter().skip(1).flatten().next());
     names.map(|name| name.as_str()).collect()
 }
 
-/// The tools of Python that an output says are not installed.
+/// Returns the Python tools that an output reports as not installed.
 pub fn missing_modules(output: &str) -> Vec<&str> {
     modules(&MODULE, output)
 }
 
-/// The same, of those that Python was to run (`python3 -m pytest`).
+/// The same for those that Python tried to run (`python3 -m pytest`).
 pub fn missing_run_modules(output: &str) -> Vec<&str> {
     modules(&RUN_MODULE, output)
 }
@@ -181,14 +182,14 @@ fn modules<'o>(pattern: &Regex, output: &'o str) -> Vec<&'o str> {
     names.filter(|name| PYTHON_MODULES.contains(name)).collect()
 }
 
-/// How to come by a program.
+/// Explains how to provide a program.
 pub fn lacks_program(name: &str) -> String {
     format!(
         "`{name}` is not on the PATH of checks; install it, or start `provost run` with its folder on PATH"
     )
 }
 
-/// How to come by a tool of Python.
+/// Explains how to provide a Python tool.
 pub fn lacks_module(name: &str) -> String {
     format!(
         "`{name}` is not installed for the Python that the check calls; install it \

@@ -1,7 +1,7 @@
-//! Plan + facts → what should be said before anybody approves it.
+//! Verifies a plan against facts and reports what its author and approvers should know.
 //!
-//! Each check is a leaf in `verify/` that knows nothing of the others; this file is the list of them.
-//! What the text alone shows (missing parts, numbering, form) was already said by `parse`.
+//! Each check is a file in `verify/` that does not use the others; this file lists them. `parse` has already
+//! reported what the text alone shows (missing parts, numbering, form).
 //!
 //! **Invariant:** the same plan and the same facts give the same diagnostics.
 
@@ -22,7 +22,7 @@ mod targets;
 mod touches;
 mod writes;
 
-/// Everything that can be said of a plan without running it, in the order of its text.
+/// Returns all diagnostics that need no run, in the order of the text.
 pub fn plan(text: &str, plan: &Plan, facts: &Facts) -> Vec<Diagnostic> {
     let mut sink = Sink::default();
     touches::check(plan, facts, &mut sink);

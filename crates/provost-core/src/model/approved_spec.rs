@@ -1,10 +1,10 @@
-//! What an approval covers, and how two laws differ.
+//! Computes the approved spec that an approval covers, and the difference between two specs.
 //!
-//! The law is the plan's raw bytes less the two things the harness writes itself: the `status` word and
-//! the mark of each step. Nothing is normalised. An approval is bound to a [`Revision`]: the law and its
-//! [`Binding`], as they were shown.
+//! The spec is the raw bytes of the plan without the two parts that provost writes itself: the `status` word
+//! and the mark of each step. Nothing is normalised. An approval is bound to a [`Revision`]: the digest of
+//! the spec together with its [`Binding`].
 //!
-//! **Invariant:** marking a file never changes its law, and unmarking gives the same bytes back.
+//! **Invariant:** marking a file never changes its spec, and removing the marks restores the same bytes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,19 +19,20 @@ use crate::model::plan::{
 use crate::model::run_policy::Terms;
 use crate::model::usage::Amount;
 
-/// What a law is bound to beside its own text.
+/// Approval inputs besides the text of the plan: base commit, files, run policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
-    /// The commit it was read at, where there is a repository.
+    /// The commit the plan was read at; `None` without a repository.
     pub base: Option<String>,
-    /// The files the contracts name that existed then.
+    /// Files that the contracts name and that existed at that time.
     pub files: Vec<NamedFile>,
     pub terms: Terms,
-    /// Files that differ from the base commit and were included knowingly: part of the base.
+    /// Files that differ from the base commit and that a person included on purpose; they are part of the
+    /// base.
     pub included: Vec<IncludedFile>,
 }
 
-/// The digest of the law alone.
+/// Returns the digest of the spec text alone.
 pub fn digest(text: &str, plan: &Plan) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update(b"provost law 1\n");
@@ -39,7 +40,7 @@ pub fn digest(text: &str, plan: &Plan) -> Hash {
     Hash(hasher.finalize().into())
 }
 
-/// What an approval is bound to.
+/// Returns the digest that an approval is bound to.
 pub fn revision(law: Hash, binding: &Binding) -> Revision {
     let base = binding.base.as_deref().unwrap_or("none");
     let mut text = format!("provost revision 2\nlaw {law}\nbase {base}\n");
@@ -47,7 +48,7 @@ pub fn revision(law: Hash, binding: &Binding) -> Revision {
         text.push_str(&format!("terms {} {line}\n", line.len()));
     }
     for file in &binding.files {
-        // The path goes last and is length-prefixed, so that no name can imitate another line.
+        // The path goes last and is length-prefixed, so that no file name can imitate another line.
         text.push_str(&format!("file {} {} {}\n", file.sha256, file.path.len(), file.path));
     }
     for file in &binding.included {
@@ -57,14 +58,15 @@ pub fn revision(law: Hash, binding: &Binding) -> Revision {
     Revision(Hash::of(text.as_bytes()).to_string())
 }
 
-/// The digest of one step's own text: while it stays, what the step has achieved stays.
+/// Returns the digest of one step's own text. While it is unchanged, the step keeps its results.
 pub fn step_digest(text: &str, step: &Step) -> Hash {
     let mut hasher = Sha256::new();
     feed(&mut hasher, text, step.section, &[step.mark.span]);
     Hash(hasher.finalize().into())
 }
 
-/// The same without its heading and the numbers of what it needs, which move with others.
+/// Returns the digest of a step without its heading and the step numbers in `needs`: both change when other
+/// steps are inserted or removed.
 fn body_digest(text: &str, step: &Step) -> Hash {
     let needs: Vec<Span> = match &step.needs {
         Needs::Before => Vec::new(),
@@ -77,7 +79,7 @@ fn body_digest(text: &str, step: &Step) -> Hash {
     Hash(hasher.finalize().into())
 }
 
-/// What a check runs and expects.
+/// Returns the digest of a check's command and expectations.
 pub fn check_digest(shell: &Shell) -> Hash {
     let mut hasher = Sha256::new();
     hasher.update((shell.command.len() as u64).to_le_bytes());
@@ -89,7 +91,8 @@ pub fn check_digest(shell: &Shell) -> Hash {
     Hash(hasher.finalize().into())
 }
 
-/// Each cut leaves a byte that no UTF-8 text contains, so that text cannot slide over a cut.
+/// Hashes the text without the cuts. Each cut leaves a byte that no UTF-8 text contains, so that moving text
+/// across a cut changes the digest.
 fn feed(hasher: &mut Sha256, text: &str, within: Span, cuts: &[Span]) {
     let bytes = text.as_bytes();
     let mut from = within.start;
@@ -101,7 +104,7 @@ fn feed(hasher: &mut Sha256, text: &str, within: Span, cuts: &[Span]) {
     hasher.update(bytes.get(from..within.end).unwrap_or_default());
 }
 
-/// The bytes the harness may write, in order.
+/// Returns the spans that provost may write, in order.
 fn owned(plan: &Plan) -> Vec<Span> {
     let mut spans: Vec<Span> = plan.steps.iter().map(|step| step.mark.span).collect();
     spans.extend(plan.status.as_ref().map(|status| status.span));
@@ -109,7 +112,7 @@ fn owned(plan: &Plan) -> Vec<Span> {
     spans
 }
 
-/// The text with `status` and marks as given, and every other byte as it was.
+/// Returns the text with the given `status` and marks; every other byte is unchanged.
 pub fn mark(text: &str, plan: &Plan, status: &str, marks: impl Fn(StepNumber) -> Option<Mark>) -> String {
     let mut edits: Vec<(Span, String)> = Vec::with_capacity(plan.steps.len() + 1);
     if let Some(current) = &plan.status {
@@ -131,16 +134,16 @@ pub fn mark(text: &str, plan: &Plan, status: &str, marks: impl Fn(StepNumber) ->
     out
 }
 
-/// One side of a comparison.
+/// One side of a comparison: a plan with its text.
 #[derive(Clone, Copy)]
 pub struct Law<'a> {
     pub text: &'a str,
     pub plan: &'a Plan,
-    /// Nothing, where only the texts are compared.
+    /// `None` compares only the texts.
     pub binding: Option<&'a Binding>,
 }
 
-/// What changed in meaning, a line each, for the person at the gate.
+/// Lists the changes in meaning, one line each, for the person at the gate.
 pub fn diff(old: Law<'_>, new: Law<'_>) -> Vec<String> {
     let mut changes = Vec::new();
     header(old.plan, new.plan, &mut changes);
@@ -166,8 +169,8 @@ pub fn diff(old: Law<'_>, new: Law<'_>) -> Vec<String> {
     changes
 }
 
-/// For each step of the new plan the place of the one it was: that of the same title, else that of the same
-/// number. One that was put in between moves the others; they are not others for that.
+/// For each step of the new plan, the index of the matching old step: the one with the same title, else the
+/// one with the same number. Inserting a step renumbers the later ones but does not make them new.
 struct Pairs(Vec<Option<usize>>);
 
 impl Pairs {
@@ -195,7 +198,8 @@ impl Pairs {
         self.0.get(at).copied().flatten()
     }
 
-    /// The number that a step of the old plan has by now, if it is still there.
+    /// Returns the number that a step of the old plan has in the new plan; the old number if the step is
+    /// gone.
     fn now(&self, old: &Plan, new: &Plan, number: StepNumber) -> StepNumber {
         let place = old.steps.iter().position(|step| step.number == number);
         let at = self.0.iter().position(|before| before.is_some() && *before == place);
@@ -325,7 +329,7 @@ fn field(name: &str, old: Option<String>, new: Option<String>, changes: &mut Vec
     }
 }
 
-/// One line, short enough to be read at the gate; the whole text is in the file.
+/// Shortens a text to one line for the gate; the full text is in the file.
 fn brief(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(160) {

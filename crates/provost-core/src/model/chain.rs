@@ -1,10 +1,10 @@
-//! How an event is sealed into the log, and how a sealed log is checked.
+//! Seals events into the log and checks a sealed log.
 //!
-//! The wire form of an event is one JSON object. Its hash is SHA-256 over that object without `hash`,
-//! written as RFC 8785 would: keys sorted, no spaces. `prev` is part of the object, so each event
-//! fixes everything before it, and anybody can check a log with a JSON parser and `sha256sum`.
+//! The wire form of an event is one JSON object. Its hash is SHA-256 over that object without `hash`, written
+//! as RFC 8785 specifies: keys sorted, no spaces. `prev` is part of the object, so each event fixes every
+//! event before it. Anyone can check a log with a JSON parser and `sha256sum`.
 //!
-//! **Invariant:** the bytes that were hashed are the bytes that are kept; nothing is serialised twice.
+//! **Invariant:** the stored bytes are the hashed bytes; nothing is serialised twice.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::model::hash::Hash;
 use crate::model::plan::StepNumber;
 use crate::model::timestamp::Timestamp;
 
-/// Which plan an event belongs to; unique in one state folder.
+/// Identifies the plan an event belongs to; unique in one state folder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct PlanId(pub String);
@@ -26,26 +26,26 @@ impl std::fmt::Display for PlanId {
     }
 }
 
-/// An event in its place in a plan's chain, exactly as it is kept.
+/// An event at its position in a plan's chain, exactly as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
     pub plan: PlanId,
     pub seq: u64,
     pub at: Timestamp,
-    /// The event's name on the wire.
+    /// Wire name of the event.
     pub name: String,
     pub step: Option<StepNumber>,
     pub task_name: Option<String>,
-    /// Canonical JSON; these bytes are hashed as they stand.
+    /// Canonical JSON; hashed byte for byte.
     pub details: String,
     pub prev: Hash,
     pub hash: Hash,
 }
 
-/// Where a plan's chain ends.
+/// The end of a plan's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The sequence number of the last event; 0 for none.
+    /// Sequence number of the last event; 0 if there is none.
     pub seq: u64,
     pub hash: Hash,
 }
@@ -54,7 +54,7 @@ impl Head {
     pub const START: Head = Head { seq: 0, hash: Hash::NONE };
 }
 
-/// Puts `event` after `head`.
+/// Seals `event` as the successor of `head`.
 pub fn seal(plan: &PlanId, head: Head, at: Timestamp, event: &Event, task_name: Option<&str>) -> Sealed {
     let mut sealed = Sealed {
         plan: plan.clone(),
@@ -71,7 +71,8 @@ pub fn seal(plan: &PlanId, head: Head, at: Timestamp, event: &Event, task_name: 
     sealed
 }
 
-/// Events hold strings, numbers, lists and maps with string keys: none of them can fail to serialise.
+/// Returns the details of an event as canonical JSON. Events hold strings, numbers, lists and maps with
+/// string keys; none of these can fail to serialise.
 fn details(event: &Event) -> String {
     match serde_json::to_value(event) {
         Ok(mut value) => written(&sorted(value["details"].take())),
@@ -79,14 +80,14 @@ fn details(event: &Event) -> String {
     }
 }
 
-/// With the keys of every object in order. By itself a map may keep the order in which it was filled, where
-/// anything in the build asks for that.
+/// Sorts the keys of every object. A map keeps its insertion order if any crate in the build enables that
+/// feature.
 pub fn sorted(mut value: serde_json::Value) -> serde_json::Value {
     value.sort_all_objects();
     value
 }
 
-/// As `Display` of a value does it, in half the time.
+/// Writes the same text as `Display`, in half the time.
 fn written(value: &(impl Serialize + ?Sized)) -> String {
     match serde_json::to_string(value) {
         Ok(text) => text,
@@ -95,7 +96,7 @@ fn written(value: &(impl Serialize + ?Sized)) -> String {
 }
 
 impl Sealed {
-    /// The event itself. `Err` says what could not be read.
+    /// Decodes the event.
     pub fn event(&self) -> Result<Event, Unreadable> {
         let wire = format!("{{\"event\":{},\"details\":{}}}", quoted(&self.name), self.details);
         serde_json::from_str(&wire).map_err(|source| Unreadable {
@@ -106,12 +107,12 @@ impl Sealed {
         })
     }
 
-    /// What the hash must be, from everything else.
+    /// Computes the hash from all other fields.
     pub fn computed_hash(&self) -> Hash {
         Hash::of(self.object().as_bytes())
     }
 
-    /// One line of the wire format, `hash` last.
+    /// Returns one line of the wire format, with `hash` last.
     pub fn line(&self) -> String {
         let mut line = self.object();
         line.pop();
@@ -119,7 +120,7 @@ impl Sealed {
         line
     }
 
-    /// The object that is hashed: keys sorted, no spaces.
+    /// Returns the object that is hashed: keys sorted, no spaces.
     fn object(&self) -> String {
         let mut out = String::with_capacity(self.details.len() + 320);
         let _ = write!(
@@ -152,7 +153,7 @@ fn quoted(text: &str) -> String {
     written(text)
 }
 
-/// An event of the log that this version cannot read.
+/// An event of the log that this version of provost cannot decode.
 #[derive(Debug, thiserror::Error)]
 #[error("event {seq} of plan {plan} ({name}) cannot be read")]
 pub struct Unreadable {
@@ -163,7 +164,7 @@ pub struct Unreadable {
     pub source: serde_json::Error,
 }
 
-/// Where a log stops being what was written.
+/// The first difference between a log and what was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Break {
     #[error("event {found} follows event {after}: something between them is missing")]
@@ -174,7 +175,7 @@ pub enum Break {
     Altered { seq: u64 },
 }
 
-/// Follows a chain from its start, an event at a time, in constant memory.
+/// Checks a chain from its start, one event at a time, in constant memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Auditor {
     head: Head,

@@ -1,10 +1,10 @@
-//! What happened. The only serialised type of the rules, and append-only in its variants.
+//! Events: the only serialised type of the rules. Its variants are append-only.
 //!
-//! In code an event reads as a sentence (`StepPassed`); on the wire it carries the name other tools
-//! know (`TASK_COMPLETED`). The mapping stands here, once, as the `rename` of each variant.
+//! In code an event reads as a sentence (`StepPassed`); on the wire it has the name that other tools know
+//! (`TASK_COMPLETED`). The `rename` of each variant is the only mapping.
 //!
-//! **Invariant:** an event that was ever written decodes for ever (`test_data/events/v1.jsonl`).
-//! Add variants and optional fields; never rename or remove.
+//! **Invariant:** every event that was ever written can be decoded by all later versions
+//! (`test_data/events/v1.jsonl`). Add variants and optional fields; never rename or remove any.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,35 +18,35 @@ use crate::model::verdict::{Isolation, Verdict};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", content = "details")]
 pub enum Event {
-    /// A plan entered the log, with its whole text: the log needs no file to replay.
+    /// A plan entered the log with its whole text, so that a replay needs no file.
     #[serde(rename = "PLAN_CREATED")]
     PlanCreated {
         text: String,
         revision: Revision,
-        /// The commit the law was read at, where there is a repository.
+        /// The commit the plan was read at; `None` without a repository.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base: Option<String>,
-        /// The files the contracts name that existed then, with their digests.
+        /// Files that the contracts name and that existed at that time, with their digests.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<NamedFile>,
-        /// What the configuration adds to the law.
+        /// The run policy: configuration values that the approval covers.
         #[serde(default, skip_serializing_if = "Terms::is_usual")]
         terms: Terms,
-        /// Files that are not in the commit and are part of the base all the same.
+        /// Files that differ from the commit but are part of the base.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         included: Vec<IncludedFile>,
         task_count: u32,
-        /// The steps each step waits for, as written.
+        /// The steps that each step waits for, as written in the plan.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dependencies: Vec<Dependency>,
-        /// What drafting it used, where a model did, a round each.
+        /// Usage of each drafting round, if a model drafted the plan.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         drafting: Vec<Usage>,
-        /// Whose account or token brought the text into the log.
+        /// The account or token that brought the text into the log.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         author: Option<String>,
     },
-    /// The law changed: the plan is a draft again. Steps whose text is unchanged keep what they have.
+    /// The spec changed and the plan is a draft again. Steps whose text is unchanged keep their results.
     #[serde(rename = "PLAN_REWRITTEN")]
     PlanRewritten {
         text: String,
@@ -62,10 +62,10 @@ pub enum Event {
         task_count: u32,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         dependencies: Vec<Dependency>,
-        /// What changed, a line each.
+        /// The changes, one line each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<String>,
-        /// Who wrote the text: as it was, where only what surrounds it changed.
+        /// The author of the text; unchanged if only the binding changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         author: Option<String>,
     },
@@ -79,24 +79,24 @@ pub enum Event {
     Approved {
         revision: Revision,
         by: Approver,
-        /// What the person changed before approving, a line each.
+        /// Changes the person made before approving, one line each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         modifications: Vec<String>,
-        /// How many more people have to, before the plan is approved.
+        /// Number of approvals that are still missing.
         #[serde(default, skip_serializing_if = "none")]
         missing: u32,
     },
     #[serde(rename = "GATE_REJECTED")]
     Rejected { revision: Revision, reason: String, by: String },
-    /// The plan is parked until somebody answers, by amending or approving.
+    /// The plan waits until a person answers by amending or approving it.
     #[serde(rename = "GATE_QUESTION_ASKED")]
     QuestionAsked { revision: Revision, question: String, by: String },
 
-    /// What this machine was seen to hold, by a self-test inside the very fence that is used.
+    /// Result of a self-test on this machine, inside the sandbox that the run uses.
     #[serde(rename = "ISOLATION_ATTESTED")]
     IsolationAttested {
         level: Isolation,
-        /// A contract that held before any work was done proves nothing.
+        /// A contract that held before any work proves nothing.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         require_red: bool,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -105,50 +105,50 @@ pub enum Event {
         kernel: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bubblewrap: Option<String>,
-        /// The agent works in a client of its own, outside of any fence: the level is that of the checks.
+        /// The agent works in its own client, outside of any sandbox; the level applies to the checks only.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         agent_outside: bool,
-        /// In a shared folder: whose claim on the plan had expired and was taken over.
+        /// In a shared folder: the holder of the expired lock that this run took over.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         took_over: Option<String>,
     },
-    /// An attempt is about to be dispatched. Durable before the agent starts.
+    /// An attempt is about to be dispatched. This event is durable before the agent starts.
     #[serde(rename = "TASK_STARTED")]
     StepStarted {
         step: StepNumber,
         attempt: u32,
         target: String,
-        /// What is held for it of the budget, and how long it may take, where there is one.
+        /// The part of the budget reserved for the attempt, and its time limit, if there are any.
         #[serde(default, skip_serializing_if = "Amount::is_empty")]
         reserved: Amount,
-        /// The tree the attempt begins with, where the harness keeps one.
+        /// The tree the attempt begins with, if provost keeps one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         start: Option<StartTree>,
     },
-    /// The agent said something about the step. It is kept and never decides.
+    /// The agent made a claim about the step. provost records it; it never decides anything.
     #[serde(rename = "STEP_CLAIMED")]
     StepClaimed { step: StepNumber, evidence: String },
-    /// The agent's process is over.
+    /// The agent's process ended.
     #[serde(rename = "ATTEMPT_ENDED")]
     AttemptEnded(Ended),
-    /// The harness stopped while the attempt ran. It uses up no retry.
+    /// provost stopped while the attempt ran. The attempt uses up no retry.
     #[serde(rename = "ATTEMPT_LOST")]
     AttemptLost {
         step: StepNumber,
         attempt: u32,
         cause: LossCause,
-        /// The tree it left, where that was kept.
+        /// The tree the attempt left, if it was kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         left: Option<String>,
     },
-    /// A check was run and this was seen.
+    /// provost ran a check with this verdict.
     #[serde(rename = "CONTRACT_JUDGED")]
     Judged {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<StepNumber>,
         subject: Subject,
         verdict: Verdict,
-        /// Whose check it is, in the log of a train: there many plans are looked at.
+        /// The plan the check belongs to; set only in the log of a merge train, which checks several plans.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         plan: Option<String>,
     },
@@ -157,17 +157,17 @@ pub enum Event {
         step: StepNumber,
         attempt: u32,
         result: String,
-        /// The tree the contract held on; the next step's base.
+        /// The tree the contract held on; the base of the next step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
-        /// How much the pass means. Older logs do not say it; the fold works it out.
+        /// The kind of pass. Older logs lack it; the fold derives it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pass: Option<Pass>,
     },
-    /// The step is over and did not pass.
+    /// The step ended without passing.
     #[serde(rename = "TASK_FAILED")]
     StepFailed { step: StepNumber, error: String },
-    /// A person, or the plan as a person approved it, lets the step go. It is never shown as passed.
+    /// A person, or the plan that a person approved, gave up the step. It is never shown as passed.
     #[serde(rename = "TASK_WAIVED")]
     StepWaived { step: StepNumber, by: String, reason: String },
 
@@ -176,7 +176,7 @@ pub enum Event {
         step: StepNumber,
         attempt: u32,
         error_message: String,
-        /// The same for failures that are the same but for times, paths and numbers.
+        /// Equal for failures that differ only in times, paths and numbers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fingerprint: Option<String>,
     },
@@ -185,10 +185,11 @@ pub enum Event {
         step: StepNumber,
         failure_type: FailureClass,
         rule: String,
-        /// The role that has nothing left to spend: it is given no more work until a person says so.
+        /// The role whose quota is exhausted; it gets no more work until a person allows it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         halts: Option<String>,
-        /// The environment of the check is at fault: when it is mended, the check is run again, not the agent.
+        /// The environment of the check failed. After it is repaired, provost runs the check again, not the
+        /// agent.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         of_the_check: bool,
     },
@@ -197,19 +198,19 @@ pub enum Event {
         step: StepNumber,
         recipe_name: String,
         outcome: String,
-        /// Nothing is tried before this instant.
+        /// No new try before this instant.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         not_before: Option<Timestamp>,
-        /// How long that was when it was decided: a clock that was set back is noticed by it.
+        /// The length of the wait when it was decided; used to detect a clock that was set back.
         #[serde(default, skip_serializing_if = "is_zero")]
         wait_ms: u64,
-        /// The check is tried again, not the agent.
+        /// provost runs the check again, not the agent.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         check_again: bool,
-        /// Another role than the step's own has a try.
+        /// A role other than the step's own makes the next attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         role: Option<String>,
-        /// The next attempt begins a new conversation.
+        /// The next attempt starts a new conversation.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fresh: bool,
     },
@@ -218,20 +219,20 @@ pub enum Event {
     PermissionRequired {
         step: StepNumber,
         reason: String,
-        /// The variables, files or rights; never a value.
+        /// The names of the variables, files or rights; never their values.
         configure: Vec<String>,
     },
-    /// Policy is at its end: a person decides.
+    /// No automatic recovery is left; a person decides.
     #[serde(rename = "RECOVERY_ESCALATION")]
     Escalated {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<StepNumber>,
         reason: String,
     },
-    /// The next attempt does not fit what is left of a budget: a person decides.
+    /// The next attempt does not fit into the rest of a budget; a person decides.
     #[serde(rename = "BUDGET_EXCEEDED")]
     BudgetExceeded {
-        /// The step whose turn it was.
+        /// The step that was due.
         step: StepNumber,
         #[serde(flatten)]
         breach: Box<Breach>,
@@ -244,21 +245,22 @@ pub enum Event {
         by: String,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         note: String,
-        /// The limits that hold from now on instead, for what ran out; parts that are not there stay.
+        /// New limits for the exhausted budget; missing parts keep their old limit.
         #[serde(default, skip_serializing_if = "Amount::is_empty")]
         budget: Amount,
     },
 
-    /// The plan file no longer says what was approved. The run stops before the next dispatch.
+    /// The plan file differs from the approved spec. The run stops before the next dispatch.
     #[serde(rename = "LAW_CHANGED")]
     LawChanged { changes: Vec<String> },
-    /// Somebody reached for what is not theirs: a person's door from inside an attempt, the log, the law.
+    /// A process did something it may not do: use a command for people from inside an attempt, write to the
+    /// log, change the spec.
     #[serde(rename = "TAMPER_DETECTED")]
     TamperDetected {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<StepNumber>,
         what: String,
-        /// The log itself was written by somebody else: nothing from this event on is believed.
+        /// Another process wrote to the log: no event from this sequence number on is trusted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from_seq: Option<u64>,
     },
@@ -267,32 +269,31 @@ pub enum Event {
     RunEnded {
         outcome: RunOutcome,
         summary: Summary,
-        /// The tree all contracts and postconditions held on; what is merged is this and nothing else.
+        /// The tree on which all contracts and postconditions held. Only this tree is merged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
-        /// What brought it to its end.
+        /// The reason for the end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<Why>,
-        /// Of a train: what it decided, before anything of it is done.
+        /// For a merge train: its decision, recorded before any of it is carried out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         train: Option<Box<Landing>>,
     },
 
-    /// These plans want to land on a branch together, in this order.
+    /// These plans are to land on a branch together, in this order.
     #[serde(rename = "TRAIN_STARTED")]
     TrainStarted {
-        /// The branch.
         target: String,
-        /// Where it stood.
+        /// The commit of the branch at that time.
         base: String,
         plans: Vec<Boarded>,
     },
-    /// The branch was moved: the plan is in it. Stands in the plan's own log and in that of the train.
+    /// The branch was moved and now contains the plan. Recorded in the plan's own log and in the train's.
     #[serde(rename = "PLAN_LANDED")]
     PlanLanded {
         plan: String,
         target: String,
-        /// Where the branch stood before, and where it stands.
+        /// The commits of the branch before and after the move.
         before: String,
         commit: String,
     },
@@ -305,36 +306,36 @@ pub struct Ended {
     pub attempt: u32,
     pub end: AttemptEnd,
     pub duration_ms: u64,
-    /// The agent's last words where they are no claim: it failed, or ran out of time.
+    /// The agent's last message if it is not a claim: the agent failed or timed out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub report: String,
-    /// What the agent's fence had to say: what was refused, what was not as usual.
+    /// Notes of the agent's sandbox: refused accesses and other irregularities.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What it used, as far as anybody counted.
+    /// Usage of the attempt, as far as it was counted.
     #[serde(default, skip_serializing_if = "Usage::is_unknown")]
     pub usage: Usage,
-    /// The conversation it was, by its client's name for it, where it can be gone on with.
+    /// The client's id of the conversation, if the conversation can be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// What it wrote to topics. Other steps see it once the step has passed.
+    /// Messages the agent published to topics. Other steps see them after the step has passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Post>,
-    /// How the agent changed its own plan of the work on the way: what was taken out and put in, each
-    /// time it did. The plan it was given is not its to change.
+    /// Each change the agent made to its own task list: what it removed and added. The agent cannot change
+    /// the plan it was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rewrites: Vec<String>,
-    /// The tree it left, where trees travel between machines.
+    /// The tree the attempt left, if trees are sent between machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried: Option<Carried>,
-    /// The tree it began with, where that was not known when it was announced.
+    /// The tree the attempt began with, if it was unknown when the attempt was announced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<StartTree>,
-    /// The tree it left, where that was kept: what a person is shown, and what the next attempt is held
-    /// against.
+    /// The tree the attempt left, if it was kept. A person can see it, and the next attempt is compared with
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
-    /// What was otherwise outside of `touches` after the attempt than before it.
+    /// Changes outside of `touches` during the attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<Outside>,
 }
@@ -343,7 +344,7 @@ pub struct Ended {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartTree {
     pub tree: String,
-    /// Files in it that neither the base nor the steps before have like this: somebody else changed them.
+    /// Files in it that differ from both the base and the steps before: another process changed them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
 }
@@ -351,19 +352,19 @@ pub struct StartTree {
 /// Something outside of `touches` that changed during an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outside {
-    /// Of a file, a folder or a ref; for a note, its words.
+    /// Path of a file or folder, or name of a ref; for a note, its text.
     pub path: String,
     #[serde(default)]
     pub change: OutsideChange,
     #[serde(default)]
     pub kind: OutsideKind,
-    /// Of a folder: how many files in it changed.
+    /// For a folder: the number of changed files in it.
     #[serde(default, skip_serializing_if = "none")]
     pub files: u32,
-    /// What a ref stood for.
+    /// Previous target of a ref.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The digest of a file, or what a ref stands for.
+    /// The digest of a file, or the new target of a ref.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
@@ -382,13 +383,13 @@ pub enum OutsideChange {
 pub enum OutsideKind {
     #[default]
     File,
-    /// A folder that the approved tree does not have, with many changes in it.
+    /// A folder that the approved tree lacks, with many changes in it.
     Folder,
-    /// A branch, a tag or another name in the repository.
+    /// A branch, a tag or another ref of the repository.
     Ref,
-    /// A file of the repository that git runs programs from, or is led elsewhere by.
+    /// A file of the repository that makes git run programs or redirects git elsewhere.
     Git,
-    /// No change: something to know about the list.
+    /// Not a change: a remark about the list.
     Note,
 }
 
@@ -410,7 +411,7 @@ impl std::fmt::Display for Outside {
 }
 
 impl Ended {
-    /// Nothing more is known of it.
+    /// Creates an end about which nothing else is known.
     pub fn new(step: StepNumber, attempt: u32, end: AttemptEnd) -> Self {
         Self {
             step,
@@ -431,37 +432,37 @@ impl Ended {
     }
 }
 
-/// The tree that an attempt left, on a remote that other machines fetch it from. Whoever fetches something
-/// else by its name has not found it.
+/// A tree that an attempt left, on a git remote from which other machines fetch it. A fetched tree with
+/// another digest counts as not found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
     pub tree: String,
-    /// What it is called there.
+    /// The name of the tree on the remote.
     pub name: String,
-    /// Who made it: another judges it, where there is one.
+    /// The machine that made it. If there is another machine, that one checks it.
     pub machine: String,
 }
 
-/// A plan that wants to land, and the tree it was judged by.
+/// A plan that is to land, and the tree it was judged on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boarded {
     pub plan: String,
-    /// What people call it.
+    /// Name of the plan for people.
     pub name: String,
     pub revision: Revision,
     pub tree: String,
 }
 
-/// What a train decided. The branch is moved only after this is in the log.
+/// The decision of a merge train. The branch is moved only after this is in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Landing {
     pub target: String,
-    /// Where the branch must stand for it to be moved.
+    /// The commit the branch must have; otherwise it is not moved.
     pub before: String,
-    /// Where it is to stand; nothing, where no plan lands.
+    /// The new commit of the branch; `None` if no plan lands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The union, as git names its tree.
+    /// The git tree id of the merged tree.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub git_tree: String,
     pub plans: Vec<Boarded>,
@@ -475,7 +476,7 @@ pub struct LeftOut {
     pub plan: String,
     pub name: String,
     pub reason: String,
-    /// The other one of the pair at fault, or the one it depends on.
+    /// The other plan of a conflicting pair, or the plan that this one depends on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with: Option<String>,
 }
@@ -484,18 +485,19 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The digest an approval is bound to: the law, the base commit and the files the contracts name.
+/// The digest an approval is bound to: the spec, the base commit, the run policy, the files the contracts
+/// name and the included files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub String);
 
 impl Revision {
-    /// What people see and type.
+    /// Returns the short form that people see and type.
     pub fn short(&self) -> &str {
         self.0.get(..12).unwrap_or(&self.0)
     }
 
-    /// A person may type a prefix, but not one short enough to be hit by chance.
+    /// Returns whether `typed` names this revision. A prefix is enough if it is too long to match by chance.
     pub fn is_named_by(&self, typed: &str) -> bool {
         typed.len() >= 12 && self.0.starts_with(typed)
     }
@@ -517,7 +519,7 @@ pub struct NamedFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IncludedFile {
     pub path: String,
-    /// The digest of its content; nothing, where the file is deleted.
+    /// The digest of its content; `None` if the file is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
@@ -528,10 +530,10 @@ pub struct Dependency {
     pub needs: Vec<StepNumber>,
 }
 
-/// The name, in the log, of the policy that approves plans made in an agent's own session.
+/// Log name of the policy that approves plans made in an agent's own session.
 pub const SESSION_POLICY: &str = "mcp gate auto";
 
-/// Who let the plan through the gate.
+/// The person or policy that approved the plan at the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approver {
@@ -540,10 +542,10 @@ pub enum Approver {
     Policy {
         name: String,
         digest: String,
-        /// It lets through whatever a plan runs: nobody has read the checks.
+        /// The policy accepts any check, so no person has read the checks.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unread: bool,
-        /// Digests of those checks of the plan that come from a catalogue which a person trusted.
+        /// Digests of the plan's checks that come from a catalogue a person trusts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         trusted: Vec<String>,
     },
@@ -558,14 +560,14 @@ impl std::fmt::Display for Approver {
     }
 }
 
-/// What a step's agent wrote to a topic.
+/// A message that a step's agent published to a topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Post {
     pub topic: String,
     pub text: String,
 }
 
-/// How the agent's process ended.
+/// The end of the agent's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AttemptEnd {
@@ -576,32 +578,32 @@ pub enum AttemptEnd {
         signal: i32,
     },
     TimedOut,
-    /// The agent could not be started at all.
+    /// provost could not start the agent.
     NotStarted {
         reason: String,
     },
-    /// It took more of the machine than it may, and was ended.
+    /// The agent exceeded the resource limits and provost killed it.
     OverBounds {
         reason: String,
     },
-    /// The plan that carries the step out has failed, was rejected, or could not be run.
+    /// The sub-plan of the step failed, was rejected, or could not be run.
     PlanFailed {
         plan: String,
         reason: String,
     },
-    /// The plan that carries the step out waits for a person.
+    /// The sub-plan of the step waits for a person.
     PlanWaits {
         plan: String,
         reason: String,
     },
-    /// The plan that carries the step out was stopped where the budget of the step ends.
+    /// provost stopped the sub-plan because it reached the budget of the step.
     PlanStopped {
         plan: String,
     },
 }
 
 impl AttemptEnd {
-    /// The end of the attempt as a sentence.
+    /// Describes the end as a sentence.
     pub fn words(&self) -> String {
         match self {
             AttemptEnd::Exited { exit_code } => format!("the agent exited with {exit_code}"),
@@ -620,7 +622,7 @@ impl AttemptEnd {
     }
 }
 
-/// Which limit it is that an attempt does not fit.
+/// The limit that an attempt does not fit: the plan's or the step's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -628,38 +630,38 @@ pub enum Scope {
     Step,
 }
 
-/// What ran out, and what would be needed.
+/// The exhausted budget, and what the next attempt would need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Breach {
     pub scope: Scope,
     pub resource: Resource,
-    /// The limits of the plan, or of the step.
+    /// The limits of the plan or of the step.
     pub limit: Amount,
-    /// What counts as spent of them.
+    /// The amount that counts as spent.
     pub spent: Amount,
-    /// What the next attempt would need.
+    /// Estimated need of the next attempt.
     pub needed: Amount,
-    /// How many attempts were counted as what was held for them, since nobody said what they used.
+    /// Number of attempts that count with their reserved amount, because their use was not reported.
     #[serde(default, skip_serializing_if = "none")]
     pub unknown: u32,
-    /// The steps that are not over.
+    /// The steps that have not ended.
     pub left: Vec<StepNumber>,
-    /// What they would cost, where that can be told from what was done so far.
+    /// Estimated cost of these steps, if past attempts allow an estimate.
     #[serde(default, skip_serializing_if = "Amount::is_empty")]
     pub estimate: Amount,
 }
 
-/// Why the harness did not see an attempt end.
+/// Why provost did not see an attempt end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossCause {
-    /// It died. Too many of these in a row go to a person.
+    /// provost crashed. After too many crashes in a row a person decides.
     Crash,
-    /// A person interrupted it.
+    /// A person interrupted provost.
     Interrupt,
 }
 
-/// One thing the self-test tried, and whether the fence held.
+/// One attempted access of the self-test, and whether the sandbox stopped it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     pub name: String,
@@ -668,15 +670,15 @@ pub struct Probe {
     pub detail: String,
 }
 
-/// Which check was judged.
+/// The check that was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     Precondition(StepNumber),
-    /// The contract before any work, on the base: whether it can fail at all.
+    /// The contract before any work, on the base: shows whether it can fail at all.
     Control(StepNumber),
     Contract(StepNumber),
-    /// The contract once more, when every step is over, on what they left together.
+    /// The contract once more after every step has ended, on their common result.
     Final(StepNumber),
     Postcondition(u32),
 }
@@ -714,22 +716,22 @@ impl FailureClass {
     }
 }
 
-/// What a person answers to an escalation.
+/// A person's answer to an escalation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
     Retry,
-    /// A waiver by a named person; it shows as such for ever.
+    /// A waiver by a named person; always shown as a waiver.
     Skip,
     Abort,
-    /// The plan goes back to draft.
+    /// The plan becomes a draft again.
     Revise,
-    /// The person saw that a `human` contract holds.
+    /// The person confirms that a `human` contract holds.
     Confirm,
 }
 
 impl Choice {
-    /// As it is typed.
+    /// Returns the word as a person types it.
     pub fn word(self) -> &'static str {
         match self {
             Choice::Retry => "retry",
@@ -753,7 +755,7 @@ pub struct Summary {
     pub completed: u32,
     pub failed: u32,
     pub skipped: u32,
-    /// Of the completed ones: those that passed in a weaker way.
+    /// Completed steps with a weaker kind of pass.
     #[serde(default, skip_serializing_if = "none")]
     pub confirmed: u32,
     #[serde(default, skip_serializing_if = "none")]
@@ -762,16 +764,16 @@ pub struct Summary {
     pub self_checked: u32,
     #[serde(default, skip_serializing_if = "none")]
     pub held_before: u32,
-    /// Of the completed ones: those whose check no control has shown to be able to fail.
+    /// Completed steps whose check no negative control has shown to be able to fail.
     #[serde(default, skip_serializing_if = "none")]
     pub uncontrolled: u32,
-    /// Postconditions that held before the work too.
+    /// Postconditions that also held before the work.
     #[serde(default, skip_serializing_if = "none")]
     pub postconditions_held_before: u32,
-    /// How often something was tried again.
+    /// Number of retries.
     #[serde(default, skip_serializing_if = "none")]
     pub retries: u32,
-    /// What it cost, where anything was begun.
+    /// The cost, if any attempt was started.
     #[serde(default, skip_serializing_if = "Cost::is_none")]
     pub cost: Cost,
 }
@@ -780,7 +782,7 @@ fn none(count: &u32) -> bool {
     *count == 0
 }
 
-/// What brought a run to its end.
+/// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
@@ -788,16 +790,16 @@ pub enum Why {
     Failed,
     Budget,
     Person,
-    /// The same failure came back, and nothing was left to try.
+    /// The same failure came back, and no recovery was left to try.
     Stuck,
-    /// A session that worked on it was let go, and left a postcondition broken.
+    /// provost let a session stop although a postcondition was broken.
     LetGo,
-    /// It was done and had landed, and the branch undid it.
+    /// The plan was done and had landed, and later commits on the branch broke it.
     Undone,
 }
 
 impl Event {
-    /// The step it is about, if it is about one.
+    /// Returns the step the event is about, if any.
     pub fn step(&self) -> Option<StepNumber> {
         match self {
             Event::StepStarted { step, .. }
@@ -831,7 +833,7 @@ impl Event {
         }
     }
 
-    /// The name on the wire.
+    /// Returns the wire name.
     pub fn name(&self) -> &'static str {
         match self {
             Event::PlanCreated { .. } => "PLAN_CREATED",
@@ -866,7 +868,7 @@ impl Event {
     }
 }
 
-/// What each event says, for `docs/events.md`. In the order in which a plan lives.
+/// A description of each event for `docs/events.md`, in the order in which a plan produces them.
 pub const DESCRIPTIONS: &[(&str, &str)] = &[
     (
         "PLAN_CREATED",

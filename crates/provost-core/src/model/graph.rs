@@ -1,21 +1,22 @@
-//! The steps of a plan as a graph: who waits for whom, in circles or not, and how far it is to the end.
+//! Represents the steps of a plan as a graph: dependencies, cycles, and the longest remaining path.
 //!
-//! A step without `needs` waits for all before it. Those edges are not written out one by one: a chain of
-//! stand-ins ("everything up to here") keeps the graph linear in the text.
+//! A step without `needs` waits for all steps before it. The graph does not store these edges one by one: a
+//! chain of placeholder nodes ("everything up to here") keeps it linear in the size of the plan.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::model::plan::{Needs, Plan, Step, StepNumber};
 
-/// How long a step is taken to be that does not say how long it may take.
+/// Assumed duration of a step without a timeout.
 const USUAL: Duration = Duration::from_secs(600);
 
-/// Node `i` is the step in that place of the plan; node `steps + i` stands for all steps up to it.
+/// The dependency graph. Node `i` is the step at that index of the plan; node `steps + i` stands for all
+/// steps up to it.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     steps: usize,
-    /// What each node waits for.
+    /// The nodes that each node waits for.
     needs: Vec<Vec<usize>>,
 }
 
@@ -41,7 +42,8 @@ impl Graph {
         Self { steps: n, needs }
     }
 
-    /// The first circles, at most so many, as places of steps in the order in which they wait for each other.
+    /// Returns the first cycles, at most `most`, as indexes of steps in the order in which they wait for each
+    /// other.
     pub fn cycles(&self, most: usize) -> Vec<Vec<usize>> {
         #[derive(Clone, Copy, PartialEq)]
         enum Seen {
@@ -82,8 +84,8 @@ impl Graph {
         found
     }
 
-    /// For each step: how long it is from its beginning to the end of the last one that waits for it, if
-    /// nothing else stands in the way. Whatever is part of a circle has no end, and nothing is said of it.
+    /// Returns for each step the length of the longest path from its start to the end of the last step that
+    /// waits for it. Steps in a cycle have no such path; their values mean nothing.
     pub fn remaining(&self, length_ms: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut waiters = vec![0_u32; self.needs.len()];
         for need in self.needs.iter().flatten() {
@@ -108,12 +110,12 @@ impl Graph {
     }
 }
 
-/// Where each step stands in the plan.
+/// Maps each step number to its index in the plan.
 pub fn places(plan: &Plan) -> HashMap<StepNumber, usize> {
     plan.steps.iter().enumerate().rev().map(|(at, step)| (step.number, at)).collect()
 }
 
-/// How long a step may take is the best guess at how long it does.
+/// Returns the estimated duration of a step: its timeout.
 pub fn length_ms(step: &Step) -> u64 {
     let length = step.timeout.as_ref().map_or(USUAL, |timeout| timeout.value);
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
@@ -144,7 +146,7 @@ mod tests {
             remaining(&[none, none, "**needs:** 1\n", "**needs:** 3\n", "**needs:** 2\n"]),
             [3, 2, 2, 1, 1]
         );
-        // The last waits for all before it, also for the one that waits for nobody.
+        // The last step waits for all before it, also for the one without needs.
         assert_eq!(remaining(&[none, none, "**needs:** 1\n", ""]), [3, 2, 2, 1]);
         assert_eq!(remaining(&["**needs:** 2\n", "**needs:** 1\n", none]), [0, 0, 1]);
     }

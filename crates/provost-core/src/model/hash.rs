@@ -1,4 +1,4 @@
-//! The digest that the log, approvals and proofs are made with.
+//! The digest used by the log, approvals and proofs.
 
 use sha2::{Digest as _, Sha256};
 
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
-    /// What the first event of a plan has before it.
+    /// The `prev` of a plan's first event.
     pub const NONE: Hash = Hash([0; 32]);
 
     pub fn of(bytes: &[u8]) -> Self {

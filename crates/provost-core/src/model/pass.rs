@@ -1,26 +1,26 @@
-//! Kinds of a pass: how much it means that a step has passed.
+//! Kinds of a pass: how strong the evidence is.
 //!
 //! Every view takes the mark and the word from here, so that a weaker pass looks weaker everywhere.
 //!
-//! **Invariant:** ✅ stands for [`Pass::Verified`] and for nothing else.
+//! **Invariant:** ✅ stands for [`Pass::Verified`] only.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Strongest first; the order is the one in which a summary names them.
+/// The kinds of a pass, strongest first; summaries list them in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pass {
-    /// The contract failed before the work and held after it, or nobody could look before.
+    /// The contract failed before the work and held after it, or could not be run before.
     Verified,
-    /// A named person said that it holds.
+    /// A named person confirmed it.
     Confirmed,
-    /// A model said that it holds.
+    /// A model judged that it holds.
     Judged,
-    /// The contract held, and the agent that did the work wrote it. No person has read it.
+    /// The contract held, but the agent that did the work wrote it. No person has read it.
     SelfChecked,
-    /// The contract held before the work too: it proves nothing about the work.
+    /// The contract also held before the work: it proves nothing about the work.
     HeldBefore,
 }
 
@@ -28,7 +28,7 @@ impl Pass {
     pub const ALL: [Pass; 5] =
         [Pass::Verified, Pass::Confirmed, Pass::Judged, Pass::SelfChecked, Pass::HeldBefore];
 
-    /// The sign in front of a step's title.
+    /// Returns the mark in front of a step's title.
     pub fn mark(self) -> &'static str {
         match self {
             Pass::Verified => "✅",
@@ -39,7 +39,7 @@ impl Pass {
         }
     }
 
-    /// For people.
+    /// Returns the word for people.
     pub fn word(self) -> &'static str {
         match self {
             Pass::Verified => "verified",
@@ -50,7 +50,7 @@ impl Pass {
         }
     }
 
-    /// As `--json`, the API and the proof say it.
+    /// Returns the word for `--json`, the API and proofs.
     pub fn key(self) -> &'static str {
         match self {
             Pass::Verified => "verified",
@@ -61,7 +61,7 @@ impl Pass {
         }
     }
 
-    /// What it means, in one sentence; nothing for the plain one.
+    /// Explains the kind in one sentence; `None` for the ordinary one.
     pub fn explanation(self) -> Option<&'static str> {
         match self {
             Pass::Verified => None,
@@ -79,7 +79,7 @@ impl fmt::Display for Pass {
     }
 }
 
-/// How many steps passed in which way.
+/// Number of steps per kind of pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passes([u32; Pass::ALL.len()]);
 
@@ -92,13 +92,13 @@ impl Passes {
         self.0[pass as usize]
     }
 
-    /// The weakest kind that is there.
+    /// Returns the weakest kind that occurs.
     pub fn weakest(&self) -> Option<Pass> {
         Pass::ALL.into_iter().rev().find(|pass| self.count(*pass) > 0)
     }
 }
 
-/// `3 verified, 1 held before`.
+/// Writes, for example, `3 verified, 1 held before`.
 impl fmt::Display for Passes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = Pass::ALL.into_iter().filter(|pass| self.count(*pass) > 0);

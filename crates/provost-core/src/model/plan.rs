@@ -1,9 +1,9 @@
-//! What a plan is, once its text has been read.
+//! The parsed form of a plan.
 //!
-//! Everything here is plain data with the byte span it was read from, so that a diagnostic can
-//! point at it and an edit can touch exactly it.
+//! All of it is plain data with the byte span it was read from, so that a diagnostic can point at it and an
+//! edit can replace exactly it.
 //!
-//! **Invariant:** a `Plan` holds nothing a reader of the rendered Markdown could not see.
+//! **Invariant:** a `Plan` holds nothing that is invisible in the rendered Markdown.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::pass::Pass;
 
-/// The keys a plan's frontmatter knows.
+/// The known keys of a plan's frontmatter.
 pub const FRONTMATTER_KEYS: [&str; 6] = ["type", "status", "owner", "depends_on", "touches", "require_red"];
-/// The words `status` may be; the harness writes it.
+/// The allowed values of `status`; provost writes it.
 pub const STATUSES: [&str; 6] = ["draft", "verified", "approved", "in-progress", "done", "failed"];
 
 /// A range of bytes in the plan's text.
@@ -29,7 +29,7 @@ impl Span {
         Self { start, end }
     }
 
-    /// The empty span before byte `at`: where something is missing.
+    /// Returns the empty span before byte `at`, for something that is missing there.
     pub fn at(at: usize) -> Self {
         Self { start: at, end: at }
     }
@@ -62,7 +62,7 @@ impl<T> Spanned<T> {
     }
 }
 
-/// The number a step carries in its heading, counted from 1.
+/// The number in a step's heading, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StepNumber(pub u32);
@@ -76,13 +76,13 @@ impl fmt::Display for StepNumber {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub title: String,
-    /// The `status` scalar of the frontmatter, which the harness owns: the bytes between its quotes.
+    /// The `status` value of the frontmatter, which provost owns; the span is the bytes between its quotes.
     pub status: Option<Spanned<String>>,
     pub owner: Option<Spanned<String>>,
     pub depends_on: Vec<Spanned<String>>,
-    /// `None`: not declared, so never assumed safe beside other plans.
+    /// `None`: not declared, so the plan is never assumed safe to run beside other plans.
     pub touches: Option<Vec<Spanned<String>>>,
-    /// Red first: a contract that holds before the work is shown to a person before an agent works on it.
+    /// A contract that holds before the work goes to a person before an agent works on the step.
     pub require_red: Option<Spanned<bool>>,
     pub context: Option<String>,
     pub priority: Option<String>,
@@ -93,7 +93,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn step(&self, number: StepNumber) -> Option<&Step> {
-        // Steps are consecutive from 1 in every plan that verifies; search only when they are not.
+        // Steps are numbered consecutively from 1 in every plan that verifies; search only if they are not.
         match self.steps.get((number.0 as usize).wrapping_sub(1)) {
             Some(step) if step.number == number => Some(step),
             _ => self.steps.iter().find(|step| step.number == number),
@@ -104,11 +104,11 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub number: StepNumber,
-    /// Without its number, its mark and a "(depends on …)" note.
+    /// The title without number, mark and "(depends on …)" note.
     pub title: String,
-    /// The heading's text on its line, from the number to the end of the title.
+    /// The text of the heading, from the number to the end of the title.
     pub heading: Span,
-    /// From the heading to the next step, section or the end.
+    /// From the heading to the next step or section, or to the end of the plan.
     pub section: Span,
     pub mark: MarkPlace,
     pub target: Option<Spanned<String>>,
@@ -117,54 +117,54 @@ pub struct Step {
     pub task: Option<Spanned<String>>,
     pub precondition: Option<Contract>,
     pub contract: Option<Contract>,
-    /// How long an attempt may take.
+    /// Timeout of an attempt.
     pub timeout: Option<Spanned<Duration>>,
-    /// What all attempts at the step may use together.
+    /// Limit on what all attempts at the step use together.
     pub budget: Option<Spanned<Budget>>,
-    /// How long one run of the contract may take.
+    /// Timeout of one run of the contract.
     pub contract_timeout: Option<Spanned<Duration>>,
     pub protect: Vec<Spanned<String>>,
-    /// What of the plan's `touches` this step may change; all of it, where it says nothing. Two steps run
-    /// side by side only where both say so and have no path in common.
+    /// The part of the plan's `touches` that this step may change; all of it if not given. Two steps run in
+    /// parallel only if both declare it and the globs cannot match a common path.
     pub touches: Option<Vec<Spanned<String>>>,
     pub network: Option<Spanned<bool>>,
-    /// Names of secrets its checks are given.
+    /// Names of the secrets that the checks of the step get.
     pub secrets: Vec<Spanned<String>>,
-    /// What the agent of this step may reach, where the step says otherwise than its role.
+    /// Access rights of the agent of this step, if they differ from its role.
     pub agent_network: Option<Spanned<AgentNetwork>>,
     pub git: Option<Spanned<GitPolicy>>,
     pub hidden: Option<Spanned<bool>>,
-    /// What of its own checks the step is there to write.
+    /// The kind of its own checks that the step is meant to write.
     pub writes: Option<Spanned<Writes>>,
     pub verify_runs: Option<Spanned<u32>>,
-    /// Whether the contract still holds when the plan is done; it does, where nothing is said.
+    /// `false`: the contract need not hold at the end of the plan. The default is `true`.
     pub lasting: Option<Spanned<bool>>,
-    /// The contract is meant to hold before the work, and to go on holding.
+    /// The contract is meant to hold before the work, and to keep holding.
     pub guard: Option<Spanned<bool>>,
-    /// The step is carried out by this other plan.
+    /// The sub-plan that carries out the step.
     pub plan: Option<Spanned<String>>,
-    /// Topics its agent may write to, for the steps after it.
+    /// Topics that its agent may publish to, for later steps.
     pub publishes: Vec<Spanned<String>>,
     pub on_fail: Option<Spanned<OnFail>>,
 }
 
 impl Step {
-    /// The contract is kept from agents.
+    /// Returns whether the contract is hidden from agents.
     pub fn is_hidden(&self) -> bool {
         self.hidden.as_ref().is_some_and(|hidden| hidden.value)
     }
 
-    /// The check is a person's word.
+    /// Returns whether a person decides the contract.
     pub fn is_confirmed_by_person(&self) -> bool {
         matches!(self.contract.as_ref().map(|contract| &contract.check), Some(Check::Human))
     }
 
-    /// The slug of the plan that carries the step out, where one does.
+    /// Returns the slug of the sub-plan that carries out the step, if there is one.
     pub fn carried_by(&self) -> Option<&str> {
         self.plan.as_ref().map(|plan| plan.value.as_str())
     }
 
-    /// The contract is meant to hold before the work too.
+    /// Returns whether the contract is meant to hold before the work too.
     pub fn is_guard(&self) -> bool {
         self.guard.as_ref().is_some_and(|guard| guard.value)
     }
@@ -174,21 +174,21 @@ impl Step {
     }
 }
 
-/// What a step may write that its own contract rests on.
+/// Files that a step may write although its own contract depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
     Tests,
 }
 
-/// Where a step's mark stands in its heading, or would stand.
+/// The position of a step's mark in its heading, also if there is no mark yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkPlace {
     pub mark: Option<Mark>,
-    /// The mark and the one space after it; empty when there is none.
+    /// The mark and the one space after it; empty if there is no mark.
     pub span: Span,
 }
 
-/// What the harness writes in front of a step's title.
+/// The mark that provost writes in front of a step's title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
     Passed(Pass),
@@ -222,12 +222,12 @@ impl Mark {
     }
 }
 
-/// What a step waits for.
+/// The steps that a step waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing was said: every step before it, so that a plan runs in the order it is written.
+    /// Not given: all steps before it, so that a plan runs in the order it is written.
     Before,
-    /// Exactly these; an empty list (`**needs:** none`) may start at once.
+    /// Exactly these; with an empty list (`**needs:** none`) the step may start at once.
     Steps(Vec<Spanned<StepNumber>>),
 }
 
@@ -248,16 +248,16 @@ pub struct Postcondition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
     pub check: Check,
-    /// The field, or the list item, as a whole.
+    /// The whole field or list item.
     pub span: Span,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     Shell(Shell),
-    /// A person confirms: weaker, and shown as weaker.
+    /// A person confirms; a weaker kind, and shown as such.
     Human,
-    /// A model of another role decides by this rubric: weaker, and shown as weaker.
+    /// A model of another role decides by this rubric; a weaker kind, and shown as such.
     Judge {
         rubric: String,
     },
@@ -265,16 +265,16 @@ pub enum Check {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shell {
-    /// What `bash -c` is given, with CRLF read as LF.
+    /// The text passed to `bash -c`, with CRLF read as LF.
     pub command: String,
-    /// The lines between the fences.
+    /// The lines between the code fences.
     pub body: Span,
-    /// All of these must be met; `exit_code == 0` is meant where none speaks of the exit code.
+    /// All of these must be met. If none concerns the exit code, `exit_code == 0` is added.
     pub expectations: Vec<Spanned<Expectation>>,
 }
 
 impl Shell {
-    /// The contract holds when its command fails, so a failing test does not turn it red.
+    /// Returns whether the contract holds if its command fails; a failing test then does not break it.
     pub fn is_meant_to_fail(&self) -> bool {
         self.expectations.iter().any(|each| match each.value {
             Expectation::ExitIs(code) => code != 0,
@@ -283,7 +283,7 @@ impl Shell {
         })
     }
 
-    /// The contract expects a certain output, and so says which failure it means.
+    /// Returns whether the contract expects a certain output, and so identifies the failure it means.
     pub fn names_its_failure(&self) -> bool {
         self.expectations.iter().any(|each| match &each.value {
             Expectation::Contains { text, .. } => !text.is_empty(),
@@ -301,7 +301,7 @@ pub enum Expectation {
         stream: Stream,
         text: String,
     },
-    /// A regular expression that was compiled once by the parser and found valid.
+    /// A regular expression that the parser compiled once to prove it valid.
     Matches {
         stream: Stream,
         pattern: String,
@@ -326,7 +326,7 @@ impl fmt::Display for Stream {
     }
 }
 
-/// As it is written in the plan.
+/// Writes the expectation as it is written in the plan.
 impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -339,7 +339,7 @@ impl fmt::Display for Expectation {
     }
 }
 
-/// What happens when an attempt's contract did not hold, in the order written.
+/// Recovery after an attempt's contract did not hold, in the written order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnFail {
     pub retries: u32,
@@ -373,7 +373,7 @@ impl fmt::Display for OnFail {
     }
 }
 
-/// What a plan or a step may spend; each part is optional.
+/// Spending limits of a plan or a step; each part is optional.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     pub tokens: Option<u64>,
@@ -384,7 +384,7 @@ pub struct Budget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentNetwork {
-    /// The model's API and nothing else, through the harness's proxy.
+    /// Only the API of the model, through provost's proxy.
     #[default]
     Model,
     On,
@@ -394,7 +394,7 @@ pub enum AgentNetwork {
 impl AgentNetwork {
     pub const ALL: [AgentNetwork; 3] = [AgentNetwork::Model, AgentNetwork::On, AgentNetwork::Off];
 
-    /// As it is written in plans and in the configuration.
+    /// Returns the word used in plans and in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             AgentNetwork::Model => "model",
@@ -411,11 +411,11 @@ impl AgentNetwork {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GitPolicy {
-    /// A clone with the base's history alone; what is committed there goes with it.
+    /// A clone with only the history of the base; commits made there are discarded with it.
     #[default]
     Clone,
     None,
-    /// The repository itself, less what git would run from it.
+    /// The repository itself, without the files from which git runs programs.
     Shared,
 }
 

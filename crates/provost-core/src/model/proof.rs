@@ -1,10 +1,10 @@
-//! A proof: what was judged and how, signed, so that it can be checked without the log.
+//! Signed proofs of what was judged and how, which can be checked without the log.
 //!
-//! The statement is an in-toto Statement v1, the envelope is DSSE, the signature is Ed25519. Anybody
-//! with the public key and a JSON parser can check one.
+//! The statement is an in-toto Statement v1, the envelope is DSSE, the signature is Ed25519. Anyone with the
+//! public key and a JSON parser can check a proof.
 //!
-//! **Invariant:** what is signed is the payload as it stands in the envelope, byte for byte; it is read
-//! only after its signature was found good.
+//! **Invariant:** the signed bytes are the payload bytes of the envelope; the payload is parsed only after
+//! its signature was verified.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +19,7 @@ pub mod ssh;
 
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
-/// What kind of statement ours is.
+/// The predicate type of provost's statements.
 pub const PREDICATE_TYPE: &str = "urn:provost:verdict:v1";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct Statement {
     pub predicate: Value,
 }
 
-/// A thing the statement is about, by its SHA-256.
+/// An artifact the statement is about, with its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     pub name: String,
@@ -43,10 +43,10 @@ pub struct Subject {
 pub struct Digest {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sha256: String,
-    /// Of a commit, as git names it.
+    /// Git id of a commit.
     #[serde(default, rename = "gitCommit", skip_serializing_if = "String::is_empty")]
     pub git_commit: String,
-    /// Of a tree, as git names it.
+    /// Git id of a tree.
     #[serde(default, rename = "gitTree", skip_serializing_if = "String::is_empty")]
     pub git_tree: String,
 }
@@ -76,7 +76,7 @@ impl Subject {
     }
 }
 
-/// DSSE: the payload and who signed it.
+/// A DSSE envelope: payload and signatures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Envelope {
@@ -87,12 +87,12 @@ pub struct Envelope {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signed {
-    /// A hint which key it was; nothing is decided by it.
+    /// A hint at the key; nothing depends on it.
     pub keyid: String,
     pub sig: String,
 }
 
-/// Why an envelope proves nothing.
+/// The reason why an envelope proves nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Doubt {
     #[error("this is no envelope")]
@@ -115,7 +115,7 @@ pub enum Doubt {
     Locked,
 }
 
-/// The harness's own key, from 32 random bytes.
+/// provost's own key, made from 32 random bytes.
 pub struct Key(SigningKey);
 
 impl Key {
@@ -149,7 +149,7 @@ impl Key {
     }
 }
 
-/// Shown as 64 hexadecimal digits.
+/// A public key, shown as 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
@@ -175,7 +175,7 @@ impl PublicKey {
         Hash::of(self.0.as_bytes()).to_string()
     }
 
-    /// The statement, if this key signed it.
+    /// Returns the statement if this key signed it.
     pub fn open(&self, envelope: &Envelope) -> Result<Statement, Doubt> {
         if envelope.payload_type != PAYLOAD_TYPE {
             return Err(Doubt::OtherPayload { found: envelope.payload_type.clone() });
@@ -211,7 +211,7 @@ impl Envelope {
     }
 }
 
-/// DSSE's encoding of what is signed: lengths in bytes, so that no part can pose as another.
+/// Returns the bytes that DSSE signs. Lengths are included, so that no part can be taken for another.
 fn pre_authentication(kind: &str, payload: &[u8]) -> Vec<u8> {
     let mut message = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len()).into_bytes();
     message.extend_from_slice(payload);
@@ -220,7 +220,7 @@ fn pre_authentication(kind: &str, payload: &[u8]) -> Vec<u8> {
 
 fn decoded(text: &str, what: &'static str) -> Result<Vec<u8>, Doubt> {
     let bytes = STANDARD.decode(text).map_err(|_| Doubt::NotBase64 { what })?;
-    // One payload, one spelling.
+    // Reject alternative base64 spellings of the same payload.
     if STANDARD.encode(&bytes) == text { Ok(bytes) } else { Err(Doubt::NotBase64 { what }) }
 }
 

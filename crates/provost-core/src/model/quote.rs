@@ -1,12 +1,12 @@
-//! Quotes what an agent may have named, so that a name stays a name wherever it is shown.
+//! Quotes names that an agent may have chosen, so that they cannot be taken for other text.
 //!
-//! A file name may hold line breaks, headings, escape sequences and invisible characters. On a terminal, in
-//! a prompt and in a log it is shown on one line, as it would be written in a program.
+//! A file name may hold line breaks, headings, escape sequences and invisible characters. provost shows it on
+//! one line, escaped, on terminals, in prompts and in logs.
 
 use std::borrow::Cow;
 
-/// On one line: control characters, line separators and characters that change the direction of text are
-/// written as escapes.
+/// Returns the text on one line: control characters, line separators and characters that change the direction
+/// of text become escapes.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
@@ -21,7 +21,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// As code on one line of Markdown, which no content can close.
+/// Returns the text as inline code of Markdown that no content can close.
 pub fn code(text: &str) -> String {
     let line = one_line(text.trim_end());
     let longest = line.split(|each| each != '`').map(str::len).max().unwrap_or(0);

@@ -1,13 +1,13 @@
-//! Takes the rubric of a judged contract apart: a shell block that has to hold, and words for the model.
+//! Splits the rubric of a judged contract into its shell block and the text for the model.
 
-/// The shell block of a rubric: it has to hold before a model is asked.
+/// Returns the shell block of a rubric, which must hold before provost asks a model.
 pub fn command(rubric: &str) -> Option<String> {
     let (_, after) = rubric.split_once("```shell\n")?;
     let (command, _) = after.split_once("\n```")?;
     Some(command.to_owned()).filter(|command| !command.trim().is_empty())
 }
 
-/// The rubric without its shell block.
+/// Returns the rubric without its shell block.
 pub fn words(rubric: &str) -> String {
     match rubric.split_once("```shell\n") {
         Some((before, after)) => {

@@ -1,7 +1,7 @@
-//! The terms of a run: what is agreed beside the plan's own text.
+//! The run policy: configuration values that an approval covers.
 //!
-//! They come from the configuration, which lies where an agent may write. So they are shown at the
-//! gate, an approval covers them, and other terms send the plan back there.
+//! The configuration is in a place where an agent may write. So provost shows these values at the gate, the
+//! approval covers them, and a change sends the plan back to the gate.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,28 +12,29 @@ use crate::model::plan::{AgentNetwork, GitPolicy, Step};
 use crate::model::usage::Amount;
 use crate::model::verdict::Isolation;
 
-/// What `git = "shared"` means, for whoever approves it.
+/// Explains `git = "shared"` to the person who approves it.
 pub const SHARED_GIT: &str = "git shared: the agent can change your branches, refs and index, and your next git \
                               command obeys them; `git = \"clone\"` keeps it out";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// The level that is demanded; without one, the strongest the machine attests.
+    /// The required isolation level; `None` takes the strongest that the machine supports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
-    /// A contract that held before any work was done passes nothing.
+    /// A contract that held before any work cannot pass a step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub require_red: bool,
     /// Processes of a check may trace each other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trace: bool,
-    /// Larger files of an agent take no part in a check, in words; none at the default.
+    /// Size limit, as text, above which an agent's file is left out of checks; `None` for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_file: Option<String>,
-    /// The roles of the plan and what their agents may reach.
+    /// The roles of the plan and what their agents may access.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, Reach>,
-    /// What is started for a role: its program with all arguments, and its model. Secrets are taken out.
+    /// The command that provost starts for a role: its program with all arguments, and its model. Secrets are
+    /// removed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, String>,
     /// Folders outside of the workspace that the agents of a role may read, or read and write.
@@ -42,33 +43,33 @@ pub struct Terms {
     /// The same for checks.
     #[serde(default, skip_serializing_if = "Folders::is_empty")]
     pub check_folders: Folders,
-    /// Secrets that checks are given, each with the steps that name it.
+    /// Secrets that checks get, each with the steps that name it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, Vec<u32>>,
-    /// Addresses (`host:port`) that count as the model's beside the well-known ones, by role.
+    /// Addresses (`host:port`) that count as the model's besides the well-known ones, by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub api: BTreeMap<String, Vec<String>>,
-    /// Which role has a try when another met the same failure twice.
+    /// The role that takes over if the key role met the same failure twice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fallback: BTreeMap<String, String>,
-    /// What a plan may spend that does not say it, and what a step may.
+    /// Default budget of a plan, and default budget of a step.
     #[serde(default, skip_serializing_if = "Amount::is_empty")]
     pub budget: Amount,
     #[serde(default, skip_serializing_if = "Amount::is_empty")]
     pub step_budget: Amount,
-    /// What an attempt of a role is expected to use.
+    /// The expected use of an attempt, by role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub estimates: BTreeMap<String, Amount>,
-    /// What tokens of a model cost here, in words.
+    /// Token prices by model, as text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, String>,
-    /// Where the harness goes in place of a role's agent, and with whose key.
+    /// For a metered role: the upstream that provost calls in place of the agent, and which key it uses.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub meter: BTreeMap<String, String>,
-    /// Who judges the contracts that no command does, in words.
+    /// The judge of contracts that no command decides, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
-    /// Whose yes it takes to let the plan begin.
+    /// The approvals the plan needs.
     #[serde(default, skip_serializing_if = "Quorum::is_usual")]
     pub quorum: Quorum,
 }
@@ -78,17 +79,17 @@ impl Terms {
         *self == Terms::default()
     }
 
-    /// What the agent of a role may reach.
+    /// Returns what the agent of a role may access.
     pub fn reach(&self, role: &str) -> Reach {
         self.roles.get(role).copied().unwrap_or_default()
     }
 
-    /// What the agent of a step may reach: as its role says, where the step does not say otherwise.
+    /// Returns what the agent of a step may access: the values of its role, overridden by the step.
     pub fn for_step(&self, step: &Step) -> Reach {
         self.for_step_by(step, step.target.as_ref().map_or("", |target| &target.value))
     }
 
-    /// The same, where `role` carries the step out.
+    /// The same if `role` carries out the step.
     pub fn for_step_by(&self, step: &Step, role: &str) -> Reach {
         let role = self.reach(role);
         Reach {
@@ -98,7 +99,8 @@ impl Terms {
         }
     }
 
-    /// What the terms cannot hold, where that is known or possible: only a fence keeps an agent in.
+    /// Returns what the policy cannot enforce at this isolation level, or may not: only a sandbox confines an
+    /// agent.
     pub fn caveat(&self) -> Option<String> {
         match self.isolation {
             Some(Isolation::Clean) => None,
@@ -115,7 +117,7 @@ impl Terms {
         }
     }
 
-    /// A line each, for the gate and for the digest.
+    /// Lists the policy, one line each, for the gate and for the digest.
     pub fn lines(&self) -> Vec<String> {
         let level = self.isolation.map_or("auto".to_owned(), |level| level.to_string());
         let mut lines = vec![format!("isolation: {level}")];
@@ -164,7 +166,7 @@ impl Terms {
         lines
     }
 
-    /// What is otherwise in `new`, a line each.
+    /// Lists the differences to `new`, one line each.
     pub fn changes(&self, new: &Terms) -> Vec<String> {
         let (old, new) = (self.lines(), new.lines());
         let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("no longer: {line}"));
@@ -173,7 +175,7 @@ impl Terms {
     }
 }
 
-/// Folders outside of the workspace that somebody may use.
+/// Folders outside of the workspace to read, or to read and write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Folders {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -194,13 +196,13 @@ impl Folders {
     }
 }
 
-/// Whose yes a plan needs, as the configuration says.
+/// The approvals a plan needs, from the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quorum {
-    /// How many have to approve the same revision.
+    /// Number of people who must approve the same revision.
     pub approvals: u32,
-    /// Whoever wrote the text may be one of them.
+    /// The author of the text may be one of them.
     pub self_approval: bool,
     /// A policy may be one of them.
     pub policies_count: bool,
@@ -213,17 +215,18 @@ impl Default for Quorum {
 }
 
 impl Quorum {
-    /// One yes is enough, whose ever it is.
+    /// Returns whether any single approval is enough.
     pub fn is_usual(&self) -> bool {
         self.approvals <= 1 && self.self_approval
     }
 
-    /// Where one yes is enough a policy gives it; where people are asked for, only if it may count as one.
+    /// Returns whether a policy may approve: always if a single approval is enough, else only if policies
+    /// count.
     pub fn lets_policies(&self) -> bool {
         self.is_usual() || self.policies_count
     }
 
-    /// As much as both ask for.
+    /// Combines both requirements; the stricter one applies.
     pub fn and(self, other: Quorum) -> Quorum {
         Quorum {
             approvals: self.approvals.max(other.approvals),
@@ -232,7 +235,7 @@ impl Quorum {
         }
     }
 
-    /// For the gate and for the digest; nothing for the usual.
+    /// Describes the quorum for the gate and for the digest; `None` for the default.
     pub fn line(&self) -> Option<String> {
         let policies = if self.policies_count { "; a policy counts as one" } else { "" };
         let people = match (self.approvals, self.self_approval) {
@@ -245,7 +248,7 @@ impl Quorum {
     }
 }
 
-/// What an agent may reach behind its fence, beside its workspace.
+/// Access rights of an agent in its sandbox, besides its workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reach {
     pub network: AgentNetwork,
@@ -254,7 +257,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// What is otherwise than by default, in a few words; empty for the usual.
+    /// Lists the values that differ from the default.
     pub fn unusual(&self) -> Vec<String> {
         let usual = Reach::default();
         let mut words = Vec::new();
@@ -280,10 +283,10 @@ impl fmt::Display for Reach {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Home {
-    /// The user's as it is, and what the agent writes goes elsewhere.
+    /// The user's home, readable; what the agent writes goes elsewhere.
     #[default]
     Private,
-    /// The user's own, to read and write.
+    /// The user's home, readable and writable.
     Shared,
 }
 

@@ -1,9 +1,10 @@
-//! What somebody probably meant to type.
+//! Suggests the word that a person probably meant to type.
 //!
-//! One small edit distance, used wherever a word from a short list was misspelt. Adjacent letters that
-//! were swapped count once, because that is how people mistype.
+//! It uses one small edit distance for every short list of words. Swapped neighbouring letters count as one
+//! edit, because people often mistype that way.
 
-/// The nearest of `known`, if it is at most two edits away and closer than a rewrite of the word.
+/// Returns the nearest word of `known` if it is at most two edits away and those are fewer than half of its
+/// letters.
 pub fn suggestion<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     if word.len() > 64 {
         return None;
@@ -17,7 +18,7 @@ pub fn suggestion<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours between two short words.
+/// Counts insertions, deletions, replacements and swaps of neighbours between two short words.
 pub fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

@@ -1,16 +1,16 @@
-//! A point in time, as events carry it.
+//! A point in time, as events store it.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 
-/// Milliseconds since 1970 in UTC. Core is told the time; it never asks.
+/// Milliseconds since 1970 in UTC. Callers pass the time to core; core never reads a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(pub u64);
 
 impl std::fmt::Display for Timestamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Beyond the year 9999 RFC 3339 has no words; say the last instant it has.
+        // RFC 3339 ends with the year 9999; later times show as its last instant.
         let at = UNIX_EPOCH + Duration::from_millis(self.0.min(253_402_300_799_999));
         humantime::format_rfc3339_millis(at).fmt(f)
     }

@@ -1,7 +1,7 @@
-//! What an attempt used, as its driver or the proxy reported it, and amounts of it.
+//! Usage of an attempt, as its driver or the proxy reported it, and amounts.
 //!
-//! **Invariant:** a part nobody reported is unknown, and stays unknown in every sum it enters. It is
-//! never taken for nothing.
+//! **Invariant:** a part that was not reported is unknown, and every sum with it is unknown. It never counts
+//! as zero.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::plan::Budget;
 
-/// Tokens and money; each part is there only where somebody counted it.
+/// Tokens and money; a part is `None` if it was not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
-    /// The model that answered, by its provider's name for it.
+    /// The provider's name of the model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How often a model was asked.
+    /// Number of model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
-    /// All that was read, what came from a cache included.
+    /// All input tokens, cached ones included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// All that was written, thinking included.
+    /// All output tokens, thinking included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
-    /// Of the input, what was read from a cache.
+    /// Input tokens read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<u64>,
-    /// Of the input, what was written to a cache.
+    /// Input tokens written to a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_tokens: Option<u64>,
     /// In millionths of a dollar.
@@ -38,18 +38,18 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Nobody counted anything.
+    /// Returns whether nothing was counted.
     pub fn is_unknown(&self) -> bool {
         *self == Usage::default()
     }
 
-    /// Both together; what one of them does not know is not known of both.
+    /// Adds both; a part that is unknown in one is unknown in the sum.
     pub fn and(&self, other: &Usage) -> Usage {
         let model = self.model.clone().filter(|_| self.model == other.model);
         Usage { model, ..self.with(other, u64::saturating_add) }
     }
 
-    /// What is left without a part of it.
+    /// Subtracts a part.
     pub fn less(&self, part: &Usage) -> Usage {
         Usage { model: self.model.clone(), ..self.with(part, u64::saturating_sub) }
     }
@@ -67,13 +67,13 @@ impl Usage {
         }
     }
 
-    /// Input and output together, where both are known.
+    /// Returns input and output tokens together if both are known.
     pub fn tokens(&self) -> Option<u64> {
         Some(self.input_tokens?.saturating_add(self.output_tokens?))
     }
 }
 
-/// Something that can run out.
+/// A limited resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
@@ -85,7 +85,7 @@ pub enum Resource {
 impl Resource {
     pub const ALL: [Resource; 3] = [Resource::Tokens, Resource::Usd, Resource::WallClock];
 
-    /// So many of it, in words: `$1.50`, `20k tokens`, `5m`.
+    /// Formats an amount of it: `$1.50`, `20k tokens`, `5m`.
     pub fn say(self, count: u64) -> String {
         match self {
             Resource::Tokens => format!("{} tokens", thousands(count)),
@@ -95,7 +95,7 @@ impl Resource {
     }
 }
 
-/// So much of each resource; a part that is not there is not bounded, or not known.
+/// An amount of each resource; a missing part is unlimited or unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,7 +120,7 @@ impl Amount {
         }
     }
 
-    /// Each part by its own rule.
+    /// Computes each part with `rule`.
     pub fn each(rule: impl Fn(Resource) -> Option<u64>) -> Self {
         Self {
             tokens: rule(Resource::Tokens),
@@ -129,7 +129,7 @@ impl Amount {
         }
     }
 
-    /// The parts of this one, and of `other` where this one has none.
+    /// Takes the parts that `self` lacks from `other`.
     pub fn or(&self, other: &Amount) -> Self {
         Self::each(|resource| self.of(resource).or(other.of(resource)))
     }
@@ -142,7 +142,7 @@ impl From<Budget> for Amount {
     }
 }
 
-/// `200k tokens, $1.50, 20m`, which reads as a plan's budget does.
+/// Writes `200k tokens, $1.50, 20m`, the form of a plan's budget.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = Resource::ALL.into_iter();
@@ -152,27 +152,27 @@ impl fmt::Display for Amount {
     }
 }
 
-/// What a whole run or a step cost. A part is unknown as soon as one attempt's part is.
+/// The cost of a run or a step. A part is unknown if it is unknown for any attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     pub tokens: Option<u64>,
     pub micro_usd: Option<u64>,
-    /// How many attempts said nothing of their tokens, or of their money.
+    /// Number of attempts that did not report their tokens or their money.
     #[serde(default)]
     pub unknown: u32,
-    /// How long the harness was at work on it.
+    /// Time that provost worked on it, in milliseconds.
     #[serde(default)]
     pub wall_ms: u64,
 }
 
 impl Cost {
-    /// Nothing was begun, so there is nothing to say.
+    /// Returns whether no attempt was started.
     pub fn is_none(&self) -> bool {
         *self == Cost::default()
     }
 }
 
-/// `12,345 tokens, $0.07, 3m 2s`; what is not known is said to be unknown.
+/// Writes `12,345 tokens, $0.07, 3m 2s`; unknown parts are called unknown.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tokens = self.tokens.map_or("tokens unknown".to_owned(), |tokens| Resource::Tokens.say(tokens));
@@ -201,7 +201,7 @@ fn thousands(count: u64) -> String {
     }
 }
 
-/// To the cent, or to the tenth of one where that would hide it.
+/// Rounds up to a cent, or to a tenth of one for small amounts.
 fn dollars(micro: u64) -> String {
     let cents = micro.div_ceil(10_000);
     match micro {

@@ -1,9 +1,9 @@
-//! What the judge saw.
+//! Verdicts: the results of checks.
 //!
-//! The whole space of endings is in the type: a check that broke, one that ran out of time, one that
-//! was killed and one that never started are different things and are answered differently.
+//! Every possible ending is in the type: a check that broke, timed out, was killed or never started has its
+//! own variant, and each is handled differently.
 //!
-//! **Invariant:** only `Held` can pass a step, and nothing but the judge makes a verdict.
+//! **Invariant:** only `Held` can pass a step, and only the judge creates verdicts.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::model::usage::Usage;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     pub outcome: Outcome,
-    /// Where and behind which fence the check ran.
+    /// The isolation level at which the check ran.
     pub isolation: Isolation,
     pub duration_ms: u64,
     /// The expectations that were not met, as written in the plan.
@@ -24,50 +24,50 @@ pub struct Verdict {
     pub stdout: Excerpt,
     #[serde(default, skip_serializing_if = "Excerpt::is_empty")]
     pub stderr: Excerpt,
-    /// What it ran against, where that was a tree of the harness's own.
+    /// The tree it ran on, if that was provost's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<Box<Tree>>,
-    /// Not run again: the same check held on the very same tree a moment ago.
+    /// Not run again: the same check already held on the same tree.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
-    /// What was put in place for this check alone, because the step changed a lock file.
+    /// Dependencies that provost installed for this check alone, because the step changed a lock file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provisioned: Vec<String>,
-    /// How many tests its runner said were run, where it starts one that says so.
+    /// Number of tests that its runner reported, if it starts a runner that reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<u32>,
-    /// Whether it would have noticed a failing test, where that was tried.
+    /// Result of the negative control: whether the check notices a failing test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teeth: Option<Box<Teeth>>,
-    /// The test runners that reported themselves while it ran, by name.
+    /// Names of the test runners that reported themselves during the check.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runners: Vec<String>,
-    /// It held, and no control showed that it can fail: why not.
+    /// Why no negative control showed that the held check can fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncontrolled: Option<String>,
-    /// Whether a postcondition held before the work too, where that was looked at. For steps the verdict of
-    /// their control says it.
+    /// Result of a postcondition before the work, if provost checked that. For steps, the verdict of the
+    /// control check has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_before: Option<bool>,
     /// The test files that the work changed, added or deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests_changed: Option<Box<TestsChanged>>,
-    /// Configuration of a test runner that the work changed, as the plan allows by name, and without which
-    /// the check does not hold.
+    /// Configuration of a test runner that the work changed as the plan allows, and without which the check
+    /// does not hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rests_on: Vec<String>,
-    /// A model judged, and no command alone: the weaker kind.
+    /// A model judged it, not a command alone: the weaker kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged: Option<Box<Judgement>>,
-    /// What asking the model used, also where no answer of it counted.
+    /// Usage of the model calls, also if no answer counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
-    /// Where the check found its programs.
+    /// The environment that provided the check's programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Box<Environment>>,
 }
 
-/// Where a check found its programs.
+/// The environment that provides a check's programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// Digest of the variables, and of the names, sizes and times of the files in these folders.
@@ -75,13 +75,13 @@ pub struct Environment {
     /// The entries of `PATH`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<String>,
-    /// Folders that a check sees beside the system's, for these programs.
+    /// Folders that a check sees besides the system's, for these programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<String>,
 }
 
 impl Environment {
-    /// What differs between two, in a few words; nothing where they are the same.
+    /// Describes the difference to another environment; `None` if they are equal.
     pub fn difference(&self, other: &Environment) -> Option<String> {
         if self.sha256 == other.sha256 {
             return None;
@@ -101,20 +101,21 @@ impl Environment {
     }
 }
 
-/// A check that cannot fail is no check: what was tried to make it.
+/// The result of a negative control: provost plants a failing test to see whether the check can fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Teeth {
-    /// Where a failing test was planted, or the runner whose tests were changed; nothing, if none could be.
+    /// The place of the planted failing test, or the runner whose tests were changed; `None` if neither was
+    /// possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planted: Option<String>,
-    /// The planted test turned the check red.
+    /// The planted test made the check fail.
     pub bit: bool,
-    /// Why nothing could be planted; or what was done to the tests of the runner.
+    /// Why nothing could be planted, or how the tests of the runner were changed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// One line for people.
+/// Writes one line for people.
 impl fmt::Display for Teeth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.planted, self.bit) {
@@ -129,42 +130,42 @@ impl fmt::Display for Teeth {
     }
 }
 
-/// The base a person approved, or what the steps before left of it, and what the agent put on top.
+/// The tree of a check: the approved base, or what earlier steps made of it, with the agent's changes on top.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tree {
     pub base: String,
     /// The digest of the whole tree.
     pub id: String,
-    /// The files taken over from the agent, deletions included; a long list is cut.
+    /// The files imported from the agent, deletions included; a long list is cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// How many more there are than the list has.
+    /// Number of files beyond the list.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub files_more: u64,
-    /// What was not taken over, and why.
+    /// Files that were not imported, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
-    /// The tree the attempt began with, where somebody else had changed something since `base`. The files are
-    /// those that differ from it.
+    /// The tree the attempt began with, if another process changed something since `base`. `files` are those
+    /// that differ from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
-    /// What somebody else had changed: in the tree, and not of the attempt's doing.
+    /// Files in the tree that another process changed, not the attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub refused_more: u64,
-    /// What git ignores inside `touches`, and was not taken over; a folder ends with a slash.
+    /// Paths inside `touches` that git ignores and that were not imported; a folder ends with a slash.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ignored_more: u64,
 }
 
-/// So many names stand in a line for people.
+/// Number of names shown in one line.
 const NAMES_SHOWN: usize = 3;
 
 impl Tree {
-    /// What of the work did not get into the check, and the way out, in a line each.
+    /// Lists the work that did not get into the check, and what to do about it, one line each.
     pub fn left_behind(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.refused.is_empty() {
@@ -181,7 +182,7 @@ impl Tree {
     }
 }
 
-/// The first names, and how many more there are.
+/// Joins the first names and the number of the others.
 fn listed(names: &[String], uncounted: u64, between: &str) -> String {
     let plain = |name: &String| name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let some: Vec<String> = names.iter().take(NAMES_SHOWN).map(plain).collect();
@@ -201,12 +202,12 @@ impl Verdict {
         matches!(self.outcome, Outcome::Held)
     }
 
-    /// A check that never ran.
+    /// Creates a verdict for a check that never ran.
     pub fn not_run(isolation: Isolation, reason: impl Into<String>) -> Self {
         Self::bare(isolation, Outcome::NotRun { reason: reason.into() })
     }
 
-    /// An outcome with nothing seen beside it.
+    /// Creates a verdict with an outcome and nothing else.
     pub fn bare(isolation: Isolation, outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -231,15 +232,15 @@ impl Verdict {
         }
     }
 
-    /// The same check held on this very tree before, and is not run again.
+    /// Creates a verdict for a check that already held on this tree and is not run again.
     pub fn known(isolation: Isolation, tree: &str) -> Self {
         let (base, id) = (tree.to_owned(), tree.to_owned());
         let tree = Tree { base, id, ..Tree::default() };
         Self { tree: Some(Box::new(tree)), cached: true, ..Self::bare(isolation, Outcome::Held) }
     }
 
-    /// What a person should know about a pass beside that it held, a fragment for each. That it is
-    /// uncontrolled is said apart.
+    /// Lists what a person should know about a pass, one fragment each. A missing control is reported
+    /// elsewhere.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if !self.held() {
@@ -253,31 +254,32 @@ impl Verdict {
         remarks
     }
 
-    /// The id of the tree it was found on, where that was the harness's own.
+    /// Returns the id of the tree the check ran on, if that was provost's own.
     pub fn tree_id(&self) -> Option<&str> {
         self.tree.as_ref().map(|tree| tree.id.as_str())
     }
 
-    /// The id of the tree that the work was put on.
+    /// Returns the id of the tree that the work was put on.
     pub fn base_id(&self) -> Option<&str> {
         self.tree.as_ref().map(|tree| tree.base.as_str())
     }
 
-    /// It says something about the check, not about the work: the check is tried again, not the agent.
+    /// Returns whether the verdict concerns the check and not the work; provost then repeats the check, not
+    /// the agent.
     pub fn is_of_the_check(&self) -> bool {
         matches!(self.outcome, Outcome::Killed { .. } | Outcome::Flaky { .. })
     }
 }
 
-/// Test files among the files that the work changed.
+/// The test files among the changed files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestsChanged {
     pub count: u32,
-    /// The first of them; what is new or deleted says so.
+    /// The first of them; new and deleted files are labelled as such.
     pub files: Vec<String>,
 }
 
-/// One fragment for people.
+/// Writes one fragment for people.
 impl fmt::Display for TestsChanged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = if self.count == 1 { "file" } else { "files" };
@@ -286,7 +288,7 @@ impl fmt::Display for TestsChanged {
     }
 }
 
-/// The first names, and how many more there are.
+/// Joins the first names and the number of the others.
 fn first_names(names: &[String], count: usize) -> String {
     const SHOWN: usize = 5;
     let shown = names
@@ -305,41 +307,41 @@ fn first_names(names: &[String], count: usize) -> String {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
     Held,
-    /// It ran to its end and an expectation was not met.
+    /// The check ran to its end and an expectation was not met.
     Broke {
         exit_code: i32,
     },
     TimedOut {
         after_ms: u64,
     },
-    /// A signal the harness did not send ended it.
+    /// A signal that provost did not send ended it.
     Killed {
         signal: i32,
     },
-    /// It could not be started, or its surroundings were gone.
+    /// provost could not start it, or its environment was gone.
     NotRun {
         reason: String,
     },
-    /// It held before any work was done, where it must not.
+    /// It held before any work was done, although it must not.
     Vacuous {
         reason: String,
     },
-    /// A second run on the same inputs disagreed with the first.
+    /// A second run on the same inputs gave another result.
     Flaky {
         reason: String,
     },
-    /// A protected file, the law or the harness was touched.
+    /// A protected file, the spec or provost itself was changed.
     Tampered {
         what: String,
     },
-    /// It held where the work was made, and another step changed the same files meanwhile.
+    /// It held on the tree of the attempt, but another step changed the same files meanwhile.
     Conflict {
         files: Vec<String>,
     },
 }
 
 impl Outcome {
-    /// The name people see and `--json` prints.
+    /// Returns the name for people and for `--json`.
     pub fn word(&self) -> &'static str {
         match self {
             Outcome::Held => "held",
@@ -355,7 +357,7 @@ impl Outcome {
     }
 }
 
-/// One line for people.
+/// Writes one line for people.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -374,20 +376,20 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How far the check was out of the agent's reach, strongest first.
+/// The isolation of the check from the agent, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Isolation {
-    /// A clean tree behind bubblewrap.
+    /// A clean tree in a bubblewrap sandbox.
     #[serde(rename = "clean")]
     Clean,
     #[serde(rename = "landlock")]
     Landlock,
     #[serde(rename = "uid")]
     Uid,
-    /// A clean tree, no kernel fence.
+    /// A clean tree without a kernel sandbox.
     #[serde(rename = "guard+clean")]
     GuardClean,
-    /// A process of its own in the agent's workspace.
+    /// A separate process in the agent's workspace.
     #[serde(rename = "in-place")]
     InPlace,
     #[serde(rename = "none")]
@@ -395,7 +397,7 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// The check ran in a tree of the harness's own, made of the approved base.
+    /// Returns whether the check ran in a tree of provost's own, made from the approved base.
     pub fn has_clean_tree(self) -> bool {
         match self {
             Isolation::Clean | Isolation::Landlock | Isolation::Uid | Isolation::GuardClean => true,
@@ -403,7 +405,7 @@ impl Isolation {
         }
     }
 
-    /// The kernel keeps the agent from the log, the key and the doors of people.
+    /// Returns whether the kernel keeps the agent from the log, the key and the commands for people.
     pub fn has_fence(self) -> bool {
         match self {
             Isolation::Clean | Isolation::Landlock | Isolation::Uid => true,
@@ -425,11 +427,11 @@ impl fmt::Display for Isolation {
     }
 }
 
-/// The beginning and the end of an output, and how long it really was.
+/// The beginning and the end of an output, and its full length.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Excerpt {
     pub head: String,
-    /// Empty when nothing was left out.
+    /// Empty if nothing was cut.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tail: String,
     pub bytes: u64,
@@ -440,7 +442,7 @@ impl Excerpt {
         self.bytes == 0
     }
 
-    /// Nothing was left out.
+    /// Creates an excerpt of an uncut text.
     pub fn whole(text: impl Into<String>) -> Self {
         let head = text.into();
         let bytes = head.len() as u64;
@@ -468,7 +470,7 @@ pub struct Judgement {
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// The harness found each of these quotations in its file.
+    /// provost found each of these quotations in its file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub citations: Vec<Citation>,
 }

@@ -1,9 +1,9 @@
-//! What stands behind a telling name: `password=…`, `"api_key": "…"`, `--token …`, `<secret>…`.
+//! Finds the values of telling names: `password=…`, `"api_key": "…"`, `--token …`, `<secret>…`.
 //!
-//! A name is weighed first, then its value is looked at; the less the name says, the more random the
-//! value has to look. Commit ids, digests, paths, identifiers and blanks stay.
+//! The name is weighed first, then its value; the weaker the name, the more random the value must look.
+//! Commit ids, digests, paths, identifiers and blanks are kept.
 //!
-//! **Invariant:** a name is read once, and at most [`VALUE_MAX`] bytes behind it.
+//! **Invariant:** a name is read once, and at most [`VALUE_MAX`] bytes after it.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::Found;
 use super::names::{self, Weight};
 use super::values;
 
-/// What a name has to contain to be worth reading.
+/// A name is read only if it contains one of these.
 pub(super) const HINTS: &[&str] = &[
     "pass",
     "pwd",
@@ -42,14 +42,14 @@ pub(super) const HINTS: &[&str] = &[
 
 pub(super) const KINDS: &[&str] = &["password", "secret", "token", "key", "credential"];
 
-/// How far a value is read before it is judged; one that is longer goes to its end.
+/// The number of bytes of a value that are judged; a longer value is removed up to its end.
 const VALUE_MAX: usize = 4096;
 const NAME_MAX: usize = 128;
 
-/// How the value was tied to its name.
+/// The connection between the value and its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tie {
-    /// `=`, `:`, `=>` and their like.
+    /// `=`, `:`, `=>` and similar ones.
     Assigned,
     /// `NAME=value` without a space: a shell, an environment file, a connection string.
     Tight,
@@ -69,7 +69,7 @@ struct Value<'t> {
     quoted: bool,
 }
 
-/// `hits` are where the hints stand, in order of their ends.
+/// Finds the values; `hits` are the positions of the hints, in order of their ends.
 pub(super) fn find(text: &str, mut hits: Vec<Range<usize>>, found: &mut Vec<Found<'_>>) {
     hits.sort_by_key(|hit| hit.start);
     let mut done = 0;
@@ -130,11 +130,11 @@ fn blanks(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the value begins, and how it is tied.
+/// Returns the start of the value, and how it is connected.
 fn tie_after(text: &str, name: &Range<usize>) -> Option<(usize, Tie)> {
     let bytes = text.as_bytes();
     let mut at = name.end;
-    // What closes the name: quotes, an index, a closing bracket.
+    // Characters that close the name: quotes, an index, a closing bracket.
     while matches!(bytes.get(at), Some(b'\\' | b'"' | b'\'' | b'`' | b']' | b')' | b'[')) && at < name.end + 6
     {
         at += 1;
@@ -154,7 +154,7 @@ fn tie_after(text: &str, name: &Range<usize>) -> Option<(usize, Tie)> {
             Tie::Assigned
         }
         "<" | ">" | "|" | "?" | "::" => return None,
-        // `password=-x`, `:-default`, `=?`: the symbol belongs to the value from its second character.
+        // `password=-x`, `:-default`, `=?`: from its second character, the symbol belongs to the value.
         other if other.starts_with(['=', ':']) => return Some((blanks(bytes, spaced + 1), Tie::Assigned)),
         _ => return None,
     };
@@ -162,7 +162,7 @@ fn tie_after(text: &str, name: &Range<usize>) -> Option<(usize, Tie)> {
     Some((past_type(text, at, tie), tie))
 }
 
-/// A name without a sign behind it: a flag, a call, a list, a quoted word, a sentence.
+/// Handles a name without a sign after it: a flag, a call, a list, a quoted word, a sentence.
 fn untied(text: &str, name: &Range<usize>, at: usize, spaced: usize) -> Option<(usize, Tie)> {
     let bytes = text.as_bytes();
     match bytes.get(spaced)? {
@@ -182,7 +182,7 @@ fn opens_element(bytes: &[u8], name_start: usize) -> bool {
     name_start > 0 && bytes[name_start - 1] == b'<'
 }
 
-/// `password: str = "…"`: what follows the colon is a type.
+/// Skips a type after the colon, as in `password: str = "…"`.
 fn past_type(text: &str, at: usize, tie: Tie) -> usize {
     let bytes = text.as_bytes();
     let in_type = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_&<>[]'. |?".contains(byte);
@@ -197,7 +197,7 @@ fn past_type(text: &str, at: usize, tie: Tie) -> usize {
     if typed { quote } else { at }
 }
 
-/// `"value" == password`: the value stands first.
+/// Handles `"value" == password`, with the value first.
 fn tie_before(text: &str, name: &Range<usize>) -> Option<(usize, Tie)> {
     let bytes = text.as_bytes();
     let line = bytes[..name.start].iter().rev().take(512).take_while(|byte| **byte != b'\n').count();
@@ -230,7 +230,7 @@ fn quoted<'t>(text: &'t str, start: usize, open: &str) -> Value<'t> {
     let mut from = 0;
     while let Some(close) = rest[from..line].find(open) {
         let close = from + close;
-        // A quote behind a backslash belongs to the value.
+        // A quote after a backslash belongs to the value.
         if open.len() == 1 && rest[..close].ends_with('\\') && !rest[..close].ends_with("\\\\") {
             from = close + 1;
             continue;
@@ -250,7 +250,7 @@ fn bare(text: &str, start: usize, tie: Tie) -> Value<'_> {
     };
     let value = &rest[..rest.find(ends).unwrap_or(rest.len())];
     let value = value.trim_end_matches([',', ';', '.', ':']);
-    // A bracket that closes what was opened before the name is no part of the value.
+    // A bracket that closes one opened before the name is not part of the value.
     let closing = |value: &str, open: char, close: char| {
         value.ends_with(close) && value.matches(close).count() > value.matches(open).count()
     };
@@ -272,7 +272,7 @@ fn capped(rest: &str) -> &str {
     &rest[..end]
 }
 
-/// A value that was cut at the cap goes to the end of its run.
+/// Returns the end of a value; one that was cut at the limit extends to the end of its run.
 fn whole_end(text: &str, value: &Value<'_>) -> usize {
     let end = value.start + value.text.len();
     if value.text.len() + 4 < VALUE_MAX {
@@ -299,7 +299,7 @@ fn is_secret(weight: Weight, tie: Tie, value: &Value<'_>, name: &str) -> bool {
     }
 }
 
-/// Behind a name that says little.
+/// Judges a value after a weak name.
 fn is_random(quoted: bool, text: &str) -> bool {
     let long = text.len() >= if quoted { 12 } else { 16 };
     long && !text.contains(' ')
@@ -309,7 +309,7 @@ fn is_random(quoted: bool, text: &str) -> bool {
         && (quoted || !values::is_code(text))
 }
 
-/// Behind `pass`, which is also what tests do.
+/// Judges a value after `pass`, which also occurs in reports about tests.
 fn is_chosen(quoted: bool, tie: Tie, text: &str) -> bool {
     if tie == Tie::Loose
         || text.len() < 6
@@ -327,7 +327,7 @@ fn is_quoted_secret(weight: Weight, tie: Tie, text: &str) -> bool {
     if values::is_place(text) || values::is_sentence(text) {
         return false;
     }
-    // `get("token", "Bearer")`: words are arguments; only what looks chosen or drawn counts.
+    // `get("token", "Bearer")`: words are arguments; only values that look chosen or random count.
     if tie == Tie::Loose {
         let drawn = values::looks_random(text) || text.contains(['!', '#', '$', '^', '?', '~', '@', '{']);
         return text.len() >= 6 && (drawn || (weight == Weight::Password && values::is_mixed(text)));
@@ -349,13 +349,13 @@ fn is_bare_secret(weight: Weight, tie: Tie, text: &str) -> bool {
         return weight == Weight::Password && tie != Tie::Said || text.len() >= 10 && tie == Tie::Tight;
     }
     match tie {
-        // In a shell or an environment file nothing is computed: a word is a value.
+        // A shell or an environment file computes nothing: a word is a value.
         Tie::Tight | Tie::Element => weight == Weight::Password || values::is_mixed(text) || text.len() >= 16,
         Tie::Assigned | Tie::Flag | Tie::Said | Tie::Loose => values::is_mixed(text) && !is_bare_name(text),
     }
 }
 
-/// An identifier with a number in it: `token = next_token2`, `key1`.
+/// Recognises an identifier with a number in it: `token = next_token2`, `key1`.
 fn is_bare_name(text: &str) -> bool {
     let identifier = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     identifier && text.contains('_') && !values::looks_random(text) && text.len() < 24

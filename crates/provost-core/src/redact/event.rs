@@ -1,9 +1,9 @@
-//! Takes secrets out of a whole event: every text in it, whatever field it stands in.
+//! Removes secrets from every text of an event, in any field.
 //!
-//! The events of all senders pass here on their way into the log, so no field has to be thought of twice. A
-//! plan's own text is the exception: it is kept byte for byte, and a secret in it is an error of `verify`.
+//! All events pass through here before they are logged. The text of a plan is the exception: it is kept byte
+//! for byte, and `verify` reports a secret in it as an error.
 //!
-//! **Invariant:** what comes out decodes as the same kind of value.
+//! **Invariant:** the result decodes as the same kind of value.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +13,7 @@ use super::Redactor;
 use crate::model::event::Event;
 
 impl Redactor {
-    /// The event without secrets.
+    /// Returns the event without secrets.
     pub fn event(&self, mut event: Event) -> Event {
         let text = match &mut event {
             Event::PlanCreated { text, .. } | Event::PlanRewritten { text, .. } => std::mem::take(text),
@@ -27,7 +27,7 @@ impl Redactor {
         event
     }
 
-    /// The same for anything that is written as JSON: names and texts alike.
+    /// Does the same for any value that serialises to JSON, in keys and texts.
     pub fn value<T: Serialize + DeserializeOwned>(&self, value: T) -> T {
         let Ok(before) = serde_json::to_value(&value) else { return value };
         let mut after = before.clone();
@@ -38,7 +38,7 @@ impl Redactor {
         if let Ok(clean) = serde_json::from_value(after) {
             return clean;
         }
-        // A secret that is also a word of the format: every text is tried by itself.
+        // A secret is also a word of the format: redact each text separately.
         let mut kept = before;
         let mut place = 0;
         while let Some(changed) = self.changed_at(&kept, place) {
@@ -71,7 +71,7 @@ impl Redactor {
         }
     }
 
-    /// The value with nothing but its text number `place` redacted; nothing, where it has fewer.
+    /// Returns the value with only its text number `place` redacted; `None` if it has fewer.
     fn changed_at(&self, value: &Value, place: usize) -> Option<Value> {
         let mut changed = value.clone();
         let mut left = place;

@@ -1,4 +1,4 @@
-//! The secrets the harness handed out, in every form in which a program is likely to print them.
+//! Finds the secrets that provost handed out, in every form in which a program is likely to print them.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +6,18 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::Found;
 
-/// A shorter value would take ordinary words with it.
+/// Minimum length; a shorter value would also match ordinary words.
 const VALUE_MIN: usize = 8;
-/// From here on a value is also looked for in forms that only somebody who hides it would print.
+/// Minimum length for a search in forms that are printed only to hide the value.
 const DISGUISED_MIN: usize = 12;
-/// A line of a secret of many lines, such as a key file.
+/// Minimum length of a line of a multi-line secret, such as a key file.
 const LINE_MIN: usize = 16;
-/// How long a name in a mark may be.
+/// Maximum length of a name in a mark.
 pub(super) const NAME_MAX: usize = 64;
 
 pub(super) struct Known {
     names: Vec<String>,
-    /// For each pattern of `automaton`, the index of its name.
+    /// The index of the name, for each pattern of `automaton`.
     owners: Vec<usize>,
     automaton: Option<AhoCorasick>,
 }
@@ -59,7 +59,7 @@ impl Known {
     }
 }
 
-/// A name as it may stand in a mark.
+/// Returns a name in the form that is allowed in a mark.
 fn safe_name(name: &str) -> String {
     let fits = |each: char| each.is_ascii_alphanumeric() || "_.-".contains(each);
     let name: String = name.chars().map(|each| if fits(each) { each } else { '_' }).take(NAME_MAX).collect();
@@ -114,7 +114,7 @@ fn url_encoded(value: &str, lowercase: bool) -> String {
     out
 }
 
-/// Every byte of it, also those that need none.
+/// Percent-encodes every byte, also those that do not need it.
 fn percent_encoded(value: &str, lowercase: bool) -> String {
     let hex = hex(value);
     let hex = if lowercase { hex } else { hex.to_ascii_uppercase() };
@@ -129,8 +129,8 @@ fn hex(value: &str) -> String {
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The characters that base64 of anything holding `value` must contain when `shift` bytes, modulo 3,
-/// stand before it: those that hold bits of the value alone. So `user:value` is found as well.
+/// Returns the characters that base64 of any text with `value` must contain if `shift` bytes, modulo 3, come
+/// before it: those that hold only bits of the value. So `user:value` is found as well.
 fn base64_inside(value: &[u8], shift: usize, alphabet: &[u8; 64]) -> String {
     let bits = |index: usize| {
         let byte = index / 8;

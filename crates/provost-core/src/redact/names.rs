@@ -1,23 +1,23 @@
-//! What a name promises about its value: nothing, perhaps a secret, surely a secret.
+//! Rates what a name says about its value: nothing, perhaps a secret, surely a secret.
 //!
-//! Names are read as words (`dbPassword`, `DB_PASSWORD` and `db-password` are the same two), because
-//! `KEYBOARD` is no key and `tokenizer` no token.
+//! Names are split into words (`dbPassword`, `DB_PASSWORD` and `db-password` are the same two), because
+//! `KEYBOARD` is not a key and `tokenizer` not a token.
 
-/// How much a name says about its value, from nothing to everything.
+/// The strength with which a name indicates a secret, in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
     None,
-    /// `key`, `auth`: the value has to look random.
+    /// `key`, `auth`: the value must look random.
     Weak,
     /// `pass`, `pw`: a password, or a test that passed.
     Fair,
-    /// `api_key`, `token`: the value has to look like a value.
+    /// `api_key`, `token`: the value must look like a value, not like a word.
     Strong,
-    /// `password`: people choose words.
+    /// `password`: people choose ordinary words.
     Password,
 }
 
-/// Whether an environment variable of this name is to be kept from others.
+/// Returns whether an environment variable of this name must be kept from other processes.
 pub fn looks_secret(name: &str) -> bool {
     match weigh(name) {
         Weight::None => false,
@@ -28,11 +28,11 @@ pub fn looks_secret(name: &str) -> bool {
     }
 }
 
-/// Of the weak words, those that name a secret when they end the name of a variable.
+/// Weak words that name a secret at the end of a variable's name.
 const WEAK_BUT_KEPT: &[&str] =
     &["key", "keys", "auth", "pass", "salt", "cookie", "cookies", "jwt", "pin", "bearer", "authorization"];
 
-/// A name that ends in one of these tells about a secret, or where one is, and holds none.
+/// A name that ends in one of these describes or locates a secret and holds none.
 const HARMLESS: &[&str] = &[
     "agent",
     "age",
@@ -189,7 +189,7 @@ const HARMLESS: &[&str] = &[
     "version",
 ];
 
-/// What makes a `key` a secret one when it stands before it.
+/// Words that make a following `key` a secret one.
 const SECRET_KEYS: &[&str] = &[
     "access",
     "account",
@@ -232,7 +232,7 @@ const SECRET_KEYS: &[&str] = &[
     "write",
 ];
 
-/// What makes a `key` an ordinary one when it stands before it.
+/// Words that make a following `key` an ordinary one.
 const PLAIN_KEYS: &[&str] = &[
     "bucket",
     "cache",
@@ -296,12 +296,12 @@ const WEAK: &[&str] = &[
 ];
 
 pub(super) fn weigh(name: &str) -> Weight {
-    // A shell's own, and too common in logs.
+    // Variables of the shell, too common in logs.
     if matches!(name, "PWD" | "OLDPWD" | "pwd") {
         return Weight::None;
     }
     let mut words = words(name);
-    // `access_token4`, `password2`, `apikeyforfoo` are still what they were.
+    // A number at the end changes nothing: `access_token4`, `password2`.
     while words.len() > 1 && words.last().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
         words.pop();
     }
@@ -355,7 +355,7 @@ fn is_secret(word: &str) -> bool {
         || word.contains("connectionstring")
 }
 
-/// `token` and what ends in it. `tokens` are counted more often than kept.
+/// Recognises `token` and words that end in it. `tokens` is usually a count.
 fn ends_in_token(words: &[String]) -> bool {
     let at = |back: usize| words.len().checked_sub(back).map_or("", |at| words[at].as_str());
     let token = |word: &str| word.ends_with("token") && word != "nontoken";
@@ -372,7 +372,7 @@ fn has_secret_key(words: &[String]) -> bool {
         .any(|pair| matches!(pair[1].as_str(), "key" | "keys") && SECRET_KEYS.contains(&pair[0].as_str()))
 }
 
-/// Words that were joined without a seam: `dbpass`, `hostkey`.
+/// Recognises words joined without a separator: `dbpass`, `hostkey`.
 fn ends_in_key_or_pass(word: &str) -> bool {
     let ordinary = [
         "monkey",
@@ -392,7 +392,7 @@ fn ends_in_key_or_pass(word: &str) -> bool {
     (word.ends_with("key") || word.ends_with("pass")) && !ordinary.iter().any(|each| word.ends_with(each))
 }
 
-/// `AWSSecretKey_2` → aws, secret, key, 2
+/// Splits a name into words: `AWSSecretKey_2` → aws, secret, key, 2
 pub(super) fn words(name: &str) -> Vec<String> {
     let bytes = name.as_bytes();
     let mut words = Vec::new();
@@ -417,8 +417,8 @@ fn close(word: &mut String, words: &mut Vec<String>) {
     }
 }
 
-/// `oA`, `a1`, and the last capital of `ABc` begin a word. A digit inside lower case (`oauth2`,
-/// `base64`) ends one, which is all the same here.
+/// Returns whether a word begins here: at `oA`, `a1`, and the last capital of `ABc`. A digit inside lower
+/// case (`oauth2`, `base64`) ends a word, which makes no difference here.
 fn begins_word(bytes: &[u8], at: usize) -> bool {
     let (before, here, after) = (bytes[at - 1], bytes[at], bytes.get(at + 1).copied().unwrap_or(b'_'));
     (before.is_ascii_lowercase() && here.is_ascii_uppercase())

@@ -1,7 +1,7 @@
-//! What tokens look like in public: one line a vendor, as data.
+//! Describes the public formats of tokens, one line per vendor, as data.
 //!
-//! A shape is asked only when one of its hints stands in the text. A token is taken to the end of its
-//! run of characters, so that a longer token of tomorrow does not leave its tail.
+//! A shape is tried only if one of its hints occurs in the text. A match extends to the end of its run of
+//! characters, so that no tail of a longer future token is left.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -12,15 +12,15 @@ use super::values;
 
 pub(super) struct Shape {
     pub(super) kind: &'static str,
-    /// At least one of these is part of every match, in any case. None: always ask.
+    /// At least one of these is part of every match, in any case. If empty, always try the shape.
     pub(super) hints: &'static [&'static str],
     pattern: &'static str,
     whole: bool,
     regex: OnceLock<Regex>,
 }
 
-/// The pattern is the token; what stands before it is no part of a word. Escapes that end in a letter
-/// (`\n`, a colour, `%3D`) are no part of the word either.
+/// The pattern is the whole token and starts at a word boundary. Escapes that end in a letter (`\n`, a
+/// colour, `%3D`) are not part of the word.
 const fn token(kind: &'static str, hints: &'static [&'static str], pattern: &'static str) -> Shape {
     Shape { kind, hints, pattern, whole: true, regex: OnceLock::new() }
 }
@@ -50,13 +50,13 @@ impl Shape {
         self.regex.get_or_init(|| {
             let pattern =
                 if self.whole { format!("{BEFORE}({})", self.pattern) } else { self.pattern.to_owned() };
-            // Every pattern is compiled by a test.
+            // A test compiles every pattern.
             Regex::new(&pattern).unwrap_or_else(|error| unreachable!("shape {}: {error}", self.kind))
         })
     }
 }
 
-/// `docker://image:tag@sha256:…` has the form of a password and is none.
+/// Recognises `docker://image:tag@sha256:…`, which has the form of a password but is none.
 fn pins_digest(text: &str, end: usize) -> bool {
     text[end..].starts_with("@sha256:")
 }
@@ -69,12 +69,12 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().map(|shape| shape.kind)
 }
 
-/// Every hint of every shape, in the order [`of_hint`] counts them.
+/// Returns all hints of all shapes, in the order that [`of_hint`] uses.
 pub(super) fn hints() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().flat_map(|shape| shape.hints.iter().copied())
 }
 
-/// The shape that the hint at `index` belongs to.
+/// Returns the shape of the hint at `index`.
 pub(super) fn of_hint(index: usize) -> Option<usize> {
     static OWNERS: LazyLock<Vec<usize>> = LazyLock::new(|| {
         let each = SHAPES.iter().enumerate();
@@ -84,7 +84,7 @@ pub(super) fn of_hint(index: usize) -> Option<usize> {
 }
 
 static SHAPES: [Shape; 135] = [
-    // Keys in armour. Without its end, as much as still looks like a key.
+    // Armoured keys. If the end is missing, everything that still looks like a key.
     part(
         "private-key",
         &["private key"],
@@ -202,7 +202,7 @@ static SHAPES: [Shape; 135] = [
         &["$2a$", "$2b$", "$2y$", "$6$", "$5$", "$1$", "$apr1$", "$argon2", "$y$"],
         r"(\$(?:2[aby]|[156y]|apr1|argon2(?:id|i|d))\$[A-Za-z0-9./$=,+-]{20,})",
     ),
-    // Hosts of code and packages.
+    // Code and package hosts.
     token(
         "github-token",
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"],
@@ -253,7 +253,7 @@ static SHAPES: [Shape; 135] = [
     token("readme-key", &["rdme_"], r"rdme_[a-z0-9]{60,}"),
     token("octopus-key", &["api-"], r"API-[A-Z0-9]{25,27}(?-u:\b)"),
     token("infracost-key", &["ico-"], r"ico-[A-Za-z0-9]{32}(?-u:\b)"),
-    // Clouds.
+    // Cloud providers.
     token(
         "aws-key",
         &["akia", "asia", "abia", "acca", "a3t"],
@@ -314,7 +314,7 @@ static SHAPES: [Shape; 135] = [
         r"client-key-data:\s*([A-Za-z0-9+/=]{40,})",
     ),
     part("kubeadm-token", &["kubeadm", "--token"], r"--token[ =]([a-z0-9]{6}\.[a-z0-9]{16})(?-u:\b)"),
-    // Secrets of infrastructure.
+    // Infrastructure.
     token("vault-token", &["hvs.", "hvb.", "hvr."], r"hv[sbr]\.[A-Za-z0-9_-]{20,}"),
     token("vault-token", &["s.", "b."], r"[sbr]\.[A-Za-z0-9]{24}(?-u:\b)"),
     token("terraform-token", &[".atlasv1."], r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{50,}"),
@@ -335,7 +335,7 @@ static SHAPES: [Shape; 135] = [
     token("prefect-key", &["pnu_", "pnb_"], r"pn[ub]_[A-Za-z0-9]{36}(?-u:\b)"),
     token("settlemint-token", &["sm_aat_", "sm_pat_", "sm_sat_"], r"sm_[aps]at_[A-Za-z0-9]{16,}"),
     token("duffel-token", &["duffel_"], r"duffel_(?:test|live)_[A-Za-z0-9_=-]{30,}"),
-    // Models.
+    // Model providers.
     token("anthropic-key", &["sk-ant-"], r"sk-ant-[A-Za-z0-9_-]{20,}"),
     token("openrouter-key", &["sk-or-"], r"sk-or-[A-Za-z0-9_-]{20,}"),
     token("openai-key", &["sk-"], r"sk-(?:[A-Za-z]{2,12}-)?[A-Za-z0-9_-]{18,}"),
@@ -349,7 +349,7 @@ static SHAPES: [Shape; 135] = [
         &["tvly-", "fw_", "pcsk_", "jina_", "nvapi-", "lsv2_", "csk-", "voyage-", "pa-"],
         r"(?:tvly-[A-Za-z0-9-]{20,}|fw_[A-Za-z0-9]{20,}|pcsk_[A-Za-z0-9_]{30,}|jina_[A-Za-z0-9_-]{40,}|nvapi-[A-Za-z0-9_-]{40,}|lsv2_[ps][tk]_[a-f0-9_]{30,}|csk-[a-z0-9]{40,}|pa-[A-Za-z0-9_-]{43}(?-u:\b))",
     ),
-    // People and messages.
+    // Identity and messaging.
     token(
         "slack-token",
         &["xox", "xapp-", "xwfp-"],
@@ -365,7 +365,7 @@ static SHAPES: [Shape; 135] = [
         &["/api/webhooks/"],
         r"discord(?:app)?\.com/api/webhooks(/[0-9]{15,}/[A-Za-z0-9_-]{20,})",
     ),
-    // A Discord id, or an Atlassian one, in base64: groups of three digits, then the secret part.
+    // A Discord or Atlassian id in base64: groups of three digits, then the secret part.
     part(
         "discord-token",
         &[],
@@ -401,7 +401,7 @@ static SHAPES: [Shape; 135] = [
     token("figma-token", &["figd_", "fio-u-"], r"(?:figd_[A-Za-z0-9_-]{30,}|fio-u-[A-Za-z0-9_=-]{50,})"),
     token("dropbox-token", &["sl."], r"sl\.(?:u\.)?[A-Za-z0-9_=-]{60,}"),
     token("typeform-token", &["tfp_"], r"tfp_[A-Za-z0-9_.=-]{40,}"),
-    // Money and shops.
+    // Payment and shops.
     token(
         "stripe-key",
         &[
@@ -427,7 +427,7 @@ static SHAPES: [Shape; 135] = [
         r"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}",
     ),
     token("maxmind-key", &["_mmk"], r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),
-    // Watching.
+    // Monitoring.
     token(
         "newrelic-key",
         &["nrak-", "nrjs-", "nrii-", "nriq-", "nrra-", "nral"],

@@ -1,9 +1,9 @@
-//! What a value looks like: a blank to fill in, a word, a piece of code, a digest, or a secret.
+//! Classifies a value: a placeholder, a word, a piece of code, a digest, or a secret.
 
 use super::MARK;
 use super::names;
 
-/// `xxxxxxxx`, `********`: somebody was here before.
+/// Recognises `xxxxxxxx`, `********`: already masked.
 pub(super) fn crossed_out(value: &str) -> bool {
     let mut run = (0u8, 0usize);
     for byte in value.bytes() {
@@ -16,7 +16,7 @@ pub(super) fn crossed_out(value: &str) -> bool {
     false
 }
 
-/// Lower-case words, or an identifier: no token is without digits unless it is long and mixed.
+/// Recognises lower-case words or an identifier: a token has digits unless it is long and mixed.
 pub(super) fn spelled(value: &str) -> bool {
     if value.bytes().any(|byte| byte.is_ascii_digit()) {
         return false;
@@ -26,7 +26,7 @@ pub(super) fn spelled(value: &str) -> bool {
     !upper || (lower && value.len() < 32)
 }
 
-/// A value that only says where a secret would go: a variable, a template, a blank, a word for it.
+/// Recognises a value that only marks the place of a secret: a variable, a template, a placeholder, its name.
 pub(super) fn stands_for(value: &str) -> bool {
     let value = value.trim();
     value.is_empty()
@@ -43,7 +43,7 @@ fn one_character(value: &str) -> bool {
     value.bytes().all(|byte| byte == first || byte == b'-') && !first.is_ascii_digit()
 }
 
-/// `$VAR`, `${VAR}`, `$(command)`, `%VAR%`, `{{ .Value }}`, `#{x}`, `@x@`; also several of them.
+/// Recognises `$VAR`, `${VAR}`, `$(command)`, `%VAR%`, `{{ .Value }}`, `#{x}`, `@x@`, also several of them.
 fn is_variable(value: &str) -> bool {
     let named = |rest: &str| {
         let rest = rest.strip_prefix("env:").or_else(|| rest.strip_prefix("secrets.")).unwrap_or(rest);
@@ -68,7 +68,7 @@ fn is_variable(value: &str) -> bool {
     inner('%') || inner('@') || inner('_')
 }
 
-/// No character of a secret between the templates: `${a}`, `{{ a }}:{{ b }}`.
+/// Returns whether there is no character of a secret between templates: `${a}`, `{{ a }}:{{ b }}`.
 fn closes_once(value: &str, open: &str, close: &str) -> bool {
     let mut rest = value;
     while let Some(after) = rest.strip_prefix(open) {
@@ -82,7 +82,7 @@ fn closes_once(value: &str, open: &str, close: &str) -> bool {
     rest.is_empty()
 }
 
-/// `<token>`, `[token]`, `{token}`, `(token)`.
+/// Recognises `<token>`, `[token]`, `{token}`, `(token)`.
 fn is_bracketed(value: &str) -> bool {
     [('<', '>'), ('[', ']'), ('{', '}'), ('(', ')')].iter().any(|&(open, close)| {
         value
@@ -92,7 +92,7 @@ fn is_bracketed(value: &str) -> bool {
     })
 }
 
-/// Words that stand where a secret would stand.
+/// Placeholder words.
 const BLANKS: &[&str] = &[
     "a",
     "abc",
@@ -178,7 +178,7 @@ const BLANKS: &[&str] = &[
     "yours",
 ];
 
-/// Names of secrets, which are also what people write instead of them.
+/// Names of secrets, which people also write as placeholders.
 const NAMES: &[&str] = &[
     "access",
     "account",
@@ -215,7 +215,8 @@ const NAMES: &[&str] = &[
     "field",
 ];
 
-/// Nothing but blanks and names, and a number at most: `YOUR_API_KEY`, `my-secret-token-here`.
+/// Recognises placeholder words and names only, with at most one number: `YOUR_API_KEY`,
+/// `my-secret-token-here`.
 fn is_vocabulary(value: &str) -> bool {
     let plain = |each: char| each.is_ascii_alphanumeric() || "_-. /:'!".contains(each);
     if value.len() > 64 || !value.chars().all(plain) {
@@ -231,11 +232,11 @@ fn is_vocabulary(value: &str) -> bool {
                 || (word.len() < 3 && word.bytes().all(|byte| byte.is_ascii_digit()))
                 || word.bytes().all(|byte| byte == b'x')
         })
-        // `password1` is somebody's; `password` is nobody's.
+        // `password1` may be a real password; `password` is a placeholder.
         && (digits == 0 || words.iter().any(|word| BLANKS.contains(&word.as_str())))
 }
 
-/// Something a person would say about a field, not a value of it.
+/// Recognises a statement about a field, not a value of it.
 pub(super) fn is_sentence(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let telling = [
@@ -271,7 +272,7 @@ pub(super) fn is_sentence(value: &str) -> bool {
     value.contains(' ') && telling.iter().any(|each| lower.contains(each))
 }
 
-/// A value written without quotes that a program would compute.
+/// Recognises an unquoted value that a program would compute.
 pub(super) fn is_code(value: &str) -> bool {
     let bytes = value.as_bytes();
     if value.starts_with(['&', '*', '!', '(', '[', '|', '\\', '@', '?'])
@@ -299,18 +300,18 @@ fn is_identifier(part: &str) -> bool {
         && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_([])\"'".contains(&byte))
 }
 
-/// Words with seams and no digit: `auth-token`, `app.storage_key`. Keys of maps look like this.
+/// Recognises separated words without a digit: `auth-token`, `app.storage_key`. Keys of maps look like this.
 pub(super) fn is_label(value: &str) -> bool {
     value.contains(['-', '_', '.', ':'])
         && value.bytes().all(|byte| byte.is_ascii_alphabetic() || b"-_.:".contains(&byte))
         && changes(value) < 3
 }
 
-/// A place and no secret: a path, an address, a file name.
+/// Recognises a location: a path, an address, a file name.
 pub(super) fn is_place(value: &str) -> bool {
     let start = ["/", "./", "../", "~/", "http://", "https://", "file:", "arn:", "s3://", "git@", "C:\\"];
     if start.iter().any(|each| value.starts_with(each)) {
-        // Base64 may begin with a slash, a path has words between its own.
+        // Base64 may begin with a slash; a path has words between its slashes.
         return !(value.starts_with('/')
             && value.len() >= 32
             && looks_random(value)
@@ -334,7 +335,7 @@ fn is_address(value: &str) -> bool {
             .is_some_and(|top| top.len() >= 2 && top.bytes().all(|byte| byte.is_ascii_alphabetic()))
 }
 
-/// A commit id, a checksum, a UUID: random, and not secret behind a name that does not say so.
+/// Recognises a commit id, a checksum or a UUID: random, but not secret after an ordinary name.
 pub(super) fn is_digest(value: &str) -> bool {
     let value = value.rsplit_once(':').map_or(value, |(_, rest)| rest);
     let hex = |part: &&str| part.len() >= 7 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -344,12 +345,12 @@ pub(super) fn is_digest(value: &str) -> bool {
         || ["sha1-", "sha256-", "sha384-", "sha512-", "SHA256:"].iter().any(|each| value.starts_with(each))
 }
 
-/// Letters and digits change places as no words do.
+/// Returns whether letters and digits alternate as they do not in words.
 pub(super) fn looks_random(value: &str) -> bool {
     changes(value) >= 4
 }
 
-/// How often the kind of character changes inside words. A capital that begins a word is no change.
+/// Counts the changes of the kind of character inside words. A capital that begins a word is not a change.
 fn changes(value: &str) -> usize {
     let kind = |byte: u8| match byte {
         b'a'..=b'z' => Some(0),
@@ -367,7 +368,7 @@ fn changes(value: &str) -> usize {
         .count()
 }
 
-/// Letters with digits, or with what no word has.
+/// Recognises letters together with digits or with characters that no word has.
 pub(super) fn is_mixed(value: &str) -> bool {
     let letter = value.bytes().any(|byte| byte.is_ascii_alphabetic());
     let digit = value.bytes().any(|byte| byte.is_ascii_digit());

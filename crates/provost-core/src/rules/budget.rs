@@ -1,11 +1,13 @@
-//! Whether the next attempt fits what is left: reserve before it is begun, settle when it has ended.
+//! Decides whether the next attempt fits the budget: amounts are reserved before it begins and settled after
+//! it ends.
 //!
-//! What is reserved is, for each resource that has a limit, the first of these that is known: what the
-//! configuration says for the role; what attempts at this step used on average; what attempts at any
-//! step did; an equal share of what is left among all attempts that the plan may still ask for.
+//! The reserved amount of limited tokens and money is the first known one of these: the configured estimate
+//! of the role; the average of attempts at this step; the average of attempts at any step; an equal share of
+//! the rest among all attempts that the plan may still make. Of limited time, an attempt gets all that is
+//! left.
 //!
-//! **Invariant:** what counts as spent and what is held never exceed a limit together when an attempt is
-//! begun. They can do so only by what an attempt used above its reservation.
+//! **Invariant:** when an attempt begins, spent and reserved amounts together do not exceed a limit. They can
+//! exceed it only by what an attempt used above its reservation.
 
 use crate::model::event::{Breach, Scope};
 use crate::model::plan::StepNumber;
@@ -13,20 +15,20 @@ use crate::model::timestamp::Timestamp;
 use crate::model::usage::{Amount, Resource};
 use crate::state::run::{Run, StepState};
 
-/// With less time than this no agent is started.
+/// No agent is started with less time than this.
 const LEAST_WALL_MS: u64 = 1_000;
 
-/// Whether an attempt may begin.
+/// The decision whether an attempt may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// With this held for it; its time is also how long it may take.
+    /// It may, with this amount reserved; the time is also its timeout.
     Yes(Amount),
-    /// Others hold what it needs, and may not need it.
+    /// Running attempts have reserved what it needs, and may leave some of it.
     NotNow,
     No(Box<Breach>),
 }
 
-/// The limits that hold for the plan: what a person said last, what it says itself, what is usual here.
+/// Returns the limits of the plan: set by a person, else written in the plan, else the configured default.
 pub fn of_plan(run: &Run) -> Amount {
     let written = run.plan.budget.as_ref().map(|budget| Amount::from(budget.value));
     run.ledger.raised(None).or(&written.unwrap_or(run.binding.terms.budget))
@@ -39,18 +41,18 @@ pub fn of_step(run: &Run, step: StepNumber) -> Amount {
     run.ledger.raised(Some(step)).or(&written.unwrap_or(run.binding.terms.step_budget))
 }
 
-/// Whether the next attempt at this step fits.
+/// Decides whether the next attempt at this step fits.
 pub fn fit(run: &Run, step: StepNumber, now: Timestamp) -> Fit {
     fits(run, step, now, run.ledger.as_it_is)
 }
 
-/// Whether anything is left for it, however little.
+/// Returns whether anything is left for it.
 pub fn is_any_left(run: &Run, step: StepNumber, now: Timestamp) -> bool {
     !matches!(fits(run, step, now, true), Fit::No(_))
 }
 
-/// The most that an attempt under way may use of tokens and money: what is held for it, and what nobody
-/// holds.
+/// Returns the most tokens and money that a running attempt may use: its reserved amount and everything
+/// unreserved.
 pub fn allows(run: &Run, step: StepNumber) -> Amount {
     let (plan, own) = (of_plan(run), of_step(run, step));
     let case = Case { run, step, now: Timestamp(0), plan, own, as_it_is: false };
@@ -79,14 +81,14 @@ fn fits(run: &Run, step: StepNumber, now: Timestamp, as_it_is: bool) -> Fit {
     }))
 }
 
-/// One attempt that wants to begin.
+/// An attempt that is to begin.
 struct Case<'a> {
     run: &'a Run,
     step: StepNumber,
     now: Timestamp,
     plan: Amount,
     own: Amount,
-    /// What is left is enough, a person said.
+    /// A person said that the rest of the budget is enough.
     as_it_is: bool,
 }
 
@@ -99,12 +101,12 @@ impl Case<'_> {
         Some(self.own.of(resource)?.saturating_sub(self.run.ledger.committed_by(self.step, resource)))
     }
 
-    /// By whichever limit is nearer; nothing where there is none.
+    /// Returns what is left by the tighter limit; `None` without a limit.
     fn left(&self, resource: Resource) -> Option<u64> {
         [self.left_of_plan(resource), self.left_of_step(resource)].into_iter().flatten().min()
     }
 
-    /// What the attempt needs; nothing where there is no limit.
+    /// Returns what the attempt needs; `None` without a limit.
     fn needed(&self, resource: Resource) -> Option<u64> {
         let left = self.left(resource)?;
         let ledger = &self.run.ledger;
@@ -112,7 +114,7 @@ impl Case<'_> {
         let said = self.run.binding.terms.estimates.get(self.run.role(self.step));
         let told = said.and_then(|said| said.of(resource)).or(own).or(ledger.mean(resource));
         let mut needed = told.unwrap_or_else(|| self.share(resource));
-        // What others needed says nothing against a step that has its own limit and was not tried yet.
+        // The average of other steps must not block a step that has its own limit and was not tried yet.
         if let (None, Some(left)) = (own, self.left_of_step(resource)) {
             needed = needed.min(left);
         }
@@ -126,7 +128,7 @@ impl Case<'_> {
         Some(needed.max(least))
     }
 
-    /// Nobody knows: as much for each attempt that may still be asked for.
+    /// Without data, divides the rest equally among the attempts that the plan may still make.
     fn share(&self, resource: Resource) -> u64 {
         if resource == Resource::WallClock {
             return LEAST_WALL_MS;
@@ -137,7 +139,7 @@ impl Case<'_> {
         [of_plan, of_step].into_iter().flatten().min().unwrap_or(0)
     }
 
-    /// Which limit it does not fit, if one.
+    /// Returns the limit that it does not fit, if any.
     fn lacks(&self, resource: Resource) -> Option<Scope> {
         let needed = self.needed(resource)?;
         if self.left_of_step(resource).is_some_and(|left| needed > left) {
@@ -146,7 +148,7 @@ impl Case<'_> {
         self.left_of_plan(resource).filter(|left| needed > *left).map(|_| Scope::Plan)
     }
 
-    /// Somebody else is at work, and may leave some of what is held for it.
+    /// Returns whether another attempt is running that may leave some of its reserved amount.
     fn others_hold(&self) -> bool {
         let running = |number: &StepNumber| {
             let state = self.run.step(*number).map(|step| &step.state);
@@ -180,7 +182,7 @@ impl Case<'_> {
         }
     }
 
-    /// What so many steps would cost, by those that are done.
+    /// Estimates the cost of this number of steps from the finished ones.
     fn estimate(&self, steps: u64) -> Amount {
         let ledger = &self.run.ledger;
         let done = u64::from(self.run.progress().0);
@@ -191,7 +193,7 @@ impl Case<'_> {
     }
 }
 
-/// How many attempts at a step the plan may still ask for.
+/// Counts the attempts at a step that the plan may still make.
 fn tries(run: &Run, step: StepNumber) -> u64 {
     let Some(state) = run.step(step) else { return 0 };
     let again = u64::from(run.on_fail(step).retries.saturating_sub(state.failures));
@@ -203,7 +205,7 @@ fn tries(run: &Run, step: StepNumber) -> u64 {
 }
 
 impl Breach {
-    /// The limit that would let what is left be done, as far as that can be told.
+    /// Returns a limit that would be enough for the rest, if it can be estimated.
     pub fn enough(&self) -> Option<Amount> {
         let spent = self.spent.of(self.resource)?;
         let needed = self.needed.of(self.resource)?;
@@ -219,7 +221,7 @@ impl Breach {
     }
 }
 
-/// What ran out, what is left to do, and what that would cost.
+/// Writes what is exhausted, what is left to do, and what that would cost.
 impl std::fmt::Display for Breach {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let said = |amount: &Amount| amount.of(self.resource).map(|count| self.resource.say(count));

@@ -1,7 +1,7 @@
-//! Who may say what, and the answer to those who may not.
+//! Commands of each sender, and refusals.
 //!
-//! Authority is a type. Three senders, three enums, three doors in `decide`: an agent cannot even
-//! write down the command that would pass its step.
+//! Authority is a type: there are three senders, three enums and three functions in `decide`. An agent has no
+//! command that could pass its step.
 //!
 //! **Invariant:** no variant of [`AgentCommand`] carries a verdict.
 
@@ -11,23 +11,23 @@ use crate::model::plan::StepNumber;
 use crate::model::usage::{Amount, Usage};
 use crate::model::verdict::{Isolation, Verdict};
 
-/// What an agent may say. All of it is words.
+/// Commands of an agent. None of them decides anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentCommand {
     Claim {
         step: StepNumber,
         evidence: String,
     },
-    /// It cannot go on with the step, and says why.
+    /// The agent cannot continue with the step, and says why.
     Block {
         step: StepNumber,
         reason: String,
     },
-    /// It wants to end the whole plan.
+    /// The agent wants to end the whole plan.
     Finish,
 }
 
-/// What a person may decide, and only about the text they read.
+/// Decisions of a person, about the text they read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HumanCommand {
     Approve {
@@ -43,14 +43,14 @@ pub enum HumanCommand {
         question: String,
         by: String,
     },
-    /// To an escalation; without a step it is about the postconditions.
+    /// Answers an escalation; without a step it concerns the postconditions.
     Answer {
         step: Option<StepNumber>,
         choice: Choice,
         note: String,
         by: String,
     },
-    /// To a budget that ran out: go on, with these limits instead.
+    /// Answers an exceeded budget: continue with these limits.
     Raise {
         step: StepNumber,
         budget: Amount,
@@ -59,17 +59,17 @@ pub enum HumanCommand {
     },
 }
 
-/// What the harness saw or is about to do.
+/// Observations and intentions of provost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HarnessCommand {
     /// The plan file was read.
     Record {
         text: String,
         binding: Binding,
-        /// Who wrote it, if it is new.
+        /// The author, if the text is new.
         author: Option<String>,
     },
-    /// The same, of a plan that a model drafted: what each round used.
+    /// The same for a plan that a model drafted, with the usage of each round.
     RecordDraft {
         text: String,
         binding: Binding,
@@ -96,27 +96,27 @@ pub enum HarnessCommand {
         probes: Vec<Probe>,
         kernel: String,
         bubblewrap: Option<String>,
-        /// The agent works in a client of its own, which no fence of ours is around.
+        /// The agent works in its own client, outside of any sandbox of provost.
         agent_outside: bool,
-        /// Whose claim on the plan had expired.
+        /// The holder of the expired lock on the plan.
         took_over: Option<String>,
     },
     /// An attempt is about to be dispatched.
     Start {
         step: StepNumber,
     },
-    /// The same, where the tree is known that it begins with.
+    /// The same if the tree it begins with is known.
     StartFrom {
         step: StepNumber,
         start: StartTree,
     },
     AttemptEnded(Ended),
-    /// A person interrupted the harness while the attempt ran.
+    /// A person interrupted provost while the attempt ran.
     AttemptInterrupted {
         step: StepNumber,
         attempt: u32,
     },
-    /// The same, with the tree that it left.
+    /// The same with the tree it left.
     AttemptStopped {
         step: StepNumber,
         attempt: u32,
@@ -126,26 +126,26 @@ pub enum HarnessCommand {
         subject: Subject,
         verdict: Verdict,
     },
-    /// An attempt that was in flight when the harness died was judged before anything else.
+    /// An attempt that was running when provost crashed was judged before anything else.
     JudgedLost {
         step: StepNumber,
         verdict: Verdict,
-        /// So many losses in a row go to a person.
+        /// After this number of losses in a row a person decides.
         max_losses: u32,
     },
-    /// A session that the harness did not start wants to stop, and this was seen of what it left. A
-    /// failure goes back to the session. Nothing was seen where only a person can say.
+    /// A session that provost did not start wants to stop, and its work was checked. A failure goes back to
+    /// the session. There is no verdict if only a person can decide.
     Looked {
         subject: Subject,
         verdict: Option<Verdict>,
-        /// Whose session it is.
+        /// The client of the session.
         client: String,
     },
-    /// A session was sent back often enough, and is let go with the plan open: a person decides.
+    /// A session was sent back often enough and may stop with the plan open: a person decides.
     LetGo {
         reason: String,
     },
-    /// The plan file says something else than what was approved.
+    /// The plan file differs from the approved spec.
     LawChanged {
         changes: Vec<String>,
     },
@@ -153,46 +153,46 @@ pub enum HarnessCommand {
         step: Option<StepNumber>,
         what: String,
     },
-    /// Somebody else wrote to the log, from this event on.
+    /// Another process wrote to the log, from this event on.
     Forged {
         from_seq: u64,
         what: String,
     },
-    /// The step's turn has come, and its role has nothing left to spend.
+    /// The step is due, but the quota of its role is exhausted.
     Hold {
         step: StepNumber,
     },
-    /// Somebody has not answered for long.
+    /// A person has not answered for a long time.
     Remind {
         reason: String,
     },
-    /// The step's turn has come, and the plan that carries it out waits for a person.
+    /// The step is due, but its sub-plan waits for a person.
     PlanWaits {
         step: StepNumber,
         reason: String,
     },
-    /// The plan that carries the step out can go on.
+    /// The sub-plan of the step can continue.
     PlanGoesOn {
         step: StepNumber,
     },
-    /// The step's turn has come, and what is left of a budget does not allow it.
+    /// The step is due, but the rest of a budget does not allow it.
     OverBudget {
         step: StepNumber,
     },
     /// Nothing is left to do.
     End,
-    /// A branch was moved, and holds the plan.
+    /// A branch was moved and now contains the plan.
     Landed {
         plan_id: String,
         target: String,
         before: String,
         commit: String,
     },
-    /// The plan had landed, and on the branch as it is now this does not hold any more.
+    /// The plan had landed, and this check no longer holds on the current branch.
     Undone {
         subject: Subject,
         verdict: Verdict,
-        /// Who did it, as far as that is known.
+        /// The cause, if known.
         reason: String,
     },
 }

@@ -1,9 +1,9 @@
-//! Turns what someone says into what happened.
+//! Decides which events follow from a command.
 //!
-//! Every event is born here, behind one of three doors: [`agent`], [`human`], [`harness`]. None of
-//! them waits, reads a clock or touches the disk, so a log always replays the same way.
+//! Every event is created here, by one function per sender: [`agent`], [`human`], [`harness`]. None of them
+//! waits, reads a clock or uses the disk, so a log always replays the same way.
 //!
-//! **Invariant:** [`agent`] cannot reach what passes a step (`decide/judged.rs`).
+//! **Invariant:** [`agent`] cannot reach the code that passes a step (`decide/judged.rs`).
 
 mod agent;
 mod human;
@@ -31,15 +31,15 @@ pub use session::SESSION;
 
 use judged::{doubted, judged, judged_lost, passed, postcondition_is_due, seen, with_verdict};
 
-/// How the target of an attempt begins that another plan carries out. No role has a blank in its name.
+/// Start of an attempt's target if a sub-plan carries it out. No role name contains a blank.
 pub const PLAN: &str = "plan ";
 
-/// How the escalation begins that an agent asked for.
+/// Start of the reason of an escalation that an agent asked for.
 pub(crate) const BLOCKED: &str = "the agent is blocked: ";
 
 type Decision = Result<Vec<Event>, Refusal>;
 
-/// The yes of somebody who has not given it yet; with enough of them the plan is approved.
+/// Records another approval; the plan is approved once none is missing.
 fn one_more(run: &Run, revision: Revision, by: Approver, modifications: Vec<String>) -> Decision {
     if run.has_approval_of(&by) {
         return Err(Refusal::CountsOnce { by: by.to_string(), tally: Tally::of(run).to_string() });
@@ -48,7 +48,7 @@ fn one_more(run: &Run, revision: Revision, by: Approver, modifications: Vec<Stri
     Ok(vec![Event::Approved { revision, by, modifications, missing }])
 }
 
-/// The plan is verified, and the revision is the one in the log.
+/// Requires that the plan is verified and that the revision is the one in the log.
 fn at_gate(run: &Run, revision: &Revision) -> Result<(), Refusal> {
     if *revision != run.revision {
         return Err(Refusal::Stale {
@@ -62,13 +62,12 @@ fn at_gate(run: &Run, revision: &Revision) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The harness says what it saw; what follows from it is decided here, with the recipes that are built
-/// in and without waiting.
+/// Decides what follows from something provost saw, with the built-in recipes and without waiting.
 pub fn harness(run: &Run, command: HarnessCommand) -> Decision {
     harness_with(run, &Means::default(), command)
 }
 
-/// The same by the recipes and at the time of a run.
+/// The same with the recipes and the time of a run.
 pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> Decision {
     if !matches!(command, HarnessCommand::Tampered { .. } | HarnessCommand::Forged { .. }) {
         genuine(run)?;
@@ -164,7 +163,7 @@ pub fn harness_with(run: &Run, means: &Means<'_>, command: HarnessCommand) -> De
     }
 }
 
-/// What follows at once from the end of an attempt. Nothing, where the judge has the word.
+/// Returns what follows at once from the end of an attempt. Empty if the check comes next.
 fn after_end(run: &Run, means: &Means<'_>, ended: &Ended) -> Vec<Event> {
     let Ended { step, attempt, end, .. } = ended;
     let (step, attempt) = (*step, *attempt);
@@ -173,7 +172,7 @@ fn after_end(run: &Run, means: &Means<'_>, ended: &Ended) -> Vec<Event> {
             recover::after(run, means, step, attempt, &Failure::Agent(end))
         }
         AttemptEnd::PlanWaits { reason, .. } => vec![waits_for_its_plan(step, reason)],
-        // Whether anything is left is asked before the next attempt, as always.
+        // The budget is checked before the next attempt, as always.
         AttemptEnd::PlanStopped { .. } => {
             vec![plan_goes_on(step, "the plan that carries it out was stopped where the budget ends")]
         }
@@ -201,7 +200,7 @@ fn plan_goes_on(step: StepNumber, outcome: &str) -> Event {
     }
 }
 
-/// A step whose turn has come and whose role is given no work: a person has to know.
+/// Escalates a step that is due but whose role gets no work.
 fn hold(run: &Run, step: StepNumber) -> Decision {
     let role = run.role(step);
     if !run.halted.contains(role) || !run.is_ready(step) {
@@ -211,7 +210,7 @@ fn hold(run: &Run, step: StepNumber) -> Decision {
     Ok(vec![Event::Escalated { step: Some(step), reason }])
 }
 
-/// A word for people, that changes nothing: what waits goes on waiting.
+/// Reminds a person; it changes nothing.
 fn remind(run: &Run, reason: String) -> Decision {
     if !reason.starts_with(inbox::OVERDUE) || inbox::waiting(run).is_empty() {
         return Err(Refusal::NothingWaits);
@@ -219,9 +218,9 @@ fn remind(run: &Run, reason: String) -> Decision {
     Ok(vec![Event::Escalated { step: None, reason }])
 }
 
-/// A step whose turn has come and which the budget does not allow: a person has to know.
+/// Escalates a step that is due but that the budget does not allow.
 fn over_budget(run: &Run, step: StepNumber, now: Timestamp) -> Decision {
-    // One question about the plan's budget is enough, however many steps it keeps from beginning.
+    // Ask once about the plan's budget, however many steps it blocks.
     let over = |step: &StepRun| step.over_budget.as_ref().is_some_and(|breach| breach.scope == Scope::Plan);
     let asked = run.steps().any(|(_, step)| over(step));
     match budget::fit(run, step, now) {
@@ -231,7 +230,7 @@ fn over_budget(run: &Run, step: StepNumber, now: Timestamp) -> Decision {
     }
 }
 
-/// Nothing rests on a log that somebody else wrote.
+/// Refuses everything after another process wrote to the log.
 fn genuine(run: &Run) -> Result<(), Refusal> {
     match run.forged_from {
         Some(from_seq) => Err(Refusal::Forged { from_seq }),
@@ -239,8 +238,8 @@ fn genuine(run: &Run) -> Result<(), Refusal> {
     }
 }
 
-/// What was read becomes the law, if it is another law. Before the first attempt the base commit and
-/// the named files count too; later the steps themselves move them. The terms always count.
+/// Records the text as the new spec if it differs. Before the first attempt the base commit and the named
+/// files count too; later the steps themselves change them. The run policy always counts.
 fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> Vec<Event> {
     let plan = parse::plan(&text).plan;
     let law = approved_spec::digest(&text, &plan);
@@ -259,7 +258,7 @@ fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> 
     if let Some(line) = changes.iter_mut().find(|line| line.starts_with("the base commit moved")) {
         *line = run.base_moved(&run.binding.base, &binding.base);
     }
-    // Whoever finds the same text on another commit has not written it.
+    // The same text on another commit keeps its author.
     let author = if run.law == Some(law) { run.author.clone().or(author) } else { author };
     let Binding { base, files, terms, included } = binding;
     vec![match run.exists() {
@@ -293,7 +292,7 @@ fn record(run: &Run, text: String, binding: Binding, author: Option<String>) -> 
     }]
 }
 
-/// Only what was written: the order of the file is every other step's dependency.
+/// Returns only the written dependencies: every other step depends on all steps before it.
 fn dependencies(plan: &Plan) -> Vec<Dependency> {
     plan.steps
         .iter()

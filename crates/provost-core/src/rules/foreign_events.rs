@@ -1,13 +1,13 @@
-//! What another process may add to a plan's log while a run is under way.
+//! Decides which events another process may append to a plan's log during a run.
 //!
-//! The run has the plan's lease, so whatever it did not write itself came in by a door: a decision of a
-//! person, a text that was verified anew, words of an agent, a reminder, the record of a door that stayed
-//! shut.
-//! Each is exactly what [`decide`] makes of the same words on the same state, and is held to that.
+//! The run holds the plan's lock, so every event it did not write itself came through a command: a decision
+//! of a person, a newly verified text, words of an agent, a reminder, the record of a refused command. Each
+//! must be exactly what [`decide`] returns for the same command on the same state.
 //!
-//! **Invariant:** what only a run can say (an attempt, a verdict, a pass that rests on one, the end) is
-//! never taken from anybody else.
-//! **Invariant:** nothing is let through from outside while an agent works without a fence.
+//! **Invariant:** an event that only a run can write (an attempt, a verdict, a pass by a verdict, the end) is
+//! never accepted from another process.
+//! **Invariant:** while an agent works without a sandbox, no decision that lets something pass is accepted
+//! from outside.
 
 use crate::model::approved_spec::Binding;
 use crate::model::event::{Approver, Choice, Ended, Event, Revision};
@@ -17,15 +17,15 @@ use crate::rules::command::{AgentCommand, HarnessCommand, HumanCommand, Refusal}
 use crate::rules::decide;
 use crate::state::run::Run;
 
-/// An agent, or code of its that a check runs, is at work with nothing between it and the log: a
-/// decision that is found there now can be the agent's own.
+/// Returns whether an agent, or its code in a check, is running without a sandbox between it and the log: a
+/// decision found there now may be the agent's own.
 pub fn exposed(run: &Run) -> bool {
     let fenced = run.isolation.is_some_and(Isolation::has_fence) && !run.agent_outside;
-    // A step that waits for a person's word has nobody at work on it.
+    // No agent works on a step that waits for a person's confirmation.
     !fenced && (!run.at_work.is_empty() || run.under_way().any(|number| !run.is_being_confirmed(number)))
 }
 
-/// Decisions that let something through which did not get through by itself.
+/// Recognises decisions that let something pass which did not pass by itself.
 pub fn lets_through(command: &HumanCommand) -> bool {
     match command {
         HumanCommand::Approve { .. } => true,
@@ -38,7 +38,7 @@ pub fn lets_through(command: &HumanCommand) -> bool {
     }
 }
 
-/// What a person says while a run is under way.
+/// Decides about a person's command during a run.
 pub fn human(run: &Run, command: HumanCommand) -> Result<Vec<Event>, Refusal> {
     if lets_through(&command) && exposed(run) {
         return Err(Refusal::AgentAtWork);
@@ -46,7 +46,7 @@ pub fn human(run: &Run, command: HumanCommand) -> Result<Vec<Event>, Refusal> {
     decide::human(run, command)
 }
 
-/// What a policy says while a run is under way.
+/// Decides about an approval by a policy during a run.
 pub fn policy(run: &Run, revision: Revision, by: Approver) -> Result<Vec<Event>, Refusal> {
     if exposed(run) {
         return Err(Refusal::AgentAtWork);
@@ -54,8 +54,8 @@ pub fn policy(run: &Run, revision: Revision, by: Approver) -> Result<Vec<Event>,
     decide::harness(run, HarnessCommand::ApproveByPolicy { revision, by })
 }
 
-/// Holds `events`, which follow on `run` at these times, against the doors. `Err` is the place of the first that no
-/// door can have made.
+/// Returns whether commands can have produced `events`, which follow on `run` at these times. `Err` is the
+/// index of the first event that no command can have produced.
 pub fn made(run: &Run, events: &[(Event, Timestamp)]) -> Result<(), usize> {
     let mut run = run.clone();
     let mut place = 0;
@@ -75,7 +75,7 @@ pub fn made(run: &Run, events: &[(Event, Timestamp)]) -> Result<(), usize> {
     Ok(())
 }
 
-/// What the door that `event` must have come in by makes of its words now; nothing, if there is none.
+/// Decides the command of `event` again on the current state; empty if no command produces such an event.
 fn again(run: &Run, event: &Event) -> Vec<Event> {
     let decision = match event.clone() {
         Event::TamperDetected { step, what, from_seq: None } => {

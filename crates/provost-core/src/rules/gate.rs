@@ -1,14 +1,14 @@
-//! What a person at the gate meant.
+//! Interprets the words of a person at the gate.
 //!
-//! Only a closed list of words approves. Whatever else is said is a no or a question, never a yes:
-//! silence, a time-out or half a sentence must not start an agent.
+//! Only a fixed list of words approves. Everything else is a rejection or a question: silence, a timeout or
+//! half a sentence must not start an agent.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     Approval,
-    /// A plain no, with whatever was said behind it.
+    /// A plain no, with the rest of the answer.
     Rejection(String),
-    /// Everything that is neither: the plan stays where it is until it is answered.
+    /// Everything else: the plan stays at the gate until the question is answered.
     Question(String),
     Nothing,
 }
@@ -58,7 +58,7 @@ pub fn hear(said: &str) -> Heard {
     Heard::Question(said.to_owned())
 }
 
-/// Lowercase, without closing punctuation, variation selectors and skin tones.
+/// Lowercases the text and removes closing punctuation, variation selectors and skin tones.
 fn plain(said: &str) -> String {
     said.trim_end_matches(['.', '!'])
         .chars()

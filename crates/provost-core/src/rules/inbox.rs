@@ -1,9 +1,10 @@
-//! What waits for a person: approvals, questions, escalations, confirmations, as items of one inbox.
+//! Collects everything that waits for a person as items of one inbox: approvals, questions, escalations,
+//! confirmations.
 //!
-//! [`waiting`] asks a run what it waits for; [`Item::new`] adds what the log says about it: since when,
-//! what was tried, what was seen last, and what each choice does. An item waits for as long as it takes.
+//! [`waiting`] lists what a run waits for; [`Item::new`] adds facts from the log: since when, what was tried,
+//! the last output, and what each choice does. An item has no timeout.
 //!
-//! **Invariant:** nothing here answers. An item that is overdue is told again, and stays what it is.
+//! **Invariant:** nothing here answers an item. An overdue item causes a reminder and stays open.
 
 mod context;
 mod offers;
@@ -26,30 +27,30 @@ use offers::offers;
 pub use context::{Context, Tried};
 pub use offers::Offer;
 
-/// How a reminder in the log begins.
+/// Start of a reminder in the log.
 pub const OVERDUE: &str = "overdue: ";
 
-/// What a person is asked for.
+/// The kind of decision a person has to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// The gate is open.
+    /// The plan waits at the gate.
     Approval,
     /// A person asked something at the gate.
     Question,
-    /// A step is blocked: policy is at its end.
+    /// A step is blocked and no automatic recovery is left.
     Escalation,
     /// A step needs something configured outside of the run.
     Permission,
-    /// The role of a step has nothing left to spend.
+    /// The quota of a step's role is exhausted.
     Quota,
     /// A `human` contract.
     Confirmation,
     /// The plan ended with a postcondition that does not hold.
     Postcondition,
-    /// What is left of a budget does not allow the step.
+    /// The rest of a budget does not allow the step.
     Budget,
-    /// A run stopped because the plan file is not what was approved.
+    /// A run stopped because the plan file differs from the approved spec.
     Changed,
 }
 
@@ -68,13 +69,13 @@ impl Kind {
         }
     }
 
-    /// It is decided at the gate, and not by an answer.
+    /// Returns whether it is decided at the gate, not by an answer.
     pub fn is_at_gate(self) -> bool {
         matches!(self, Kind::Approval | Kind::Question | Kind::Changed)
     }
 }
 
-/// Something a run waits for, as far as the run itself knows.
+/// Something a run waits for, as far as the state of the run shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     pub kind: Kind,
@@ -83,7 +84,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// The names of the events that an item about it is made of.
+    /// Returns the names of the events that its item is made from.
     pub fn events(&self) -> &'static [&'static str] {
         match self.kind {
             Kind::Approval => &["PLAN_VERIFIED", "GATE_APPROVAL_REQUESTED"],
@@ -121,7 +122,7 @@ impl Waiting {
     }
 }
 
-/// Whether this event can open an item, so that it is worth looking.
+/// Returns whether this event can open an item.
 pub fn may_open(run: &Run, event: &Event) -> bool {
     match event {
         Event::AttemptEnded(Ended { step, .. }) => run.confirmed_by_person(*step),
@@ -136,7 +137,7 @@ pub fn may_open(run: &Run, event: &Event) -> bool {
     }
 }
 
-/// Everything the run waits for, the gate first, then the steps in order.
+/// Lists everything the run waits for, the gate first, then the steps in order.
 pub fn waiting(run: &Run) -> Vec<Waiting> {
     let mut all = Vec::new();
     if run.forged_from.is_some() {
@@ -153,7 +154,7 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
         let reason = format!("the plan file is not what was approved: {}", changes.join("; "));
         all.push(Waiting { kind: Kind::Changed, step: None, reason });
     }
-    // Before the gate nobody is asked about steps: the plan may be another by then.
+    // Before the approval no step is asked about, because the plan may still change.
     if matches!(run.stage, Stage::Approved | Stage::InProgress) {
         all.extend(run.steps().filter_map(|(step, _)| at_step(run, step.number)));
     }
@@ -204,7 +205,7 @@ fn at_step(run: &Run, number: StepNumber) -> Option<Waiting> {
     Some(Waiting { kind, step: Some(number), reason })
 }
 
-/// The plan and the event that opened the item: the same for ever, on every machine that has the log.
+/// The plan and the event that opened the item; permanent and the same on every machine with the log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ItemId {
     pub plan: PlanId,
@@ -218,7 +219,7 @@ impl std::fmt::Display for ItemId {
 }
 
 impl ItemId {
-    /// `e12`, `fix-auth:e12` or `fix-auth-3fa9c1d2:e12`.
+    /// Returns whether a typed id such as `e12`, `fix-auth:e12` or `fix-auth-3fa9c1d2:e12` names this item.
     fn is_named_by(&self, name: &str, typed: &str) -> bool {
         let (plan, event) = typed.rsplit_once(':').unwrap_or(("", typed));
         let seq = event.strip_prefix('e').and_then(|seq| seq.parse::<u64>().ok());
@@ -226,7 +227,7 @@ impl ItemId {
     }
 }
 
-/// Whether somebody who types this means an item, and not a step.
+/// Returns whether the typed text is the id of an item, not of a step.
 pub fn is_id(typed: &str) -> bool {
     let event = typed.rsplit_once(':').map_or(typed, |(_, event)| event);
     event
@@ -234,12 +235,12 @@ pub fn is_id(typed: &str) -> bool {
         .is_some_and(|seq| !seq.is_empty() && seq.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The items that `typed` can mean.
+/// Returns the items that `typed` can mean.
 pub fn named<'i>(items: &'i [Item], typed: &str) -> Vec<&'i Item> {
     items.iter().filter(|item| item.id.is_named_by(&item.name, typed)).collect()
 }
 
-/// The shortest name of an item that means no other of these.
+/// Returns the shortest unambiguous name of an item.
 pub fn short(items: &[Item], item: &Item) -> String {
     let names = [format!("e{}", item.id.seq), format!("{}:e{}", item.name, item.id.seq)];
     let alone = |typed: &String| named(items, typed).len() <= 1;
@@ -252,29 +253,29 @@ impl Serialize for ItemId {
     }
 }
 
-/// Which plan, in words for people and for the command line.
+/// Names the plan for people and for the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
     pub plan: PlanId,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
-    /// How it is named on a command line; nothing for the active plan.
+    /// Argument for the command line; `None` for the active plan.
     pub argument: Option<String>,
 }
 
-/// One thing a person is asked for, with all that helps to decide it.
+/// One decision for a person, with everything that helps to make it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
     pub id: ItemId,
     pub plan: PlanId,
     pub name: String,
-    /// What the plan is about.
+    /// Title of the plan.
     pub title: String,
     pub kind: Kind,
     pub step: Option<StepNumber>,
     pub step_title: Option<String>,
     pub since: Timestamp,
-    /// Somebody was asked, not only shown: it can become overdue.
+    /// A person was asked, not only shown it: it can become overdue.
     #[serde(skip)]
     pub asked: bool,
     pub reason: String,
@@ -283,8 +284,8 @@ pub struct Item {
 }
 
 impl Item {
-    /// `events` are those of [`Waiting::events`] about the step, oldest first, each with its place and
-    /// time. Nothing, where the one that opened the item is not among them.
+    /// Creates an item. `events` are those of [`Waiting::events`] about the step, oldest first, each with
+    /// sequence number and time. `None` if they lack the event that opened the item.
     pub fn new(
         heading: &Heading,
         run: &Run,
@@ -314,21 +315,21 @@ impl Item {
         })
     }
 
-    /// Which reminder is due by now, the first after `patience`, the next after twice that.
+    /// Returns the number of the reminder that is due: the first after `patience`, the next after twice that.
     pub fn reminder(&self, now: Timestamp, patience: Duration) -> Option<u64> {
         let patience = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1);
         let due = now.0.saturating_sub(self.since.0) / patience;
         (self.asked && due > 0).then_some(due)
     }
 
-    /// When the next reminder is due, after `now`.
+    /// Returns the time of the next reminder after `now`.
     pub fn next_reminder(&self, now: Timestamp, patience: Duration) -> Option<Timestamp> {
         let before = self.reminder(now, patience).unwrap_or(0);
         let step = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1);
         self.asked.then(|| Timestamp(self.since.0.saturating_add(step.saturating_mul(before + 1))))
     }
 
-    /// The words of a reminder in the log: the same for the same reminder, whoever writes it.
+    /// Returns the text of a reminder in the log; the same reminder always has the same text.
     pub fn overdue(&self, reminder: u64) -> String {
         let what = match (self.step, self.kind) {
             (Some(step), kind) => format!("the {} at step {step}", kind.word()),
@@ -337,7 +338,7 @@ impl Item {
         format!("{OVERDUE}{what} (e{}) waits since {}; reminder {reminder}", self.id.seq, self.since)
     }
 
-    /// Without what must not leave this machine.
+    /// Removes secrets, which must not leave this machine.
     pub fn redacted(mut self, redactor: &Redactor) -> Self {
         let clean = |text: &mut String| *text = redactor.text(text).into_owned();
         clean(&mut self.title);
@@ -353,7 +354,7 @@ impl Item {
     }
 }
 
-/// One line: what it is about.
+/// Writes one line that names the subject.
 impl std::fmt::Display for Item {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.step, &self.step_title) {

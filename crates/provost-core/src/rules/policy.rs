@@ -1,10 +1,10 @@
-//! Which plans a policy of the configuration may let through the gate in a person's stead.
+//! Decides which plans a policy of the configuration may approve in place of a person.
 //!
-//! A policy was written by a person who could not see the plan, so it covers only what it plainly
-//! names. Whatever is unclear is not covered, and the plan waits for somebody.
+//! The author of a policy could not see the plan, so the policy covers only what it plainly names. In doubt
+//! the plan is not covered and waits for a person.
 //!
-//! **Invariant:** a plan that does not say what it touches is covered by no policy.
-//! **Invariant:** a glob of a plan is covered only if every path it can match is inside the policy's.
+//! **Invariant:** no policy covers a plan that does not declare `touches`.
+//! **Invariant:** a glob of a plan is covered only if the policy's globs match every path it can match.
 
 pub mod session;
 
@@ -16,34 +16,34 @@ use crate::model::rubric;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     pub name: String,
-    /// Whose plans; empty: anybody's.
+    /// Owners of covered plans; empty for any.
     pub owner: Vec<String>,
-    /// Where plans may write. Without one, no plan is covered.
+    /// Globs that plans may write to. If empty, no plan is covered.
     pub touches: Vec<String>,
     pub max_micro_usd: Option<u64>,
     pub max_tokens: Option<u64>,
     pub max_wall: Option<Duration>,
-    /// Which roles may work; empty: any.
+    /// Roles that may work; empty for any.
     pub targets: Vec<String>,
-    /// What plans may run as checks, word for word; [`ANY`] for whatever they say.
+    /// Allowed commands of checks, word for word; [`ANY`] allows all.
     pub commands: Vec<String>,
     /// Checks may use the network.
     pub network: bool,
-    /// Checks may be given secrets.
+    /// Checks may get secrets.
     pub secrets: bool,
 }
 
-/// In `commands`: whatever a plan runs is let through. Nobody has read it then.
+/// In `commands`: allows every command. No person has read them then.
 pub const ANY: &str = "*";
 
 impl Policy {
-    /// It lets commands through that nobody has read.
+    /// Returns whether the policy accepts commands that no person has read.
     pub fn lets_any_command(&self) -> bool {
         self.commands.iter().any(|command| command == ANY)
     }
 }
 
-/// `Err` says why the plan has to wait for a person.
+/// Returns whether the policy covers the plan. `Err` says why the plan must wait for a person.
 pub fn covers(policy: &Policy, plan: &Plan) -> Result<(), String> {
     covers_touches(policy, plan)?;
     covers_owner(policy, plan)?;
@@ -66,7 +66,8 @@ fn covers_touches(policy: &Policy, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// What a plan says about itself is no evidence: a policy bounds what is run.
+/// Returns whether the policy covers the checks. What a plan says about itself is no evidence, so the policy
+/// limits what runs.
 fn covers_checks(policy: &Policy, plan: &Plan) -> Result<(), String> {
     for step in &plan.steps {
         if step.network.as_ref().is_some_and(|network| network.value) && !policy.network {
@@ -101,7 +102,7 @@ fn covers_checks(policy: &Policy, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Everything that is run to judge a plan, also before a model is asked.
+/// Returns all commands that judge a plan, including those that run before a model is asked.
 pub fn commands(plan: &Plan) -> impl Iterator<Item = String> {
     let of_steps = plan.steps.iter().flat_map(|step| [&step.precondition, &step.contract]);
     let of_plan = plan.postconditions.iter().map(|post| &post.contract);
@@ -142,7 +143,8 @@ fn covers_targets(policy: &Policy, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// A role's reach was written by a person, a step's by whoever wrote the plan: it may take less, not more.
+/// Refuses steps that ask for more access than their role. A person configured the role; the plan's author
+/// may only ask for less.
 fn covers_reach(plan: &Plan) -> Result<(), String> {
     for step in &plan.steps {
         let on = step.agent_network.as_ref().is_some_and(|network| network.value == AgentNetwork::On);
@@ -179,8 +181,8 @@ fn within<T: PartialOrd>(
     }
 }
 
-/// Whether every path `inner` can match is matched by `outer`, as far as that is plain to see: they
-/// are the same, or `outer` is `folder/**` and `inner` begins with that very folder.
+/// Returns whether `outer` plainly matches every path that `inner` can match: they are equal, or `outer` is
+/// `folder/**` and `inner` begins with that folder.
 fn contains(outer: &str, inner: &str) -> bool {
     if !bounds(outer) || !is_confined(inner) {
         return false;
@@ -196,25 +198,25 @@ fn contains(outer: &str, inner: &str) -> bool {
     }
 }
 
-/// Whether a policy may be built on this glob: it has one meaning, stays in the workspace and does
-/// not match everything.
+/// Returns whether a policy may use this glob: it has one meaning, stays in the workspace and does not match
+/// everything.
 pub fn bounds(glob: &str) -> bool {
     is_confined(glob) && !is_universal(glob)
 }
 
-/// Nothing but wildcards, in any spelling: `**`, `*/**`, `*.*`.
+/// Recognises a glob of wildcards only, in any spelling: `**`, `*/**`, `*.*`.
 fn is_universal(glob: &str) -> bool {
     glob.bytes().all(|byte| b"*?./".contains(&byte))
 }
 
-/// A relative path that cannot climb out of its folder and has one meaning.
+/// Recognises a relative path that cannot leave its folder and has one meaning.
 fn is_confined(glob: &str) -> bool {
     let absolute = glob.starts_with(['/', '~', '\\', '!']) || glob.as_bytes().get(1) == Some(&b':');
     !absolute
         && !glob.contains(['{', '}', '\\', '\0', ',', '$'])
         && !glob.chars().any(|each| each.is_control() || each.is_whitespace())
         && glob.split('/').all(|part| !matches!(part, "" | "." | ".."))
-        // `[.][.]` and `?.` can match `..` as well.
+        // `[.][.]` and `?.` can also match `..`.
         && glob.split('/').all(|part| !could_be_parent(part))
 }
 

@@ -1,9 +1,9 @@
-//! How many people it takes to approve a plan, who counts as one of them, and how far it has come.
+//! Counts approvals: how many a plan needs, who counts, and how many are missing.
 //!
-//! A person is a name they cannot choose: that of their account, or the one on their token. The engine sees
-//! to that; here names are compared.
+//! A person is identified by a name they cannot choose: of their account, or on their token. The engine
+//! ensures that; this module compares names.
 //!
-//! **Invariant:** one name counts once, however it is spelled, and all policies together count once.
+//! **Invariant:** one name counts once in any spelling, and all policies together count once.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::model::event::Approver;
 use crate::model::run_policy::Quorum;
 use crate::state::run::{Run, Stage};
 
-/// The same person, in whatever spelling.
+/// Returns whether both names are the same person, in any spelling.
 pub fn is_same(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
@@ -36,8 +36,8 @@ fn counts_as(one: &Approver, other: &Approver) -> bool {
 }
 
 impl Run {
-    /// What this revision needs. One that asks for less than what somebody said yes to before it is held to
-    /// that once more: nobody makes it easier alone.
+    /// Returns the quorum of this revision. If it asks for less than an earlier revision that has an
+    /// approval, the stricter one still applies: no single person can weaken it.
     pub fn quorum(&self) -> Quorum {
         let asked = self.binding.terms.quorum;
         self.held_to.map_or(asked, |before| asked.and(before))
@@ -47,7 +47,7 @@ impl Run {
         self.approvals.iter().any(|known| counts_as(known, by))
     }
 
-    /// Who approved it, once that is enough.
+    /// Returns the approvers, once the quorum is complete.
     pub fn approvers(&self) -> Option<String> {
         let last = self.approved_by.as_ref()?;
         let all: Vec<String> = self.approvals.iter().map(ToString::to_string).collect();
@@ -55,15 +55,15 @@ impl Run {
     }
 }
 
-/// How far the approvals of a revision have come.
+/// The state of the approvals of a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tally {
     pub needed: u32,
-    /// Who has approved it.
+    /// Names of the approvers so far.
     pub given: Vec<String>,
     pub missing: u32,
     pub self_approval: bool,
-    /// Who wrote the text, as far as the log knows.
+    /// The author of the text, if the log names one.
     pub author: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl Tally {
     pub fn of(run: &Run) -> Self {
         let quorum = run.quorum();
         let (asked, given) = (quorum.approvals.max(1), run.approvals.len() as u32);
-        // Once it is approved, what it was held to is met, and holds no more.
+        // After the approval the earlier quorum is met and no longer applies.
         let needed = if run.approved_by.is_some() { asked.max(given) } else { asked };
         Self {
             needed,
@@ -82,20 +82,20 @@ impl Tally {
         }
     }
 
-    /// Their yes would be one more.
+    /// Returns whether an approval by this person would count.
     pub fn lets(&self, name: &str) -> bool {
         let wrote = self.author.as_deref().is_none_or(|author| is_same(author, name));
         (self.self_approval || !wrote) && !self.given.iter().any(|known| is_same(known, name))
     }
 
-    /// In words, where more is asked for than anybody's yes, and it is not there yet.
+    /// Describes the missing approvals, if more than any single approval is needed.
     pub fn open(run: &Run) -> Option<String> {
         let gate = matches!(run.stage, Stage::Draft | Stage::Verified);
         (gate && !run.quorum().is_usual()).then(|| Self::of(run).to_string())
     }
 }
 
-/// `1 of 2 approvals (ada); still needed: 1 more person, other than bob, who wrote it`.
+/// Writes `1 of 2 approvals (ada); still needed: 1 more person, other than bob, who wrote it`.
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { needed, given, missing, .. } = self;

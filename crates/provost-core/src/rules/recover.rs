@@ -1,8 +1,8 @@
-//! What a failure was, and what follows from it.
+//! Classifies a failure and decides what follows from it.
 //!
-//! A failure is classified before anything is tried. The class decides whether another attempt makes
-//! sense and when, by its recipe; the plan's own `on_fail` bounds how many there are and says what comes
-//! after the last. The harness does not improvise: when both are at their end, a person decides.
+//! The failure is classified before anything is tried. The recipe of its class decides whether and when
+//! another attempt makes sense; the plan's `on_fail` limits the number of attempts and says what comes after
+//! the last. If both are exhausted, a person decides.
 //!
 //! **Invariant:** retries are counted in the log, never in memory.
 //! **Invariant:** the same failure twice in a row is not tried a third time in the same way.
@@ -34,7 +34,7 @@ pub enum Failure<'a> {
 }
 
 impl Failure<'_> {
-    /// One line for people and the log.
+    /// Returns one line for people and the log.
     pub fn message(&self) -> String {
         match self {
             Failure::Verdict(verdict) if verdict.unmet.is_empty() => format!("contract {}", verdict.outcome),
@@ -75,7 +75,7 @@ impl Failure<'_> {
     }
 }
 
-/// What the configuration and the clock have to say.
+/// The recipes and the current time.
 #[derive(Clone, Copy, Debug)]
 pub struct Means<'a> {
     pub recipes: &'a Recipes,
@@ -89,7 +89,7 @@ impl Default for Means<'_> {
     }
 }
 
-/// The class of a failure and the rule that says so.
+/// Returns the class of a failure and the rule that found it.
 pub fn classify(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failure<'_>) -> Finding {
     use FailureClass::{InvalidInput, Logic, Transient, Unrecoverable};
     let verdict = match failure {
@@ -137,7 +137,7 @@ pub fn classify(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failur
     if let Some(own) = means.recipes.recognise(seen, verdict.outcome.word()) {
         return own;
     }
-    // An agent that was turned away could not do the work: that is why the contract does not hold.
+    // A service refused the agent, so it could not do the work: that is why the contract does not hold.
     if let Some(found) = turned_away(run, means, step) {
         return found;
     }
@@ -154,7 +154,7 @@ pub fn classify(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failur
     }
 }
 
-/// What the agent's own end says, where the agent did not end well.
+/// Returns the finding about an agent that did not end well, if it explains why the agent could not work.
 fn turned_away(run: &Run, means: &Means<'_>, step: StepNumber) -> Option<Finding> {
     let (end, report) = run.step(step)?.ended.as_ref()?;
     let exit_code = match end {
@@ -172,28 +172,28 @@ fn turned_away(run: &Run, means: &Means<'_>, step: StepNumber) -> Option<Finding
     if let Some(own) = means.recipes.recognise(seen, "agent") {
         return Some(Finding { of_the_agent: true, ..own });
     }
-    // Only what it says counts; which code agents exit with means nothing.
+    // Only its output counts; exit codes of agents have no common meaning.
     let found = class::of(Seen { exit_code: None, ..seen });
     let counts = matches!(found.class, FailureClass::Transient | FailureClass::Permission);
     let counts = found.stops_agent || counts && !found.mendable;
     counts.then_some(Finding { of_the_agent: true, ..found })
 }
 
-/// What a contract prints is mostly about the work, whatever it says.
+/// Reinterprets findings in the output of a contract, which is mostly about the work.
 fn of_the_work(run: &Run, step: StepNumber, verdict: &Verdict, found: Finding) -> Finding {
     let network = run.plan.step(step).and_then(|step| step.network.as_ref()).is_some_and(|on| on.value);
     let broke = || Finding::new(FailureClass::Logic, "contract", "the contract ran and did not hold");
     match found.class {
         FailureClass::Unknown => broke(),
         _ if found.mendable => broke(),
-        // What a shell does not find is the machine's fault only where the contract itself calls it, and
-        // then the check was not run at all.
+        // A missing program is the machine's fault only if the contract itself calls it, and then the check
+        // counts as not run.
         _ if found.rule == "command-not-found" || found.rule == "exit-not-found" => broke(),
         _ if found.rule == "read-only" && verdict.isolation.has_fence() => {
             let reason = "it wrote outside of its own tree, and all else is read-only for a check";
             Finding::new(FailureClass::Logic, found.rule, reason)
         }
-        // Where there is no network, no waiting brings it.
+        // Without a network, waiting does not help.
         FailureClass::Transient if found.network && !network && verdict.isolation.has_fence() => {
             Finding::new(FailureClass::Logic, found.rule, "it wanted a network, and the check has none")
         }
@@ -201,7 +201,7 @@ fn of_the_work(run: &Run, step: StepNumber, verdict: &Verdict, found: Finding) -
     }
 }
 
-/// What follows from a failed attempt.
+/// Returns what follows from a failed attempt.
 pub fn after(
     run: &Run,
     means: &Means<'_>,
@@ -212,7 +212,7 @@ pub fn after(
     let found = classify(run, means, step, failure);
     let hidden = run.plan.step(step).is_some_and(Step::is_hidden);
     let message = match failure {
-        // What a hidden contract wanted goes into the verdict, and into nothing that agents can read.
+        // The expectations of a hidden contract go into the verdict, and into nothing that agents can read.
         Failure::Verdict(verdict) if hidden => format!("contract {}", verdict.outcome),
         failure => failure.message(),
     };
@@ -235,7 +235,7 @@ pub fn after(
     events
 }
 
-/// The environment of the check is at fault, and neither the agent nor its work.
+/// Returns whether the environment of the check is at fault, not the agent or its work.
 fn is_of_the_check(failure: &Failure<'_>, found: &Finding) -> bool {
     use FailureClass::{Permission, Transient, Unrecoverable};
     match failure {
@@ -248,13 +248,14 @@ fn is_of_the_check(failure: &Failure<'_>, found: &Finding) -> bool {
     }
 }
 
-/// What follows where the agent is a session that goes on by itself: it is told, and no retry is decided.
+/// Returns what follows if the agent is a session that continues by itself: it learns the failure, and no
+/// retry is decided.
 pub fn send_back(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failure<'_>) -> Vec<Event> {
     let attempt = run.step(step).map_or(0, |step| step.attempts);
     let mut events = after(run, means, step, attempt, failure);
     events.truncate(2);
     for event in &mut events {
-        // Whatever a contract prints: the session is not one of the roles that spend.
+        // Whatever a contract prints: a session is not a role with a quota.
         if let Event::FailureClassified { halts, of_the_check, .. } = event {
             (*halts, *of_the_check) = (None, false);
         }
@@ -272,7 +273,7 @@ pub fn send_back(run: &Run, means: &Means<'_>, step: StepNumber, failure: &Failu
     events
 }
 
-/// One failure, and everything that has a say in what follows from it.
+/// One failure, and everything that decides what follows.
 struct Case<'a> {
     run: &'a Run,
     means: &'a Means<'a>,
@@ -290,7 +291,7 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn follows(&self) -> Vec<Event> {
-        // No attempt can make a check mean more, or stop it from changing its mind.
+        // No attempt can make a check stronger or stop it from being flaky.
         let hopeless = matches!(
             self.failure,
             Failure::Verdict(Verdict { outcome: Outcome::Vacuous { .. } | Outcome::Flaky { .. }, .. })
@@ -302,15 +303,15 @@ impl Case<'_> {
         let on_fail = self.run.on_fail(self.step);
         let (failures, tried) = self.counted(recipe);
         let may = failures <= on_fail.retries && recipe.max_attempts.is_none_or(|most| tried < most);
-        // A plan that ended stays ended, until a person answers there or changes it.
+        // A sub-plan that ended stays ended, until a person answers there or changes it.
         if self.run.carried_by(self.step).is_some() && !self.checks_again() {
             return self.by_plan(self.message.clone(), Why::Failed);
         }
         if !may || self.found.quota {
             return self.stop(recipe, failures > on_fail.retries);
         }
-        // To wait longer is another way; to do the same again at once is not. An agent in a client of its
-        // own has worked on since, and is told each time.
+        // Waiting longer is another way; repeating at once is not. An agent in its own client has worked on
+        // since, and learns the result each time.
         if self.again && recipe.backoff.is_empty() && !self.run.agent_outside {
             return self.not_a_third_time();
         }
@@ -324,7 +325,8 @@ impl Case<'_> {
         vec![self.again_after(pause, recipe, format!("retry {failures} of {}", on_fail.retries))]
     }
 
-    /// Failures since the last fresh start with this one, and how often the recipe was applied in a row.
+    /// Returns the number of failures since the last reset, this one included, and how many times in a row
+    /// the recipe was applied.
     fn counted(&self, recipe: &Recipe) -> (u32, u32) {
         let step = self.run.step(self.step);
         let applied = step.and_then(|step| step.recipe.as_ref()).filter(|(name, _)| *name == recipe.name);
@@ -339,7 +341,7 @@ impl Case<'_> {
         pause::spread(asked.max(*own), &seed)
     }
 
-    /// All that was printed, by whoever failed.
+    /// Returns the output of whatever failed: the agent or the check.
     fn output(&self) -> String {
         let report = || self.run.step(self.step).and_then(|step| step.ended.as_ref()).map(|(_, said)| said);
         match self.failure {
@@ -349,7 +351,7 @@ impl Case<'_> {
         }
     }
 
-    /// What passes by itself was not the work's fault: the check is made again, the agent is not.
+    /// Returns whether only the check is repeated: a transient failure of the check is not the work's fault.
     fn checks_again(&self) -> bool {
         match self.failure {
             Failure::Verdict(verdict) => {
@@ -384,8 +386,8 @@ impl Case<'_> {
         }
     }
 
-    /// A conversation that led to it twice is not gone on with: the same agent begins anew. Then another
-    /// role, if there is one that has not been asked; else it is as if all tries were used up.
+    /// Handles the same failure twice in a row: first the same agent in a new conversation, then another role
+    /// that has not been tried, else the retries count as used up.
     fn not_a_third_time(&self) -> Vec<Event> {
         if self.run.step(self.step).and_then(|step| step.session.as_ref()).is_some_and(|it| it.turns > 1) {
             return vec![Event::RecoveryApplied {
@@ -416,7 +418,7 @@ impl Case<'_> {
         }
     }
 
-    /// No attempt is left, or none makes sense.
+    /// Stops: no attempt is left, or none makes sense.
     fn stop(&self, recipe: &Recipe, used_up: bool) -> Vec<Event> {
         let mut events = Vec::new();
         if self.found.class == FailureClass::Permission {
@@ -458,14 +460,14 @@ impl Case<'_> {
         events
     }
 
-    /// Neither the agent nor its work is at fault: what the plan says for a step that fails does not apply.
+    /// Returns whether neither the agent nor its work is at fault: then the plan's `on_fail` does not apply.
     fn is_of_the_environment(&self) -> bool {
         use FailureClass::Transient;
         let not_started = matches!(self.failure, Failure::Agent(AttemptEnd::NotStarted { .. }));
         not_started || (self.of_the_check || self.found.of_the_agent) && self.found.class != Transient
     }
 
-    /// What the plan says for when all tries are used up.
+    /// Applies the end of the plan's `on_fail`, after all retries.
     fn by_plan(&self, reason: String, why: Why) -> Vec<Event> {
         let on_fail = self.run.on_fail(self.step);
         match on_fail.then {
@@ -479,7 +481,7 @@ impl Case<'_> {
         }
     }
 
-    /// Failed for good. Those that do not wait for it go on; the run ends with the last of them.
+    /// Fails the step for good. Steps that do not wait for it continue; the run ends with the last of them.
     fn failed(&self, reason: String, why: Why) -> Vec<Event> {
         let [failed, ended] = fail(self.run, self.step, reason, why);
         let goes_on = |step: StepNumber| step != self.step && !self.run.is_being_confirmed(step);
@@ -489,7 +491,7 @@ impl Case<'_> {
 
     fn permission(&self) -> Event {
         let mut configure = if self.hidden { Vec::new() } else { needed::named(&self.output()) };
-        // A rule that names a line of provost.toml knows what to do; the others speak of checks.
+        // A rule that names a line of provost.toml says what to do; the others are about checks.
         let names_a_line = self.found.configure.contains("provost.toml");
         if configure.is_empty() && self.found.of_the_agent && !self.found.quota && !names_a_line {
             let role = self.run.role(self.step);
@@ -507,7 +509,7 @@ impl Case<'_> {
     }
 }
 
-/// What was said last, for the end of a sentence; a long line is cut.
+/// Returns the last line of a text for the end of a sentence; a long line is cut.
 fn last_line(text: &str) -> String {
     match text.lines().rev().map(str::trim).find(|line| !line.is_empty()) {
         Some(line) => format!(" (it said: {})", line.chars().take(200).collect::<String>()),
@@ -515,7 +517,7 @@ fn last_line(text: &str) -> String {
     }
 }
 
-/// The step has failed for good, and the run with it.
+/// Fails the step for good, and the run with it.
 pub fn fail(run: &Run, step: StepNumber, error: String, why: Why) -> [Event; 2] {
     let mut summary = run.summary();
     summary.failed += 1;

@@ -1,10 +1,10 @@
-//! What is to be done next.
+//! Decides which actions come next.
 //!
-//! Read the run, say the actions; somebody else performs them. After a crash the same call on the same
-//! log gives the next right thing, so there is no resume code anywhere.
+//! It reads the run and returns actions; the caller performs them. After a crash the same call on the same
+//! log returns the right next action, so there is no separate code for resuming.
 //!
-//! **Invariant:** an attempt whose end is not in the log is judged before it is dispatched again. Where
-//! another plan carries the step out, that plan's own log says where it was, and it goes on from there.
+//! **Invariant:** an attempt whose end is not in the log is judged before the step is dispatched again. If a
+//! sub-plan carries out the step, the sub-plan continues from its own log.
 
 use std::collections::BTreeSet;
 
@@ -18,22 +18,22 @@ use crate::state::run::{PostState, Run, Stage, StepState};
 pub enum Action {
     /// Give the step to an agent.
     Dispatch { step: StepNumber },
-    /// Run a check whose time has come.
+    /// Run a check that is due.
     Judge { subject: Subject },
-    /// The harness died during this attempt: end what it left behind, and judge.
+    /// provost crashed during this attempt: kill what it left, and judge.
     JudgeLost { step: StepNumber, attempt: u32 },
-    /// The harness died while another plan carried this step out: that plan goes on.
+    /// provost crashed while a sub-plan carried out this step: continue the sub-plan.
     TakeUp { step: StepNumber, attempt: u32 },
-    /// The role of the step has nothing left to spend: a person has to see to it.
+    /// The quota of the step's role is exhausted: a person must act.
     Hold { step: StepNumber },
-    /// What is left of a budget does not allow the step: a person has to see to it.
+    /// The rest of a budget does not allow the step: a person must act.
     OverBudget { step: StepNumber },
-    /// Everything is over and held, or a step has failed and nothing else can be done.
+    /// Everything ended and held, or a step failed and nothing else can be done.
     End,
 }
 
 impl Action {
-    /// What an action is about; no two actions about the same thing are under way together.
+    /// Returns the step of an action; two actions on the same step never run at the same time.
     fn about(self) -> Option<StepNumber> {
         match self {
             Action::Dispatch { step }
@@ -53,7 +53,7 @@ impl Action {
     }
 }
 
-/// What this process is doing right now, which the log cannot know.
+/// The running tasks of this process, which the log does not show.
 #[derive(Clone, Debug, Default)]
 pub struct InHand {
     actions: Vec<Action>,
@@ -82,7 +82,7 @@ impl InHand {
     }
 }
 
-/// The actions to begin now, at most as many as `jobs` leaves room for.
+/// Returns the actions to begin now, limited by `jobs`.
 pub fn next(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp) -> Vec<Action> {
     if !is_open(run) {
         return Vec::new();
@@ -100,8 +100,8 @@ pub fn next(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp) -> Vec<Act
     actions
 }
 
-/// Steps whose turn has come. One by one they begin in the order of the plan; side by side those come first
-/// behind which most is still to come, and none begins beside one that may change the same files.
+/// Picks ready steps. With one job: plan order. With several: critical path first, skipping steps whose globs
+/// overlap those of a running one.
 fn begin(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp, actions: &mut Vec<Action>) {
     let most = jobs.saturating_sub(in_hand.len());
     let is_free = |step: &StepNumber| !in_hand.steps.contains(step) && is_due(run, *step, now);
@@ -125,24 +125,24 @@ fn begin(run: &Run, in_hand: &InHand, jobs: usize, now: Timestamp, actions: &mut
     }
 }
 
-/// A step has failed for good, and nothing else is left to do.
+/// Returns whether a step failed for good and nothing else is left to do.
 fn is_lost(run: &Run, now: Timestamp) -> bool {
     run.any_failed()
         && run.under_way().all(|step| run.is_being_confirmed(step))
         && !run.ready().any(|step| !is_due(run, step, now) && !run.is_held_up(step))
 }
 
-/// It has to wait for nothing.
+/// Returns whether the step has no wait left.
 fn is_due(run: &Run, step: StepNumber, now: Timestamp) -> bool {
     run.step(step).is_none_or(|step| step.wait.is_none_or(|wait| wait.over(now)))
 }
 
-/// The instant at which a step that has to wait may be tried again, where nothing else stands in its way.
+/// Returns the time at which a waiting step may be retried, if nothing else blocks it.
 pub fn wakes(run: &Run, now: Timestamp) -> Option<Timestamp> {
     if !is_open(run) {
         return None;
     }
-    // What would not be begun even then is not waited for.
+    // Do not wait for a step that could not begin even then.
     let fresh = run.ready().filter(|step| !run.is_held_up(*step));
     let waits = run.under_way().chain(fresh).filter_map(|step| run.step(step)?.wait);
     waits.filter(|wait| !wait.over(now)).map(|wait| wait.until).min()
@@ -152,13 +152,13 @@ fn is_open(run: &Run) -> bool {
     matches!(run.stage, Stage::Approved | Stage::InProgress) && run.forged_from.is_none()
 }
 
-/// Steps whose agent is gone, or was lost with the harness.
+/// Returns actions for steps whose agent ended, or was lost when provost crashed.
 fn to_judge<'a>(
     run: &'a Run,
     in_hand: &'a InHand,
     due: impl Fn(&StepNumber) -> bool + 'a,
 ) -> impl Iterator<Item = Action> + 'a {
-    // What passes changes what the others are looked at on: of these one after the other.
+    // A pass changes the tree of the other checks, so rechecks on the combined tree run one after the other.
     let mut together = in_hand.steps.iter().any(|step| run.is_held_apart(*step));
     let free = run.under_way().filter(|number| !in_hand.steps.contains(number)).filter(due);
     let free =
@@ -167,7 +167,7 @@ fn to_judge<'a>(
         StepState::Running { attempt } if run.carried_by(number).is_some() => {
             Some(Action::TakeUp { step: number, attempt })
         }
-        // The tree it began with was not the one that was looked at before: that comes first.
+        // The tree it began with differs from the one checked before the work: check that one first.
         StepState::Running { .. } | StepState::Ended { .. } if owes_control(run, number) => {
             Some(Action::Judge { subject: Subject::Control(number) })
         }
@@ -182,18 +182,18 @@ fn to_judge<'a>(
     })
 }
 
-/// The tree the attempt began with is kept, and whether the contract held on it was not looked at.
+/// Returns whether the tree the attempt began with is kept but the contract was not checked on it.
 fn owes_control(run: &Run, step: StepNumber) -> bool {
     run.lacks_control(step) && run.step(step).is_some_and(|step| step.start.is_some())
 }
 
-/// What begins a step; nothing, while others hold what it needs.
+/// Returns the action that begins a step; `None` while other attempts hold the budget it needs.
 fn open(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
-    // A person was asked already for what it lacks.
+    // A person was already asked for what it lacks.
     if run.is_held_up(step) {
         return None;
     }
-    // Whether the contract can fail is to be seen on the tree the work begins with.
+    // The control check, which shows that the contract can fail, runs on the tree the work begins with.
     if run.lacks_control(step) {
         return Some(Action::Judge { subject: Subject::Control(step) });
     }
@@ -212,9 +212,9 @@ fn open(run: &Run, step: StepNumber, now: Timestamp) -> Option<Action> {
     }
 }
 
-/// Every contract once more on what all steps left together, then the postconditions.
+/// Returns the final checks on the combined result of all steps, then the postconditions.
 fn finish(run: &Run, in_hand: &InHand, room: usize) -> Vec<Action> {
-    // The first look decides which tree it is; only then may others look beside it.
+    // Run the first final check alone: it fixes the tree the others are checked on.
     let room = if run.has_unseen_work() { usize::from(in_hand.is_empty()) } else { room };
     let last = run.to_be_final().filter(|step| !in_hand.steps.contains(step)).take(room);
     let last: Vec<Action> = last.map(|step| Action::Judge { subject: Subject::Final(step) }).collect();
@@ -225,7 +225,7 @@ fn finish(run: &Run, in_hand: &InHand, room: usize) -> Vec<Action> {
     let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
     match open {
         Some((post, _)) => vec![Action::Judge { subject: Subject::Postcondition(post.number) }],
-        // A session mends it, and is looked at anew.
+        // A session repairs it, and is then checked again.
         None if broke => Vec::new(),
         None => vec![Action::End],
     }

@@ -1,6 +1,6 @@
-//! The state of a plan: the fold of its events, and questions about it.
+//! The state of a plan: folded from its events, with queries on it.
 //!
-//! [`Run::apply`] is the only thing that changes a run, and it only ever looks at an event. Reading a
+//! Only events change a run: [`Run::apply`] applies one, `tick` adds the time it became durable. Reading a
 //! log from its start gives the same run on every machine and after every crash.
 //!
 //! **Invariant:** `apply` decides nothing. If two runs differ, their logs differ.
@@ -29,10 +29,10 @@ use area::Areas;
 pub(crate) use fold::CONFIRMED;
 use ready::Ready;
 
-/// How the reason begins for which a step waits whose contract holds before any work.
+/// Start of the reason if a step is blocked because its contract holds before any work.
 pub const HOLDS_ALREADY: &str = "its check holds already, before any work";
 
-/// How the reason begins for which a step waits that another plan carries out.
+/// Start of the reason if a step is blocked because its sub-plan waits.
 pub const PLAN_WAITS: &str = "its plan waits: ";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ impl Stage {
     pub const ALL: [Stage; 6] =
         [Stage::Draft, Stage::Verified, Stage::Approved, Stage::InProgress, Stage::Done, Stage::Failed];
 
-    /// As it stands in the frontmatter and in `--json`.
+    /// Returns the word used in the frontmatter and in `--json`.
     pub fn word(self) -> &'static str {
         match self {
             Stage::Draft => "draft",
@@ -63,10 +63,10 @@ impl Stage {
     }
 }
 
-/// A plan as the log knows it.
+/// The state of a plan according to its log.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// The sequence number of the last event that was applied.
+    /// Sequence number of the last applied event.
     pub seq: u64,
     pub text: String,
     pub plan: Plan,
@@ -74,66 +74,67 @@ pub struct Run {
     pub revision: Revision,
     pub binding: Binding,
     pub stage: Stage,
-    /// Whoever made it enough.
+    /// The approver whose vote completed the quorum.
     pub approved_by: Option<Approver>,
-    /// It was let through without a person, and its checks are those of the agent that does the work.
+    /// No person approved the plan, and the agent that does the work wrote its checks.
     pub checks_unread: bool,
-    /// Digests of checks that a person trusted all the same.
+    /// Digests of those checks that a person trusts anyway.
     trusted_checks: Vec<String>,
-    /// Who has approved this revision, enough or not.
+    /// All approvers of this revision, whether or not they complete the quorum.
     pub approvals: Vec<Approver>,
-    /// Who wrote its text, as far as the log knows.
+    /// The author of the text, if the log names one.
     pub author: Option<String>,
-    /// What the revision was held to that was approved last.
+    /// Quorum that applied to the last approved revision.
     pub(crate) held_to: Option<Quorum>,
-    /// The revision the gate was last opened for.
+    /// The revision for which approval was last requested.
     pub requested: Option<Revision>,
     pub question: Option<String>,
     pub rejection: Option<(Revision, String)>,
-    /// The level the last run attested.
+    /// The isolation level that the last run attested.
     pub isolation: Option<Isolation>,
     pub require_red: bool,
-    /// The agent works in a client of its own, outside of any fence.
+    /// The agent works in its own client, outside of any sandbox.
     pub agent_outside: bool,
-    /// The tree the last step that passed left; the next step's base.
+    /// The tree left by the last step that passed; the base of the next step.
     pub tree: Option<String>,
-    /// What the last attempt left, where trees travel between machines: there it stands for the workspace.
+    /// The tree the last attempt left, if trees are sent between machines; it replaces the workspace there.
     pub work: Option<Carried>,
     /// The last attempt in the workspace: the trees it began with and left.
     pub last: Option<LastAttempt>,
-    /// Some contract is kept from agents.
+    /// Some contract is hidden from agents.
     pub hides: bool,
-    /// Some step says what it changes, and may be carried out in a tree of its own.
+    /// Some step declares `touches` and may run in its own worktree.
     pub has_areas: bool,
-    /// A step was let go, or confirmed by a person, since that tree was seen: there may be more to see.
+    /// A step was waived, or confirmed by a person, since provost last recorded that tree: there may be newer
+    /// work.
     unseen_work: bool,
-    /// How often a step has passed: what was found finally before the last time is worth nothing.
+    /// Number of passes so far; a final check made before the latest pass is stale.
     passes: u32,
-    /// No step before this one has to be looked at finally.
+    /// No step before this index still needs its final check.
     final_from: usize,
-    /// The checks that held on `tree`, by their digest.
+    /// Digests of the checks that held on `tree`.
     held_on_tree: Vec<Hash>,
-    /// Steps an agent was given and whose attempt has not ended in the log, whatever became of the law.
+    /// Steps with a dispatched attempt whose end is not in the log, even if the spec changed since.
     pub at_work: BTreeSet<StepNumber>,
-    /// The first event that somebody else than the harness wrote into the log, once that was found.
+    /// The first event that another process wrote into the log, if provost found one.
     pub forged_from: Option<u64>,
-    /// A run stopped because the plan file said something else than what was approved, and what.
+    /// Differences between the plan file and the approved spec that stopped a run.
     pub law_changed: Option<Vec<String>>,
-    /// What agents changed outside of `touches` since the last approval, by step and attempt.
+    /// Changes of agents outside of `touches` since the last approval, by step and attempt.
     pub outside: Vec<(StepNumber, u32, Outside)>,
     /// The binding of the revision that was approved last.
     pub approved: Option<Binding>,
-    /// A person leaves the plan failed, though a postcondition could be looked at again.
+    /// A person leaves the plan failed, although a postcondition could be checked again.
     pub given_up: bool,
-    /// Roles that have nothing left to spend, until a person says otherwise.
+    /// Roles whose quota is exhausted, until a person lets them continue.
     pub halted: BTreeSet<String>,
-    /// What was spent and is held, and for how long the harness was at work.
+    /// Spent and reserved amounts, and how long provost worked.
     pub ledger: Ledger,
-    /// The branch and the commit it landed as, since it was last done.
+    /// The branch and the commit as which it landed, since it was last done.
     pub landed: Option<Landed>,
-    /// How often something was tried again.
+    /// Number of retries.
     retries: u32,
-    /// The tree that the first attempt began with, since the base was last approved.
+    /// The tree the first attempt began with, since the base was last approved.
     pub began_with: Option<String>,
     steps: Vec<StepRun>,
     postconditions: Vec<PostState>,
@@ -141,94 +142,94 @@ pub struct Run {
     areas: Areas,
 }
 
-/// Where a plan landed.
+/// The branch and commit of a landed plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Landed {
     pub target: String,
     pub commit: String,
 }
 
-/// The last attempt in the workspace, whatever became of the plan since.
+/// The last attempt in the workspace, even if the plan changed since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastAttempt {
     pub step: StepNumber,
     /// The tree it began with.
     pub start: String,
-    /// The tree it left, once it is over.
+    /// The tree it left, after it ended.
     pub left: Option<String>,
 }
 
-/// What happened to a step.
+/// The state of a step.
 #[derive(Clone, Debug)]
 pub struct StepRun {
     pub state: StepState,
-    /// Attempts dispatched in all.
+    /// Number of dispatched attempts.
     pub attempts: u32,
-    /// Attempts whose contract did not hold since the last fresh start.
+    /// Number of attempts whose contract did not hold, since the last reset.
     pub failures: u32,
-    /// Attempts lost to crashes in a row.
+    /// Number of attempts in a row that were lost to crashes.
     pub losses: u32,
-    /// What the judge saw last; output only where it did not hold.
+    /// The last verdict; it keeps its output only if it did not hold.
     pub verdict: Option<Verdict>,
-    /// What the agent said last.
+    /// The agent's last claim.
     pub claim: Option<String>,
     pub precondition_held: bool,
-    /// The contract held on the tree the work was made on, and other steps have passed since: it is due
-    /// once more, on what they left together.
+    /// The contract held on the tree of the attempt, but other steps have passed since: it must be checked
+    /// again on the combined tree.
     pub held_apart: bool,
-    /// Whether the contract held before any work was done, once that was looked at.
+    /// Result of the contract before any work, once it was checked.
     pub held_before: Option<bool>,
-    /// A person lets the agent work although the contract holds already.
+    /// A person lets the agent work although the contract already holds.
     pub held_before_accepted: bool,
-    /// In which way it passed last.
+    /// The kind of its last pass.
     pub pass: Option<Pass>,
-    /// How many passes there had been when the contract was last seen to hold at the end.
+    /// Number of passes in the plan when the contract's final check held.
     finally: Option<u32>,
-    /// How many tests it ran then, where that is known.
+    /// Number of tests in the check before the work, if known.
     pub tests_before: Option<u32>,
-    /// The tree it was looked at on then.
+    /// The tree of the check before the work.
     pub(crate) looked_at_before: Option<String>,
-    /// The tree its last attempt began with, and what in it was changed by somebody else.
+    /// The tree its last attempt began with, and which of its files another process had changed.
     pub start: Option<StartTree>,
     /// The tree its last attempt left.
     pub left: Option<String>,
-    /// The test runners that reported themselves then.
+    /// The test runners that reported themselves in the check before the work.
     pub runners_before: Vec<String>,
-    /// How the last attempt ended, and the agent's last words where they are no claim.
+    /// The end of the last attempt, and the agent's last message if it is not a claim.
     pub ended: Option<(AttemptEnd, String)>,
-    /// Of what kind the last failure was, and its fingerprint.
+    /// Class and fingerprint of the last failure.
     pub failed_as: Option<FailureClass>,
     pub fingerprint: Option<String>,
-    /// The environment of the check was at fault the last time: another try is the check's, not the agent's.
+    /// The environment of the check failed last time: the retry repeats the check, not the agent.
     pub check_again: bool,
-    /// The recipe that was applied last, and how often in a row.
+    /// The last applied recipe, and how many times in a row.
     pub recipe: Option<(String, u32)>,
-    /// Nothing is tried before this is over.
+    /// No retry before this wait is over.
     pub wait: Option<Wait>,
-    /// The role that carries it out, where that is not its own.
+    /// The role that carries it out, if it is not its own.
     pub role: Option<String>,
-    /// The conversation that the next attempt goes on with.
+    /// The conversation that the next attempt resumes.
     pub session: Option<Session>,
-    /// What its agent wrote to topics last.
+    /// The last messages its agent published to topics.
     posts: Vec<Post>,
-    /// It waits because a budget ran out: its own, or the plan's.
+    /// It waits because its own budget or the plan's is exhausted.
     pub over_budget: Option<Box<Breach>>,
     digest: Hash,
 }
 
-/// A conversation with an agent's client, over one attempt or several.
+/// A conversation with an agent's client, over one or more attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The client's name for it.
+    /// The client's id of it.
     pub id: String,
-    /// How many attempts it has had.
+    /// Number of attempts in it.
     pub turns: u32,
-    /// What they used together.
+    /// Usage of these attempts together.
     pub used: Usage,
 }
 
 impl Session {
-    /// After one more attempt.
+    /// Returns the session after one more attempt.
     fn after(before: Option<Session>, id: &str, usage: &Usage) -> Self {
         match before.filter(|before| before.id == id) {
             Some(before) => Self { turns: before.turns + 1, used: before.used.and(usage), ..before },
@@ -237,7 +238,7 @@ impl Session {
     }
 }
 
-/// A pause that is in the log: a harness that starts anew waits for what is left of it.
+/// A wait recorded in the log: after a restart provost waits only for the rest of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     pub until: Timestamp,
@@ -245,7 +246,8 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Also where more is left than there was: the clock was set back, and nobody waits for that.
+    /// Returns whether the wait is over. If more is left than the whole wait, the clock was set back; then it
+    /// counts as over.
     pub fn over(self, now: Timestamp) -> bool {
         let left = self.until.0.saturating_sub(now.0);
         left == 0 || left > self.whole_ms
@@ -259,7 +261,7 @@ pub enum StepState {
     Running {
         attempt: u32,
     },
-    /// The agent is gone; the judge has the word.
+    /// The agent has ended; the check is due.
     Ended {
         attempt: u32,
     },
@@ -282,7 +284,7 @@ pub enum PostState {
 }
 
 impl Run {
-    /// Reads a whole log.
+    /// Builds the state from a whole log.
     pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut run = Run::default();
         for event in events {
@@ -295,7 +297,7 @@ impl Run {
         self.law.is_some()
     }
 
-    /// Some attempt was dispatched under this or an earlier revision.
+    /// Returns whether any attempt was dispatched, under this or an earlier revision.
     pub fn started(&self) -> bool {
         self.steps.iter().any(|step| step.attempts > 0)
     }
@@ -316,12 +318,12 @@ impl Run {
         self.postconditions.get((number as usize).wrapping_sub(1))
     }
 
-    /// Pending steps whose needs are met, in order.
+    /// Returns pending steps whose needs are met, in plan order.
     pub fn ready(&self) -> impl Iterator<Item = StepNumber> {
         self.ready.steps.iter().copied()
     }
 
-    /// The same, those first behind which most is still to come.
+    /// Returns ready steps in critical-path order (longest remaining chain first).
     pub fn ready_by_length(&self) -> impl Iterator<Item = StepNumber> {
         self.ready.longest.iter().map(|(_, number)| *number)
     }
@@ -330,12 +332,12 @@ impl Run {
         self.ready.steps.contains(&number)
     }
 
-    /// Steps with an attempt that is not judged yet, in order.
+    /// Returns steps with an attempt that is not judged yet, in order.
     pub fn under_way(&self) -> impl Iterator<Item = StepNumber> {
         self.ready.under_way.iter().copied()
     }
 
-    /// Every step has passed or was waived by a person.
+    /// Returns whether every step has passed or was waived.
     pub fn all_settled(&self) -> bool {
         !self.steps.is_empty() && self.ready.settled as usize == self.steps.len()
     }
@@ -348,7 +350,7 @@ impl Run {
         self.ready.failed > 0
     }
 
-    /// Passed or waived, of all.
+    /// Returns the number of passed or waived steps, and the number of all steps.
     pub fn progress(&self) -> (u32, u32) {
         (self.ready.settled, self.steps.len() as u32)
     }
@@ -385,7 +387,7 @@ impl Run {
         }
     }
 
-    /// Who carries the step out: its target, or the role that was chosen instead.
+    /// Returns the role that carries out the step: its target, or the role chosen instead.
     pub fn role(&self, number: StepNumber) -> &str {
         if let Some(role) = self.step(number).and_then(|step| step.role.as_deref()) {
             return role;
@@ -394,19 +396,19 @@ impl Run {
         target.map_or("", |target| target.value.as_str())
     }
 
-    /// The plan that carries the step out, where one does.
+    /// Returns the sub-plan that carries out the step, if there is one.
     pub fn carried_by(&self, number: StepNumber) -> Option<&str> {
         self.plan.step(number).and_then(Step::carried_by)
     }
 
-    /// The step waits for nothing but the plan that carries it out.
+    /// Returns whether the step waits only for its sub-plan.
     pub fn waits_for_its_plan(&self, number: StepNumber) -> bool {
         let state = self.step(number).map(|step| &step.state);
         self.carried_by(number).is_some()
             && matches!(state, Some(StepState::Blocked { reason }) if reason.starts_with(PLAN_WAITS))
     }
 
-    /// The contract of this step was seen to hold on what all steps left together, or says nothing there.
+    /// Returns whether the step's contract held on the combined result of all steps, or needs no final check.
     pub fn is_final(&self, number: StepNumber) -> bool {
         let lasts = self.plan.step(number).is_some_and(|step| {
             let shell = matches!(step.contract.as_ref().map(|c| &c.check), Some(Check::Shell(_)));
@@ -417,25 +419,25 @@ impl Run {
         !lasts || !passed || step.is_some_and(|step| step.finally == Some(self.passes))
     }
 
-    /// Steps whose contract has still to be seen to hold at the end, in order.
+    /// Returns the steps whose final check has not held yet, in order.
     pub fn to_be_final(&self) -> impl Iterator<Item = StepNumber> {
         let all = self.plan.steps.get(self.final_from..).unwrap_or_default();
         all.iter().map(|step| step.number).filter(|number| !self.is_final(*number))
     }
 
-    /// What the agents left since the last tree that was seen takes part in the final checks.
+    /// Returns whether work since the last recorded tree takes part in the final checks.
     pub fn has_unseen_work(&self) -> bool {
         self.unseen_work || self.tree.is_none()
     }
 
-    /// This very check held on the tree as it is now.
+    /// Returns whether this check held on the current tree.
     pub fn held_on_tree(&self, check: &Shell) -> bool {
         self.tree.is_some()
             && !self.has_unseen_work()
             && self.held_on_tree.contains(&approved_spec::check_digest(check))
     }
 
-    /// It was found on another tree than the steps have left by now.
+    /// Returns whether the verdict is for another tree than the current one.
     pub fn is_behind(&self, verdict: &Verdict) -> bool {
         let base = verdict.base_id();
         self.tree.is_some() && base.is_some() && base != self.tree.as_deref()
@@ -445,45 +447,46 @@ impl Run {
         self.step(number).is_some_and(|step| step.held_apart)
     }
 
-    /// Checks run in a tree of the harness's own, so that there is a base to look at first.
+    /// Returns whether checks run in a tree of provost's own, so that the base can be checked first.
     pub fn has_clean_tree(&self) -> bool {
         self.isolation.is_some_and(Isolation::has_clean_tree)
     }
 
-    /// The step's check is a person's word.
+    /// Returns whether a person decides the step's contract.
     pub fn confirmed_by_person(&self, number: StepNumber) -> bool {
         self.plan.step(number).is_some_and(Step::is_confirmed_by_person)
     }
 
-    /// The agent is gone, and a person has the word: nothing is left for the harness to do about it.
+    /// Returns whether the agent has ended and only a person's confirmation is missing.
     pub fn is_being_confirmed(&self, number: StepNumber) -> bool {
         let state = self.step(number).map(|step| &step.state);
         self.confirmed_by_person(number) && matches!(state, Some(StepState::Ended { .. }))
     }
 
-    /// Whether the contract held before the work is still to be looked at.
+    /// Returns whether provost must still check if the contract held before the work.
     pub fn lacks_control(&self, number: StepNumber) -> bool {
         self.has_clean_tree()
             && self.checked_by_command(number)
             && self.step(number).is_some_and(|step| step.held_before.is_none())
     }
 
-    /// The trees that the last attempt at a step began with and left: what it left is no work of anybody else.
+    /// Returns the trees that the last attempt at a step began with and left. Files in the left tree do not
+    /// count as another process's changes.
     pub fn last_attempt(&self, number: StepNumber) -> Option<(&str, Option<&str>)> {
         let of_step = self.step(number).and_then(|step| Some((&step.start.as_ref()?.tree, &step.left)));
-        // Under another text of the step it is remembered by the run alone.
+        // If the text of the step changed, only the run remembers its last attempt.
         let last = self.last.as_ref().filter(|last| last.step == number);
         let (start, left) = of_step.or_else(|| last.map(|last| (&last.start, &last.left)))?;
         Some((start, left.as_deref()))
     }
 
-    /// A command alone decides about the step: neither a person nor a model.
+    /// Returns whether a command alone decides the step, neither a person nor a model.
     pub fn checked_by_command(&self, number: StepNumber) -> bool {
         let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
         !matches!(contract.map(|contract| &contract.check), Some(Check::Human | Check::Judge { .. }))
     }
 
-    /// Red first: a contract that holds before the work does not pass this step by itself.
+    /// Returns whether a contract that holds before the work is not enough to pass this step.
     pub fn is_red_first(&self, number: StepNumber) -> bool {
         let written = self.plan.require_red.as_ref().is_some_and(|red| red.value);
         let wanted = self.require_red || self.binding.terms.require_red || written;
@@ -491,19 +494,20 @@ impl Run {
         wanted && !guards && !self.step(number).is_some_and(|step| step.held_before_accepted)
     }
 
-    /// The step waits for a person because its contract holds already.
+    /// Returns whether the step waits for a person because its contract already holds.
     pub fn holds_already(&self, number: StepNumber) -> bool {
         let state = self.step(number).map(|step| &step.state);
         matches!(state, Some(StepState::Blocked { reason }) if reason.starts_with(HOLDS_ALREADY))
     }
 
-    /// It was let through although nobody has read its checks, and a person may still do so.
+    /// Returns whether the plan was approved although no person has read its checks, and a person may still
+    /// do so.
     pub fn is_unread(&self) -> bool {
         let open = matches!(self.stage, Stage::Approved | Stage::InProgress);
         open && self.checks_unread && self.quorum().is_usual()
     }
 
-    /// In which way a verdict that held passes a step.
+    /// Returns the kind of pass that a held verdict gives.
     pub fn pass_by(&self, number: StepNumber, verdict: Option<&Verdict>) -> Pass {
         let held_before = self.step(number).and_then(|step| step.held_before) == Some(true);
         match verdict {
@@ -514,7 +518,7 @@ impl Run {
         }
     }
 
-    /// The check was written by the agent that does the work, and no person approved it.
+    /// Returns whether the agent that does the work wrote the check and no person approved it.
     pub fn is_self_checked(&self, number: StepNumber) -> bool {
         let contract = self.plan.step(number).and_then(|step| step.contract.as_ref());
         self.checks_unread && self.checked_by_command(number) && !self.is_trusted(contract)
@@ -525,19 +529,19 @@ impl Run {
         self.trusted_checks.contains(&approved_spec::check_digest(shell).to_string())
     }
 
-    /// In which way a step passed; nothing, if it has not.
+    /// Returns the kind of pass; `None` if the step has not passed.
     pub fn pass(&self, number: StepNumber) -> Option<Pass> {
         let step = self.step(number).filter(|step| step.state == StepState::Passed)?;
         Some(step.pass.unwrap_or(Pass::Verified))
     }
 
-    /// How many steps passed in which way.
+    /// Counts the passed steps by kind.
     pub fn passes_by_kind(&self) -> Passes {
         self.plan.steps.iter().filter_map(|step| self.pass(step.number)).collect()
     }
 
-    /// The mark of a plan that is done: that of its weakest step. A step that is meant to guard is no weakness
-    /// beside another one that was verified.
+    /// Returns the kind for a plan that is done: that of its weakest step. A guard step that held before does
+    /// not count as weak if another step was verified.
     pub fn plan_pass(&self) -> Pass {
         let all = self.plan.steps.iter().filter_map(|step| Some((step, self.pass(step.number)?)));
         let all: Vec<_> = all.collect();
@@ -548,7 +552,7 @@ impl Run {
         passes.weakest().unwrap_or(Pass::Verified)
     }
 
-    /// The word people see for how a step stands: for one that passed in a weaker way, which.
+    /// Returns the state of a step in words; for a weaker pass, its kind.
     pub fn word(&self, number: StepNumber) -> String {
         let weaker = self.pass(number).filter(|pass| *pass != Pass::Verified);
         let word = weaker.map_or_else(|| self.state_word(number), Pass::word);
@@ -556,7 +560,7 @@ impl Run {
         if is_uncontrolled { format!("{word}, uncontrolled") } else { word.to_owned() }
     }
 
-    /// In which way a postcondition holds; nothing, if it was not seen to.
+    /// Returns the kind of pass of a postcondition; `None` if it has not held.
     pub fn post_pass(&self, number: u32) -> Option<Pass> {
         let Some(PostState::Held(verdict)) = self.postcondition(number) else { return None };
         let post = self.plan.postconditions.iter().find(|post| post.number == number);
@@ -568,7 +572,7 @@ impl Run {
         })
     }
 
-    /// Why no control has shown that a postcondition that held can fail, where that is so.
+    /// Returns why no negative control showed that a held postcondition can fail, if so.
     pub fn post_uncontrolled(&self, number: u32) -> Option<&str> {
         match self.postcondition(number) {
             Some(PostState::Held(verdict)) => verdict.uncontrolled.as_deref(),
@@ -576,7 +580,7 @@ impl Run {
         }
     }
 
-    /// The mark of a postcondition, and the word people see.
+    /// Returns the mark of a postcondition, and the word for people.
     pub fn post_mark(&self, number: u32) -> (&'static str, String) {
         let (mark, word) = match (self.postcondition(number), self.post_pass(number)) {
             (_, Some(Pass::Verified)) => (Pass::Verified.mark(), "held"),
@@ -588,7 +592,7 @@ impl Run {
         (mark, format!("{word}{uncontrolled}"))
     }
 
-    /// How many steps passed though no control has shown that their check can fail.
+    /// Counts the passed steps whose check no negative control has shown to be able to fail.
     pub fn uncontrolled(&self) -> u32 {
         self.steps.iter().filter(|step| step.is_uncontrolled()).count() as u32
     }
@@ -598,7 +602,8 @@ impl Run {
         all.filter(|post| self.post_pass(post.number) == Some(Pass::HeldBefore)).count() as u32
     }
 
-    /// What a count of passes does not say, a fragment each: `2 uncontrolled`, `1 postcondition held before`.
+    /// Lists what the number of passes hides, one fragment each: `2 uncontrolled`, `1 postcondition held
+    /// before`.
     pub fn reservations(&self) -> Vec<String> {
         let uncontrolled = match self.uncontrolled() {
             0 => None,
@@ -612,7 +617,7 @@ impl Run {
         uncontrolled.into_iter().chain(posts).collect()
     }
 
-    /// What is weaker than a plain pass, `1 held before, 2 uncontrolled`; nothing, where nothing is.
+    /// Summarises everything weaker than a plain pass: `1 held before, 2 uncontrolled`; `None` if nothing is.
     pub fn weaker_passes(&self) -> Option<String> {
         let passes = self.plan.steps.iter().filter_map(|step| self.pass(step.number));
         let weaker: Passes = passes.filter(|pass| *pass != Pass::Verified).collect();
@@ -621,7 +626,7 @@ impl Run {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// Why steps and postconditions are uncontrolled: each reason once, with what it is about.
+    /// Lists why steps and postconditions are uncontrolled: each reason once, with its subjects.
     pub fn uncontrolled_lines(&self) -> Vec<String> {
         let steps = self.steps().filter(|(_, state)| state.is_uncontrolled()).filter_map(|(step, state)| {
             Some((state.verdict.as_ref()?.uncontrolled.as_deref()?, format!("step {}", step.number)))
@@ -639,7 +644,7 @@ impl Run {
         reasons.into_iter().map(|(why, all)| format!("uncontrolled ({}): {why}", all.join(", "))).collect()
     }
 
-    /// What stands in front of the step's title.
+    /// Returns the mark in front of the step's title.
     pub fn mark(&self, number: StepNumber) -> Option<Mark> {
         match self.step(number)?.state {
             StepState::Pending => None,
@@ -651,14 +656,14 @@ impl Run {
         }
     }
 
-    /// What steps that have passed wrote to a topic, in the order of the plan.
+    /// Returns what passed steps published to a topic, in the order of the plan.
     pub fn posts<'r>(&'r self, topic: &'r str) -> impl Iterator<Item = (StepNumber, &'r str)> {
         let passed = self.steps().filter(|(_, step)| step.state == StepState::Passed);
         let posts = passed.flat_map(|(step, run)| run.posts.iter().map(move |post| (step.number, post)));
         posts.filter(move |(_, post)| post.topic == topic).map(|(number, post)| (number, post.text.as_str()))
     }
 
-    /// What agents changed outside of `touches` since the last approval: a line for each attempt.
+    /// Lists what agents changed outside of `touches` since the last approval, one line per attempt.
     pub fn outside_lines(&self) -> Vec<String> {
         let mut lines: Vec<((StepNumber, u32), Vec<String>)> = Vec::new();
         for (step, attempt, change) in &self.outside {
@@ -675,7 +680,7 @@ impl Run {
         lines.into_iter().map(line).collect()
     }
 
-    /// What is otherwise than when the plan was last approved, and by whom: for whoever approves again.
+    /// Lists for the next approver what changed since the last approval, and by whom.
     pub fn changed_since_approval(&self) -> Vec<String> {
         let Some(approved) = self.approved.as_ref().filter(|_| self.approved_by.is_none()) else {
             return Vec::new();
@@ -689,7 +694,7 @@ impl Run {
         lines
     }
 
-    /// In words, and during which attempt, where it was during one.
+    /// Describes a move of the base, and the attempt during which it happened, if any.
     pub(crate) fn base_moved(&self, old: &Option<String>, new: &Option<String>) -> String {
         let short = |base: &Option<String>| {
             base.as_ref().map_or("none".to_owned(), |id| id.chars().take(12).collect())
@@ -702,14 +707,14 @@ impl Run {
         format!("the base commit moved: {} -> {}{by}", short(old), short(new))
     }
 
-    /// Which attempt since the last approval made a ref stand for this commit.
+    /// Returns the attempt since the last approval that moved a ref to this commit.
     pub fn moved_by(&self, commit: &str) -> Option<(StepNumber, u32)> {
         let made =
             |change: &Outside| change.kind == OutsideKind::Ref && change.after.as_deref() == Some(commit);
         self.outside.iter().find(|(_, _, change)| made(change)).map(|(step, attempt, _)| (*step, *attempt))
     }
 
-    /// Which attempt since the last approval changed something at a path or beneath it.
+    /// Returns the attempt since the last approval that changed something at or below a path.
     pub fn touched_by(&self, path: &str) -> Option<(StepNumber, u32)> {
         let path = path.trim_end_matches('/');
         let is_at = |change: &Outside| {
@@ -723,7 +728,7 @@ impl Run {
         self.outside.iter().find(|(_, _, change)| is_at(change)).map(|(step, attempt, _)| (*step, *attempt))
     }
 
-    /// As `--json` says it.
+    /// Returns the state as `--json` writes it.
     pub fn state_word(&self, number: StepNumber) -> &'static str {
         match self.step(number).map(|step| &step.state) {
             None | Some(StepState::Pending) => "pending",
@@ -773,14 +778,14 @@ impl StepRun {
 }
 
 impl StepRun {
-    /// It passed, and no control could show that its check can fail.
+    /// Returns whether the step passed and no negative control could show that its check can fail.
     pub fn is_uncontrolled(&self) -> bool {
         let verdict = self.verdict.as_ref().filter(|_| self.state == StepState::Passed);
         verdict.is_some_and(|verdict| verdict.held() && verdict.uncontrolled.is_some())
     }
 
-    /// What was achieved or is under way stays; what failed or waited starts afresh, since a person
-    /// has looked at the plan since.
+    /// Returns the state under a new spec. Results and running attempts stay; failed and blocked steps start
+    /// afresh, because a person has looked at the plan since.
     fn under_new_law(&self) -> Self {
         match self.state {
             StepState::Passed
@@ -795,7 +800,7 @@ impl StepRun {
 }
 
 impl StepState {
-    /// Over, in a way that lets others go on.
+    /// Returns whether the step ended in a way that lets other steps continue.
     pub fn is_settled(&self) -> bool {
         matches!(self, StepState::Passed | StepState::Waived { .. })
     }

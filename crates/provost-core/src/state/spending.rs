@@ -1,10 +1,10 @@
-//! What was spent, what is held for attempts under way, and for how long the harness was at work.
+//! Tracks spent and reserved amounts, and how long provost worked.
 //!
-//! Part of the fold: [`Ledger::hear`] sees every event, [`Ledger::tick`] when it became durable.
-//! What is allowed by it is decided in `budget`.
+//! It is part of the fold: [`Ledger::hear`] gets every event, [`Ledger::tick`] the time it became durable.
+//! `budget` decides what the amounts allow.
 //!
-//! **Invariant:** an attempt is counted once. Until its end is in the log it counts as what is held for
-//! it, and it stays counted so where nobody said what it used, until a person lets it be tried again.
+//! **Invariant:** an attempt is counted once. Until its end is in the log it counts with its reserved amount.
+//! If its usage is never reported it keeps counting so, until a person allows a retry.
 
 use std::collections::BTreeMap;
 
@@ -17,42 +17,42 @@ use crate::model::usage::{Amount, Cost, Resource, Usage};
 pub struct Ledger {
     whole: Account,
     steps: BTreeMap<StepNumber, Account>,
-    /// By step: no step has two attempts under way.
+    /// Reserved amounts by step: no step has two running attempts.
     held: BTreeMap<StepNumber, Amount>,
-    /// Limits that a person set instead of the written ones: of a step, or of the plan.
+    /// Limits that a person set in place of the written ones, of a step or of the plan.
     raised: BTreeMap<Option<StepNumber>, Amount>,
-    /// A person lets the next attempt have what is left, though more may be needed.
+    /// A person lets the next attempt use what is left, even if it may need more.
     pub as_it_is: bool,
     clock: Clock,
 }
 
-/// What one step, or the whole plan, has used.
+/// The usage of one step or of the whole plan.
 #[derive(Clone, Debug, Default)]
 struct Account {
     tokens: Sum,
     money: Sum,
     time: Sum,
-    /// Attempts that left their tokens or their money unsaid.
+    /// Attempts that did not report their tokens or their money.
     unknown: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     known: u64,
-    /// What was held for attempts nobody counted.
+    /// Reserved amounts of attempts whose usage was not reported.
     guessed: u64,
     samples: u32,
     unknown: u32,
-    /// What was used beside attempts: by whoever drafted the plan, or judged.
+    /// Usage outside of attempts: by the model that drafted the plan, or by a judge.
     beside: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
     last: Timestamp,
-    /// The harness had something to do after the last event.
+    /// provost had something to do after the last event.
     busy: bool,
-    /// The last event says nothing about whether a harness was at work then.
+    /// The last event does not show whether provost was running then.
     doubtful: bool,
     wall_ms: u64,
 }
@@ -70,7 +70,7 @@ impl Sum {
         (self.unknown == 0).then_some(self.known.saturating_add(self.beside))
     }
 
-    /// Says nothing about what an attempt needs.
+    /// Adds usage that says nothing about the needs of an attempt.
     fn add_beside(&mut self, used: Option<u64>) {
         match used {
             Some(used) => self.beside = self.beside.saturating_add(used),
@@ -108,7 +108,7 @@ impl Account {
         self.unknown += u32::from(used.tokens().is_none() || used.micro_usd.is_none());
     }
 
-    /// What was guessed of tokens, money and time.
+    /// Drops the guessed tokens, money and time, and returns them.
     fn forget_guesses(&mut self) -> [u64; 3] {
         [&mut self.tokens, &mut self.money, &mut self.time].map(|sum| std::mem::take(&mut sum.guessed))
     }
@@ -138,7 +138,7 @@ impl Ledger {
                 }
             }
             Event::StepStarted { step, reserved, .. } => {
-                // One that was given up without a word.
+                // An earlier attempt that ended without a report.
                 self.settle(*step, &Usage::default(), None);
                 self.held.insert(*step, *reserved);
                 self.as_it_is = false;
@@ -149,7 +149,7 @@ impl Ledger {
             Event::AttemptEnded(Ended { step, usage, duration_ms, .. }) => {
                 self.settle(*step, usage, Some(*duration_ms));
             }
-            // Passed though its attempt was lost, or lost for good: nobody can say what it used.
+            // The step passed although its attempt was lost, or the attempt is lost: its usage stays unknown.
             Event::AttemptLost { step, .. } | Event::StepPassed { step, .. } => {
                 self.settle(*step, &Usage::default(), None);
             }
@@ -157,7 +157,7 @@ impl Ledger {
         }
     }
 
-    /// A person answered to a budget that ran out: of the plan, or of this step.
+    /// Applies a person's answer to an exceeded budget, of the plan or of this step.
     pub(crate) fn answered(&mut self, scope: Option<StepNumber>, choice: Choice, limits: Amount) {
         if choice != Choice::Retry {
             return;
@@ -169,8 +169,8 @@ impl Ledger {
         }
     }
 
-    /// A person lets a step, or the whole plan, be tried again: what was only held for attempts that nobody
-    /// counted is given back. What is known to be spent stays spent.
+    /// Releases the reserved amounts of attempts without reported usage, after a person allowed a retry of a
+    /// step or the plan. Known spending stays spent.
     pub fn give_back(&mut self, scope: Option<StepNumber>) {
         match scope {
             None => {
@@ -193,19 +193,19 @@ impl Ledger {
         }
     }
 
-    /// Written limits that changed take the place of what a person had said.
+    /// Drops limits that a person set, if the written limits changed.
     pub(crate) fn new_law(&mut self, changed: impl Fn(Option<StepNumber>) -> bool) {
         self.as_it_is = false;
         self.raised.retain(|scope, _| !changed(*scope));
     }
 
-    /// `event` became durable at `at`, and `busy` says whether the harness has something to do now.
+    /// Records that `event` became durable at `at`; `busy` says whether provost has something to do now.
     pub(crate) fn tick(&mut self, event: &Event, at: Timestamp, busy: bool) {
         let gap = at.0.saturating_sub(self.clock.last.0);
         let at_work = is_said_at_work(event);
         let counted = match at_work {
             true => gap,
-            // The harness may have been gone. An attempt it left can have worked for as long as it may.
+            // provost may have been down. An attempt it left may have worked up to its time limit.
             false if self.clock.doubtful => 0,
             false => gap.min(self.held.values().filter_map(|held| held.wall_ms).max().unwrap_or(0)),
         };
@@ -222,17 +222,17 @@ impl Ledger {
         }
     }
 
-    /// What a person set instead of the written limits.
+    /// Returns the limits that a person set in place of the written ones.
     pub fn raised(&self, scope: Option<StepNumber>) -> Amount {
         self.raised.get(&scope).copied().unwrap_or_default()
     }
 
-    /// What is held for an attempt at this step.
+    /// Returns the amount reserved for an attempt at this step.
     pub fn held(&self, step: StepNumber) -> Option<Amount> {
         self.held.get(&step).copied()
     }
 
-    /// What counts as gone of the whole plan's limits at `now`, what is held included.
+    /// Returns what counts as spent of the whole plan's limits at `now`, reserved tokens and money included.
     pub fn committed(&self, resource: Resource, now: Timestamp) -> u64 {
         if resource == Resource::WallClock {
             let since = if self.clock.busy { now.0.saturating_sub(self.clock.last.0) } else { 0 };
@@ -242,13 +242,13 @@ impl Ledger {
         held.fold(self.whole.sum(resource).counted(), u64::saturating_add)
     }
 
-    /// The same of a step's own limits.
+    /// The same for a step's own limits.
     pub fn committed_by(&self, step: StepNumber, resource: Resource) -> u64 {
         let spent = self.steps.get(&step).map_or(0, |account| account.sum(resource).counted());
         spent.saturating_add(self.held(step).and_then(|held| held.of(resource)).unwrap_or(0))
     }
 
-    /// What an attempt used on average, as far as that is known: at this step, or at any.
+    /// Returns the average usage of an attempt at this step, if known.
     pub fn mean_of(&self, step: StepNumber, resource: Resource) -> Option<u64> {
         self.steps.get(&step)?.sum(resource).mean()
     }
@@ -257,7 +257,7 @@ impl Ledger {
         self.whole.sum(resource).mean()
     }
 
-    /// Everything that was used, where all of it is known.
+    /// Returns the total usage if all of it is known.
     pub fn total(&self, resource: Resource) -> Option<u64> {
         match resource {
             Resource::WallClock => Some(self.clock.wall_ms),
@@ -265,13 +265,13 @@ impl Ledger {
         }
     }
 
-    /// What is known of it: at least so much was used.
+    /// Returns the known part of the usage: a lower bound.
     pub fn known(&self, resource: Resource) -> u64 {
         let sum = self.whole.sum(resource);
         sum.known.saturating_add(sum.beside)
     }
 
-    /// How many attempts left this unsaid.
+    /// Counts the attempts that did not report this resource.
     pub fn unknown(&self, scope: Option<StepNumber>, resource: Resource) -> u32 {
         let account = match scope {
             None => Some(&self.whole),
@@ -280,7 +280,7 @@ impl Ledger {
         account.map_or(0, |account| account.sum(resource).unknown)
     }
 
-    /// What is shown; an attempt that is still under way is not part of it.
+    /// Returns the cost to show, without running attempts.
     pub fn cost(&self) -> Cost {
         self.whole.cost(self.clock.wall_ms)
     }
@@ -290,7 +290,8 @@ impl Ledger {
     }
 }
 
-/// Only a harness that is at work says this; all else is said at its start, or may be said without one.
+/// Returns whether only a running provost writes this event; all others are written at its start, or possibly
+/// without one.
 fn is_said_at_work(event: &Event) -> bool {
     match event {
         Event::StepStarted { .. }
@@ -317,7 +318,7 @@ fn is_said_at_work(event: &Event) -> bool {
         | Event::QuestionAsked { .. }
         | Event::IsolationAttested { .. }
         | Event::StepClaimed { .. }
-        // A reminder, which needs nobody at work.
+        // A reminder, which needs no running provost.
         | Event::Escalated { step: None, .. }
         | Event::Answered { .. }
         | Event::TamperDetected { .. }

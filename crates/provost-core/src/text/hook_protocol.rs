@@ -1,13 +1,13 @@
-//! How each client asks whether its session may stop, and how it wants to be answered.
+//! Reads the stop hooks of each client and writes the answers.
 //!
-//! Clients differ in names and forms, not in substance: a session, a folder, a moment. Each answers to
-//! words of its own, and each lets a session stop when the hook fails, so an answer is never an error.
+//! Clients differ in names and forms, not in substance: a session, a folder, a moment. Each needs its own
+//! wording, and each lets a session stop if the hook fails, so an answer is never an error.
 //!
-//! **Invariant:** no answer ends with exit code 1, which every client takes for a broken hook.
+//! **Invariant:** no answer ends with exit code 1, which every client treats as a broken hook.
 
 use serde_json::{Value, json};
 
-/// Whose hook it is.
+/// The client of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Client {
     Claude,
@@ -22,7 +22,7 @@ impl Client {
     pub const ALL: [Client; 6] =
         [Client::Claude, Client::Codex, Client::Gemini, Client::Opencode, Client::Cursor, Client::GitPrePush];
 
-    /// As it is typed.
+    /// Returns the word as a person types it.
     pub fn word(self) -> &'static str {
         match self {
             Client::Claude => "claude",
@@ -39,41 +39,41 @@ impl Client {
     }
 }
 
-/// What a client wants to know.
+/// The question of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub moment: Moment,
     pub session: Option<String>,
     /// The folder the session works in.
     pub cwd: Option<String>,
-    /// How many tools it has used so far, where a client asks after every text and not only at the end.
+    /// Number of tools used so far, for clients that ask after every message and not only at the end.
     pub tools: u64,
-    /// The client keeps nothing of it: a thread that finds a title, mostly.
+    /// A session that the client does not keep, mostly a thread that finds a title.
     pub is_fleeting: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The session begins, or begins anew.
+    /// The session begins, or begins again.
     Begin,
     /// It wants to stop.
     Stop,
-    /// A helper of the session wants to stop, or a person stopped it: not for us to hold.
+    /// A helper of the session wants to stop, or a person stopped it: provost does not hold it.
     Other,
 }
 
-/// What the harness answers.
+/// provost's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It may stop; what is to be said to the person about it, if anything.
+    /// It may stop; `words` is an optional message for the person.
     LetGo { words: String },
-    /// It may not, and this is what the agent is told.
+    /// It may not stop; `words` is for the agent.
     Refuse { words: String },
-    /// A session that begins is told this.
+    /// A beginning session gets this text.
     Tell { words: String },
 }
 
-/// What the hook's process does.
+/// Output and exit code of the hook's process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     pub stdout: String,
@@ -81,10 +81,10 @@ pub struct Reply {
     pub exit_code: u8,
 }
 
-/// Reads what a client wrote to its hook.
+/// Reads the input that a client gives its hook.
 pub fn read(client: Client, input: &str) -> Result<Asked, String> {
     if client == Client::GitPrePush {
-        // Lines about refs; which ones does not matter.
+        // The input lists refs; which ones does not matter.
         return Ok(Asked { moment: Moment::Stop, session: None, cwd: None, tools: 0, is_fleeting: false });
     }
     let value: Value =
@@ -97,7 +97,7 @@ pub fn read(client: Client, input: &str) -> Result<Asked, String> {
     let root = value.pointer("/workspace_roots/0").and_then(Value::as_str);
     Ok(match client {
         Client::Cursor => Asked {
-            // A person ended it, or it broke: there is nobody to send back.
+            // A person ended it, or it failed: there is no agent to send back.
             moment: if matches!(text("status"), None | Some("completed")) {
                 Moment::Stop
             } else {
@@ -108,7 +108,7 @@ pub fn read(client: Client, input: &str) -> Result<Asked, String> {
             tools: 0,
             is_fleeting: false,
         },
-        // It stops inside of a session that is not asked about.
+        // A helper stops inside a session; that session itself is not asking.
         _ if text("agent_id").is_some() => Asked {
             moment: Moment::Other,
             session: owned(text("session_id")),
@@ -129,13 +129,13 @@ pub fn read(client: Client, input: &str) -> Result<Asked, String> {
 fn moment(event: Option<&str>) -> Moment {
     match event {
         Some("SessionStart") => Moment::Begin,
-        // A client that does not say has one kind of hook only.
+        // A client that does not name the event has only one kind of hook.
         Some("Stop" | "AfterAgent") | None => Moment::Stop,
         Some(_) => Moment::Other,
     }
 }
 
-/// Says it as the client wants to hear it.
+/// Writes the answer in the client's form.
 pub fn say(client: Client, answer: &Answer) -> Reply {
     match answer {
         Answer::LetGo { words } => let_go(client, words),
@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// As the clients of autumn 2026 write it.
+    /// The input format of the clients as of autumn 2026.
     const INPUTS: &str = include_str!("../../test_data/hooks/inputs.jsonl");
 
     fn check(client: Client, expected: Expect) {

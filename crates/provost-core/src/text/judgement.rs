@@ -1,10 +1,10 @@
-//! Contracts that a model judges: what it is asked, and what of its answer counts.
+//! Writes the prompt for contracts that a model judges, and reads the answer.
 //!
-//! Its words decide only in one form: an object with a verdict, reasons and citations, and every citation is
-//! looked up in the files it speaks of. It is the weaker kind of contract, and everything made here says so.
+//! The answer counts only in one form: an object with a verdict, reasons and citations, and provost looks up
+//! every citation in the named file. This is the weaker kind of contract, and everything made here says so.
 //!
-//! **Invariant:** an answer that is missing, malformed, ambiguous or cites what is not there is no answer: it
-//! never holds.
+//! **Invariant:** an answer that is missing, malformed, ambiguous or cites text that does not exist never
+//! holds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,12 +17,12 @@ use crate::model::verdict::Citation;
 use crate::text::prompt;
 
 const ASK: &str = include_str!("judgement/ask.md");
-/// A quotation of less says nothing.
+/// Minimum length of a quotation; a shorter one proves nothing.
 const QUOTE_MIN: usize = 6;
 const CITATIONS_MAX: usize = 50;
 const REASON_MAX: usize = 2000;
 
-/// An answer in the form that was asked for.
+/// An answer in the required form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub holds: bool,
@@ -39,12 +39,12 @@ pub struct Change {
 
 pub type Changes = BTreeMap<String, Change>;
 
-/// The whole prompt. `again` is why the last answer did not count.
+/// Returns the whole prompt. `again` says why the last answer did not count.
 pub fn ask(rubric: &str, changes: &Changes, again: Option<&str>) -> String {
     let diff = difference(changes);
     let fence = prompt::fence_for(rubric);
     let again = again.map(|why| format!("Your last answer did not count: {why}.\n\n")).unwrap_or_default();
-    // No text can hold its own digest: nothing in the difference ends it.
+    // No text can contain its own digest, so nothing in the diff can end it early.
     let boundary = format!("=== {} ===", &Hash::of(diff.as_bytes()).to_string()[..24]);
     let rubric = format!("{fence}text\n{}\n{fence}", rubric::words(rubric).trim());
     let parts = [
@@ -58,7 +58,7 @@ pub fn ask(rubric: &str, changes: &Changes, again: Option<&str>) -> String {
     prompt::fill(ASK, &parts)
 }
 
-/// What changed, a hunk for each file: more than the least, and nothing left out.
+/// Returns the changes, one hunk per file; not minimal, but complete.
 pub fn difference(changes: &Changes) -> String {
     let mut out = String::new();
     for (path, change) in changes {
@@ -95,7 +95,7 @@ pub fn difference(changes: &Changes) -> String {
     out
 }
 
-/// What a judge said, if it counts; else why it does not.
+/// Returns the judge's answer if it counts, else why it does not.
 pub fn read(report: &str, changes: &Changes) -> Result<Answer, String> {
     let found: Vec<Value> =
         objects(report).into_iter().filter(|value| value.get("holds").is_some()).collect();
@@ -145,7 +145,7 @@ fn is_there(citation: &Citation, changes: &Changes) -> Result<(), String> {
     }
 }
 
-/// White space as one blank: how lines were indented or broken is nobody's lie.
+/// Reduces white space to single blanks, because indentation and line breaks do not matter in a citation.
 fn even(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -154,7 +154,7 @@ fn shown(path: &str) -> String {
     path.chars().filter(|each| !each.is_control()).take(120).collect()
 }
 
-/// Every JSON object that stands in a text, outermost ones only.
+/// Returns every outermost JSON object in a text.
 fn objects(text: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -1,9 +1,10 @@
-//! Plans that an agent drafts: what it is asked, which of its words are the plan, and why a draft goes back.
+//! Writes the prompt for agents that draft plans, finds the plan in their answer, and lists why a draft goes
+//! back.
 //!
-//! The texts are the Markdown files in `draft/`. Nothing here approves anything: a draft that is good enough
-//! is a plan file like any other, and goes to the gate.
+//! The texts are the Markdown files in `planner/`. Nothing here approves anything: a draft that is good
+//! enough becomes an ordinary plan file and goes to the gate.
 //!
-//! **Invariant:** goal, context and an earlier draft are fenced; no text of theirs closes its fence.
+//! **Invariant:** goal, context and an earlier draft are fenced; none of their text can close its fence.
 
 use std::fmt::Write as _;
 
@@ -14,31 +15,31 @@ use crate::text::prompt::{self, Context};
 const ASK: &str = include_str!("planner/ask.md");
 const FORMAT: &str = include_str!("planner/format.md");
 const AGAIN: &str = include_str!("planner/again.md");
-/// So many steps are easy to review and to resume.
+/// Number of steps that is easy to review and to resume.
 const STEPS: std::ops::RangeInclusive<usize> = 3..=7;
-/// More reasons than this are for the round after.
+/// Maximum number of reasons per round.
 const REASONS: usize = 30;
-/// A frontmatter has few lines; what is longer is none.
+/// Maximum number of lines of a frontmatter.
 const FRONTMATTER_LINES: usize = 40;
 
-/// What the planner is asked for.
+/// The input of the planner.
 pub struct Request<'a> {
     pub goal: &'a str,
     pub context: &'a [Context],
-    /// Who can be the target of a step.
+    /// The possible targets of a step.
     pub roles: &'a [String],
-    /// Where it may write the plan instead of saying it.
+    /// The file to which the planner may write the plan instead of printing it.
     pub file: Option<&'a str>,
 }
 
 /// A draft that was sent back.
 pub struct Returned<'a> {
-    /// What it said, if a plan was found in it.
+    /// Its text, if the answer contained a plan.
     pub text: Option<&'a str>,
     pub reasons: Vec<String>,
 }
 
-/// The whole prompt, on the first round or a later one.
+/// Returns the whole prompt, for the first round or a later one.
 pub fn ask(request: &Request<'_>, returned: Option<&Returned<'_>>) -> String {
     let roles = match request.roles {
         [] => "`coder`".to_owned(),
@@ -76,14 +77,14 @@ fn fenced(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{}\n{fence}", text.trim_end())
 }
 
-/// Why a draft goes back: what keeps it from being approved, and what makes a step vague or its check empty.
+/// Returns the diagnostics that send a draft back: errors, vague steps and empty checks.
 pub fn objections(diagnostics: &[Diagnostic]) -> Vec<&Diagnostic> {
     let sends_back = |diagnostic: &&Diagnostic| diagnostic.is_error() || weakens(diagnostic.code);
     diagnostics.iter().filter(sends_back).collect()
 }
 
-/// A plan outside of three to seven steps says why, in a sentence before its steps that has the word
-/// "because": a person reads it at the gate.
+/// Objects to a plan with fewer than three or more than seven steps, unless a sentence before its steps gives
+/// the reason with the word "because". A person reads it at the gate.
 pub fn count_objection(text: &str, plan: &Plan) -> Option<String> {
     let count = plan.steps.len();
     if count == 0 || STEPS.contains(&count) {
@@ -126,7 +127,7 @@ fn weakens(code: Code) -> bool {
     )
 }
 
-/// An objection as the planner reads it: where, what, and what to do.
+/// Describes an objection for the planner: where, what, and what to do.
 pub fn reason(text: &str, diagnostic: &Diagnostic) -> String {
     let before = text.get(..diagnostic.span.start).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
@@ -134,12 +135,13 @@ pub fn reason(text: &str, diagnostic: &Diagnostic) -> String {
     format!("line {line}, {} {}: {}.{hint}", diagnostic.severity.word(), diagnostic.code, diagnostic.message)
 }
 
-/// The plan in what an agent said: fenced, or all of it from its frontmatter on. The last one counts.
+/// Returns the plan in an agent's answer: fenced, or everything from its frontmatter on. The last one counts.
 pub fn found_in(report: &str) -> Option<String> {
     let report = report.replace("\r\n", "\n");
     let lines: Vec<&str> = report.lines().collect();
     let begin = (0..lines.len()).rev().find(|&at| opens(&lines, at))?;
-    // Of an agent that fenced its plan, the last fence of that kind closes it: those between are its checks.
+    // If the agent fenced its plan, the last fence of that kind closes it: those between belong to its
+    // checks.
     let mark = begin.checked_sub(1).map(|above| fence_of(lines[above])).filter(|mark| mark.len() >= 3);
     let end = match mark {
         Some(mark) => {
@@ -154,7 +156,7 @@ pub fn found_in(report: &str) -> Option<String> {
     Some(text)
 }
 
-/// A frontmatter begins here: with a status in it, and an end.
+/// Returns whether a frontmatter with a status and an end begins here.
 fn opens(lines: &[&str], at: usize) -> bool {
     if lines[at].trim_end() != "---" {
         return false;
@@ -164,7 +166,7 @@ fn opens(lines: &[&str], at: usize) -> bool {
     inside.take(length).any(|line| line.starts_with("status:"))
 }
 
-/// The run of backticks or tildes a line begins with.
+/// Returns the run of backticks or tildes at the start of a line.
 fn fence_of(line: &str) -> &str {
     let line = line.trim();
     let first = line.chars().next().filter(|first| ['`', '~'].contains(first));

@@ -1,7 +1,7 @@
-//! The words an agent is given: its task, its subscriptions and, on a retry, what the judge saw; and
-//! those of a session that wants to stop too early.
+//! Writes the prompts of agents: the task, the subscriptions and, on a retry, the last verdict; and the
+//! messages for a session that wants to stop too early.
 //!
-//! The texts are the Markdown files in `prompt/`; this room only fills them in.
+//! The texts are the Markdown files in `prompt/`; this module only fills them in.
 //!
 //! **Invariant:** nothing of another step reaches a prompt, and a hidden contract never does.
 
@@ -20,21 +20,21 @@ const RESUME: &str = include_str!("prompt/resume.md");
 const RETRY: &str = include_str!("prompt/retry.md");
 const TOUCHES: &str = include_str!("prompt/touches.md");
 const UNFINISHED: &str = include_str!("prompt/unfinished.md");
-/// What stands in place of a hidden contract.
+/// Replaces a hidden contract.
 const VEIL: &str = "**contract:** (hidden)";
 const REFUSED_MAX: usize = 10;
-/// What a plan without a name is called.
+/// The name of a plan without a name.
 const UNNAMED: &str = "PLAN.md";
 
-/// A subscription as it was found.
+/// A resolved subscription.
 pub struct Context {
     /// `file:src/a.rs` or `topic:name`.
     pub name: String,
-    /// Why it is missing, if it is.
+    /// The content, or why it is missing.
     pub content: Result<String, String>,
 }
 
-/// The whole prompt for the next attempt at a step.
+/// Returns the whole prompt for the next attempt at a step.
 pub fn step(run: &Run, number: StepNumber, context: &[Context]) -> String {
     let Some(step) = run.plan.step(number) else { return String::new() };
     let task = step.task.as_ref().map(|task| task.value.trim()).unwrap_or_default();
@@ -50,7 +50,7 @@ pub fn step(run: &Run, number: StepNumber, context: &[Context]) -> String {
     fill(STEP, &parts)
 }
 
-/// What a step may change, where it says so itself.
+/// Describes what a step may change, if it declares that itself.
 fn touches(step: &Step) -> String {
     let Some(globs) = &step.touches else { return String::new() };
     let globs: Vec<String> = globs.iter().map(|glob| format!("`{}`", glob.value)).collect();
@@ -58,8 +58,8 @@ fn touches(step: &Step) -> String {
     fill(TOUCHES, &[("globs", &globs)])
 }
 
-/// What a session is told that wants to stop too early: where the plan stands, what is missing, and what
-/// the judge saw last.
+/// Returns the message for a session that wants to stop too early: progress, what is missing, and the last
+/// verdict.
 pub fn unfinished(run: &Run) -> String {
     let (done, total) = run.progress();
     let progress = format!("{done} of {total} steps passed");
@@ -71,18 +71,18 @@ pub fn unfinished(run: &Run) -> String {
     fill(UNFINISHED, &[("title", &run.plan.title), ("progress", &progress), ("missing", missing.trim_end())])
 }
 
-/// A plan among others, as a session is told of it.
+/// A plan in the list for a session.
 pub struct Known<'a> {
     pub name: &'a str,
     pub stage: Stage,
-    /// How many steps have passed, of how many.
+    /// Number of passed steps, and of all steps.
     pub progress: (u32, u32),
-    /// It is meant where nobody names one.
+    /// The plan that commands without a plan name mean.
     pub is_active: bool,
 }
 
-/// What a session that begins is told of all plans; nothing, where there is at most the unnamed one and
-/// no marker that leads nowhere.
+/// Returns the list of all plans for a beginning session; empty if there is at most the unnamed one and no
+/// marker that points to a missing plan.
 pub fn plans(known: &[Known<'_>], dangling: Option<&str>) -> String {
     let mut text = String::new();
     if known.iter().any(|plan| plan.name != UNNAMED) {
@@ -152,8 +152,7 @@ fn fenced(kind: &str, text: &str) -> String {
     format!("\n{fence}{kind}\n{}\n{fence}\n", text.trim_end())
 }
 
-/// What is said in a conversation that is gone on with: only what the judge saw, for the rest is known
-/// there.
+/// Returns the prompt for a resumed conversation: only the last verdict, because the rest is known there.
 pub fn resumed(run: &Run, number: StepNumber) -> Option<String> {
     run.step(number)?.session.as_ref()?;
     let again = again(run, run.plan.step(number)?)?;
@@ -204,7 +203,7 @@ fn retry(step: &Step, verdict: &Verdict, attempts: u32) -> String {
         true => (bare(verdict), String::new(), String::new()),
         false => (verdict.outcome.to_string(), the_check(step, verdict), outputs(verdict)),
     };
-    // Its own files: whatever the check is, these it never saw.
+    // The agent's own files may be named, even for a hidden contract: the check never saw them.
     let refused = verdict.tree.iter().flat_map(|tree| &tree.refused).take(REFUSED_MAX);
     for (index, path) in refused.enumerate() {
         let heading = if index == 0 { "\nNot taken over from your work:\n" } else { "" };
@@ -235,7 +234,7 @@ fn retry(step: &Step, verdict: &Verdict, attempts: u32) -> String {
     )
 }
 
-/// What a hidden contract lets be known: how it ended, and nothing it printed or wanted.
+/// Returns what may be known of a hidden contract: how it ended, but nothing it printed or expected.
 fn bare(verdict: &Verdict) -> String {
     let end = match &verdict.outcome {
         outcome @ (Outcome::Broke { .. } | Outcome::TimedOut { .. } | Outcome::Killed { .. }) => {
@@ -250,7 +249,7 @@ fn bare(verdict: &Verdict) -> String {
     }
 }
 
-/// The text of a plan as agents may see it: hidden contracts are blanked. Nothing, if none is hidden.
+/// Returns the text of a plan with hidden contracts masked, for agents. `None` if none is hidden.
 pub fn veiled(text: &str, plan: &Plan) -> Option<String> {
     let hidden = plan.steps.iter().filter(|step| step.is_hidden());
     let mut spans: Vec<Span> =
@@ -300,13 +299,13 @@ fn output(stream: Stream, excerpt: &Excerpt) -> String {
     format!("\n{stream}:\n\n{fence}\n{}\n{fence}\n", text.trim_end())
 }
 
-/// Longer than any run of backticks inside, so that no content can close it.
+/// Returns a fence longer than any run of backticks inside, so that no content can close it.
 pub(crate) fn fence_for(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(longest.max(2) + 1)
 }
 
-/// Fills each `{name}` once, left to right; what is filled in is not looked at again.
+/// Fills each `{name}` once, left to right; inserted text is not searched again.
 pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut out = String::with_capacity(template.len() + 256);
     let mut rest = template;

@@ -1,7 +1,7 @@
-//! A run in words: the plan as it stands, and a line for each thing that happened.
+//! Describes a run: the current plan, and one line per event.
 //!
-//! Used by the terminal, the progress file and, later, by agents that ask for the plan. No colour, no
-//! width, no clock: whoever shows it adds those.
+//! The terminal, the progress file and other readers use it. It has no colour, no width and no clock; callers
+//! add those.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use crate::rules::quorum::Tally;
 use crate::rules::{budget, inbox};
 use crate::state::run::{Run, StepState};
 
-/// The plan as it stands, for reading.
+/// Returns the current plan as text.
 pub fn plan(run: &Run) -> String {
     let (done, total) = run.progress();
     let mut out = format!("{}\n", run.plan.title);
@@ -158,7 +158,7 @@ fn needs(needs: &Needs) -> String {
     }
 }
 
-/// What is unusual about the agent's fence.
+/// Lists the unusual access rights of an agent.
 fn reach(reach: &Reach) -> String {
     reach.unusual().into_iter().map(|words| format!(" · {words}")).collect()
 }
@@ -187,7 +187,7 @@ fn contract(out: &mut String, name: &str, contract: &Contract) {
     }
 }
 
-/// What one event means, in a line.
+/// Describes an event in one line.
 pub fn event(run: &Run, event: &Event) -> Line {
     let (mut symbol, mut words) = meaning(event);
     if let Event::StepPassed { step, .. } = event {
@@ -199,7 +199,7 @@ pub fn event(run: &Run, event: &Event) -> Line {
     if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
         && run.plan.step(*number).is_some_and(Step::is_hidden)
     {
-        // The progress file lies where agents can read it.
+        // Agents can read the progress file.
         words = format!("checked: contract {}{}", verdict.outcome, left_behind(verdict));
     }
     if let Event::Judged { subject: Subject::Contract(number), verdict, .. } = event
@@ -213,7 +213,7 @@ pub fn event(run: &Run, event: &Event) -> Line {
     Line { symbol, step, total, words, told_elsewhere: told_elsewhere(event) }
 }
 
-/// What the verdicts of this run are worth, and what keeps them from being worth more.
+/// Describes what the verdicts of this run are worth, and what limits them.
 fn isolation(level: Isolation, probes: &[Probe]) -> String {
     let meaning = match level {
         Isolation::Clean => {
@@ -243,7 +243,7 @@ fn isolation(level: Isolation, probes: &[Probe]) -> String {
     }
 }
 
-/// A contract that fails before the work is what one hopes for.
+/// Describes the check before the work; it should fail there.
 fn control(verdict: &crate::model::verdict::Verdict) -> String {
     match &verdict.outcome {
         Outcome::Held => {
@@ -253,7 +253,7 @@ fn control(verdict: &crate::model::verdict::Verdict) -> String {
     }
 }
 
-/// Events whose meaning another line of the same moment carries.
+/// Recognises events that another line of the same moment already covers.
 fn told_elsewhere(event: &Event) -> bool {
     match event {
         Event::Judged { subject: Subject::Contract(_), verdict, .. } => verdict.held(),
@@ -380,22 +380,22 @@ fn meaning(event: &Event) -> (Symbol, String) {
             format!("{plan} landed on {target} as {}", commit.get(..12).unwrap_or(commit)),
         ),
         Event::RunEnded { train: Some(train), .. } => train_ended(train),
-        // What the steps are worth is known to the run alone.
+        // Only the run knows the kinds of the passes.
         Event::RunEnded { .. } => (Symbol::Note, String::new()),
     }
 }
 
-/// How far a postcondition that held can be relied on.
+/// Describes how far a held postcondition can be trusted.
 fn worth(verdict: &Verdict) -> String {
     let held_before = if verdict.held_before == Some(true) { "; it held before the work too" } else { "" };
     let uncontrolled = verdict.uncontrolled.iter().map(|why| format!("; uncontrolled: {why}"));
     format!("{held_before}{}", uncontrolled.collect::<String>())
 }
 
-/// `plan done: 3 verified, 1 held before; 2 uncontrolled`.
+/// Returns, for example, `plan done: 3 verified, 1 held before; 2 uncontrolled`.
 fn run_ended(run: &Run, outcome: RunOutcome, summary: &Summary) -> (Symbol, String) {
     let (symbol, word) = match outcome {
-        // What somebody let go was not seen to be done: the plan is over, and not green.
+        // A waived step was not verified: the plan has ended, but is not green.
         RunOutcome::Done if summary.skipped > 0 => (Symbol::Waived, "done, with steps waived"),
         RunOutcome::Done => (Symbol::Passed(run.plan_pass()), "done"),
         RunOutcome::Failed => (Symbol::Failed, "failed"),
@@ -426,13 +426,13 @@ fn train_ended(train: &Landing) -> (Symbol, String) {
     }
 }
 
-/// What it cost, where anything is known of it.
+/// Describes the cost, if any of it is known.
 fn cost(cost: &Cost) -> String {
     let known = cost.tokens.is_some() || cost.micro_usd.is_some();
     if known && !cost.is_none() { format!("; {cost}") } else { String::new() }
 }
 
-/// A line about what happened, not yet dressed for any medium.
+/// One line about an event, not yet formatted for a medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub symbol: Symbol,
@@ -440,18 +440,18 @@ pub struct Line {
     pub step: Option<(u32, String)>,
     pub total: u32,
     pub words: String,
-    /// Another line of the same moment says it too: a live view may leave this one out.
+    /// Another line of the same moment says it too: a live view may skip this one.
     pub told_elsewhere: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symbol {
-    /// The step is over.
+    /// The step has ended.
     Passed(Pass),
     Failed,
     Blocked,
     Waived,
-    /// Something along the way.
+    /// Something during the step.
     Begun,
     Claim,
     Good,
@@ -477,7 +477,7 @@ impl Symbol {
     }
 }
 
-/// `[Step 2/4] ✓ Title: words`.
+/// Writes `[Step 2/4] ✓ Title: words`.
 impl std::fmt::Display for Line {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.step {
@@ -495,7 +495,7 @@ fn ended(end: &AttemptEnd, report: &str, notes: &[String]) -> String {
     if notes.is_empty() { said } else { format!("{said} ({})", one_line(&notes.join("; "))) }
 }
 
-/// How often an agent changed its own plan, and how the last time.
+/// Describes how many times an agent changed its own task list, and its last change.
 fn rewritten(times: usize, rewrites: &[String]) -> String {
     let last = rewrites.last().map(|diff| one_line(diff)).unwrap_or_default();
     match times {
@@ -509,17 +509,17 @@ fn answered(choice: Choice, by: &str, note: &str) -> String {
     if note.is_empty() { format!("{by} answered {word}") } else { format!("{by} answered {word}: {note}") }
 }
 
-/// The last line a failed check printed, where the reason usually is.
-/// What was tried to make it fail. That nothing could be is said by `uncontrolled`.
+/// Returns the negative control that was tried. If none was possible, `uncontrolled` says so.
 fn tried(verdict: &Verdict) -> Option<&Teeth> {
     verdict.teeth.as_deref().filter(|teeth| teeth.planted.is_some() || verdict.uncontrolled.is_none())
 }
 
+/// Returns the reason for a failure: the unmet expectations, or the last line that the check printed.
 fn because(verdict: &crate::model::verdict::Verdict) -> String {
     if verdict.held() {
         return String::new();
     }
-    // Nothing in an output says what the harness found by itself.
+    // provost's own objections appear in no output.
     if matches!(verdict.outcome, Outcome::Broke { exit_code: 0 }) && !verdict.unmet.is_empty() {
         return format!(" — {}", one_line(&verdict.unmet.join(", ")));
     }
@@ -533,7 +533,7 @@ fn because(verdict: &crate::model::verdict::Verdict) -> String {
     }
 }
 
-/// What of the work a failed check did not get to see.
+/// Lists the work that a failed check did not get.
 fn left_behind(verdict: &crate::model::verdict::Verdict) -> String {
     let tree = verdict.tree.iter().filter(|_| !verdict.held());
     tree.flat_map(|tree| tree.left_behind()).map(|line| format!("; {line}")).collect()
@@ -547,7 +547,7 @@ fn one_line(text: &str) -> String {
     }
 }
 
-/// The end of a text, where the reason usually is.
+/// Returns the end of a text, where the reason usually is.
 fn last_words(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().rev().nth(199) {

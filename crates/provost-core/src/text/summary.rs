@@ -1,10 +1,10 @@
-//! What plans took: attempts, failures, time, tokens and money, by step and by agent.
+//! Summarises the effort of plans: attempts, failures, time, tokens and money, by step and by agent.
 //!
-//! A plan is heard event by event and leaves a row for each step; [`Summary`] adds rows up. Waiting is
-//! told from working: a person who sleeps costs nothing, and neither does a pause.
+//! It reads a plan event by event and makes one row per step; [`Summary`] adds rows up. Waiting is separate
+//! from working: time spent waiting for a person or in a pause costs nothing.
 //!
 //! **Invariant:** memory grows with steps, agents and recipes, never with events.
-//! **Invariant:** what nobody counted makes a sum unknown; it is never taken for nothing.
+//! **Invariant:** a part that was not counted makes a sum unknown; it never counts as zero.
 
 mod hearing;
 mod words;
@@ -18,7 +18,7 @@ use crate::model::usage::Usage;
 
 pub use hearing::Hearing;
 
-/// Rows of plans, and what they come to.
+/// Rows of plans, and their total.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     pub plans: Vec<PlanRow>,
@@ -30,12 +30,12 @@ pub struct Summary {
 pub struct PlanRow {
     pub plan: PlanId,
     pub title: String,
-    /// As `status` says it.
+    /// The word used by `status`.
     pub stage: &'static str,
-    /// From this event on the log is not to be believed; what it says is counted all the same.
+    /// The log is untrusted from this event on; its events are counted anyway.
     pub forged_from: Option<u64>,
     pub steps: Vec<StepRow>,
-    /// What belongs to no step: the gate, the postconditions.
+    /// Effort that belongs to no step: the gate, the postconditions.
     pub itself: Taken,
     pub total: Taken,
 }
@@ -44,52 +44,52 @@ pub struct PlanRow {
 pub struct StepRow {
     pub number: StepNumber,
     pub title: String,
-    /// As `status` says it; `confirmed` where a person's word passed it, `removed` where the law has
-    /// no such step any more.
+    /// The word used by `status`; `confirmed` if a person passed it, `removed` if the current spec no longer
+    /// has the step.
     pub state: &'static str,
     pub taken: Taken,
 }
 
-/// What something took.
+/// The effort of something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Attempts that ended, were lost, or are under way.
+    /// Attempts that ended, were lost, or are running.
     pub attempts: u32,
-    /// How often a failure was of each class.
+    /// Number of failures by class.
     pub classes: BTreeMap<&'static str, u32>,
-    /// How often each recipe was applied.
+    /// Number of applications by recipe.
     pub recipes: BTreeMap<String, u32>,
     pub agent_ms: u64,
     pub check_ms: u64,
-    /// Waiting for a person: at the gate, escalated, or to be confirmed.
+    /// Time waiting for a person: at the gate, escalated, or to be confirmed.
     pub person_ms: u64,
-    /// Waiting for a pause to be over.
+    /// Time waiting in pauses.
     pub pause_ms: u64,
     pub tokens: Sum,
     pub micro_usd: Sum,
 }
 
-/// A sum of counts, some of which nobody made.
+/// A sum with possibly missing parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// What was counted.
+    /// The counted amount.
     pub known: u64,
-    /// How many attempts somebody counted for, and for how many nobody did.
+    /// Number of attempts with and without a count.
     pub counted: u32,
     pub uncounted: u32,
 }
 
-/// Who carried an attempt out.
+/// The agent of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Agent {
     pub role: String,
-    /// Nothing where nobody said.
+    /// `None` if it was not reported.
     pub model: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentRow {
-    /// Steps whose contract held on this agent's last attempt; a person's word does not count.
+    /// Steps whose contract held on this agent's last attempt; confirmations by people do not count.
     pub verified: u32,
     pub attempts: u32,
     pub agent_ms: u64,
@@ -98,7 +98,7 @@ pub struct AgentRow {
 }
 
 impl Sum {
-    /// The sum, where every part of it is known.
+    /// Returns the sum if every part of it is known.
     pub fn total(self) -> Option<u64> {
         (self.uncounted == 0).then_some(self.known)
     }
@@ -161,7 +161,7 @@ impl AgentRow {
         self.micro_usd.join(other.micro_usd);
     }
 
-    /// Everything it cost, failed attempts included, for each step that passed.
+    /// Returns the whole cost, failed attempts included, per passed step.
     pub fn micro_usd_per_verified(&self) -> Option<u64> {
         self.micro_usd.total()?.checked_div(u64::from(self.verified))
     }
@@ -170,8 +170,8 @@ impl AgentRow {
         self.agent_ms.checked_div(u64::from(self.verified))
     }
 
-    /// The cheapest first; those of unknown cost after them, the quickest first; those that have
-    /// nothing to show for it last.
+    /// Orders agents: the cheapest first; then those of unknown cost, the quickest first; last those without
+    /// a verified step.
     fn rank(&self, other: &AgentRow) -> Ordering {
         let place = |row: &AgentRow| match (row.verified, row.micro_usd_per_verified()) {
             (0, _) => (2, row.attempts.into(), row.agent_ms),
@@ -183,10 +183,10 @@ impl AgentRow {
 }
 
 impl Summary {
-    /// The agents, by cost per verified step, and by time where the cost is unknown.
+    /// Returns the agents by cost per verified step, and by time if the cost is unknown.
     pub fn agents(&self) -> Vec<(&Agent, &AgentRow)> {
         let mut rows: Vec<(&Agent, &AgentRow)> = self.agents.iter().collect();
-        // Stable: agents of the same rank stay in the order of their names.
+        // Stable sort: agents of the same rank stay in the order of their names.
         rows.sort_by(|(_, one), (_, other)| one.rank(other));
         rows
     }

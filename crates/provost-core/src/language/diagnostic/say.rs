@@ -1,7 +1,7 @@
-//! The words of every diagnostic, in one place.
+//! Holds the texts of all diagnostics.
 //!
-//! Messages are lowercase fragments that name the thing; hints are sentences that say what to do. One
-//! function per finding, so that two rooms never word the same mistake differently.
+//! Messages are lowercase fragments that name the subject; hints are sentences that say what to do. There is
+//! one function per finding, so that two checks never describe the same mistake differently.
 
 use super::{Code, Diagnostic};
 use crate::model::plan::{FRONTMATTER_KEYS, STATUSES, Span, StepNumber};
@@ -531,7 +531,7 @@ pub fn agent_not_startable(span: Span, target: &str, why: &str) -> D {
         .hint(format!("Install the program, or correct the command in [agents.{target}] of provost.toml."))
 }
 
-// What may be changed.
+// Permissions to change files.
 
 pub fn touches_absent(at: Span) -> D {
     new(Code::TouchesOpen, at, "no `touches`: the agent could edit its own checks")

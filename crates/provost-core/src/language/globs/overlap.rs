@@ -1,10 +1,10 @@
-//! Whether two globs can mean the same path: decided, not sampled.
+//! Decides exactly whether two globs can match the same path.
 //!
-//! Each glob is an automaton over bytes, made of the very expression that globs are matched by. Their
-//! product with the automaton of all paths is searched, nearest first: what it accepts is a path both
-//! mean, and where it accepts nothing there is none.
+//! Each glob becomes an automaton over bytes, built from the same expression that matching uses. A
+//! breadth-first search runs through the product of both with the automaton of all valid paths. A string it
+//! accepts is a path that both globs match; if it accepts none, there is none.
 //!
-//! **Invariant:** what cannot be decided within bounds is never taken for disjoint.
+//! **Invariant:** a pair that cannot be decided within the limits never counts as disjoint.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -17,27 +17,27 @@ use regex_automata::{Anchored, MatchKind};
 
 use crate::language::globs;
 
-/// A path: parts with something in them, none of which is `.` or `..`.
+/// Matches a path: non-empty parts, none of which is `.` or `..`.
 const PATH: &str = r"(?-u)\A(?:PART)(?:/(?:PART))*\z";
 const PART: &str = r"[^./\x00][^/\x00]*|\.[^./\x00][^/\x00]*|\.\.[^/\x00]+";
 const BYTES_MAX: usize = 4 << 20;
-/// Pairs of states that are looked at. Globs that people write need a few hundred.
+/// Limit on the visited pairs of states. Ordinary globs need a few hundred.
 const PAIRS_MAX: usize = 300_000;
 
 type Automaton = dense::DFA<Vec<u32>>;
-/// Or why there is none.
+/// An automaton, or why there is none.
 type Built = Result<Automaton, String>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overlap {
     None,
-    /// A path that both mean.
+    /// A path that both match.
     Shared(String),
-    /// Why nobody knows.
+    /// Why it could not be decided.
     Undecided(String),
 }
 
-/// What somebody may change, ready to be held against others.
+/// A set of globs, ready to be compared with others.
 #[derive(Clone, Debug)]
 pub struct Reach {
     globs: Vec<Piece>,
@@ -46,13 +46,13 @@ pub struct Reach {
 #[derive(Clone, Debug)]
 struct Piece {
     written: String,
-    /// The folders before the first wildcard; nothing known of what is no glob.
+    /// The folders before the first wildcard; `None` for an invalid glob.
     start: Option<String>,
-    /// Built when it is first needed: most globs differ in their first folders.
+    /// Built at first use: most globs already differ in their first folders.
     automaton: OnceLock<Built>,
 }
 
-/// Where two of them meet.
+/// Two globs that overlap or may overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meeting {
     pub globs: (String, String),
@@ -64,7 +64,8 @@ impl Reach {
         Self { globs: globs.iter().map(|glob| Piece::new(glob.as_ref())).collect() }
     }
 
-    /// The first path both may change; then what could not be decided; nothing if they are disjoint.
+    /// Returns the first pair with a common path, else the first undecided pair; `None` if the sets are
+    /// disjoint.
     pub fn meets(&self, other: &Reach) -> Option<Meeting> {
         let mut doubt = None;
         for one in &self.globs {
@@ -112,12 +113,12 @@ fn is_beneath(path: &str, folder: &str) -> bool {
         || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether there is a path that both globs cover.
+/// Decides whether a path exists that both globs cover.
 pub fn overlap(one: &str, other: &str) -> Overlap {
     Piece::new(one).with(&Piece::new(other))
 }
 
-/// Accepts what the glob matches, and all that is in a folder it matches.
+/// Builds an automaton that accepts what the glob matches and everything in a folder it matches.
 fn automaton(written: &str) -> Built {
     let glob = globs::glob(written).map_err(|why| format!("`{written}`: {why}"))?;
     let inner = glob.regex().strip_prefix("(?-u)^").and_then(|inner| inner.strip_suffix('$'));
@@ -134,7 +135,7 @@ fn built(pattern: &str) -> Result<Automaton, Box<dense::BuildError>> {
         .determinize_size_limit(Some(4 * BYTES_MAX));
     dense::Builder::new()
         .configure(config)
-        // As globs are matched.
+        // The settings that glob matching uses.
         .syntax(syntax::Config::new().utf8(false).dot_matches_new_line(true))
         .thompson(regex_automata::nfa::thompson::Config::new().utf8(false))
         .build(pattern)
@@ -148,7 +149,7 @@ fn paths() -> &'static Option<Automaton> {
 
 type Place = [StateID; 3];
 
-/// Breadth first, so that what is found is as short as can be.
+/// Searches breadth first, so that the found path is as short as possible.
 fn search(one: &Automaton, other: &Automaton) -> Overlap {
     let undecided = |why: &str| Overlap::Undecided(why.to_owned());
     let Some(paths) = paths() else { return undecided("paths cannot be described here") };
@@ -186,8 +187,8 @@ fn search(one: &Automaton, other: &Automaton) -> Overlap {
     Overlap::None
 }
 
-/// One byte for each way in which bytes differ to the three, letters before everything else: a path is
-/// to be read.
+/// Returns one byte per class of bytes that the three automata distinguish, letters first, so that the found
+/// path is readable.
 fn steps(factors: &[&Automaton; 3]) -> Vec<u8> {
     let mut known = std::collections::HashSet::new();
     let letters = (b'a'..=b'z').chain(b'0'..=b'9').chain(b'A'..=b'Z').chain(*b"/._-");

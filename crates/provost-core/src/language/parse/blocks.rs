@@ -1,10 +1,10 @@
-//! The blocks of a Markdown text, one after the other, as far as a plan cares for them.
+//! Groups a Markdown text into the blocks that the plan reader needs.
 //!
-//! pulldown-cmark decides what is a heading, a fence or a comment; this file only groups its events, so
-//! that the reader sees whole blocks with exact byte spans.
+//! pulldown-cmark decides what is a heading, a fence or a comment; this file only groups its events, so that
+//! the reader gets whole blocks with exact byte spans.
 //!
-//! **Invariant:** every byte of the text is looked at a bounded number of times.
-//! **Invariant:** what stands in a comment or in raw HTML ends up in `hidden` and nowhere else.
+//! **Invariant:** every byte of the text is read a bounded number of times.
+//! **Invariant:** the content of comments and raw HTML goes to `hidden` only.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use pulldown_cmark::{CodeBlockKind, CowStr, Event, OffsetIter, Options, Parser, 
 use super::pieces;
 use crate::model::plan::Span;
 
-/// A block at the top level of the text. One value is filled again and again, to save allocations.
+/// A block at the top level of the text. One value is reused for all blocks, to save allocations.
 #[derive(Debug, Default)]
 pub struct Block<'t> {
     pub kind: Kind,
     pub span: Span,
-    /// Of a paragraph or an underlined heading: its lines.
+    /// The lines of a paragraph or an underlined heading.
     pub lines: Vec<Line>,
-    /// Of a heading: what a reader sees, piece by piece.
+    /// The visible text of a heading, piece by piece.
     pub pieces: Vec<(Span, CowStr<'t>)>,
     /// Comments and raw HTML, in order.
     pub hidden: Vec<Span>,
-    /// In a container: the bytes that show, in order.
+    /// The visible bytes of a container, in order.
     pub visible: Vec<Span>,
     pub fence: Option<Fence>,
     pub items: Vec<Item>,
@@ -42,24 +42,24 @@ pub enum Kind {
     Fence,
     List,
     Html,
-    /// A quotation, a rule, indented code: it shows, and nothing is read from it.
+    /// A quotation, a rule or indented code: visible, but no field is read from it.
     Other,
 }
 
-/// A line of a paragraph, without the white space around it.
+/// A line of a paragraph, without surrounding white space.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub span: Span,
-    /// Bold text right at its start.
+    /// Bold text at its start.
     pub strong: Option<Strong>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Strong {
     pub span: Span,
-    /// Between the stars.
+    /// The text between the stars.
     pub inner: Span,
-    /// What shows, when that is not what is written (entities, code, nested emphasis).
+    /// The visible text if it differs from the written one (entities, code, nested emphasis).
     pub disguise: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub struct Fence {
     pub span: Span,
     /// The first word of the info string, as a span of the text.
     pub info: Span,
-    /// The info string beyond its first word, which no reader sees.
+    /// The rest of the info string, which is invisible in the rendered text.
     pub unseen_info: Span,
     pub body: Span,
     pub command: String,
@@ -89,11 +89,11 @@ pub enum Part {
 
 pub struct Blocks<'t> {
     text: &'t str,
-    /// Where the piece that is being read begins.
+    /// Start of the current piece.
     base: usize,
-    /// And where it ends.
+    /// End of the current piece.
     end: usize,
-    /// How long a piece is at least; none, where the text must stay whole.
+    /// Minimum length of a piece; `None` if the text must not be cut.
     piece: Option<usize>,
     events: OffsetIter<'t>,
 }
@@ -103,7 +103,7 @@ fn events(text: &str, base: usize, end: usize) -> OffsetIter<'_> {
 }
 
 impl<'t> Blocks<'t> {
-    /// Reads `text` from byte `base` on; spans are those of the whole text.
+    /// Reads `text` from byte `base` on; spans refer to the whole text.
     pub fn new(text: &'t str, base: usize, piece: usize) -> Self {
         let piece = pieces::can_be_cut(text).then_some(piece);
         let end = piece.map_or(text.len(), |piece| pieces::end(text, base, piece));
@@ -126,7 +126,7 @@ impl<'t> Blocks<'t> {
         Span::new(range.start + self.base, range.end + self.base)
     }
 
-    /// Fills `block` with the next one; `false` at the end.
+    /// Fills `block` with the next block; returns `false` at the end.
     pub fn next(&mut self, block: &mut Block<'t>) -> bool {
         block.clear();
         let Some((event, span)) = self.event() else { return false };
@@ -138,7 +138,7 @@ impl<'t> Blocks<'t> {
                 self.inlines(block, true);
                 if underlined {
                     lines(self.text, span, &mut block.strongs, &mut block.lines);
-                    // The underline itself is not a line of the text.
+                    // The underline is not a line of the text.
                     block.lines.pop();
                 }
             }
@@ -182,7 +182,7 @@ impl<'t> Blocks<'t> {
         true
     }
 
-    /// A code block at the top level.
+    /// Reads a code block at the top level.
     fn code(&mut self, block: &mut Block<'t>, kind: CodeBlockKind<'t>) {
         match kind {
             CodeBlockKind::Fenced(info) => {
@@ -197,7 +197,7 @@ impl<'t> Blocks<'t> {
         }
     }
 
-    /// Consumes everything up to the end of what was just started.
+    /// Consumes everything up to the end of the element that was just opened.
     fn skip(&mut self) {
         let mut depth = 1;
         for (event, _) in self.events.by_ref() {
@@ -212,7 +212,7 @@ impl<'t> Blocks<'t> {
         }
     }
 
-    /// The inline content of a heading or a paragraph.
+    /// Reads the inline content of a heading or a paragraph.
     fn inlines(&mut self, block: &mut Block<'t>, keep_pieces: bool) {
         let mut depth = 0;
         while let Some((event, span)) = self.event() {
@@ -236,7 +236,7 @@ impl<'t> Blocks<'t> {
         }
     }
 
-    /// Bold text: remembered with what shows of it.
+    /// Records bold text and its visible form.
     fn strong(&mut self, block: &mut Block<'t>, span: Span, keep_pieces: bool) {
         let inner = Span::new(span.start + 2, span.end.saturating_sub(2).max(span.start + 2));
         let mut shown = String::new();
@@ -280,7 +280,7 @@ impl<'t> Blocks<'t> {
         block.strongs.push(Strong { span, inner, disguise: (!plain).then_some(shown) });
     }
 
-    /// A list, a quotation or anything else that holds blocks.
+    /// Reads a list, a quotation or another element that contains blocks.
     fn container(&mut self, block: &mut Block<'t>) {
         let mut depth = 1usize;
         let mut open_text: Option<Span> = None;
@@ -342,7 +342,7 @@ impl<'t> Blocks<'t> {
         }
     }
 
-    /// A fence in a container: a part of its item, or only something that shows.
+    /// Reads a fence in a container: a part of its list item, or only visible text.
     fn fence_within(&mut self, block: &mut Block<'t>, span: Span, info: &str, depth: usize) {
         let fence = self.fence(span, info);
         block.visible.push(span);
@@ -358,7 +358,7 @@ impl<'t> Blocks<'t> {
         }
     }
 
-    /// Text of an item of the outermost list becomes one of its parts; other text only shows.
+    /// Adds text of an item of the outermost list to its parts; other text is only visible.
     fn close_text(&self, block: &mut Block<'t>, depth: usize, open: &mut Option<Span>) {
         let Some(span) = open.take() else { return };
         // Depth 2 is a tight item, depth 3 the paragraph of a loose one.
@@ -372,7 +372,7 @@ impl<'t> Blocks<'t> {
         }
     }
 
-    /// The content of a fenced block, up to its end.
+    /// Reads the content of a fenced block up to its end.
     fn fence(&mut self, span: Span, info: &str) -> Fence {
         let mut command = String::with_capacity(span.end - span.start);
         let mut body = None::<Span>;
@@ -412,7 +412,7 @@ impl Block<'_> {
         self.strongs.clear();
     }
 
-    /// Bold text anywhere in a container, for fields that stand where none are read.
+    /// Returns the bold text in a container, to find fields at places where fields are not read.
     pub fn strongs(&self) -> &[Strong] {
         &self.strongs
     }
@@ -433,7 +433,7 @@ fn is_inline_end(end: &TagEnd) -> bool {
     matches!(end, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image)
 }
 
-/// The lines of `span`, each with the bold text that opens it. Strongs come in order of their start.
+/// Collects the lines of `span`, each with the bold text at its start. `strongs` is sorted by start.
 fn lines(text: &str, span: Span, strongs: &mut Vec<Strong>, found: &mut Vec<Line>) {
     let raw = span.of(text);
     let mut start = span.start;
@@ -447,13 +447,13 @@ fn lines(text: &str, span: Span, strongs: &mut Vec<Strong>, found: &mut Vec<Line
         found.push(Line { span: Span::new(from, from + content.len()), strong });
         start += line.len() + 1;
     }
-    // A paragraph's span ends with its line break.
+    // The span of a paragraph ends with its line break.
     while found.last().is_some_and(|line| line.span.is_empty()) {
         found.pop();
     }
 }
 
-/// Whether the last line of a fenced block is its closing fence.
+/// Returns whether the last line of a fenced block is its closing fence.
 fn is_closed(raw: &str) -> bool {
     let opening = raw.trim_start_matches([' ', '\t', '>']);
     let Some(mark) = opening.chars().next() else { return false };
@@ -464,7 +464,7 @@ fn is_closed(raw: &str) -> bool {
     last.len() >= width && last.chars().all(|c| c == mark)
 }
 
-/// The first word of the info string, and what follows it.
+/// Returns the spans of the first word of the info string and of the rest.
 fn info_spans(text: &str, span: Span, after_opening: usize, info: &str) -> (Span, Span) {
     let line = text.get(span.start..after_opening).unwrap_or("").trim_end();
     let end = span.start + line.len();

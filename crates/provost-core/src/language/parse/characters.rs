@@ -1,16 +1,16 @@
-//! Characters that a reader cannot see, and bytes that are no text at all.
+//! Finds invisible characters and control characters.
 //!
-//! A plan is approved by somebody who looks at it, so nothing in it may be invisible, reorder the line it
-//! stands in, or act on a terminal.
+//! A person approves a plan by looking at it, so nothing in it may be invisible, reorder its line, or control
+//! a terminal.
 //!
-//! **Invariant:** one pass over the bytes; plain ASCII costs one table look-up a byte.
+//! **Invariant:** one pass over the bytes; plain ASCII costs one table lookup per byte.
 
 use crate::language::diagnostic::say;
 use crate::language::parse::Sink;
 use crate::model::plan::Span;
 
-/// Bytes that may begin a character to look at: controls, and the lead bytes of every block that holds
-/// invisible characters.
+/// Bytes that may begin such a character: controls, and the lead bytes of every Unicode block with invisible
+/// characters.
 const SUSPECT: [bool; 256] = suspect();
 
 const fn suspect() -> [bool; 256] {
@@ -63,7 +63,7 @@ fn is_invisible(c: char) -> bool {
         | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// U+FE0F after an emoji, and U+200D between two, are how emoji are written.
+/// Returns whether the character is part of an emoji: U+FE0F after one, or U+200D between two.
 fn belongs_to_emoji(text: &str, at: usize, end: usize, c: char) -> bool {
     let before = text[..at].chars().next_back();
     match c {
@@ -76,14 +76,14 @@ fn belongs_to_emoji(text: &str, at: usize, end: usize, c: char) -> bool {
     }
 }
 
-/// Roughly: the blocks that hold emoji.
+/// Recognises an emoji, roughly by Unicode block.
 pub fn is_pictograph(c: char) -> bool {
     matches!(c, '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2100}'..='\u{27bf}'
         | '\u{2900}'..='\u{297f}' | '\u{2b00}'..='\u{2bff}' | '\u{3030}' | '\u{303d}'
         | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Reports the first non-ASCII character of a value that is run or names a file.
+/// Reports the first non-ASCII characters of a value that is run or names a file.
 pub fn ascii(text: &str, span: Span, what: &str, sink: &mut Sink) {
     let raw = span.of(text);
     if raw.is_ascii() {
@@ -93,7 +93,7 @@ pub fn ascii(text: &str, span: Span, what: &str, sink: &mut Sink) {
         let at = span.start + at;
         let place = Span::new(at, at + c.len_utf8());
         if c == '\u{200d}' {
-            // Between emoji it is fine in prose; nothing that is run or opened needs one.
+            // U+200D is allowed between emoji in prose, but not in a value that is run or names a file.
             sink.push(say::invisible(place, c));
         } else {
             sink.push(say::non_ascii(place, c, what));

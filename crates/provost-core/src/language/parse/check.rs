@@ -1,4 +1,4 @@
-//! A fenced block as a check, with what is expected of it.
+//! Reads a fenced block as a check with its expectations.
 
 use super::blocks::Fence;
 use super::values::{self, Misread};
@@ -6,7 +6,7 @@ use super::{Sink, characters};
 use crate::language::diagnostic::say;
 use crate::model::plan::{Check, Contract, Shell, Span, Spanned};
 
-/// A fenced block as a check, unless it is none.
+/// Returns the check of a fenced block, if it is one.
 pub fn shell(text: &str, fence: Fence, sink: &mut Sink) -> Option<Shell> {
     let opening = first_line(text, fence.span);
     if !fence.closed {
@@ -37,7 +37,7 @@ pub fn first_line(text: &str, span: Span) -> Span {
     Span::new(span.start, span.start + line.trim_end().len())
 }
 
-/// Adds an expectation to a check; `false` when the line is something else.
+/// Adds an expectation to a check; returns `false` if the line is not one.
 pub fn expect(contract: &mut Contract, line: &str, span: Span, sink: &mut Sink) -> bool {
     let Check::Shell(shell) = &mut contract.check else { return false };
     match values::expectation(line) {

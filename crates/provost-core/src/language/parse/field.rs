@@ -1,4 +1,4 @@
-//! Which fields a step may have, and what they are called.
+//! Lists the fields of a step and their names.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
@@ -84,7 +84,7 @@ impl Field {
 
     pub fn named(name: &str) -> Option<Field> {
         let same = |field: &&Field| {
-            // Nearly every field differs in length or in its first letter.
+            // Compare length and first letter first: nearly all names differ there.
             name.len() == field.name().len()
                 && name.as_bytes().first().is_some_and(|a| a | 0x20 == field.name().as_bytes()[0])
                 && name.bytes().zip(field.name().bytes()).all(|(a, b)| match a {
@@ -95,7 +95,7 @@ impl Field {
         Field::ALL.iter().find(same).copied()
     }
 
-    /// How a value is to be written, for somebody who wrote another.
+    /// Explains the form of the value, for a person who wrote it in another form.
     pub fn form(self) -> &'static str {
         match self {
             Field::Target => "Write one role, such as `coder`.",

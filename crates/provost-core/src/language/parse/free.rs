@@ -1,8 +1,8 @@
-//! Free text of many lines, built once from what shows of it.
+//! Builds free text of many lines from its visible spans.
 
 use crate::model::plan::Span;
 
-/// Free text, gathered as spans and built once.
+/// Free text, collected as spans and built once.
 #[derive(Default)]
 pub struct Free {
     pub start: Option<usize>,
@@ -16,7 +16,7 @@ impl Free {
         Span::new(start, self.visible.last().map_or(start, |span| span.end).max(start))
     }
 
-    /// The lines that show, as they are written, without the bytes that do not.
+    /// Returns the visible lines as written, without the hidden bytes.
     pub fn build(&self, text: &str) -> String {
         let (Some(first), Some(last)) = (self.visible.first(), self.visible.last()) else {
             return String::new();

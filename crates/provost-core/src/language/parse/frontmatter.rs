@@ -1,10 +1,9 @@
-//! The YAML between the first two `---` lines.
+//! Reads the YAML between the first two `---` lines.
 //!
-//! It is cut out by hand at the first byte, because Markdown parsers accept such blocks anywhere, and
-//! read by a YAML parser that knows the span of every scalar.
+//! It is cut out by hand at the first byte, because Markdown parsers accept such blocks anywhere. A YAML
+//! parser that knows the span of every scalar reads it.
 //!
-//! **Invariant:** `plan.status.span` is exactly the status word, so that the harness can replace it and
-//! nothing else.
+//! **Invariant:** `plan.status.span` is exactly the status word, so that provost replaces nothing else.
 
 use std::fmt;
 
@@ -31,21 +30,21 @@ pub fn read(text: &str, plan: &mut Plan, sink: &mut Sink) -> usize {
     second(text, body, sink)
 }
 
-/// The byte after a `---` line that starts at `at`.
+/// Returns the byte after a `---` line that starts at `at`.
 fn opening(text: &str, at: usize) -> Option<usize> {
     let rest = text.get(at..)?;
     let (line, _) = rest.split_once('\n')?;
     (line.trim_end() == "---").then_some(at + line.len() + 1)
 }
 
-/// Where the YAML ends and where the text after its closing line begins.
+/// Returns the end of the YAML and the start of the text after the closing line.
 fn closing(text: &str, from: usize) -> Option<(usize, usize)> {
     let mut at = from;
     for line in text.get(from..)?.split_inclusive('\n') {
         if line.trim_end() == "---" {
             return Some((at, at + line.len()));
         }
-        // A heading can not be part of the frontmatter: somebody forgot to close it.
+        // A heading cannot be part of the frontmatter: the closing line is missing.
         if line.starts_with("## ") {
             return None;
         }
@@ -54,7 +53,7 @@ fn closing(text: &str, from: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// A second block of the same form right after the first would be shown and not read.
+/// Reports a second frontmatter right after the first: it would be visible but not read.
 fn second(text: &str, body: usize, sink: &mut Sink) -> usize {
     let rest = &text[body..];
     let start = body + (rest.len() - rest.trim_start().len());
@@ -128,7 +127,7 @@ struct Place<'t> {
 }
 
 impl Place<'_> {
-    /// The bytes of a scalar, between its quotes if it has some.
+    /// Returns the bytes of a scalar, without quotes.
     fn scalar<T>(&self, value: &Yaml<T>) -> Span {
         let span = value.referenced.span();
         let start = self.base + span.byte_offset().unwrap_or(0) as usize;
@@ -142,7 +141,7 @@ impl Place<'_> {
     }
 }
 
-/// The line the YAML parser complains about, as far as it says.
+/// Returns the line of the YAML error, if the parser reports one.
 fn error_span(text: &str, yaml: Span, error: &serde_saphyr::Error) -> Span {
     let Some(location) = error.location() else { return yaml };
     let mut at = yaml.start;
@@ -158,12 +157,12 @@ fn error_span(text: &str, yaml: Span, error: &serde_saphyr::Error) -> Span {
 fn one_line(error: &serde_saphyr::Error) -> String {
     let words = error.without_snippet().to_string();
     let first = words.lines().next().unwrap_or("it cannot be read").trim();
-    // Its line numbers count from the frontmatter; the span says where it is.
+    // Drop the parser's line number: it counts from the frontmatter, and the span gives the position.
     let first = first.split(" at line ").next().unwrap_or(first);
     first.chars().take(200).collect()
 }
 
-/// The keys a plan may have, and the names of those it may not.
+/// The keys of a plan, and the names of unknown ones.
 #[derive(Default)]
 struct Front {
     kind: Option<Yaml<String>>,

@@ -1,8 +1,8 @@
-//! The heading of a step: `### 2. ✅ Title (depends on Task 1)`.
+//! Reads the heading of a step: `### 2. ✅ Title (depends on Task 1)`.
 //!
-//! The number and the mark are read from the bytes as they are written, the title from what shows.
+//! The number and the mark are read from the written bytes, the title from the visible text.
 //!
-//! **Invariant:** a heading that is not exactly of this form is not a step, whatever it resembles.
+//! **Invariant:** only a heading of exactly this form is a step.
 
 use pulldown_cmark::CowStr;
 
@@ -14,7 +14,7 @@ pub enum Heading {
     Range {
         number: Span,
     },
-    /// Something else; the number it seems to carry and how the heading should begin.
+    /// Another heading, with the number it seems to have and the fix for its beginning.
     Other {
         number: Option<u32>,
         fix: Option<(Span, String)>,
@@ -27,11 +27,11 @@ pub struct StepHeading {
     pub span: Span,
     pub mark: MarkPlace,
     pub needs: Option<Vec<Spanned<StepNumber>>>,
-    /// A "(depends on …)" that could not be read.
+    /// A "(depends on …)" note that could not be read.
     pub unread_needs: Option<Span>,
 }
 
-/// What all pieces of a heading show.
+/// Joins the visible text of all pieces of a heading.
 pub fn shown(pieces: &[(Span, CowStr<'_>)]) -> String {
     pieces.iter().map(|(_, piece)| piece.as_ref()).collect::<String>().trim().to_string()
 }
@@ -63,7 +63,7 @@ fn step(text: &str, pieces: &[(Span, CowStr<'_>)], number: StepNumber, span: Spa
     let title_start = skip(mark.span.end);
     let (title_end, needs, unread_needs) = depends_on(text, title_start, span.end);
     let title = title(text, pieces, title_start, title_end);
-    // Number signs alone close a heading as soon as a mark stands before them.
+    // A title of number signs alone would close the heading once a mark is written before it.
     if title.trim_matches('#').trim().is_empty() {
         return Heading::Other { number: Some(number.0), fix: None };
     }
@@ -71,7 +71,7 @@ fn step(text: &str, pieces: &[(Span, CowStr<'_>)], number: StepNumber, span: Spa
     Heading::Step(Box::new(heading))
 }
 
-/// A mark is one of ours, perhaps with the emoji selector, and the one space after it.
+/// Finds a mark: a known symbol, an optional emoji selector, and one space.
 fn mark_at(rest: &str, at: usize) -> MarkPlace {
     for mark in Mark::ALL {
         let Some(after) = rest.strip_prefix(mark.symbol()) else { continue };
@@ -83,7 +83,7 @@ fn mark_at(rest: &str, at: usize) -> MarkPlace {
     MarkPlace { mark: None, span: Span::at(at) }
 }
 
-/// What shows of the bytes from `start` to `end`.
+/// Returns the visible text from `start` to `end`.
 fn title(text: &str, pieces: &[(Span, CowStr<'_>)], start: usize, end: usize) -> String {
     let mut title = String::new();
     for (span, piece) in pieces {
@@ -93,14 +93,14 @@ fn title(text: &str, pieces: &[(Span, CowStr<'_>)], start: usize, end: usize) ->
         if span.start >= start && span.end <= end {
             title.push_str(piece);
         } else {
-            // Only plain text reaches over the number, the mark or the note.
+            // Only plain text can extend over the number, the mark or the note.
             title.push_str(text.get(span.start.max(start)..span.end.min(end)).unwrap_or(""));
         }
     }
     title.trim().to_string()
 }
 
-/// `(depends on Task 1, Task 2)` at the end of a title: where the title ends, and the steps.
+/// Reads `(depends on Task 1, Task 2)` at the end of a title: returns the end of the title, and the steps.
 #[allow(clippy::type_complexity)]
 fn depends_on(
     text: &str,
@@ -124,7 +124,7 @@ fn depends_on(
     }
 }
 
-/// `1, Task 2 and step 3`, each with its span; `base` is where `list` starts.
+/// Reads `1, Task 2 and step 3`, each with its span; `base` is the offset of `list`.
 pub fn numbers(list: &str, base: usize) -> Option<Vec<Spanned<StepNumber>>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -142,7 +142,7 @@ pub fn numbers(list: &str, base: usize) -> Option<Vec<Spanned<StepNumber>>> {
     Some(found)
 }
 
-/// Why a heading is not a step, and how it would be one.
+/// Explains why a heading is not a step, with a fix.
 fn unread(raw: &str, start: usize) -> Heading {
     if let Some(length) = range_length(raw) {
         return Heading::Range { number: Span::new(start, start + length) };
@@ -163,7 +163,7 @@ fn unread(raw: &str, start: usize) -> Heading {
     Heading::Other { number: number.filter(|_| separated), fix }
 }
 
-/// `3–N`, `N+1`, `2-4`, `N`: how long the symbolic number before the dot is.
+/// Returns the length of a symbolic number before the dot: `3–N`, `N+1`, `2-4`, `N`.
 fn range_length(raw: &str) -> Option<usize> {
     let end = raw
         .char_indices()

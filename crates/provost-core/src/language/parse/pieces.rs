@@ -1,15 +1,15 @@
-//! A long text, cut where Markdown starts afresh, so that a plan of ten thousand steps is never in
+//! Cuts a long text at places where Markdown starts afresh, so that a plan of ten thousand steps is never in
 //! memory as one tree.
 //!
-//! A heading that begins a line closes every paragraph, list and quotation before it; only a fence, a
-//! block of HTML or a link definition reaches over it. Where one of these might, no cut is made.
+//! A heading at the start of a line closes every paragraph, list and quotation before it; only a fence, a
+//! block of HTML or a link definition can continue past it. If one of these might, no cut is made.
 //!
-//! **Invariant:** the pieces read one after the other give exactly what the whole gives.
+//! **Invariant:** reading the pieces one after the other gives exactly the result of reading the whole.
 
-/// Pieces are at least this long; a shorter text is one piece.
+/// Minimum length of a piece; a shorter text is one piece.
 pub const USUAL: usize = 128 * 1024;
 
-/// Where the piece that begins at `from` ends.
+/// Returns the end of the piece that begins at `from`.
 pub fn end(text: &str, from: usize, at_least: usize) -> usize {
     let rest = text.get(from..).unwrap_or("");
     if rest.len() <= at_least {
@@ -28,7 +28,7 @@ pub fn end(text: &str, from: usize, at_least: usize) -> usize {
             None => match opening(line) {
                 Opening::Nothing => {}
                 Opening::Fence(mark) => fence = Some(mark),
-                // Whether it reaches over a heading depends on what it stands in: no more cuts.
+                // It may or may not continue past a heading, so make no more cuts.
                 Opening::Doubtful => return text.len(),
             },
         }
@@ -37,7 +37,7 @@ pub fn end(text: &str, from: usize, at_least: usize) -> usize {
     text.len()
 }
 
-/// A link defined anywhere is known everywhere: such a text stays whole.
+/// A link definition applies to the whole text, so such a text stays whole.
 pub fn can_be_cut(text: &str) -> bool {
     !text.contains("]:")
 }
@@ -50,7 +50,7 @@ fn is_heading(line: &str) -> bool {
 
 enum Opening<'t> {
     Nothing,
-    /// Of a fence that begins its line: its run of marks.
+    /// A fence that begins its line, with its run of marks.
     Fence(&'t str),
     Doubtful,
 }
@@ -58,7 +58,7 @@ enum Opening<'t> {
 fn opening(line: &str) -> Opening<'_> {
     if let Some(mark) = run(line) {
         let info = &line[mark.len()..];
-        // A run of backticks with more of them behind is code in a line.
+        // A run of backticks with more backticks after it is inline code.
         return if mark.starts_with('`') && info.contains('`') {
             Opening::Nothing
         } else {
@@ -69,7 +69,7 @@ fn opening(line: &str) -> Opening<'_> {
     if doubtful { Opening::Doubtful } else { Opening::Nothing }
 }
 
-/// Three or more backticks or tildes at the start.
+/// Returns three or more backticks or tildes at the start of the line.
 fn run(line: &str) -> Option<&str> {
     let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let length = line.len() - line.trim_start_matches(mark).len();

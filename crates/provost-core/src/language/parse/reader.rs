@@ -1,7 +1,6 @@
-//! Walks the blocks of a plan and hands each to the part it belongs to.
+//! Walks the blocks of a plan and passes each to the part it belongs to.
 //!
-//! There are four parts: what stands before the steps, the steps, the postconditions, and everything
-//! else, which is prose for people.
+//! There are four parts: the preamble before the steps, the steps, the postconditions, and prose for people.
 //!
 //! **Invariant:** only blocks at the top level open fields; lists, quotations and code never do.
 
@@ -24,7 +23,7 @@ mod preamble;
 enum Place {
     Before,
     Steps,
-    /// Under a heading inside the steps that is not a step: read by nobody, and already said so.
+    /// Under a heading inside the steps that is not a step: not read, and already reported.
     Unread,
     Postconditions,
     Prose,
@@ -41,9 +40,9 @@ struct Reader<'a, 't> {
     postconditions_at: Option<Span>,
     postconditions_level: u8,
     draft: Option<Draft>,
-    /// The number the next step should carry; unknown after a heading that stands for several.
+    /// The expected number of the next step; unknown after a heading for several steps.
     next: Option<u32>,
-    /// After a wrong number: what would come next if only that one were wrong.
+    /// After a wrong number: the next number if only that one is wrong.
     skipped: Option<u32>,
     numbers: std::collections::HashSet<u32>,
     malformed: bool,
@@ -101,7 +100,7 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    /// Fences that a check does not look at itself.
+    /// Reports unclosed fences that no check reports itself.
     fn unclosed(&mut self, block: &Block<'t>) {
         let waiting = matches!(&self.draft, Some(Draft { open: Open::Check { waiting: true, .. }, .. }));
         let check = block.kind == Kind::Fence
@@ -126,7 +125,7 @@ impl<'t> Reader<'_, 't> {
     fn heading(&mut self, block: &mut Block<'t>, level: u8, underlined: bool) {
         let in_steps = matches!(self.part, Place::Steps | Place::Unread);
         let section = match block.pieces.first() {
-            // A step's heading is no section, and there are many of them.
+            // A step's heading is not a section; testing this first is faster, since there are many.
             Some((_, piece)) if piece.starts_with(|c: char| c.is_ascii_digit()) => None,
             Some(_) | None => section_name(&heading::shown(&block.pieces)),
         };
@@ -179,7 +178,7 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    /// A paragraph that a line of `-` or `=` turned into a heading: reported, and read as a paragraph.
+    /// Reports a paragraph that a line of `-` or `=` turned into a heading, and reads it as a paragraph.
     fn underlined(&mut self, block: &mut Block<'t>) {
         let end = block.lines.last().map_or(block.span.end, |line| line.span.end);
         let underline = self.text[end..].find('\n').map_or(end, |at| end + at + 1);
@@ -193,7 +192,7 @@ impl<'t> Reader<'_, 't> {
         let is_step = matches!(read, Heading::Step(_));
         match self.step_level {
             None if is_step => self.step_level = Some(level),
-            // Nothing says yet at which level steps stand; anything below the section may be meant as one.
+            // The heading level of steps is not known yet; any heading below the section may be meant as one.
             None if level > self.steps_level => {}
             None => {
                 self.part = Place::Prose;
@@ -242,7 +241,7 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    /// What follows is under no step; `next` is the number that may come after it.
+    /// Marks the following text as under no step; `next` is the number that may follow.
     fn unread(&mut self, next: Option<u32>) {
         self.malformed = true;
         self.part = Place::Unread;
@@ -260,7 +259,7 @@ impl<'t> Reader<'_, 't> {
         match self.next {
             Some(expected) if expected != number && skipped != Some(number) => {
                 self.sink.push(say::step_gap(digits, expected, crate::model::plan::StepNumber(number)));
-                // Either this number is wrong or the ones before are missing; say it once.
+                // Either this number is wrong or earlier ones are missing; report it once.
                 self.skipped = Some(expected.saturating_add(1));
             }
             Some(_) | None => {}
@@ -297,7 +296,7 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    /// What does not show in the open free text must be cut out of it later.
+    /// Records hidden bytes of the open free text, which are cut out later.
     fn keep_hidden(&mut self, block: &Block<'t>) {
         if let Some(Draft { open: Open::Task(free) | Open::Rubric { free, .. }, .. }) = &mut self.draft {
             let from = free.hidden.last().map_or(0, |cut| cut.end);
@@ -305,7 +304,7 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    /// Fields under no step are shown and not read.
+    /// Reports fields under no step, which are visible but not read.
     fn outside(&mut self, lines: &[Line]) {
         for line in lines {
             if let Some(Name::Field(field)) = line.strong.as_ref().and_then(|s| name(self.text, s, line.span))
@@ -315,7 +314,7 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    /// Said once: a plan in another format would say it on every line.
+    /// Reports this once per plan: a plan in another format would cause it on every line.
     fn say_outside(&mut self, span: Span, field: Field) {
         if !std::mem::replace(&mut self.warned_outside, true) {
             self.sink.push(say::field_outside(span, field.name()));
@@ -418,7 +417,7 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    /// Fields in lists and quotations are shown and not read.
+    /// Reports fields in lists and quotations, which are visible but not read.
     fn misplaced(&mut self, block: &Block<'t>) {
         for strong in block.strongs() {
             self.misplaced_strong(strong);
@@ -520,13 +519,13 @@ fn section_name(name: &str) -> Option<Section> {
     }
 }
 
-/// A line that continues an item only because nothing separates it: it starts at the margin.
+/// Returns whether a line continues an item only because no empty line separates it: it starts at the margin.
 fn is_lazy(text: &str, line: &Line) -> bool {
     line.span.start == 0 || text.as_bytes().get(line.span.start - 1) == Some(&b'\n')
 }
 
-/// Takes from an item the lines that follow a field name at the margin. Without an empty line between,
-/// Markdown counts them to the item; who wrote them did not.
+/// Takes from an item the lines that follow a field name at the margin. Without an empty line in between,
+/// Markdown counts them as part of the item, although the author did not mean that.
 fn lazy_lines(text: &str, item: &mut super::blocks::Item) -> Vec<Line> {
     let Some(Part::Text(lines)) = item.parts.last_mut() else { return Vec::new() };
     let at = lines.iter().enumerate().skip(1).position(|(_, line)| {
@@ -539,7 +538,7 @@ fn lazy_lines(text: &str, item: &mut super::blocks::Item) -> Vec<Line> {
     }
 }
 
-/// Of spans in order, those that start inside `within`.
+/// Returns those of the sorted spans that start inside `within`.
 fn spans_within(spans: &[Span], within: Span) -> &[Span] {
     let from = spans.partition_point(|span| span.start < within.start);
     let to = spans.partition_point(|span| span.start < within.end);

@@ -1,9 +1,9 @@
-//! One step while it is being read: its fields, in whatever order they come.
+//! Reads the fields of one step, in any order.
 //!
-//! A field is opened by its name at the start of a line and fed with what follows, until the next field
-//! opens. How each value is read stands here.
+//! The name of a field at the start of a line opens it; the field gets the following text until the next
+//! field opens. This module reads all the values.
 //!
-//! **Invariant:** a field that was read once is never overwritten by a second one of the same name.
+//! **Invariant:** a second field of the same name never overwrites the first.
 
 use std::borrow::Cow;
 
@@ -18,12 +18,12 @@ use crate::model::plan::{
     AgentNetwork, Check, Contract, GitPolicy, Needs, Span, Spanned, Step, StepNumber, Subscription, Writes,
 };
 
-/// What takes the text that comes next.
+/// The field that gets the following text.
 pub enum Open {
-    /// Nothing: text here is read by nobody.
+    /// None: text here is not read.
     Nothing,
     Task(Free),
-    /// A check: `waiting` for its block, or for expectations after it.
+    /// A check that is `waiting` for its block, or has it and takes expectations.
     Check {
         field: Field,
         at: Span,
@@ -35,7 +35,7 @@ pub enum Open {
         free: Free,
     },
     List(Field),
-    /// The field was refused; what belongs to it goes nowhere, in silence.
+    /// The field was rejected; its text is dropped without a message.
     Refused,
 }
 
@@ -43,7 +43,7 @@ pub struct Draft {
     pub step: Step,
     pub open: Open,
     seen: u32,
-    /// Fields somebody tried to write: said already, so not missing as well.
+    /// Fields that were written with a mistake: already reported, so not reported as missing.
     tried: u32,
     warned_text: bool,
 }
@@ -95,14 +95,14 @@ impl Draft {
         self.seen & (1 << field as u32) != 0
     }
 
-    /// A field was meant here and could not be read; what belongs to it goes nowhere.
+    /// Rejects a field that could not be read; its text is dropped.
     pub fn refuse(&mut self, text: &str, field: Option<Field>, sink: &mut Sink) {
         self.close(text, sink);
         self.tried |= field.map_or(0, |field| 1 << field as u32);
         self.open = Open::Refused;
     }
 
-    /// A field begins. `name` is the bold name, `value` the rest of its line, `hidden` what does not show.
+    /// Opens a field. `name` is the bold name, `value` the rest of its line, `hidden` the invisible bytes.
     pub fn open(
         &mut self,
         text: &str,
@@ -207,7 +207,7 @@ impl Draft {
         }
     }
 
-    /// A value that fits on its line.
+    /// Reads a value on one line.
     fn single(&mut self, text: &str, field: Field, value: &str, span: Span, name: Span, sink: &mut Sink) {
         let at = if span.is_empty() { name } else { span };
         let read = match field {
@@ -267,7 +267,7 @@ impl Draft {
         }
     }
 
-    /// Several values on one line, between commas.
+    /// Reads several values on one line, separated by commas.
     fn split(&mut self, text: &str, field: Field, value: &str, span: Span, sink: &mut Sink) {
         let mut at = span.start;
         for part in between_commas(value) {
@@ -280,7 +280,7 @@ impl Draft {
         }
     }
 
-    /// One subscription, one glob or one topic.
+    /// Reads one subscription, one glob or one topic.
     fn entry(&mut self, text: &str, field: Field, value: &str, span: Span, sink: &mut Sink) {
         let quoted = value.len() > 1
             && ['`', '"'].iter().any(|quote| value.starts_with(*quote) && value.ends_with(*quote));
@@ -331,7 +331,7 @@ impl Draft {
         self.step.subscriptions.push(Spanned::new(subscription, span));
     }
 
-    /// The items of a list that belongs to the open field.
+    /// Reads a list item that belongs to the open field.
     pub fn item(&mut self, text: &str, field: Field, item: &Item, hidden: &[Span], sink: &mut Sink) {
         for part in &item.parts {
             match part {
@@ -348,7 +348,7 @@ impl Draft {
         }
     }
 
-    /// A fenced block, when a check waits for it.
+    /// Reads a fenced block, if a check waits for one.
     pub fn fence(&mut self, text: &str, fence: Fence, sink: &mut Sink) {
         match &mut self.open {
             Open::Check { field, at, waiting } if *waiting => {
@@ -370,7 +370,7 @@ impl Draft {
         }
     }
 
-    /// A line that opens no field.
+    /// Reads a line that opens no field.
     pub fn line(&mut self, text: &str, span: Span, hidden: &[Span], sink: &mut Sink) {
         match &mut self.open {
             Open::Check { field, waiting: false, .. } => {
@@ -384,7 +384,7 @@ impl Draft {
                 } else {
                     &mut self.step.precondition
                 };
-                // When the block was refused, so is what is expected of it.
+                // If the block was rejected, drop its expectations too.
                 if slot.as_mut().is_some_and(|contract| !expect(contract, &shown, span, sink)) {
                     self.unread(span, sink);
                 }
@@ -399,7 +399,7 @@ impl Draft {
         }
     }
 
-    /// Said once a step: one stray paragraph is like the next.
+    /// Reports unread text, once per step.
     pub fn unread(&mut self, span: Span, sink: &mut Sink) {
         if !self.warned_text {
             self.warned_text = true;
@@ -414,7 +414,7 @@ impl Draft {
         }
     }
 
-    /// Ends the open field.
+    /// Closes the open field.
     pub fn close(&mut self, text: &str, sink: &mut Sink) {
         match std::mem::replace(&mut self.open, Open::Nothing) {
             Open::Task(free) => {
@@ -438,7 +438,7 @@ impl Draft {
         }
     }
 
-    /// Ends the step: what is missing is said here, because only here it is known what was tried.
+    /// Finishes the step. Missing fields are reported here, because only now all fields have been read.
     pub fn finish(mut self, text: &str, end: usize, sink: &mut Sink) -> Step {
         self.close(text, sink);
         self.step.section.end = end;
@@ -458,14 +458,14 @@ impl Draft {
     }
 }
 
-/// A one-line value as it shows, without its comment, and where it stands.
+/// Returns the visible part of a one-line value without its comment, and its span.
 fn single<'t>(text: &'t str, value: Span, hidden: &[Span]) -> (Cow<'t, str>, Span) {
     match visible_text(text, value, hidden) {
         Cow::Borrowed(shown) => {
             let (from, to) = kept(shown);
             (Cow::Borrowed(&shown[from..to]), Span::new(value.start + from, value.start + to))
         }
-        // With something cut out of the middle the span covers the whole value.
+        // If something was cut out of the middle, the span covers the whole value.
         Cow::Owned(shown) => {
             let (from, to) = kept(&shown);
             (Cow::Owned(shown[from..to].to_string()), value)
@@ -473,7 +473,7 @@ fn single<'t>(text: &'t str, value: Span, hidden: &[Span]) -> (Cow<'t, str>, Spa
     }
 }
 
-/// Between the commas that stand in no braces: `src/{a,b}` is one glob.
+/// Splits at commas outside of braces: `src/{a,b}` is one glob.
 fn between_commas(value: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     value.split(move |letter| {
@@ -486,13 +486,13 @@ fn between_commas(value: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A name that can be that of a file.
+/// Accepts a name that can be a file name.
 fn topic(name: &str) -> Option<String> {
     let fits = !name.is_empty() && !name.contains(['/', '\\', ' ']) && !name.starts_with('.');
     fits.then(|| name.to_string())
 }
 
-/// The part of a value that counts: no comment, no line break by backslash, no code marks around it.
+/// Returns the range of a value without comment, trailing backslash and surrounding code marks.
 fn kept(shown: &str) -> (usize, usize) {
     let trimmed = shown.trim_start();
     let from = shown.len() - trimmed.len();
@@ -509,7 +509,7 @@ fn word(value: &str) -> Option<String> {
     (!value.is_empty() && !value.contains(char::is_whitespace)).then(|| value.to_string())
 }
 
-/// A name that the environment can hold.
+/// Recognises a valid name of an environment variable.
 fn is_variable(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())

@@ -1,7 +1,7 @@
-//! The small languages of single values: durations, money, tokens, policies, expectations.
+//! Reads single values: durations, money, tokens, policies, expectations.
 //!
-//! Each function reads one value completely or not at all; a value that is half understood would be
-//! carried out as something its author did not write.
+//! Each function reads a value completely or not at all; a value that is half understood would do something
+//! that its author did not write.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::model::plan::{Budget, Expectation, OnFail, Stream, Then};
 
 const LONGEST_SECS: u64 = 366 * 24 * 3600;
 
-/// `10 minutes`, `1h 30m`, `90s`, `1.5 hours`.
+/// Reads `10 minutes`, `1h 30m`, `90s`, `1.5 hours`.
 pub fn duration(value: &str) -> Option<Duration> {
     let mut rest = value.trim();
     let mut total_ms: u64 = 0;
@@ -38,7 +38,7 @@ fn unit_secs(word: &str) -> Option<u64> {
     })
 }
 
-/// A number with at most three decimals, in thousandths; `_` and `,` group digits.
+/// Reads a number with at most three decimals, in thousandths; `_` and `,` group digits.
 fn decimal(text: &str) -> Option<(u64, &str)> {
     let end =
         text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_' | ','))).unwrap_or(text.len());
@@ -53,7 +53,7 @@ fn decimal(text: &str) -> Option<(u64, &str)> {
     Some((whole.checked_mul(1000)?.checked_add(thousandths)?, rest))
 }
 
-/// `max 200k tokens, $1.50, 20 minutes wall clock`; says which part it could not read.
+/// Reads `max 200k tokens, $1.50, 20 minutes wall clock`; an error names the part that could not be read.
 pub fn budget(value: &str) -> Result<Budget, String> {
     let mut budget = Budget::default();
     for part in budget_parts(value) {
@@ -78,7 +78,7 @@ pub fn budget(value: &str) -> Result<Budget, String> {
     Ok(budget)
 }
 
-/// Splits at commas, but not at those that group digits.
+/// Splits at commas that do not group digits.
 fn budget_parts(value: &str) -> Vec<&str> {
     let bytes = value.as_bytes();
     let mut parts = Vec::new();
@@ -121,7 +121,7 @@ fn micro_usd(words: &str) -> Option<u64> {
     thousandths.checked_mul(1000)
 }
 
-/// `retry(2), then escalate`.
+/// Reads `retry(2), then escalate`.
 pub fn on_fail(value: &str) -> Option<OnFail> {
     let mut retries = None;
     let mut then = None;
@@ -147,7 +147,7 @@ pub fn on_fail(value: &str) -> Option<OnFail> {
     Some(OnFail { retries: retries.unwrap_or(0), then: then.unwrap_or(Then::Escalate) })
 }
 
-/// What follows a word, in either case.
+/// Returns the text after a word, ignoring case.
 fn without_word<'v>(value: &'v str, word: &str) -> Option<&'v str> {
     let head = value.get(..word.len())?;
     head.eq_ignore_ascii_case(word).then(|| value[word.len()..].trim())
@@ -161,15 +161,15 @@ pub fn switch(value: &str) -> Option<bool> {
     }
 }
 
-/// Why a line that looks like an expectation is none.
+/// Why a line is not an expectation.
 pub enum Misread {
-    /// It does not look like one at all.
+    /// It does not look like one.
     Other,
     Form,
     Pattern(String),
 }
 
-/// `exit_code == 0`, `stdout contains "…"`, `stderr is empty`, `stdout matches /…/`.
+/// Reads `exit_code == 0`, `stdout contains "…"`, `stderr is empty`, `stdout matches /…/`.
 pub fn expectation(line: &str) -> Result<Expectation, Misread> {
     let line = line.trim();
     if let Some(rest) = line.strip_prefix("exit_code") {
@@ -223,7 +223,7 @@ fn last_line(text: &str) -> String {
     text.lines().last().unwrap_or("").trim().trim_start_matches("error: ").to_string()
 }
 
-/// What stands between two delimiters, when nothing but a comment follows the second.
+/// Returns the text between two delimiters, if only a comment follows the second.
 fn delimited(text: &str, delimiter: char) -> Option<&str> {
     let text = text.strip_prefix([' ', '\t'])?.trim().strip_prefix(delimiter)?;
     let end = text.match_indices(delimiter).map(|(at, _)| at).find(|at| {
@@ -234,7 +234,7 @@ fn delimited(text: &str, delimiter: char) -> Option<&str> {
     text.get(..end)
 }
 
-/// A value without its ` # comment`.
+/// Removes a ` # comment`.
 pub fn uncommented(value: &str) -> &str {
     if value.starts_with('#') {
         return "";

@@ -1,17 +1,17 @@
-//! How many tests an output says were run, by each runner's own closing lines.
+//! Counts the tests that an output reports as run, from each runner's summary lines.
 //!
-//! Skipped, ignored, deselected and planned tests were not run. Several binaries, packages or calls are
-//! summed. Output without a closing line says nothing, which is not the same as zero.
+//! Skipped, ignored, deselected and planned tests do not count. Several binaries, packages or calls are added
+//! up. Output without a summary line gives no count, which is not the same as zero.
 
 use super::report::Report;
 use super::{Runner, started};
 
-/// The tests that were run, if the contract starts runners that said so.
+/// Returns the number of tests run, if the contract starts runners that report it.
 pub fn tests_run(command: &str, outputs: &[&str]) -> Option<u32> {
     tests_run_by(command, &Report::default(), outputs)
 }
 
-/// The same, with what the reporters of the check saw: their own counts come before any output.
+/// The same with the reports of the check's reporters; their counts take precedence over any output.
 pub fn tests_run_by(command: &str, report: &Report, outputs: &[&str]) -> Option<u32> {
     let mut runners: Vec<Runner> = started(command).into_iter().map(|each| each.runner).collect();
     runners.extend(report.started.iter().map(|each| each.runner));
@@ -67,7 +67,7 @@ fn sum(numbers: impl Iterator<Item = u32>) -> Option<u32> {
     numbers.fold(None, |total, number| Some(total.unwrap_or(0u32).saturating_add(number)))
 }
 
-/// `ESC [ … letter`.
+/// Removes `ESC [ … letter`.
 fn without_colours(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut parts = text.split("\u{1b}[");
@@ -79,8 +79,8 @@ fn without_colours(text: &str) -> String {
     plain
 }
 
-/// `3 passed` and its like between separators, those of the given words summed; nothing if a part is
-/// something else.
+/// Adds up parts such as `3 passed` that have one of the `counted` words; `None` if a part has an unknown
+/// word.
 fn parts(text: &str, separator: &str, counted: &[&str], known: &[&str]) -> Option<u32> {
     let mut total = 0;
     for part in text.split(separator) {
@@ -106,7 +106,7 @@ fn libtest(line: &str) -> Option<u32> {
 fn nextest(line: &str) -> Option<u32> {
     let (_, rest) = line.strip_prefix("Summary [")?.split_once("] ")?;
     let (count, _) = rest.split_once(" test")?;
-    // `1/3 tests run` when it was cut short.
+    // `1/3 tests run` after an early stop.
     count.split('/').next()?.trim().parse().ok()
 }
 
@@ -122,7 +122,7 @@ fn pytest(line: &str) -> Option<u32> {
     parts(what, ",", &["passed", "failed", "xfailed", "xpassed"], &other)
 }
 
-/// `Ran 4 tests in 0.001s`, and on a later line what of them was skipped.
+/// Reads `Ran 4 tests in 0.001s`, and on a later line the number of skipped tests.
 fn unittest<'a>(lines: impl Iterator<Item = &'a str>) -> Option<u32> {
     let mut total: Option<u32> = None;
     for line in lines {
@@ -138,7 +138,7 @@ fn unittest<'a>(lines: impl Iterator<Item = &'a str>) -> Option<u32> {
     total
 }
 
-/// `# pass 3` or `ℹ pass 3`, and the same with `fail`.
+/// Reads `# pass 3` or `ℹ pass 3`, and the same with `fail`.
 fn node(line: &str) -> Option<u32> {
     let rest = line.strip_prefix("# ").or_else(|| line.strip_prefix("ℹ "))?;
     let count = rest.strip_prefix("pass ").or_else(|| rest.strip_prefix("fail "))?;
@@ -167,7 +167,7 @@ fn vitest(line: &str) -> Option<u32> {
     parts(rest, "|", &["passed", "failed"], &["skipped", "todo", "expected fail"])
 }
 
-/// Without `-v` go does not say how many; it does say where there was none.
+/// Without `-v`, go reports no count, but it reports packages without tests.
 fn go(text: &str) -> Option<u32> {
     let is_told = text.lines().any(|line| line.starts_with("=== RUN "));
     if is_told {
@@ -192,8 +192,8 @@ fn ctest(line: &str) -> Option<u32> {
     before.contains("% tests passed").then(|| count.trim().parse().ok())?
 }
 
-/// Why a contract that held with so many tests does not hold, in words. A count that was there before the
-/// work and is gone is none.
+/// Explains why a contract that held with this number of tests does not hold. A count that existed before the
+/// work and is missing now counts as zero.
 pub fn too_few(before: Option<u32>, now: Option<u32>) -> Option<String> {
     match (before, now) {
         (Some(before), None | Some(0)) if before > 0 => {

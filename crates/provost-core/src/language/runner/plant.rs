@@ -1,23 +1,23 @@
-//! A test that fails, and where the contract's runner must find it.
+//! Writes a failing test to a place where the contract's runner must find it.
 //!
-//! A file of tests that is there already is the best place: whatever the code under test does to the
-//! process that loads it, it does to the planted test too. Beside it is the second best. The name is
-//! given in and is random; where the contract selects tests by name, the name is made to be selected.
+//! The best place is an existing test file: whatever the code under test does to the process that loads it,
+//! it does to the planted test too. A new file beside it is second best. The caller provides a random name;
+//! if the contract selects tests by name, the name is made to match.
 //!
-//! **Invariant:** a place the contract does not reach is never offered as one that it does: what selects in
-//! a way that is not understood here is said not to be plantable.
+//! **Invariant:** a place that the contract does not reach is never offered: if the selection is not
+//! understood, planting is refused.
 
 use super::select::Selection;
 use super::{Runner, Started};
 
-/// A file with a failing test in it.
+/// A file that contains a failing test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plant {
     pub path: String,
     pub text: String,
 }
 
-/// A test at the end of a file that has tests; an error says why not there.
+/// Adds a test at the end of a test file; an error says why that is impossible.
 pub fn into_file(
     started: &Started,
     chosen: &Selection,
@@ -46,7 +46,7 @@ pub fn into_file(
     Ok(Plant { path: path.to_owned(), text: format!("{}\n{added}", text.trim_end_matches('\n')) })
 }
 
-/// A file of its own in a folder of tests; `like` is a test file there, if there is one.
+/// Makes a new file in a folder of tests; `like` is an existing test file there.
 pub fn beside(
     started: &Started,
     chosen: &Selection,
@@ -94,7 +94,7 @@ fn named(chosen: &Selection, random: &str, usual: &str) -> String {
     }
 }
 
-/// Words by which a file lets its own tests be left out: a planted one would be left out too.
+/// Returns a word by which a file skips its own tests: it would skip a planted one too.
 fn puts_itself_aside(runner: Runner, text: &str) -> Option<&'static str> {
     let marks: &[&'static str] = match runner {
         Runner::Pytest | Runner::Unittest => &[
@@ -112,7 +112,7 @@ fn puts_itself_aside(runner: Runner, text: &str) -> Option<&'static str> {
         Runner::Go => &["//go:build", "// +build", "func TestMain("],
         Runner::Ctest | Runner::Script | Runner::Other => &[],
     };
-    // A program's own tests sit in `src/main.rs` beside its `main`.
+    // The tests of a program are in `src/main.rs` beside its `main`.
     let is_program = matches!(runner, Runner::Cargo | Runner::Nextest) && text.contains("#[cfg(test)]");
     marks.iter().copied().find(|mark| text.contains(mark) && !(is_program && *mark == "fn main("))
 }
@@ -121,7 +121,7 @@ fn python(started: &Started, chosen: &Selection, like: &str, name: &str, random:
     if let Some(function) = &chosen.function {
         return format!("\n\ndef {function}():\n    assert False, \"planted\"\n");
     }
-    // In the manner of the tests around it: what is done to those is to be done to this one.
+    // Written in the style of the tests around it, so that whatever affects those affects this one too.
     if started.runner == Runner::Unittest || like.contains("TestCase") {
         return format!(
             "\n\nimport unittest as unittest_{random}\n\n\nclass Test_{random}(unittest_{random}.TestCase):\n    \

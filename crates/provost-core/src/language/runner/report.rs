@@ -1,13 +1,13 @@
-//! Reads what the reporters in a check said: which test runners started, and what came of their tests.
+//! Reads the records of the reporters in a check: which test runners started, and the results of their tests.
 //!
-//! A record is a line, its fields separated by `\x1f`: `start`, runner, number, folder, arguments…; `end`,
+//! A record is one line with fields separated by `\x1f`: `start`, runner, number, folder, arguments…; `end`,
 //! runner, number, passed, failed, changed; `unmoved`, runner, number, name of a test.
 //!
-//! **Invariant:** a record that cannot be read is left out; it never makes a session look better.
+//! **Invariant:** a record that cannot be read is skipped; skipping never makes a session look better.
 
 use super::{Runner, Started, recognised};
 
-/// More sessions than this are not kept apart.
+/// Maximum number of sessions that are kept.
 const SESSIONS_MAX: usize = 1000;
 
 /// A test session that reported its start.
@@ -15,9 +15,9 @@ const SESSIONS_MAX: usize = 1000;
 pub struct Session {
     pub runner: Runner,
     number: String,
-    /// What came of its tests; `None`: the process ended before its session did.
+    /// The results of its tests; `None` if the process ended before the session did.
     pub ended: Option<Counts>,
-    /// Tests that were made to fail and were reported as passed.
+    /// Tests that provost made fail but that were reported as passed.
     pub unmoved: Vec<String>,
 }
 
@@ -27,16 +27,16 @@ pub struct Counts {
     pub failed: u32,
 }
 
-/// What was reported during one run of a check.
+/// All reports of one run of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Sessions of runners that count their tests themselves (pytest, unittest).
     pub sessions: Vec<Session>,
     /// Other runners, as they were started.
     pub started: Vec<Started>,
-    /// Names of runners that no failing test can be planted for.
+    /// Names of runners for which no failing test can be planted.
     pub others: Vec<String>,
-    /// There was more to read than is kept.
+    /// Some records were dropped because there were too many.
     pub is_cut: bool,
 }
 
@@ -92,7 +92,7 @@ impl Report {
             None => recognised(name, &words),
         };
         match (found, folder) {
-            // `npm`, `make`: what they start reports itself.
+            // `npm` and `make`: the runner that they start reports itself.
             (Some((Runner::Script | Runner::Other, _)), _) => {}
             (Some((runner, words)), Some(folder)) => {
                 let args = words.iter().map(|word| word.as_deref().map(|word| inner(root, &folder, word)));
@@ -106,7 +106,7 @@ impl Report {
         }
     }
 
-    /// How many tests the sessions ran, where there were any.
+    /// Returns the number of tests of all sessions; `None` without sessions.
     pub fn tests(&self) -> Option<u32> {
         let counts = self.sessions.iter().filter_map(|session| session.ended);
         let total =
@@ -114,12 +114,12 @@ impl Report {
         (!self.sessions.is_empty()).then_some(total)
     }
 
-    /// A session that started and did not end.
+    /// Returns a session that started and did not end.
     pub fn unfinished(&self) -> Option<&Session> {
         self.sessions.iter().find(|session| session.ended.is_none())
     }
 
-    /// The names of all runners that reported themselves.
+    /// Returns the names of all runners that reported themselves.
     pub fn names(&self) -> Vec<String> {
         let sessions = self.sessions.iter().map(|session| session.runner.word().to_owned());
         let started = self.started.iter().map(|started| started.runner.word().to_owned());
@@ -134,7 +134,7 @@ impl Report {
     }
 }
 
-/// A path relative to the root; `None` if it is not in there.
+/// Makes a path relative to the root; `None` if it is outside.
 fn within(root: &str, path: &str) -> Option<String> {
     let rest = path.strip_prefix(root)?;
     match rest.strip_prefix('/') {
@@ -143,7 +143,7 @@ fn within(root: &str, path: &str) -> Option<String> {
     }
 }
 
-/// An absolute path into the folder the runner works in, as that folder's own.
+/// Makes an absolute path relative to the folder the runner works in.
 fn inner(root: &str, folder: &str, word: &str) -> String {
     let own = within(root, word).and_then(|path| match folder {
         "" => Some(path),

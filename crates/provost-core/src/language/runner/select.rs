@@ -1,25 +1,25 @@
-//! What of the tree a contract selects, by the arguments of its runner.
+//! Reads which part of the tree a contract selects, from the arguments of its runner.
 //!
-//! **Invariant:** a selection that is not understood is an error in words, never a guess.
+//! **Invariant:** a selection that is not understood is an error, never a guess.
 
 use super::{Args, Runner, Started, joined};
 use crate::language::test_files;
 
-/// What of the tree a contract selects.
+/// The part of the tree that a contract selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Files and folders, relative to the tree; none: all of the folder it runs in.
+    /// Files and folders, relative to the tree; empty for all of the folder the runner works in.
     pub places: Vec<String>,
-    /// Parts of paths (jest, vitest).
+    /// Substrings of paths (jest, vitest).
     pub(super) parts: Vec<String>,
-    /// What the name of a test must begin with.
+    /// Required prefix of a test's name.
     pub(super) name: Option<String>,
-    /// The one function that is run.
+    /// The only function that is run.
     pub(super) function: Option<String>,
     /// cargo: `--lib`, or the names of `--test`.
     pub(super) targets: Vec<String>,
     package: Option<String>,
-    /// go: a package is a folder, without those in it.
+    /// go: a package is a folder without its subfolders.
     is_flat: bool,
 }
 
@@ -48,7 +48,7 @@ pub fn selection(started: &Started) -> Result<Selection, String> {
 }
 
 impl Selection {
-    /// Does the contract run the tests of a file of this name?
+    /// Returns whether the contract runs the tests of a file of this name.
     pub fn reaches(&self, started: &Started, path: &str) -> bool {
         let Some(inner) = beneath(path, &started.folder) else { return false };
         if path
@@ -92,7 +92,7 @@ impl Selection {
         }
     }
 
-    /// `tests/x.rs` of a package, or a file of its sources where only those are selected.
+    /// Recognises `tests/x.rs` of a package, or a source file if only the library is selected.
     fn is_cargo_home(&self, path: &str) -> bool {
         if !path.ends_with(".rs") {
             return false;
@@ -133,7 +133,7 @@ fn is_node_test(path: &str) -> bool {
     is_plain && (is_in_folder || test_files::is_test(name))
 }
 
-/// Words that are no option and no option's value.
+/// Returns the words that are neither options nor values of options.
 fn operands<'a>(args: Args<'a>, values: &[&str]) -> Result<Vec<&'a str>, String> {
     let mut found = Vec::new();
     let mut rest = args.iter();
@@ -148,7 +148,7 @@ fn operands<'a>(args: Args<'a>, values: &[&str]) -> Result<Vec<&'a str>, String>
     Ok(found)
 }
 
-/// The value of an option, as a word of its own or behind `=`.
+/// Returns the value of an option, given as a separate word or after `=`.
 fn value_of<'a>(args: Args<'a>, names: &[&str]) -> Option<&'a str> {
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
@@ -169,7 +169,7 @@ fn has(args: Args<'_>, names: &[&str]) -> bool {
     args.iter().flatten().any(|arg| names.contains(&arg.split('=').next().unwrap_or(arg)))
 }
 
-/// A name that can begin the name of a function.
+/// Accepts a word that can begin the name of a function.
 fn identifier(word: &str) -> Option<String> {
     let is_plain = !word.is_empty()
         && !word.starts_with(|c: char| c.is_ascii_digit())

@@ -1,13 +1,13 @@
-//! From the bytes of a script to its simple commands.
+//! Splits the bytes of a script into its simple commands.
 //!
-//! One pass, one cursor. Substitutions are read by the same code one level deeper, so each byte is
-//! visited once; nesting beyond a limit is skipped as text.
+//! One pass with one cursor. The same code reads substitutions one level deeper, so each byte is visited
+//! once; nesting beyond a limit is skipped as text.
 
 use super::{Command, Join, Script, Word};
 
 const DEEPEST: u32 = 48;
 
-/// Reads a script; whatever it is, it ends.
+/// Reads a script; it terminates on any input.
 pub fn read(text: &str) -> Script {
     let mut lexer = Lexer {
         bytes: text.as_bytes(),
@@ -25,7 +25,7 @@ pub fn read(text: &str) -> Script {
     while lexer.at < lexer.bytes.len() {
         let before = lexer.at;
         lexer.list(Until::End);
-        // A stray closing bracket ends a list; go on after it.
+        // A stray closing bracket ends a list; continue after it.
         if lexer.at == before {
             lexer.at += 1;
         }
@@ -44,10 +44,10 @@ struct Lexer<'t> {
     bytes: &'t [u8],
     at: usize,
     depth: u32,
-    /// The innermost substitution is one of backticks.
+    /// The innermost substitution uses backticks.
     backtick: bool,
     script: Script,
-    /// Words of the commands that are being read, the innermost last.
+    /// Words of the unfinished commands, the innermost last.
     pending: Vec<Word>,
     /// Here-documents whose bodies start on the next line: the delimiter, and whether tabs are cut.
     documents: Vec<(usize, usize, bool)>,
@@ -55,7 +55,7 @@ struct Lexer<'t> {
 
 /// The command that is being read.
 struct Current {
-    /// Where its words begin in `pending`.
+    /// Index of its first word in `pending`.
     base: usize,
     start: Option<usize>,
     negated: bool,
@@ -78,7 +78,7 @@ impl Lexer<'_> {
     /// Reads commands until the enclosing construct ends; the closing byte is consumed.
     fn list(&mut self, until: Until) {
         let mut current = Current::new(self.pending.len());
-        // Open loops, conditions and groups; inside of one nothing is at the top.
+        // Number of open loops, conditions and groups; inside of one no command is at the top level.
         let mut nest = 0u32;
         let mut compound: Option<usize> = None;
         while self.at < self.bytes.len() {
@@ -143,7 +143,7 @@ impl Lexer<'_> {
         self.end(&mut current, Join::End, nest, compound);
     }
 
-    /// The operator at the cursor, and its length.
+    /// Returns the operator at the cursor, and its length.
     fn operator(&self) -> (Join, usize) {
         match (self.peek(0), self.peek(1)) {
             (b'&', b'&') => (Join::And, 2),
@@ -172,7 +172,7 @@ impl Lexer<'_> {
     /// Runs `list` one level deeper.
     fn deeper(&mut self, until: Until) {
         if self.depth >= DEEPEST {
-            // Too deep to matter: the rest is text.
+            // Nested too deeply: skip the rest as text.
             self.at = self.bytes.len();
             return;
         }
@@ -181,7 +181,7 @@ impl Lexer<'_> {
         self.depth -= 1;
     }
 
-    /// A compound command begins; at the top it stands for itself in the list.
+    /// Begins a compound command; at the top level it gets its own entry in the list.
     fn open(&mut self, nest: u32, compound: &mut Option<usize>) {
         if nest > 0 || self.depth > 0 {
             return;
@@ -199,7 +199,7 @@ impl Lexer<'_> {
         });
     }
 
-    /// A word was read: a keyword changes the nesting, anything else belongs to the command.
+    /// Handles a word: a keyword changes the nesting, any other word belongs to the command.
     fn take(&mut self, word: Word, current: &mut Current, nest: &mut u32, compound: &mut Option<usize>) {
         if std::mem::take(&mut current.redirected) {
             self.script.words.push(word);
@@ -260,7 +260,7 @@ impl Lexer<'_> {
         self.pending.push(word);
     }
 
-    /// `for x in a b c`: up to where commands begin.
+    /// Reads `for x in a b c` up to the first command.
     fn header(&mut self) {
         while self.at < self.bytes.len() && !matches!(self.peek(0), b';' | b'\n') {
             match self.peek(0) {
@@ -273,7 +273,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// The pattern of a `case`, up to its bracket; nothing when `esac` comes.
+    /// Skips the pattern of a `case` up to its bracket; does nothing at `esac`.
     fn pattern(&mut self) {
         while matches!(self.peek(0), b' ' | b'\t' | b'\r' | b'\n' | b'(' | b';' | b'&') {
             self.at += 1;
@@ -301,12 +301,12 @@ impl Lexer<'_> {
         }
     }
 
-    /// The command is over; what joins it to the next one is known.
+    /// Ends the command with the operator that joins it to the next one.
     fn end(&mut self, current: &mut Current, then: Join, nest: u32, compound: Option<usize>) {
         let base = current.base;
         let done = std::mem::replace(current, Current::new(base));
         let Some(start) = done.start else {
-            // An operator after `fi`, `done` or `)` belongs to the compound as a whole.
+            // An operator after `fi`, `done` or `)` belongs to the whole compound command.
             if nest == 0
                 && let Some(command) = compound.and_then(|at| self.script.commands.get_mut(at))
                 && command.then == Join::End
@@ -368,7 +368,8 @@ impl Lexer<'_> {
         current.redirected = true;
     }
 
-    /// `<your-name>`: letters, digits and single blanks between brackets that touch them.
+    /// Returns the length of a placeholder such as `<your-name>`: letters, digits and blanks right between
+    /// the brackets.
     fn placeholder(&self) -> Option<usize> {
         let rest = &self.bytes[self.at + 1..];
         if !rest.first()?.is_ascii_alphabetic() {
@@ -391,7 +392,7 @@ impl Lexer<'_> {
         self.documents.push((word.start, word.end, tabs));
     }
 
-    /// The bodies of the here-documents of the line that just ended.
+    /// Reads the bodies of the here-documents of the line that just ended.
     fn bodies(&mut self) {
         for (start, end, tabs) in std::mem::take(&mut self.documents) {
             let delimiter: Vec<u8> = self.bytes[start..end]
@@ -416,7 +417,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// `a=(…)`: words that are not commands.
+    /// Reads `a=(…)`: words that are not commands.
     fn array(&mut self) {
         self.at += 1;
         while self.at < self.bytes.len() && self.peek(0) != b')' {
@@ -431,7 +432,7 @@ impl Lexer<'_> {
         self.at = (self.at + 1).min(self.bytes.len());
     }
 
-    /// `((…))` and `$((…))`: numbers, no commands. The cursor is on the opening.
+    /// Skips `((…))` and `$((…))`, which contain no commands. The cursor is on the opening.
     fn arithmetic(&mut self, opening: usize) {
         self.at = (self.at + opening).min(self.bytes.len());
         let mut open = 2u32;
@@ -451,7 +452,7 @@ impl Lexer<'_> {
         while self.at < self.bytes.len() {
             match self.peek(0) {
                 b' ' | b'\t' | b'\n' | b'\r' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' => break,
-                // Inside backticks the next one closes; nested ones are always escaped.
+                // Inside backticks the next backtick closes; nested ones are always escaped.
                 b'`' if self.backtick => break,
                 b'\\' => {
                     word.quoted = true;
@@ -480,7 +481,7 @@ impl Lexer<'_> {
         }
         self.at = self.at.min(self.bytes.len());
         if self.at == start {
-            // Nothing of a word here; never stand still.
+            // No word begins here; still advance, so that the loop ends.
             self.at += 1;
         }
         word.end = self.at;
@@ -510,7 +511,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// `$x`, `${…}`, `$(…)`, `$((…))` or a backtick.
+    /// Reads `$x`, `${…}`, `$(…)`, `$((…))` or a backtick.
     fn expansion(&mut self, word: &mut Word) {
         match (self.peek(0), self.peek(1)) {
             (b'`', _) => {
@@ -537,7 +538,7 @@ impl Lexer<'_> {
                 self.parameter();
             }
             (_, b'\'') => {
-                // `$'…'`: its escapes are not worth knowing.
+                // `$'…'`: its escapes are not decoded.
                 word.expands = true;
                 self.at += 2;
                 while self.at < self.bytes.len() && self.peek(0) != b'\'' {
@@ -553,7 +554,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Up to the end of `${…}`, looking into the substitutions within.
+    /// Reads up to the end of `${…}`, including the substitutions inside.
     fn parameter(&mut self) {
         let mut inner = Word { start: self.at, end: self.at, quoted: false, expands: false };
         let mut open = 1u32;

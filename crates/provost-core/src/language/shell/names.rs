@@ -1,13 +1,14 @@
-//! The programs a script calls and the files it names.
+//! Finds the programs a script calls and the files it names.
 //!
-//! Wrappers such as `env` or `timeout` are looked through by explicit rules; everything that is not
-//! literal is left out, because it cannot be known.
+//! Explicit rules look through wrappers such as `env` or `timeout`; words that are not literal are left out,
+//! because they cannot be known.
 
 use std::borrow::Cow;
 
 use super::{Command, Script, Word, read};
 
-/// A program the script calls by name, and where. In `bash -c '…'` the place is that of the whole word.
+/// A program that the script calls by name, with its position. Inside `bash -c '…'` the position is that of
+/// the whole word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tool<'t> {
     pub name: Cow<'t, str>,
@@ -15,7 +16,8 @@ pub struct Tool<'t> {
     pub end: usize,
 }
 
-/// Every program that must be on PATH for the script to work, without builtins and its own functions.
+/// Returns every program that must be on PATH for the script to work, without builtins and the script's own
+/// functions.
 pub fn tools<'t>(text: &'t str, script: &Script) -> Vec<Tool<'t>> {
     let mut found: Vec<Tool<'t>> = Vec::new();
     for command in &script.commands {
@@ -46,7 +48,7 @@ fn called<'t>(text: &'t str, script: &Script, command: &Command, found: &mut Vec
             Wrapped::Command(inner) => words = inner,
             Wrapped::Script(inner) => {
                 if let Some(source) = inner.literal(text) {
-                    // One level is enough; a script in a script in a script is not a contract.
+                    // One level is enough; contracts do not nest scripts more deeply.
                     let nested = read(&source);
                     for tool in shallow(&source, &nested) {
                         found.push(Tool { name: Cow::Owned(tool), start: inner.start, end: inner.end });
@@ -58,7 +60,7 @@ fn called<'t>(text: &'t str, script: &Script, command: &Command, found: &mut Vec
     }
 }
 
-/// The tools of an inner script, by name only.
+/// Returns the tools of an inner script, by name only.
 fn shallow(source: &str, script: &Script) -> Vec<String> {
     let mut names = Vec::new();
     for command in &script.commands {
@@ -73,14 +75,14 @@ fn shallow(source: &str, script: &Script) -> Vec<String> {
     names
 }
 
-/// What a command runs in turn.
+/// The command or script that a command runs in turn.
 pub(crate) enum Wrapped<'w> {
     Nothing,
     Command(&'w [Word]),
     Script(&'w Word),
 }
 
-/// What a wrapper runs.
+/// Returns what a wrapper runs.
 pub(crate) fn wrapped<'w>(name: &str, text: &str, rest: &'w [Word]) -> Wrapped<'w> {
     let after = |with_value: &[&str], operands: usize| {
         let mut at = 0;
@@ -108,7 +110,7 @@ pub(crate) fn wrapped<'w>(name: &str, text: &str, rest: &'w [Word]) -> Wrapped<'
         "sudo" => after(&["-u", "-g", "-C", "-h", "-p"], 0),
         "stdbuf" => after(&["-i", "-o", "-e"], 0),
         "time" | "nohup" | "exec" | "builtin" | "setsid" | "chronic" => after(&[], 0),
-        // `command -v x` asks about x and does not call it.
+        // `command -v x` only looks up x and does not call it.
         "command" if rest.first().is_none_or(|word| !word.raw(text).starts_with('-')) => after(&[], 0),
         "bash" | "sh" | "dash" => {
             let flag = rest.iter().position(|word| is_command_flag(word.raw(text)));
@@ -125,7 +127,7 @@ fn is_command_flag(raw: &str) -> bool {
     raw.starts_with('-') && !raw.starts_with("--") && raw.ends_with('c')
 }
 
-/// `NAME=value`, `NAME+=value`, `NAME[0]=value`.
+/// Recognises `NAME=value`, `NAME+=value`, `NAME[0]=value`.
 pub fn is_assignment(raw: &str) -> bool {
     let Some((name, _)) = raw.split_once('=') else { return false };
     let name = name.strip_suffix('+').unwrap_or(name);
@@ -135,7 +137,7 @@ pub fn is_assignment(raw: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// A plain name; a path is looked up in the workspace, not on PATH.
+/// Recognises a plain name; a path is resolved in the workspace, not on PATH.
 fn is_tool(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('-')
@@ -143,12 +145,12 @@ fn is_tool(name: &str) -> bool {
         && name.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Words a check mentions that look like files of the workspace. An approval binds those that exist.
+/// Returns words of a check that look like files of the workspace. An approval binds those that exist.
 pub fn named_files(command: &str) -> Vec<String> {
     files(command, &read(command))
 }
 
-/// The same, for a script that was already read.
+/// The same for a script that was already read.
 pub fn files(text: &str, script: &Script) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for word in &script.words {
@@ -166,7 +168,7 @@ pub fn files(text: &str, script: &Script) -> Vec<String> {
     found
 }
 
-/// A relative path by its looks: it has a folder or an extension.
+/// Accepts a word that looks like a relative path: it has a folder or an extension.
 pub fn relative_path(value: &str) -> Option<&str> {
     let has_folder = value.contains('/') && value.bytes().any(|b| b.is_ascii_alphabetic());
     let value = value.trim_start_matches("./").trim_end_matches('/');
@@ -195,7 +197,7 @@ pub fn relative_path(value: &str) -> Option<&str> {
     (has_extension || has_folder).then_some(value)
 }
 
-/// What bash itself knows.
+/// Recognises builtins and keywords of bash.
 fn is_builtin(name: &str) -> bool {
     matches!(
         name,

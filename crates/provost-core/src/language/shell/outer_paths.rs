@@ -1,32 +1,32 @@
-//! The paths that a script looks at and that may lie outside of the workspace: absolute ones, and `../x`.
+//! Finds the paths that a script uses and that may be outside of the workspace: absolute ones, and `../x`.
 //!
-//! A check sees little of the machine, so a path that it cannot see must not count as absent. This finds
-//! the paths a text names: words of commands, targets of redirections, lists of loops, and in code (`python3
-//! -c`, here-documents, scripts in other languages) what is given to a function that looks at files. Left
-//! out is what is only text: patterns of `grep`, words of `echo`, both sides of a comparison, comments.
+//! A check sees little of the machine, so a path that it cannot see must not count as absent. This module
+//! finds the paths a text names: words of commands, targets of redirections, lists of loops, and in code
+//! (`python3 -c`, here-documents, scripts in other languages) the arguments of functions that read files.
+//! Plain text is left out: patterns of `grep`, words of `echo`, both sides of a comparison, comments.
 
 use std::collections::HashSet;
 
 use super::{Command, Script, Word, Wrapped, is_assignment, read, wrapped};
 
-/// A path that a script names and that may lie outside of the workspace.
+/// A path that a script names and that may be outside of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OuterPath {
-    /// As far as it is literal; `~/x` and `$HOME/x` begin with `~`, and what leaves the workspace with `..`.
+    /// Its literal part; `~/x` and `$HOME/x` begin with `~`, and a path that leaves the workspace with `..`.
     pub path: String,
-    /// Where the word stands in the text.
+    /// Position of the word in the text.
     pub start: usize,
     pub end: usize,
-    /// The first command that names it only looks at it. Elsewhere it may have been made by the script.
+    /// The first command that names it only reads it. Otherwise the script may have created it.
     pub looked_at: bool,
 }
 
 /// Programs whose first operand is a pattern or a program text.
 const WITH_PATTERN: [&str; 12] =
     ["grep", "egrep", "fgrep", "rg", "ag", "sed", "awk", "gawk", "mawk", "perl", "jq", "expr"];
-/// Programs that only print their words.
+/// Programs that only print their arguments.
 const PRINTING: [&str; 3] = ["echo", "printf", ":"];
-/// Programs that look at the files they are given.
+/// Programs that read the files they are given.
 const LOOKING: [&str; 24] = [
     "test",
     "[",
@@ -53,7 +53,7 @@ const LOOKING: [&str; 24] = [
     "jq",
     "awk",
 ];
-/// Functions of other languages that look at a file, each with the bracket that opens its arguments.
+/// Functions of other languages that read a file, each with the bracket that opens its arguments.
 const FUNCTIONS: [&str; 24] = [
     "exists(",
     "lexists(",
@@ -80,14 +80,14 @@ const FUNCTIONS: [&str; 24] = [
     "exist?(",
     "file?(",
 ];
-/// What is asked of an object that was made from a path.
+/// Methods of path objects that read a file.
 const METHODS: [&str; 8] =
     [".exists(", ".is_", ".read_", ".open(", ".stat(", ".iterdir(", ".glob(", ".rglob("];
 
-/// Programs that change the folder the script is in.
+/// Programs that change the current folder of the script.
 const CHANGING: [&str; 2] = ["cd", "pushd"];
 
-/// Every path of this kind that the script names, in the order of the text.
+/// Returns every such path that the script names, in the order of the text.
 pub fn outer_paths(text: &str) -> Vec<OuterPath> {
     let script = read(text);
     let mut found = Vec::new();
@@ -105,7 +105,7 @@ pub fn outer_paths(text: &str) -> Vec<OuterPath> {
     }
     found.sort_by_key(|path| path.start);
     let mut found = from_where_it_is(text, &script, found);
-    // What the script names before it looks there, it may have made.
+    // If an earlier command names the path without reading it, the script may have created it.
     for at in 1..found.len() {
         let path = &found[at].path;
         let is_made = found[..at].iter().any(|before| !before.looked_at && is_within(path, &before.path));
@@ -114,7 +114,7 @@ pub fn outer_paths(text: &str) -> Vec<OuterPath> {
     found
 }
 
-/// A path that goes up may start from the top of the workspace, or from a folder that the script went to.
+/// Resolves paths that go up, from the top of the workspace or from a folder that the script changed to.
 fn from_where_it_is(text: &str, script: &Script, found: Vec<OuterPath>) -> Vec<OuterPath> {
     let changes = script.commands.iter().filter_map(|command| {
         let (name, rest) = script.words_of(command).split_first()?;
@@ -129,7 +129,7 @@ fn from_where_it_is(text: &str, script: &Script, found: Vec<OuterPath>) -> Vec<O
         if !path.path.starts_with("..") {
             all.push(path);
         } else if before.is_empty() {
-            // Alone it says little, but for what goes or looks there.
+            // `..` alone says little, unless the script changes to it or reads it.
             let goes = changes.first().is_some_and(|(at, _)| *at == path.start);
             if path.path != ".." || path.looked_at || goes {
                 all.push(path);
@@ -145,7 +145,7 @@ fn from_where_it_is(text: &str, script: &Script, found: Vec<OuterPath>) -> Vec<O
     all
 }
 
-/// A relative path without its detours, if it leads out of where it starts.
+/// Simplifies a relative path; `None` unless it leads out of its starting folder.
 fn climbing(path: &str) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
@@ -157,7 +157,7 @@ fn climbing(path: &str) -> Option<String> {
     (parts.first() == Some(&"..")).then(|| parts.join("/"))
 }
 
-/// The same in a program text of another language.
+/// The same for a program text in another language.
 pub fn outer_paths_in_code(text: &str) -> Vec<OuterPath> {
     let mut found = Vec::new();
     in_code(text, 0, &mut found);
@@ -179,7 +179,7 @@ fn of_command(text: &str, script: &Script, command: &Command, found: &mut Vec<Ou
             continue;
         }
         of_word(text, first, false, found);
-        // To the lexer a second bracket is a pattern.
+        // The lexer reads a second bracket as a pattern.
         let literal = first.literal(text).map(|name| name.into_owned());
         name = literal.unwrap_or_else(|| first.raw(text).to_owned());
         match wrapped(&name, text, rest) {
@@ -212,7 +212,7 @@ fn of_command(text: &str, script: &Script, command: &Command, found: &mut Vec<Ou
     }
 }
 
-/// Which of the words is a pattern.
+/// Returns the index of the word that is a pattern.
 fn pattern_of(text: &str, words: &[Word]) -> Option<usize> {
     let given = words.iter().position(|word| matches!(word.raw(text), "-e" | "--regexp" | "--expression"));
     if let Some(at) = given {
@@ -224,7 +224,7 @@ fn pattern_of(text: &str, words: &[Word]) -> Option<usize> {
     words.iter().position(|word| !word.raw(text).starts_with('-'))
 }
 
-/// A word that is a path, has one behind `=`, is a list of them, or is code.
+/// Handles a word that is a path, has one after `=`, is a list of paths, or is code.
 fn of_word(text: &str, word: &Word, looked_at: bool, found: &mut Vec<OuterPath>) {
     let raw = word.raw(text);
     let is_code = word.quoted && raw.contains('(') && raw.len() > 8;
@@ -243,7 +243,7 @@ fn of_word(text: &str, word: &Word, looked_at: bool, found: &mut Vec<OuterPath>)
     }
 }
 
-/// The path as far as it does not depend on what is known only when it runs.
+/// Returns the part of the path that is known before run time.
 fn literal_part(value: &str) -> Option<String> {
     let value = match value.strip_prefix("${HOME}").or_else(|| value.strip_prefix("$HOME")) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("~{rest}"),
@@ -273,20 +273,20 @@ fn in_code(text: &str, offset: usize, found: &mut Vec<OuterPath>) {
     }
 }
 
-/// In a word of the shell, whose place stands for all that is in it.
+/// Handles code in a shell word; the position of the word stands for everything in it.
 fn in_code_at(raw: &str, (start, end): (usize, usize), found: &mut Vec<OuterPath>) {
     for (_, _, path) in looked_at_in_code(raw) {
         found.push(OuterPath { path, start, end, looked_at: true });
     }
 }
 
-/// Texts in quotes that begin with `/` or `../` and are given to a function that looks at files.
+/// Returns quoted texts that begin with `/` or `../` and are arguments of a function that reads files.
 fn looked_at_in_code(text: &str) -> Vec<(usize, usize, String)> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices('/') {
         let at = if text[..at].ends_with("..") { at - 2 } else { at };
         let before = &text[..at];
-        // `"/x"`, `\"/x\"` inside of double quotes of the shell, `r"/x"`.
+        // `"/x"`, `\"/x\"` inside double quotes of the shell, `r"/x"`.
         let Some(quote) = before.chars().next_back().filter(|c| matches!(c, '"' | '\'' | '`')) else {
             continue;
         };
@@ -311,7 +311,7 @@ fn looked_at_in_code(text: &str) -> Vec<(usize, usize, String)> {
 mod tests {
     use super::{outer_paths, outer_paths_in_code};
 
-    /// The paths, with `?` behind those that are only looked at.
+    /// Returns the paths, with `?` after those that are only read.
     fn named(text: &str) -> String {
         let found = outer_paths(text).into_iter();
         let words = found.map(|path| format!("{}{}", path.path, if path.looked_at { "?" } else { "" }));

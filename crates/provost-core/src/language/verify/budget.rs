@@ -1,4 +1,4 @@
-//! Whether the budgets can be meant as they are written.
+//! Checks whether the budgets are plausible.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::language::parse::Sink;
 use crate::model::plan::{Budget, Plan, Span, Spanned};
 use crate::model::usage::{Amount, Resource};
 
-/// No agent reads its task for less.
+/// Lower limits; an agent uses more than this just by reading its task.
 const LEAST_TOKENS: u64 = 1_000;
 const LEAST_MICRO_USD: u64 = 1_000;
 const LEAST_WALL: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ fn sane(budget: &Spanned<Budget>, steps: u64, sink: &mut Sink) {
     }
 }
 
-/// A step that may use more than the whole plan.
+/// Reports a step that may use more than the whole plan.
 fn above(budget: &Spanned<Budget>, plan: Option<&Spanned<Budget>>, sink: &mut Sink) {
     let Some(plan) = plan.map(|plan| Amount::from(plan.value)) else { return };
     let own = Amount::from(budget.value);

@@ -1,7 +1,7 @@
-//! Whether what a step subscribes to will be there when it starts.
+//! Checks whether the files and topics a step subscribes to will exist when the step starts.
 //!
-//! Who makes a file is a guess from words: a contract that names it, a task that says to write it. The
-//! guess is generous for earlier steps and strict for later ones, so that an error is never about style.
+//! The step that makes a file is guessed from words: a contract that names it, a task that says to write it.
+//! The guess is generous for earlier steps and strict for later ones, so that an error is never about style.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,10 +11,10 @@ use crate::language::parse::Sink;
 use crate::language::shell;
 use crate::model::plan::{Check, Plan, Spanned, Step, Subscription};
 
-/// Words that announce a file in a task.
+/// Verbs that announce a file in a task.
 const MAKING: [&str; 8] = ["write", "create", "output", "save", "generate", "produce", "record", "dump"];
 
-/// What steps say about what they are given, in their order.
+/// Subscriptions and publications, in the order of the steps.
 enum Seen<'p> {
     Wanted(&'p Spanned<Subscription>),
     Published(&'p str),
@@ -64,7 +64,7 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
                 Some(last) if *last > at => {
                     sink.push(say::file_later(subscription.span, path, plan.steps[*last].number));
                 }
-                // Many steps may read the same file; it is missing once.
+                // Many steps may read the same file; report it once.
                 Some(_) | None if said.insert(path) => sink.push(say::file_missing(subscription.span, path)),
                 Some(_) | None => {}
             }
@@ -74,7 +74,7 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
 
 type Steps<'p> = HashMap<&'p str, usize>;
 
-/// For each missing file: the first step that mentions it, and the last that surely makes it.
+/// Returns for each missing file the first step that mentions it, and the last one that surely makes it.
 fn mentions<'p>(plan: &'p Plan, missing: &HashSet<&'p str>) -> (Steps<'p>, Steps<'p>) {
     let (mut named, mut made) = (Steps::new(), Steps::new());
     for (at, step) in plan.steps.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! What the shell text of a check gives away: an exit code that is thrown away, a check that cannot fail,
-//! a tool that is not there.
+//! Checks the shell text of contracts: an exit code that is discarded, a check that cannot fail, a missing
+//! tool.
 //!
-//! **Invariant:** only the outermost list of commands is judged; a loop or a group counts as one command
-//! that somebody thought about.
+//! **Invariant:** only the outermost list of commands is judged; a loop or a group counts as one command that
+//! the author chose on purpose.
 
 use std::collections::HashSet;
 
@@ -12,13 +12,13 @@ use crate::language::parse::Sink;
 use crate::language::shell::{self, Command, Join, Script, is_assignment};
 use crate::model::plan::{Check, Contract, Expectation, Plan, Shell, Span};
 
-/// Commands that pass on what they read and nearly always succeed.
+/// Commands that pass on their input and nearly always succeed.
 const FILTERS: [&str; 16] = [
     "tee", "cat", "head", "tail", "sort", "uniq", "tr", "cut", "column", "less", "more", "sed", "wc", "tac",
     "nl", "fold",
 ];
 
-/// Commands that prepare something; that they fail unseen is seldom the point.
+/// Commands that only prepare something; an ignored failure of one seldom matters.
 const SETTING_UP: [&str; 17] = [
     "cd", "echo", "printf", "set", "export", "source", ".", "shopt", "trap", "local", "readonly", "unset",
     "declare", "mkdir", "sleep", "exit", "umask",
@@ -85,15 +85,15 @@ fn one(
         Expectation::Contains { .. } | Expectation::Matches { .. } | Expectation::Empty { .. } => true,
         Expectation::ExitIs(_) | Expectation::ExitIsNot(_) => false,
     });
-    // When the output decides, the exit code may be thrown away.
+    // If the output decides, the exit code may be discarded.
     let masked = !reads_output && look.exit_code(sink);
     if !masked && !gate && !reads_output {
         look.strength(sink);
     }
 }
 
-/// A check that wants a program to fail, before a step that may mend it. Not one that looks for
-/// something and wants to find nothing: that lasts.
+/// Reports a check that expects a program to fail, before a step that may fix it. A search that expects to
+/// find nothing is not reported: its result lasts.
 fn lasting(text: &str, contract: &Contract, sink: &mut Sink) {
     const SEARCHES: [&str; 9] = ["grep", "rg", "test", "[", "[[", "diff", "cmp", "find", "git"];
     let Check::Shell(check) = &contract.check else { return };
@@ -107,10 +107,10 @@ fn lasting(text: &str, contract: &Contract, sink: &mut Sink) {
     }
 }
 
-/// Where bytes of the command stand in the plan.
+/// Maps bytes of the command to positions in the plan.
 struct Place {
     body: Span,
-    /// The command is in the plan as it is, not indented and without CRLF.
+    /// The plan contains the command byte for byte, not indented and without CRLF.
     verbatim: bool,
     first_line: usize,
 }
@@ -142,7 +142,7 @@ impl Look<'_> {
         self.place.of(command.start, command.end)
     }
 
-    /// The literal words of a command, without assignments; what is not literal is empty.
+    /// Returns the literal words of a command, without assignments; other words are empty.
     fn words(&self, command: &Command) -> Vec<std::borrow::Cow<'_, str>> {
         let words = self.script.words_of(command).iter();
         let words = words.skip_while(|word| !word.quoted && is_assignment(word.raw(self.source)));
@@ -163,7 +163,7 @@ impl Look<'_> {
         }
     }
 
-    /// How the exit code comes about; says whether something makes it meaningless.
+    /// Checks what determines the exit code; returns whether it is meaningless.
     fn exit_code(&self, sink: &mut Sink) -> bool {
         let top: Vec<&Command> = self.script.top().collect();
         let Some(last) = top.last() else { return false };
@@ -175,7 +175,7 @@ impl Look<'_> {
         let before = top.len().checked_sub(2).map(|at| top[at]);
         if self.succeeds_always(last) {
             match before.map(|command| command.then) {
-                // Everything before it is as constant as itself, or there is nothing.
+                // Everything before it is constant too, or there is nothing before it.
                 _ if top.iter().all(|command| self.succeeds_always(command)) => {
                     sink.push(say::constant_exit(self.span(last)));
                     return true;
@@ -232,7 +232,7 @@ impl Look<'_> {
         found
     }
 
-    /// Commands on lines of their own, of which only the last one decides.
+    /// Checks commands on separate lines, of which only the last one decides.
     fn sequence(&self, top: &[&Command], sink: &mut Sink) -> bool {
         if self.stops_at_errors(top) {
             return false;
@@ -253,7 +253,7 @@ impl Look<'_> {
         }
     }
 
-    /// Checks that an agent satisfies without doing the work.
+    /// Reports checks that an agent can satisfy without doing the work.
     fn strength(&self, sink: &mut Sink) {
         let top: Vec<&Command> = self.script.top().collect();
         let Some(first) = top.first() else { return };
@@ -272,7 +272,7 @@ impl Look<'_> {
     }
 
     fn kind(&self, command: &Command) -> Kind {
-        // Most commands are none of these, and their words need not be unquoted.
+        // Most commands are none of these; skip unquoting their words.
         if !matches!(self.name(command), "test" | "[" | "[[" | "find" | "ls" | "stat" | "grep" | "rg") {
             return Kind::Real;
         }

@@ -1,11 +1,11 @@
-//! Whether the steps can be done in some order at all.
+//! Checks whether the steps can be done in some order.
 
 use crate::language::diagnostic::say;
 use crate::language::parse::Sink;
 use crate::model::graph::{self, Graph};
 use crate::model::plan::{Needs, Plan, StepNumber};
 
-/// More circles than this do not help anybody to find the first.
+/// Maximum number of reported cycles; more would not help.
 const MOST_CYCLES: usize = 3;
 
 pub fn check(plan: &Plan, sink: &mut Sink) {

@@ -1,4 +1,4 @@
-//! Plans that must be done first or carry out a step: do they exist, and do they wait for this one?
+//! Checks the plans that must be done first and the sub-plans: do they exist, and do they wait for this one?
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     }
 }
 
-/// The way from `slug` back to the plan itself.
+/// Returns the path from `slug` back to the plan itself.
 fn way_back(slug: &str, facts: &Facts) -> Option<Vec<String>> {
     let mut came_from: HashMap<&str, &str> = HashMap::new();
     let mut open = vec![slug];

@@ -1,4 +1,4 @@
-//! Whether a check can be given the secrets its step names.
+//! Checks whether the checks of a step can get the secrets it names.
 
 use crate::language::diagnostic::say;
 use crate::language::facts::Facts;

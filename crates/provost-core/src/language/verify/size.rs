@@ -1,14 +1,14 @@
-//! Size and taste: how many steps, how clear each task, what happens on failure. All of it is advice.
+//! Gives advice: number of steps, clarity of each task, behaviour on failure.
 
 use crate::language::diagnostic::say;
 use crate::language::parse::Sink;
 use crate::model::plan::{Plan, Span};
 
-/// Verbs that say nothing without an object.
+/// Verbs that are vague without an object.
 const VAGUE: [&str; 9] =
     ["improve", "clean", "optimize", "optimise", "refactor", "enhance", "polish", "tidy", "simplify"];
 
-/// Objects that say nothing.
+/// Objects that are vague.
 const NOTHING: [&str; 9] = ["it", "this", "that", "things", "everything", "stuff", "code", "better", "bugs"];
 
 pub fn check(plan: &Plan, sink: &mut Sink) {
@@ -23,13 +23,13 @@ pub fn check(plan: &Plan, sink: &mut Sink) {
             sink.push(say::vague_task(Span::new(task.span.start, task.span.end), task.value.trim()));
         }
     }
-    // Said once: it is the same default for every step.
+    // Reported once: the default is the same for every step.
     if let Some(step) = plan.steps.iter().find(|step| step.on_fail.is_none()) {
         sink.push(say::no_on_fail(step.heading));
     }
 }
 
-/// A few words and nothing that could be pointed at: no path, no name, no number, no quotation.
+/// Recognises a short task without anything concrete: no path, name, number or quotation.
 fn is_vague(task: &str) -> bool {
     let task = task.trim_end_matches(['.', '!']);
     let concrete = |c: char| c.is_ascii_digit() || matches!(c, '`' | '"' | '/' | '.' | '_' | '#' | '\n');

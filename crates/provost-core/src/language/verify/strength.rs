@@ -1,4 +1,4 @@
-//! Ends that are weaker than a check that held, ends this version does not know, and times of nothing.
+//! Reports contracts weaker than a command, steps whose target or task has no effect, and timeouts of zero.
 
 use crate::language::diagnostic::{Diagnostic, say};
 use crate::language::facts::Facts;

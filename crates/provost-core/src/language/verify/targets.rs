@@ -1,4 +1,4 @@
-//! Whether somebody answers for each target.
+//! Checks whether an agent is configured for each target.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     }
     let mut targets = plan.steps.iter().filter_map(|step| step.target.as_ref());
     if facts.targets.is_empty() {
-        // Nothing is configured at all: one hint helps more than one error a step.
+        // No role is configured at all: one hint helps more than one error per step.
         if let Some(target) = targets.next() {
             sink.push(say::no_targets(target.span, &target.value));
         }

@@ -1,4 +1,4 @@
-//! What a plan may change, and whether that includes its own checks.
+//! Checks what a plan may change, and whether that includes its own checks.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::model::plan::{Plan, Span, Spanned};
 
 pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
     match &plan.touches {
-        // Without git there is no base to judge against, so the field would change nothing.
+        // Without git there is no base to compare with, so the field would have no effect.
         None if facts.git && !plan.steps.is_empty() => {
             sink.push(say::touches_absent(plan.status.as_ref().map_or(Span::at(0), |status| status.span)));
         }

@@ -1,4 +1,4 @@
-//! Steps that write their own checks, and contracts that are hidden where nothing can be.
+//! Reports steps that write their own checks, and hidden contracts that agents can see.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::language::{runner, test_files};
 use crate::model::plan::{Check, Plan};
 
 pub fn check(plan: &Plan, facts: &Facts, sink: &mut Sink) {
-    // What an earlier step may have written is not this step's own.
+    // Tests that an earlier step may have written are not this step's own.
     let mut earlier: HashSet<String> = HashSet::new();
     let mut are_written = false;
     for step in &plan.steps {

@@ -1,4 +1,4 @@
-//! Keys as OpenSSH writes them: a private one without a passphrase, and the line of a public one.
+//! Reads OpenSSH keys: private keys without a passphrase, and public key lines.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use super::{Doubt, Key, PublicKey};
 const MAGIC: &[u8] = b"openssh-key-v1\0";
 const KIND: &[u8] = b"ssh-ed25519";
 
-/// The key in the text of a private key file.
+/// Reads the key from the text of a private key file.
 pub fn private(text: &str) -> Result<Key, Doubt> {
     let body: String = text.lines().filter(|line| !line.starts_with("-----")).map(str::trim).collect();
     let bytes = STANDARD.decode(body).map_err(|_| Doubt::NotAnSshKey)?;
@@ -23,7 +23,7 @@ pub fn private(text: &str) -> Result<Key, Doubt> {
     }
     rest.string()?;
     let mut own = Reader(rest.string()?);
-    // The same number twice: what was decrypted is what was written.
+    // OpenSSH stores the same number twice, to show that decryption worked.
     if own.number()? != own.number()? || own.string()? != KIND {
         return Err(Doubt::NotAnSshKey);
     }
@@ -34,7 +34,7 @@ pub fn private(text: &str) -> Result<Key, Doubt> {
     if key.0.verifying_key().as_bytes() == public { Ok(key) } else { Err(Doubt::NotAnSshKey) }
 }
 
-/// The key in a line `ssh-ed25519 AAAA… comment`.
+/// Reads the key from a line `ssh-ed25519 AAAA… comment`.
 pub fn public(line: &str) -> Result<PublicKey, Doubt> {
     let encoded = line.split_whitespace().nth(1).ok_or(Doubt::NotAKey)?;
     let bytes = STANDARD.decode(encoded).map_err(|_| Doubt::NotAKey)?;
@@ -47,7 +47,7 @@ pub fn public(line: &str) -> Result<PublicKey, Doubt> {
     VerifyingKey::from_bytes(&key).map(PublicKey).map_err(|_| Doubt::NotAKey)
 }
 
-/// Numbers and strings one after another.
+/// Reads the numbers and length-prefixed strings of a key.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,4 +1,4 @@
-//! The agents' door: what they say are words, and none of them ends a step.
+//! Decides about commands of agents: none of them ends a step.
 
 use super::{BLOCKED, Decision, genuine, said};
 use crate::model::event::Event;
@@ -6,7 +6,7 @@ use crate::model::plan::StepNumber;
 use crate::rules::command::{AgentCommand, Refusal};
 use crate::state::run::{Run, Stage, StepState};
 
-/// An agent may claim, may be stuck and may want to stop. All three are words; none ends a step.
+/// Records that an agent claims a step, is stuck, or wants to stop. None of these ends a step.
 pub fn agent(run: &Run, command: AgentCommand) -> Decision {
     genuine(run)?;
     match command {
@@ -26,7 +26,7 @@ pub fn agent(run: &Run, command: AgentCommand) -> Decision {
     }
 }
 
-/// An empty plan is never finished, and neither is one whose postconditions nobody has seen hold.
+/// Refuses to finish an empty plan, and one whose postconditions have not held.
 fn finish(run: &Run) -> Decision {
     if !run.exists() {
         return Err(Refusal::NoPlan);

@@ -1,7 +1,7 @@
-//! The people's door: the gate, and answers to what waits for a person.
+//! Decides about commands of people: approvals at the gate, and answers.
 //!
-//! **Invariant:** a person approves the revision they read, and passes a step only where its contract leaves it
-//! to a person or proves nothing.
+//! **Invariant:** a person approves the revision they read, and passes a step only if its contract leaves
+//! that to a person or proves nothing.
 
 use super::judged::confirmed;
 use super::{Decision, at_gate, genuine, one_more, said, wrong_stage};
@@ -15,7 +15,7 @@ use crate::rules::quorum::{self, Tally};
 use crate::rules::{budget, recover};
 use crate::state::run::{PostState, Run, Stage, StepState};
 
-/// A person decides, and only about the text they read.
+/// Decides about a person's command, which concerns only the text they read.
 pub fn human(run: &Run, command: HumanCommand) -> Decision {
     genuine(run)?;
     if !run.exists() {
@@ -44,7 +44,7 @@ pub fn human(run: &Run, command: HumanCommand) -> Decision {
 
 fn approve(run: &Run, revision: Revision, by: String, modifications: Vec<String>) -> Decision {
     if run.is_unread() && revision == run.revision {
-        // A rule let it through, and now somebody has read it.
+        // A policy approved the plan, and now a person has read it.
         return Ok(vec![Event::Approved { revision, by: Approver::Person(by), modifications, missing: 0 }]);
     }
     if let (Some(before), true) = (&run.approved_by, revision == run.revision) {
@@ -63,7 +63,7 @@ fn approve(run: &Run, revision: Revision, by: String, modifications: Vec<String>
     one_more(run, revision, Approver::Person(by), modifications)
 }
 
-/// The run as it would be with nothing held any more for attempts that nobody counted.
+/// Returns the run with the reserved amounts of uncounted attempts released.
 fn given_back(run: &Run) -> Run {
     let mut run = run.clone();
     run.ledger.give_back(None);
@@ -84,7 +84,7 @@ fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by:
     let (text, budget) = (note.clone(), Amount::default());
     let answered = Event::Answered { step, choice, by: by.clone(), note: text, budget };
     Ok(match choice {
-        // Time is counted up to the last event: people have none.
+        // Time counts only up to the last event, because this command carries no time.
         Choice::Retry if over_budget && !budget::is_any_left(&given_back(run), number, Timestamp(0)) => {
             return Err(Refusal::NothingLeft { step: number });
         }
@@ -99,7 +99,7 @@ fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by:
             vec![answered, failed, ended]
         }
         Choice::Confirm if confirming => vec![answered, confirmed(run, number, &by)],
-        // It held, and only proved nothing: a person may say what it is worth.
+        // The check held but proved nothing: a person may confirm the step.
         Choice::Confirm if (vacuous(run, number) || run.holds_already(number)) && !note.trim().is_empty() => {
             vec![answered, confirmed(run, number, &by)]
         }
@@ -109,7 +109,7 @@ fn answer(run: &Run, step: Option<StepNumber>, choice: Choice, note: String, by:
     })
 }
 
-/// New limits for what ran out; parts that are not named stay as they are.
+/// Sets new limits for what is exhausted; parts that are not named keep theirs.
 fn raise(run: &Run, step: StepNumber, limits: Amount, note: String, by: String) -> Decision {
     let waiting = run.step(step).and_then(|step| step.over_budget.as_ref()).map(|breach| breach.scope);
     let open = matches!(run.stage, Stage::Approved | Stage::InProgress);
@@ -130,7 +130,7 @@ fn raise(run: &Run, step: StepNumber, limits: Amount, note: String, by: String) 
     Ok(vec![Event::Answered { step: Some(step), choice: Choice::Retry, by, note, budget: limits }])
 }
 
-/// A postcondition broke: look again, or give up.
+/// Answers a broken postcondition: check again, or give up.
 fn answer_for_plan(run: &Run, choice: Choice, note: String, by: String) -> Decision {
     let broke = run.postconditions().any(|(_, state)| matches!(state, PostState::Broke(_)));
     if run.stage != Stage::Failed || !broke {

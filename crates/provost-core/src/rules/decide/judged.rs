@@ -1,7 +1,7 @@
-//! What follows from a verdict.
+//! Decides what follows from a verdict.
 //!
 //! **Invariant:** [`Event::StepPassed`] is built in [`pass`] alone, from a verdict that held or the word of a
-//! named person on a `human` contract.
+//! named person: on a `human` contract, or on one that held but proves nothing.
 
 use super::Decision;
 use crate::language::test_files;
@@ -23,7 +23,7 @@ pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Ve
             let verdict = together(run, number, doubted(run, number, verdict));
             let verdict = controlled(run, subject, verdict);
             let follows = if verdict.held() && run.is_behind(&verdict) {
-                // Other steps have passed since: it has to hold on what they left together.
+                // Other steps have passed since: it must hold on the combined tree.
                 Vec::new()
             } else if verdict.held() {
                 vec![passed(run, number, seen(run, number, &verdict), &verdict)]
@@ -50,7 +50,7 @@ pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Ve
             if !run.is_ready(number) && !run.under_way().any(|step| step == number) {
                 return Err(Refusal::NotDue { what: format!("the control of step {number}") });
             }
-            // What cannot be run now cannot be run after the work either: no agent is paid for that.
+            // A check that cannot run now cannot run after the work either, so no agent is started for it.
             let follows = match verdict.outcome {
                 Outcome::NotRun { .. } => closed_door(run, means, number, "contract", &verdict),
                 Outcome::Held if run.is_red_first(number) => vec![holds_already(number)],
@@ -71,7 +71,7 @@ pub(super) fn judged(run: &Run, means: &Means<'_>, subject: Subject, verdict: Ve
         Subject::Postcondition(number) => {
             postcondition_is_due(run, number)?;
             let verdict = controlled(run, subject, verdict);
-            // An agent that is still there mends it and asks again; nothing has ended.
+            // An agent that is still there repairs it and claims again; nothing has ended.
             let follows = if verdict.held() || run.agent_outside {
                 Vec::new()
             } else {
@@ -91,7 +91,7 @@ pub(super) fn postcondition_is_due(run: &Run, number: u32) -> Result<(), Refusal
     }
 }
 
-/// A check that failed for want of something on the machine has not been run: it says nothing about the work.
+/// Treats a check that failed because the machine lacks something as not run: it says nothing about the work.
 pub(super) fn blamed(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
     let step = |number: StepNumber| run.plan.step(number);
     let check = match subject {
@@ -113,8 +113,8 @@ pub(super) fn blamed(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
     }
 }
 
-/// A pass that proves nothing is not a pass: where red is required, a contract that held before any
-/// work; anywhere, one that failed on this very tree a moment ago.
+/// Rejects a pass that proves nothing: if red is required, a contract that held before any work; in any case,
+/// one that just failed on this same tree.
 pub(super) fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdict {
     let Some(step) = run.step(number).filter(|_| verdict.held()) else { return verdict };
     let outcome = if run.is_red_first(number) && step.held_before == Some(true) {
@@ -129,7 +129,7 @@ pub(super) fn doubted(run: &Run, number: StepNumber, verdict: Verdict) -> Verdic
     Verdict { outcome, ..verdict }
 }
 
-/// Marks a verdict that held as `uncontrolled` if the harness never saw this check fail.
+/// Marks a verdict that held as `uncontrolled` if provost never saw this check fail.
 pub(super) fn controlled(run: &Run, subject: Subject, verdict: Verdict) -> Verdict {
     let is_open = verdict.held() && verdict.uncontrolled.is_none() && verdict.judged.is_none();
     let looked = match subject {
@@ -140,7 +140,7 @@ pub(super) fn controlled(run: &Run, subject: Subject, verdict: Verdict) -> Verdi
     let uncontrolled = match looked {
         None if verdict.isolation.has_clean_tree() => Some(NOT_RUN_BEFORE.to_owned()),
         None => Some(format!("{NOT_RUN_BEFORE}: there is no tree for that at {}", verdict.isolation)),
-        // A step's check was tried with failing tests by now; that of a postcondition is not.
+        // Negative controls were already run for a step's check, but not for a postcondition's.
         Some(false) => (!verdict.cached && lets_code_decide(run, subject)).then(|| NOT_PLANTED.to_owned()),
         Some(true) => None,
     };
@@ -162,7 +162,7 @@ fn lets_code_decide(run: &Run, subject: Subject) -> bool {
     }
 }
 
-/// What held where it was made and not on what others left meanwhile says so.
+/// Adds a note to a check that held on its own tree but not together with the changes of other steps.
 fn together(run: &Run, number: StepNumber, mut verdict: Verdict) -> Verdict {
     if run.is_held_apart(number) && matches!(verdict.outcome, Outcome::Broke { .. }) {
         let unmet = "it held on the tree it was made on, and not together with what other steps left since";
@@ -171,7 +171,7 @@ fn together(run: &Run, number: StepNumber, mut verdict: Verdict) -> Verdict {
     verdict
 }
 
-/// The check failed for something that passes by itself, and the plan lets it reach outside.
+/// Returns whether the last failure was transient and the plan lets the check use the network.
 fn outside_failed(run: &Run, number: StepNumber) -> bool {
     let network = run.plan.step(number).and_then(|step| step.network.as_ref());
     let passing = run.step(number).and_then(|step| step.failed_as) == Some(FailureClass::Transient);
@@ -183,7 +183,7 @@ fn same_tree_failed(before: &Verdict, now: &Verdict) -> bool {
     !before.held() && id(before).is_some() && id(before) == id(now)
 }
 
-/// A precondition does not hold, or a contract cannot be run: no attempt can help, a person must look.
+/// Escalates a precondition that does not hold or a contract that cannot be run: no attempt can help.
 fn closed_door(run: &Run, means: &Means<'_>, step: StepNumber, what: &str, verdict: &Verdict) -> Vec<Event> {
     let failure = Failure::Verdict(verdict);
     let found = recover::classify(run, means, step, &failure);
@@ -205,7 +205,7 @@ fn closed_door(run: &Run, means: &Means<'_>, step: StepNumber, what: &str, verdi
     ]
 }
 
-/// Red first: a person looks before anybody is paid for work that this check cannot show.
+/// Asks a person before an agent does work that this check cannot show.
 fn holds_already(step: StepNumber) -> Event {
     let reason = format!(
         "{HOLDS_ALREADY}, so it cannot show that the work was done; change it, or write `**guard:** yes` in the step \
@@ -214,8 +214,8 @@ fn holds_already(step: StepNumber) -> Event {
     Event::Escalated { step: Some(step), reason }
 }
 
-/// The harness died during the attempt. If the work is done, it is done; if not, it is tried again
-/// and no retry is used up, but not for ever.
+/// Decides after provost crashed during the attempt. If the contract holds, the step passes; if not, it is
+/// tried again without using up a retry, up to a limit.
 pub(super) fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_losses: u32) -> Decision {
     let Some((attempt, losses)) = run.step(number).and_then(|step| match step.state {
         StepState::Running { attempt } => Some((attempt, step.losses)),
@@ -241,17 +241,17 @@ pub(super) fn judged_lost(run: &Run, number: StepNumber, verdict: Verdict, max_l
     Ok(with_verdict(Some(number), subject, verdict, follows))
 }
 
-/// By a verdict that held.
+/// Passes a step by a verdict that held.
 pub(super) fn passed(run: &Run, step: StepNumber, result: String, verdict: &Verdict) -> Event {
     let tree = verdict.tree_id().map(str::to_owned);
     pass(run, step, result, tree, run.pass_by(step, Some(verdict)))
 }
 
-/// By the word of a named person.
+/// Passes a step by the word of a named person.
 pub(super) fn confirmed(run: &Run, step: StepNumber, by: &str) -> Event {
     let step_run = run.step(step);
     let seen = step_run.and_then(|step| step.verdict.as_ref()).and_then(Verdict::tree_id);
-    // What the person was shown is what the attempt left, whatever the workspace has become since.
+    // The person was shown what the attempt left, whatever has happened to the workspace since.
     let tree = step_run.and_then(|step| step.left.as_deref()).or(seen).map(str::to_owned);
     pass(run, step, format!("{CONFIRMED}{by}"), tree, Pass::Confirmed)
 }

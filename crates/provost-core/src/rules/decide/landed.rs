@@ -1,4 +1,4 @@
-//! Done is a lease: a plan lands, and is opened again if the branch it landed on undoes it.
+//! Decides about landed plans: a plan that is done can land, and is reopened if the branch breaks it.
 
 use super::{Decision, wrong_stage};
 use crate::model::event::{Event, RunOutcome, Subject, Why};
@@ -6,7 +6,7 @@ use crate::model::verdict::Verdict;
 use crate::rules::command::Refusal;
 use crate::state::run::{Landed, Run, Stage};
 
-/// The same landing is told once.
+/// Records a landing, once.
 pub fn landed(run: &Run, plan: String, target: String, before: String, commit: String) -> Decision {
     if run.landed == Some(Landed { target: target.clone(), commit: commit.clone() }) {
         return Ok(Vec::new());
@@ -17,7 +17,7 @@ pub fn landed(run: &Run, plan: String, target: String, before: String, commit: S
     Ok(vec![Event::PlanLanded { plan, target, before, commit }])
 }
 
-/// A contract that broke blocks its step; a postcondition that broke is the plan's failure. Either way a
+/// Reopens a plan. A broken contract blocks its step; a broken postcondition fails the plan. Either way a
 /// person decides.
 pub fn undone(run: &Run, subject: Subject, verdict: Verdict, reason: String) -> Decision {
     if run.stage != Stage::Done || run.landed.is_none() || verdict.held() {

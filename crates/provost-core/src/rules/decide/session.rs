@@ -1,6 +1,6 @@
-//! What follows from a look at what a session left, which is an agent that the harness did not start.
+//! Decides what follows from checking the work of a session, an agent that provost did not start.
 //!
-//! **Invariant:** a session passes a step by a verdict alone, as any other agent does.
+//! **Invariant:** only a verdict passes a step of a session, as for any other agent.
 
 use super::{
     Decision, doubted, judged, passed, postcondition_is_due, said, seen, start, with_verdict, wrong_stage,
@@ -13,11 +13,11 @@ use crate::rules::command::Refusal;
 use crate::rules::recover::{self, Failure, Means};
 use crate::state::run::{PostState, Run, Stage, StepState};
 
-/// How the target of an attempt begins that was a session's own, outside of any fence of ours.
+/// Start of an attempt's target if a session did the work, outside of any sandbox of provost.
 pub const SESSION: &str = "session:";
 
-/// What a session left was looked at. The session is its own agent: it is told what was seen and goes
-/// on, for as long as whoever asked the harness bears with it.
+/// Handles the check of a session's work. The session learns the result and continues, until the caller lets
+/// it stop.
 pub(super) fn looked(
     run: &Run,
     means: &Means<'_>,
@@ -44,7 +44,7 @@ pub(super) fn looked(
             Ok(events)
         }
         Subject::Final(number) => {
-            // Refused where it is not due, by the same rule.
+            // Refused by the same rule if it is not due.
             judged(run, means, subject, verdict.clone())?;
             let mut verdict = verdict;
             verdict.unmet.push("it held when the step was done; later work undid it".to_owned());
@@ -59,7 +59,7 @@ pub(super) fn looked(
     }
 }
 
-/// What the session did up to here is an attempt like any other.
+/// Records the session's work so far as an ordinary attempt.
 fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
     let not_due = |step| Refusal::NotDue { what: format!("step {step}") };
     let Subject::Contract(number) = subject else {
@@ -75,7 +75,7 @@ fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
         StepState::Ended { .. } => Ok(Vec::new()),
         StepState::Running { attempt } => Ok(vec![ended(attempt)]),
         _ => {
-            // A session spends what it spends; nothing is reserved for it.
+            // provost does not control what a session spends, so nothing is reserved for it.
             match start(run, number, None, Timestamp(0)) {
                 Ok(_) | Err(Refusal::NoBudget { .. }) => {}
                 Err(refusal) => return Err(refusal),
@@ -96,7 +96,7 @@ fn session_ended(run: &Run, subject: Subject, client: &str) -> Decision {
     }
 }
 
-/// The session goes, and the plan stays open: its next step, or what all steps left, waits for a person.
+/// Lets a session stop with the plan open: its next step, or the broken postconditions, wait for a person.
 pub(super) fn let_go(run: &Run, reason: &str) -> Decision {
     if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
         return Err(wrong_stage(run, "letting a session go", "under way"));

@@ -1,4 +1,4 @@
-//! What an item brings along: what was tried since the last fresh start, and what was seen last.
+//! Collects the context of an item: what was tried since the last reset, and the last output.
 
 use std::collections::BTreeSet;
 
@@ -10,26 +10,26 @@ use crate::model::timestamp::Timestamp;
 use crate::model::verdict::Verdict;
 use crate::state::run::{PostState, Run};
 
-/// So much of the last output goes into an item.
+/// Maximum number of bytes of the last output in an item.
 const OUTPUT_BYTES: usize = 4096;
 
-/// What was tried and seen.
+/// Earlier tries, and the last output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Context {
     pub tried: Vec<Tried>,
-    /// The last output of the check, or the agent's last words.
+    /// The last output of the check, or the agent's last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// What the agent says. It decides nothing.
+    /// The agent's claim. It decides nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
-    /// The files that the attempt changed, a line each, where a person confirms the work.
+    /// The files that the attempt changed, one line each, if a person confirms the work.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
-    /// How it changed them, as `diff -u` says it; a long one is cut, and says so.
+    /// The changes in the form of `diff -u`; a long one is cut and says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// What is to be configured outside of the run: names, never values.
+    /// Things to configure outside of the run: names, never values.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub configure: BTreeSet<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct Tried {
     pub at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// How the agent ended, where it did not end well.
+    /// The end of the agent, if it did not end well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,14 +84,14 @@ pub(super) fn context(run: &Run, waiting: &Waiting, events: &[(u64, Timestamp, E
     }
 }
 
-/// Both streams, and what the harness itself had to say against it.
+/// Returns both streams and provost's own objections.
 fn printed(verdict: &Verdict) -> Option<String> {
     let parts = [verdict.stdout.to_string(), verdict.stderr.to_string(), verdict.unmet.join("\n")];
     let text = parts.iter().map(|part| part.trim_end()).filter(|part| !part.is_empty()).collect::<Vec<_>>();
     (!text.is_empty()).then(|| end_of(&text.join("\n")))
 }
 
-/// The end is where the reason usually is.
+/// Keeps the end of a text, where the reason usually is.
 fn end_of(text: &str) -> String {
     let mut from = text.len().saturating_sub(OUTPUT_BYTES);
     while !text.is_char_boundary(from) {
@@ -119,7 +119,7 @@ fn tried(events: &[(u64, Timestamp, Event)]) -> Vec<Tried> {
                 all.push(Tried { by: Some(target.clone()), ..fresh(*attempt, *at) });
             }
             Event::FailureDetected { attempt, error_message, .. } => {
-                // The check was made again: the same attempt failed once more.
+                // The check was repeated and the same attempt failed again.
                 let open = all.last().is_some_and(|last| last.attempt == *attempt && last.failure.is_none());
                 if !open {
                     all.push(fresh(*attempt, *at));

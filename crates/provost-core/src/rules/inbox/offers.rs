@@ -1,4 +1,4 @@
-//! What a person can choose, what each choice does, and the command that makes it.
+//! Lists the choices of a person: what each does, and its command.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::model::event::Choice;
 use crate::model::verdict::Outcome;
 use crate::state::run::Run;
 
-/// A choice, what it does, and the command that makes it.
+/// A choice, its effect, and the command for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Offer {
     pub choice: &'static str,

@@ -1,23 +1,24 @@
-//! Which plans get through the gate by themselves when an agent made them in a session of its client.
+//! Decides which plans pass the gate without a person if an agent made them in a session of its client.
 //!
-//! Nobody has read such a plan, so only what stays inside the workspace is covered, and an agent cannot
-//! make its own work easier on the way: what was approved once stays in the plan, check by check.
+//! No person has read such a plan, so it is covered only if it stays inside the workspace. An agent cannot
+//! make its own work easier later: every check that was approved once must stay in the plan.
 //!
 //! **Invariant:** a rewrite that drops or changes a check, or widens `touches`, waits for a person.
 
 use crate::model::plan::{Check, Contract, Plan, Shell};
 
-/// Programs whose use is to reach other machines, or to become somebody else.
+/// Programs that reach other machines or change the user.
 const REACHING: [&str; 14] = [
     "sudo", "su", "doas", "ssh", "scp", "sftp", "rsync", "nc", "ncat", "telnet", "docker", "podman",
     "kubectl", "ftp",
 ];
 const FETCHING: [&str; 2] = ["curl", "wget"];
 const REMOTE_GIT: [&str; 4] = ["push", "fetch", "pull", "clone"];
-/// Absolute paths that every machine has, and nobody's own.
+/// Absolute paths that exist on every machine and are not private.
 const SHARED: [&str; 6] = ["/usr/", "/bin/", "/dev/null", "/dev/stdin", "/dev/stdout", "/tmp/"];
 
-/// `Err` says why the plan waits for a person. `before` is what was approved last, if anything was.
+/// Returns whether the plan is covered. `Err` says why it waits for a person. `before` is the last approved
+/// plan, if any.
 pub fn covers(before: Option<&Plan>, plan: &Plan) -> Result<(), String> {
     super::covers_reach(plan)?;
     for step in &plan.steps {
@@ -54,7 +55,7 @@ fn shells(plan: &Plan) -> impl Iterator<Item = &Shell> {
     })
 }
 
-/// What of a check's text leads out of the workspace, as far as that is plain to see.
+/// Returns the part of a check that plainly leads out of the workspace.
 fn outside(command: &str) -> Option<String> {
     let breaks = |c: char| c.is_whitespace() || ";|&()<>=\"'`{}".contains(c);
     let words: Vec<&str> = command.split(breaks).filter(|word| !word.is_empty()).collect();

@@ -1,10 +1,10 @@
-//! Says of what kind a failure is, from what was seen of it.
+//! Classifies a failure by its output and exit code.
 //!
-//! The rules are asked together: one pass over the output finds every pattern that is in it, and the
-//! first rule in order that has one decides. Where no rule knows better the answer is `unknown`, because
-//! a wrong retry and a wrong stop cost more than a question.
+//! One pass over the output finds all matching patterns of all rules, and the first rule in order with a
+//! match decides. If no rule matches, the class is `unknown`, because a wrong retry or a wrong stop costs
+//! more than a question.
 //!
-//! **Invariant:** what is decided depends on the output, the exit code and the rules alone.
+//! **Invariant:** the result depends only on the output, the exit code and the rules.
 
 use std::sync::LazyLock;
 
@@ -13,10 +13,10 @@ use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
 use super::rules::{self, Rule};
 use crate::model::event::FailureClass;
 
-/// Of a longer output the beginning and the end are looked at, this much of each.
+/// For a longer output, the number of bytes that are read from the beginning and from the end.
 const PART_BYTES: usize = 32 * 1024;
 
-/// What was seen of something that failed.
+/// Output and exit code of something that failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen<'a> {
     pub stdout: &'a str,
@@ -24,27 +24,27 @@ pub struct Seen<'a> {
     pub exit_code: Option<i32>,
 }
 
-/// The class of a failure, and the rule that says so.
+/// The class of a failure, and the rule that found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub class: FailureClass,
     pub rule: String,
     pub reason: String,
-    /// What a person has to configure, where that is known.
+    /// Things a person has to configure, if known.
     pub configure: String,
-    /// Nothing more can be asked of the role that ran into it.
+    /// The quota of the role is exhausted.
     pub quota: bool,
-    /// In the output of a contract it is about the work.
+    /// In the output of a contract it is about the work, and the agent can fix it.
     pub mendable: bool,
-    /// It takes a network to run into it.
+    /// It can only happen with a network.
     pub network: bool,
-    /// An agent that ran into it could do nothing, and cannot do anything the next time.
+    /// An agent that met it could do nothing, and cannot do anything next time.
     pub stops_agent: bool,
-    /// The agent ran into it, not the check.
+    /// The agent met it, not the check.
     pub of_the_agent: bool,
 }
 
-/// As it stands in the log.
+/// Writes it as it appears in the log.
 impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.rule, self.reason)
@@ -72,7 +72,7 @@ impl Finding {
     }
 }
 
-/// What the built-in rules say.
+/// Returns the finding of the built-in rules.
 pub fn of(seen: Seen<'_>) -> Finding {
     let by_output = [seen.stderr, seen.stdout].into_iter().filter(|text| !text.trim().is_empty());
     let parts: Vec<&[u8]> = by_output.flat_map(parts).collect();
@@ -93,7 +93,7 @@ pub fn of(seen: Seen<'_>) -> Finding {
     }
 }
 
-/// The HTTP statuses of failures that a text speaks of.
+/// Returns the HTTP error statuses in a text.
 pub fn http_statuses(text: &str) -> impl Iterator<Item = u16> {
     let parts: Vec<&[u8]> = parts(text).collect();
     statuses(&parts).into_iter()
@@ -116,7 +116,7 @@ impl Found {
     }
 }
 
-/// The rules with their patterns in one set.
+/// The rules with all their patterns in one set.
 struct Book {
     set: RegexSet,
     rules: Vec<Known>,
@@ -155,7 +155,7 @@ static BOOK: LazyLock<Book> = LazyLock::new(|| {
     Book { set, rules }
 });
 
-/// A number is a status only where something says that it is one.
+/// A number is a status only if the text before it says so.
 static STATUS: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r#"(?i-u)\b(?:http(?:/[0-9](?:\.[0-9])?)?|status(?:[ _-]?code)?|response(?: code)?|returned error|error(?: code)?|code)["']?(?:\s*[:=]\s*|\s+)["'(]?([45][0-9][0-9])\b"#;
     Regex::new(pattern).unwrap_or_else(|error| unreachable!("not a pattern: {error}"))

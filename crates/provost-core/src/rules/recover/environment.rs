@@ -1,20 +1,20 @@
-//! Finds out whether a check failed for want of something on the machine, and not because of the work.
+//! Finds out whether a check failed because the machine lacks something, not because of the work.
 //!
-//! A program or a test runner counts as missing from the machine only if the contract's own text names it:
-//! what a script of the agent's calls and does not find is the agent's to mend.
+//! A program or a test runner counts as missing from the machine only if the contract's own text names it. If
+//! a script of the agent does not find a program, the agent must fix that.
 //!
-//! **Invariant:** nothing here turns a failure into a pass; it only says who has to act.
+//! **Invariant:** nothing here turns a failure into a pass; it only decides who has to act.
 
 use super::class::{self, Seen};
 use crate::language::{shell, tool_names};
 use crate::model::plan::Shell;
 use crate::model::verdict::{Outcome, Verdict};
 
-/// What the machine lacks, as a sentence that says how to mend it. Nothing, where the work may be at fault.
+/// Returns what the machine lacks and how to fix it. `None` if the work may be at fault.
 pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
     let Outcome::Broke { exit_code } = verdict.outcome else { return None };
     let output = format!("{}\n{}", verdict.stderr, verdict.stdout);
-    // A runner that reported itself is there, whatever the program under test says of it.
+    // A runner that reported itself is installed, whatever the program under test prints.
     let is_there = |tool: &str| verdict.runners.iter().any(|runner| runner == tool);
     let mut modules = tool_names::missing_modules(&output).into_iter();
     if let Some(tool) = modules.find(|name| calls(&shell.command, name) && !is_there(name)) {
@@ -27,8 +27,8 @@ pub fn lacks(shell: &Shell, verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// A program that the contract calls and that something says is not on the machine. A program under test can
-/// say so too: whether it is there has to be looked up.
+/// Returns a program that the contract calls and that the output reports as missing. A program under test can
+/// print that too, so the caller must look it up.
 pub fn missing_program(command: &str, output: &str) -> Option<String> {
     if tool_names::defines(command) {
         return None;
@@ -39,7 +39,7 @@ pub fn missing_program(command: &str, output: &str) -> Option<String> {
     names.find(|name| called.iter().any(|tool| tool.name == *name)).map(str::to_owned)
 }
 
-/// The name stands in the contract as a word of its own, and not as a part of a path.
+/// Returns whether the name occurs in the contract as a separate word, not as a part of a path.
 fn calls(command: &str, name: &str) -> bool {
     let is_part = |each: char| each.is_alphanumeric() || "_./+-".contains(each);
     command.match_indices(name).any(|(at, _)| {

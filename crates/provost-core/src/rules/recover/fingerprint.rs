@@ -1,6 +1,6 @@
-//! Whether two failures are the same one: what was printed, less what is never printed twice alike.
+//! Computes a fingerprint of a failure: its output without the parts that always differ.
 //!
-//! **Invariant:** an output that says nothing has no fingerprint; two silent failures are not the same.
+//! **Invariant:** an output without content has no fingerprint; two silent failures are not the same.
 
 use std::sync::LazyLock;
 
@@ -8,10 +8,11 @@ use regex::{Captures, Regex};
 
 use crate::model::hash::Hash;
 
-/// So much of an output is compared, from its beginning and from its end.
+/// Number of characters that are compared, from the beginning and from the end of an output.
 const PART_CHARS: usize = 8 * 1024;
 
-/// Addresses, times, durations, hashes, ids and numbers; the folders of absolute paths; temporary names.
+/// Matches addresses, times, durations, hashes, ids and numbers; the folders of absolute paths; temporary
+/// names.
 static NEVER_ALIKE: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"(?x)
         /(?:tmp|var/tmp|run|proc|dev/shm)/[^\s:'\x22,)]*    # temporary names
@@ -26,7 +27,7 @@ static NEVER_ALIKE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).unwrap_or_else(|error| unreachable!("not a pattern: {error}"))
 });
 
-/// Of what ended as `ending` and printed `output`.
+/// Returns the fingerprint for an ending and an output.
 pub fn of(ending: &str, output: &str) -> Option<String> {
     let head: String = output.chars().take(PART_CHARS).collect();
     let rest = &output[head.len()..];

@@ -1,6 +1,6 @@
-//! The names of what has to be configured, out of what a program printed.
+//! Extracts from an output the names of what must be configured.
 //!
-//! **Invariant:** names of variables and files only; a value is never taken.
+//! **Invariant:** only names of variables and files; never a value.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).unwrap_or_else(|error| unreachable!("not a pattern: {error}"))
 }
 
-/// What `output` names, in its order.
+/// Returns the names in `output`, in its order.
 pub fn named(output: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let variables = VARIABLE.find_iter(output).map(|found| format!("the variable {}", found.as_str()));

@@ -1,10 +1,9 @@
-//! How long to wait before the next try.
+//! Computes the wait before the next try.
 //!
-//! A recipe has its own pauses; whoever refused us may have said when to come back, and that counts
-//! where it is longer. A little is added so that many who were refused together do not come back
-//! together.
+//! A recipe has its own waits. If the service that refused a request said when to come back, the longer wait
+//! applies. A little is added, so that many refused callers do not return at the same time.
 //!
-//! **Invariant:** the same plan, step and attempt always wait the same: nothing here is random.
+//! **Invariant:** the same plan, step and attempt always wait the same time: nothing here is random.
 
 use std::sync::LazyLock;
 use std::time::{Duration, UNIX_EPOCH};
@@ -14,17 +13,17 @@ use regex::Regex;
 use crate::model::hash::Hash;
 use crate::model::timestamp::Timestamp;
 
-/// Longer than this nobody waits; a person decides.
+/// Maximum wait; beyond it a person decides.
 pub const LONGEST: Duration = Duration::from_secs(6 * 3600);
 
-/// `pause` and up to a fifth of it more, at most half a minute.
+/// Returns `pause` plus up to a fifth of it, at most half a minute more.
 pub fn spread(pause: Duration, of: &str) -> Duration {
     let Hash(bytes) = Hash::of(of.as_bytes());
     let thousandth = u32::from(u16::from_be_bytes([bytes[0], bytes[1]])) % 201;
     pause + (pause * thousandth / 1000).min(Duration::from_secs(30))
 }
 
-/// How long the other side asks us to stay away, as far as `text` says so.
+/// Returns the wait that the service asks for in `text`, if any.
 pub fn asked(text: &str, now: Timestamp) -> Option<Duration> {
     let spans = AFTER.captures_iter(text).filter_map(|found| {
         let number: f64 = found["number"].parse().ok()?;
@@ -44,11 +43,11 @@ pub fn asked(text: &str, now: Timestamp) -> Option<Duration> {
     (!longest.is_zero()).then_some(longest)
 }
 
-/// An instant as headers write it: seconds since 1970 or from now, RFC 3339, or the date of HTTP.
+/// Reads an instant of a header: seconds since 1970 or from now, RFC 3339, or an HTTP date.
 fn instant(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim().trim_matches('"');
     let until = match text.parse::<u64>() {
-        // No clock of ours is that slow: it is a span.
+        // Too early to be a date: it is a duration.
         Ok(seconds) if seconds < 1_000_000_000 => return Some(Duration::from_secs(seconds)),
         Ok(seconds) if seconds < 100_000_000_000 => Duration::from_secs(seconds),
         Ok(milliseconds) => Duration::from_millis(milliseconds),
@@ -60,7 +59,7 @@ fn instant(text: &str, now: Timestamp) -> Option<Duration> {
     Some(until.saturating_sub(Duration::from_millis(now.0)))
 }
 
-/// `Wed, 21 Oct 2026 07:28:00 GMT`
+/// Reads `Wed, 21 Oct 2026 07:28:00 GMT`.
 fn http_date(text: &str) -> Option<Duration> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -1,10 +1,10 @@
 //! Recipes: what follows from a class of failure, as data.
 //!
-//! Each class has one built in. The configuration adds recipes that recognise a failure by themselves
-//! (`detect`), or replaces what follows from a class. The plan's `on_fail` says how many attempts a step
-//! has and what comes at their end; a recipe says whether an attempt makes sense, and when.
+//! Each class has a built-in recipe. The configuration adds recipes that recognise a failure by themselves
+//! (`detect`), or replaces the recipe of a class. The plan's `on_fail` sets the number of attempts of a step
+//! and what comes after them; a recipe says whether and when an attempt makes sense.
 //!
-//! **Invariant:** a recipe never lets anything through: it skips only where the plan's `on_fail` does.
+//! **Invariant:** a recipe never lets a step pass: it skips only if the plan's `on_fail` does.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use regex::Regex;
 use super::class::{self, Finding, Seen};
 use crate::model::event::FailureClass;
 
-/// What to do about a kind of failure.
+/// A recipe for a kind of failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
     pub name: String,
     pub class: FailureClass,
-    /// How it is recognised; without, it is for the whole class.
+    /// Conditions that recognise it; `None` for the whole class.
     pub detect: Option<Detect>,
-    /// The pause before each try; the last one is for all that follow.
+    /// The wait before each try; the last one repeats.
     pub backoff: Vec<Duration>,
-    /// How often it is tried again; as often as the plan's `on_fail` says, where nothing is said.
+    /// Maximum number of retries; `None` leaves it to the plan's `on_fail`.
     pub max_attempts: Option<u32>,
     pub then: End,
 }
 
-/// What comes when a recipe is at its end.
+/// The step after an exhausted recipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
     #[default]
@@ -35,14 +35,14 @@ pub enum End {
     /// A person is asked to correct something.
     Ask,
     Abort,
-    /// Where the plan's `on_fail` skips; to a person otherwise.
+    /// Skips if the plan's `on_fail` does, else asks a person.
     Skip,
 }
 
 impl End {
     pub const ALL: [End; 4] = [End::Escalate, End::Ask, End::Abort, End::Skip];
 
-    /// As it is written in the configuration.
+    /// Returns the word used in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             End::Escalate => "escalate",
@@ -53,12 +53,12 @@ impl End {
     }
 }
 
-/// Everything that is said here has to be so.
+/// Conditions of a recipe; all given ones must be met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detect {
     pub stdout: Option<Pattern>,
     pub stderr: Option<Pattern>,
-    /// Any of these, as for the rest.
+    /// One of these, as in the other lists.
     pub exit_code: Vec<i32>,
     pub http: Vec<u16>,
     /// Words of [`Outcome::word`](crate::model::verdict::Outcome::word).
@@ -91,7 +91,7 @@ impl Detect {
 pub struct Pattern(Regex);
 
 impl Pattern {
-    /// `Err` says in a line what is wrong with it.
+    /// Compiles the pattern. `Err` describes the mistake in one line.
     pub fn new(text: &str) -> Result<Self, String> {
         Regex::new(text).map(Self).map_err(|error| {
             let words = error.to_string();
@@ -108,7 +108,7 @@ impl PartialEq for Pattern {
 
 impl Eq for Pattern {}
 
-/// All recipes: those of the configuration in their order, and behind them the built-in ones.
+/// All recipes: those of the configuration in their order, then the built-in ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipes {
     all: Vec<Recipe>,
@@ -126,7 +126,7 @@ impl Recipes {
         Self { all: own }
     }
 
-    /// The recipe of the configuration that recognises this by itself.
+    /// Returns the finding of the first recipe of the configuration that recognises this failure.
     pub fn recognise(&self, seen: Seen<'_>, verdict: &str) -> Option<Finding> {
         let recipe = self
             .all
@@ -136,7 +136,7 @@ impl Recipes {
         Some(Finding::new(recipe.class, recipe.name.clone(), reason))
     }
 
-    /// What to do: by the recipe that found it, else by the class.
+    /// Returns the recipe that found it, else the one of its class.
     pub fn of(&self, found: &Finding) -> &Recipe {
         let own = |recipe: &&Recipe| recipe.detect.is_some() && recipe.name == found.rule;
         let whole = |recipe: &&Recipe| recipe.detect.is_none() && recipe.class == found.class;
@@ -145,7 +145,8 @@ impl Recipes {
     }
 }
 
-/// As the specification of the stages says, less its count for errors of logic: there the plan counts.
+/// Returns the recipe that the specification of the stages gives; for logic errors the plan sets the number
+/// of retries.
 pub fn built_in(class: FailureClass) -> Recipe {
     let seconds = |all: &[u64]| all.iter().map(|each| Duration::from_secs(*each)).collect();
     let (backoff, max_attempts, then) = match class {

@@ -1,7 +1,7 @@
-//! The rules of the classifier, as data, in the order in which they are asked.
+//! The rules of the classifier, as data, in order of precedence.
 //!
-//! A rule says what it looks for, what that means and why, and carries texts it must and must not
-//! match. They are general: each names a way in which programs fail, none a program's very line.
+//! A rule says what it looks for, what that means and why, and has texts it must and must not match. Rules
+//! are general: each describes a way in which programs fail, not a line of one program.
 //!
 //! **Invariant:** the first rule that matches decides, whatever the order of the lines in the text.
 
@@ -18,25 +18,25 @@ use crate::model::event::FailureClass;
 pub struct Rule {
     pub name: &'static str,
     pub class: FailureClass,
-    /// Why it is of that class, for people.
+    /// The reason for the class, for people.
     pub reason: &'static str,
-    /// Any of these in the output; letters of either case.
+    /// One of these occurs in the output; case is ignored.
     pub any: &'static [&'static str],
-    /// None of these in the output.
+    /// None of these occurs in the output.
     pub unless: &'static [&'static str],
-    /// Or one of these as the status of an HTTP answer.
+    /// Or one of these is the status of an HTTP response.
     pub http: &'static [u16],
-    /// Or one of these as the exit code, with nothing known from the output.
+    /// Or one of these is the exit code, if no rule matches the output.
     pub exit_code: &'static [i32],
-    /// What a person has to configure, where that is known.
+    /// Things a person has to configure, if known.
     pub configure: &'static str,
-    /// No waiting and no other step of the same role can get past it.
+    /// Neither waiting nor another step of the same role can get past it.
     pub quota: bool,
-    /// In the output of a contract it is about the work: the agent can mend it.
+    /// In the output of a contract it is about the work: the agent can fix it.
     pub mendable: bool,
-    /// It takes a network to run into it.
+    /// It can only happen with a network.
     pub network: bool,
-    /// An agent that ran into it could do nothing, and cannot do anything the next time.
+    /// An agent that met it could do nothing, and cannot do anything next time.
     pub stops_agent: bool,
     pub matches: &'static [&'static str],
     pub misses: &'static [&'static str],
@@ -67,7 +67,7 @@ const INPUT: Rule = Rule { mendable: true, ..of(FailureClass::InvalidInput) };
 const LOGIC: Rule = of(FailureClass::Logic);
 const UNRECOVERABLE: Rule = of(FailureClass::Unrecoverable);
 
-/// What an exit code says by itself, where the output says nothing.
+/// The meaning of an exit code alone, if the output says nothing.
 const CODES: &[Rule] = &[
     Rule {
         name: "exit-timeout",
@@ -99,7 +99,7 @@ const CODES: &[Rule] = &[
     },
 ];
 
-/// All of them, in order.
+/// Returns all rules, in order.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     [
         machine::EXHAUSTED,

@@ -1,4 +1,4 @@
-//! What each step may change, as far as that was said, and who may work beside whom.
+//! Holds which files each step may change, and which steps may run in parallel.
 
 use std::sync::OnceLock;
 
@@ -7,14 +7,14 @@ use crate::language::globs::overlap::{Overlap, Reach};
 use crate::model::plan::{Plan, Spanned, Step, StepNumber};
 use crate::model::verdict::Isolation;
 
-/// Read when it is first asked for: a plan whose steps come one by one never needs it.
+/// Computed at first use: a plan that runs one step at a time never needs it.
 #[derive(Clone, Debug, Default)]
 pub struct Areas(OnceLock<Vec<Area>>);
 
-/// What a step may change.
+/// The files a step may change.
 #[derive(Clone, Debug)]
 enum Area {
-    /// Nothing was said, or somebody works on it of whom nothing is known: it may be anything.
+    /// Not declared, or a sub-plan or a person carries it out: it may change any file.
     Anything,
     Globs(Reach),
 }
@@ -29,7 +29,7 @@ impl Area {
         globs.filter(|_| is_known).map_or(Area::Anything, |globs| Area::Globs(read(globs)))
     }
 
-    /// A path that both may change.
+    /// Returns a path that both may change.
     fn overlap(&self, other: &Area) -> Option<String> {
         match (self, other) {
             (Area::Globs(one), Area::Globs(other)) => match one.meets(other)?.overlap {
@@ -43,8 +43,8 @@ impl Area {
 }
 
 impl Run {
-    /// A path that both steps may change, so that they do not run side by side; `**`, where one of them
-    /// does not say what it changes.
+    /// Returns a path that both steps may change, which keeps them from running in parallel; `**` if one of
+    /// them may change any file, or if the overlap could not be decided.
     pub fn overlap(&self, one: StepNumber, other: StepNumber) -> Option<String> {
         let areas = self
             .areas
@@ -55,11 +55,12 @@ impl Run {
         area(one).overlap(area(other))
     }
 
-    /// A step that may run beside others works in a tree of its own, where the level has such trees.
+    /// Returns whether the step works in its own worktree: it may run in parallel, and the isolation level
+    /// has such trees.
     pub fn works_apart(&self, number: StepNumber) -> bool {
         let has_trees = match self.isolation {
             Some(Isolation::Clean | Isolation::Landlock | Isolation::GuardClean) => true,
-            // At `uid` the workspace is handed to one agent after the other.
+            // At `uid` one agent after the other owns the workspace.
             Some(Isolation::Uid | Isolation::InPlace | Isolation::None) | None => false,
         };
         let is_apart =

@@ -1,6 +1,6 @@
-//! What each event does to a run. Nothing else changes one.
+//! Applies events to a run. Nothing else changes a run.
 //!
-//! **Invariant:** nothing is decided here: an event that was decided has its effect, whatever was before.
+//! **Invariant:** nothing is decided here: every recorded event takes effect, whatever came before.
 
 use super::area::Areas;
 use super::ready::Ready;
@@ -17,23 +17,23 @@ use crate::model::timestamp::Timestamp;
 use crate::model::usage::Amount;
 use crate::model::verdict::{Excerpt, Outcome, Verdict};
 
-/// How the result of a step begins that a person confirmed.
+/// Start of the result of a step that a person confirmed.
 pub(crate) const CONFIRMED: &str = "confirmed by ";
 
 impl Run {
-    /// An event and the time at which it became durable.
+    /// Applies an event together with the time at which it became durable.
     pub fn apply_at(&mut self, event: &Event, at: Timestamp) {
         self.apply(event);
         self.tick(event, at);
     }
 
-    /// An event that was applied became durable. Those of one append have one time.
+    /// Records when an applied event became durable. Events of one append have the same time.
     pub fn tick(&mut self, event: &Event, at: Timestamp) {
         let busy = self.is_busy();
         self.ledger.tick(event, at, busy);
     }
 
-    /// There is something to do for the harness, and not only for a person.
+    /// Returns whether provost has something to do, not only a person.
     fn is_busy(&self) -> bool {
         let confirming = |number: &StepNumber| self.is_being_confirmed(*number);
         let open = matches!(self.stage, Stage::Approved | Stage::InProgress);
@@ -42,7 +42,7 @@ impl Run {
         open && (at_work || !asked || self.ready().any(|step| !self.is_held_up(step)))
     }
 
-    /// Its turn has come, and a person was asked for what it lacks.
+    /// Returns whether the step is due but lacks something that a person was already asked for.
     pub(crate) fn is_held_up(&self, number: StepNumber) -> bool {
         if !self.any_blocked() {
             return false;
@@ -70,14 +70,14 @@ impl Run {
             Event::ApprovalRequested { revision, .. } => self.requested = Some(revision.clone()),
             Event::Approved { by, missing: 1.., .. } => {
                 self.approvals.push(by.clone());
-                // Whoever said yes relied on somebody else looking, too.
+                // Each approver relied on the other approvals that the quorum requires.
                 self.held_to = Some(self.quorum());
             }
             Event::Approved { by, .. } => {
                 self.approvals.push(by.clone());
                 self.held_to = Some(self.binding.terms.quorum);
                 self.approved = Some(self.binding.clone());
-                // Whoever approved was shown it.
+                // The approver was shown these changes.
                 self.outside.clear();
                 self.stage = if self.started() { Stage::InProgress } else { Stage::Approved };
                 self.approved_by = Some(by.clone());
@@ -111,7 +111,7 @@ impl Run {
                 self.isolation = Some(*level);
                 self.require_red = *require_red;
                 self.law_changed = None;
-                // A new run: what an earlier one had begun is over, or is judged first.
+                // A new run: attempts of an earlier run have ended, or are judged first.
                 self.at_work.clear();
             }
             Event::StepStarted { step, attempt, start, .. } => {
@@ -236,7 +236,7 @@ impl Run {
             }
             Event::Escalated { step: Some(step), reason } => {
                 self.set_state(*step, StepState::Blocked { reason: reason.clone() });
-                // It was done, and what it landed on undid it.
+                // The plan was done, and the branch it landed on broke it.
                 if self.stage == Stage::Done {
                     self.stage = Stage::InProgress;
                     self.landed = None;
@@ -266,7 +266,7 @@ impl Run {
             Event::PlanLanded { target, commit, .. } => {
                 self.landed = Some(Landed { target: target.clone(), commit: commit.clone() });
             }
-            // Kept for people; they change nothing that is decided.
+            // Recorded for people; these events change no decision.
             Event::TrainStarted { .. }
             | Event::PermissionRequired { .. }
             | Event::Escalated { step: None, .. }
@@ -278,7 +278,7 @@ impl Run {
         }
     }
 
-    /// Older logs do not say in which way a step passed, and what they say is enough to know it.
+    /// Derives the kind of a pass for older logs, which do not record it.
     fn pass_in_old_log(&self, number: StepNumber, result: &str) -> Pass {
         if result.starts_with(CONFIRMED) {
             return Pass::Confirmed;
@@ -286,12 +286,12 @@ impl Run {
         self.pass_by(number, self.step(number).and_then(|step| step.verdict.as_ref()))
     }
 
-    /// An event that is not believed: it has its place in the log and no effect.
+    /// Skips an untrusted event: it has a sequence number but no effect.
     pub fn pass_over(&mut self) {
         self.seq += 1;
     }
 
-    /// The last change of each is what stands.
+    /// Records changes outside of `touches`; the last change of each path counts.
     fn changed_outside(&mut self, step: StepNumber, attempt: u32, outside: &[Outside]) {
         for change in outside {
             self.outside.retain(|(_, _, known)| known.path != change.path);
@@ -306,7 +306,7 @@ impl Run {
         self.requested = None;
     }
 
-    /// A new law. Steps whose own text is the same keep what they have achieved.
+    /// Takes a new spec. Steps whose own text is unchanged keep their results.
     fn take_law(&mut self, text: &str, revision: &Revision, binding: Binding) {
         let plan = parse::plan(text).plan;
         self.ledger.new_law(|scope| written(&self.plan, scope) != written(&plan, scope));
@@ -319,7 +319,8 @@ impl Run {
                 let index = (step.number.0 as usize).wrapping_sub(1);
                 match before.get(index) {
                     Some(known) if known.digest == digest => known.under_new_law(),
-                    // Attempts are counted on, so that a late word of an old one fits no new one.
+                    // Attempts are not counted from zero, so that a late report of an old attempt matches no
+                    // new one.
                     Some(known) => StepRun { attempts: known.attempts, ..StepRun::new(digest) },
                     None => StepRun::new(digest),
                 }
@@ -332,7 +333,7 @@ impl Run {
         self.has_areas = plan.steps.iter().any(|step| step.touches.is_some());
         self.plan = plan;
         self.revision = revision.clone();
-        // A tree that was begun from another commit says nothing about this one, nor does a look at it.
+        // Trees and checks that are based on another commit say nothing about this one.
         if self.binding.base != binding.base {
             self.work = None;
             self.began_with = None;
@@ -341,7 +342,7 @@ impl Run {
             }
         }
         self.binding = binding;
-        // The base is the newly approved one; what passed steps left is taken over from the workspace.
+        // The newly approved base applies; the results of passed steps are imported from the workspace.
         self.tree = None;
         self.held_on_tree.clear();
         self.question = None;
@@ -407,7 +408,7 @@ impl Run {
         }
     }
 
-    /// The tree an attempt begins with. What held before the work was looked at on another tree, if it changed.
+    /// Records the tree an attempt begins with. The check before the work is stale if that tree differs.
     fn begin_with(&mut self, number: StepNumber, start: Option<&StartTree>) {
         if let Some(start) = start {
             self.last = Some(LastAttempt { step: number, start: start.tree.clone(), left: None });
@@ -433,14 +434,14 @@ impl Run {
         }
     }
 
-    /// Whoever mends it changes what was seen: every contract has its last look once more.
+    /// Requires all final checks again, because a repair changes the tree they held on.
     fn look_at_all_anew(&mut self) {
         self.unseen_work = true;
         self.passes += 1;
         self.final_from = 0;
     }
 
-    /// Somebody may have mended it by hand: everything is looked at anew.
+    /// Opens all postconditions again, because a person may have repaired something by hand.
     fn reopen(&mut self) {
         for post in &mut self.postconditions {
             *post = PostState::Open;
@@ -448,7 +449,7 @@ impl Run {
         self.look_at_all_anew();
     }
 
-    /// The agent of a session has gone on since a postcondition broke.
+    /// Opens the postconditions again if the agent of a session continued after one broke.
     fn look_again(&mut self) {
         let broke = self.postconditions.iter().any(|state| matches!(state, PostState::Broke(_)));
         if broke && self.stage == Stage::InProgress {
@@ -456,7 +457,7 @@ impl Run {
         }
     }
 
-    /// What held finally is the tree from now on.
+    /// Makes the tree of a held final check the current tree.
     fn seen_finally(&mut self, subject: Subject, verdict: &Verdict) {
         let Some(tree) = verdict.tree_id().filter(|_| verdict.held()) else { return };
         self.unseen_work = false;
@@ -485,7 +486,7 @@ impl Run {
         }
     }
 
-    /// The check once more where the check was at fault, the agent otherwise.
+    /// Retries the check if the check was at fault, otherwise the agent.
     fn try_again(&mut self, number: StepNumber, check_again: bool) {
         let of_the_check = self.step(number).is_some_and(|step| {
             let of_the_check = || step.verdict.as_ref().is_some_and(Verdict::is_of_the_check);
@@ -496,7 +497,7 @@ impl Run {
         self.set_state(number, state);
     }
 
-    /// Nothing failed: with what a person allows, the step goes on where it stood.
+    /// Applies the answer to an exceeded budget: nothing failed, so the step continues where it was.
     fn answered_budget(&mut self, number: StepNumber, scope: Scope, choice: Choice, limits: Amount) {
         let whose = match scope {
             Scope::Plan => None,
@@ -545,7 +546,7 @@ impl Run {
                 self.stage = Stage::InProgress;
             }
             (Choice::Skip, Some(_)) => self.stage = Stage::InProgress,
-            // Confirmed before an agent was given it.
+            // A person confirmed the step before an agent worked on it.
             (Choice::Confirm, Some(_)) if self.stage == Stage::Approved => self.stage = Stage::InProgress,
             (Choice::Revise, _) => self.withdraw(),
             (Choice::Abort, None) => self.given_up = true,
@@ -565,7 +566,7 @@ impl Run {
     }
 }
 
-/// The limits a plan has in its text for itself, or for one of its steps.
+/// Returns the written budget of a plan, or of one of its steps.
 fn written(plan: &Plan, scope: Option<StepNumber>) -> Option<Budget> {
     let budget = match scope {
         None => plan.budget.as_ref(),
@@ -574,7 +575,7 @@ fn written(plan: &Plan, scope: Option<StepNumber>) -> Option<Budget> {
     budget.map(|budget| budget.value)
 }
 
-/// The output of a check that held is of no use to the next prompt.
+/// Drops the output of a held check, which no later prompt needs.
 fn remembered(verdict: &Verdict) -> Verdict {
     if !verdict.held() {
         return verdict.clone();

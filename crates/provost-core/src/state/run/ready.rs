@@ -1,4 +1,4 @@
-//! Which steps may begin, kept up to date as steps move.
+//! Tracks which steps may begin.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,21 +7,21 @@ use super::{StepRun, StepState};
 use crate::model::graph::{self, Graph};
 use crate::model::plan::{Needs, Plan, StepNumber};
 
-/// Which pending steps have everything they need, kept up to date in constant time per event.
+/// The pending steps whose needs are met, updated in constant time per event.
 #[derive(Clone, Debug, Default)]
 pub struct Ready {
     pub steps: BTreeSet<StepNumber>,
-    /// The same, those first behind which most is still to come.
+    /// The same in critical-path order (longest remaining chain first).
     pub longest: BTreeSet<(Reverse<u64>, StepNumber)>,
-    /// How much that is, for each step.
+    /// Length of the remaining chain, by step.
     remaining: Vec<u64>,
     /// Running or ended, not judged.
     pub under_way: BTreeSet<StepNumber>,
-    /// How many needs of each step are still open.
+    /// Number of open needs, by step.
     open_needs: Vec<u32>,
-    /// Who waits for each step by name.
+    /// The steps that name each step in their `needs`.
     waiters: Vec<Vec<u32>>,
-    /// How many steps from the first on are over without a gap.
+    /// Number of settled steps at the start of the plan, without a gap.
     prefix: usize,
     pub settled: u32,
     pub failed: u32,

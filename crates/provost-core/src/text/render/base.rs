@@ -1,7 +1,7 @@
-//! What the checks of a plan say on the base, before anybody has approved it.
+//! Results of a plan's checks on the base, before the approval.
 //!
-//! A check that holds there cannot show that the work was done; whoever approves the plan is told so. It is
-//! kept beside the log, for the gate and for the control of the first steps, and decides nothing.
+//! A check that holds there cannot show that the work was done, and the approver is told so. The results are
+//! stored beside the log, for the gate and for the control check of the first steps. They decide nothing.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::plan::{Check, Contract, Plan, StepNumber};
 use crate::model::verdict::{Outcome, Verdict};
 
-/// What was seen for one revision.
+/// The results for one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseLook {
     pub revision: String,
@@ -19,13 +19,13 @@ pub struct BaseLook {
 }
 
 impl BaseLook {
-    /// How many checks hold already.
+    /// Counts the checks that already hold.
     pub fn holding(&self) -> usize {
         self.steps.values().chain(self.postconditions.values()).filter(|verdict| verdict.held()).count()
     }
 }
 
-/// What one check said.
+/// Describes one result.
 pub fn words(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Held => "holds already".to_owned(),
@@ -36,7 +36,7 @@ pub fn words(outcome: &Outcome) -> String {
     }
 }
 
-/// For the gate: how many hold already, then a line for each check.
+/// Returns lines for the gate: how many checks already hold, then one line per check.
 pub fn lines(plan: &Plan, look: &BaseLook) -> Vec<String> {
     let mut lines = Vec::new();
     let mut holding = 0;

@@ -1,4 +1,4 @@
-//! The steps of a plan as a drawing: a line for each, and a lane for each that others still wait for.
+//! Draws the steps of a plan: one line per step, and one lane for each step that others still wait for.
 //!
 //! ```text
 //! ●    1 ✅ Read the input
@@ -13,12 +13,12 @@ use std::fmt::Write as _;
 use crate::model::plan::{Needs, Plan, StepNumber};
 use crate::state::run::Run;
 
-/// As wide as a terminal is at least.
+/// Minimum width of a terminal.
 const WIDTH: usize = 80;
-/// More lanes than these are a thicket; the numbers say more.
+/// Maximum number of lanes; with more, a list of numbers is clearer.
 const MOST_LANES: usize = 16;
 
-/// The lanes before each step, all of the same width. Nothing, where the steps simply follow each other.
+/// Returns the lanes before each step, all of the same width. `None` if the steps simply follow each other.
 pub fn lanes(plan: &Plan, is_over: impl Fn(StepNumber) -> bool) -> Option<Vec<String>> {
     if plan.steps.iter().all(|step| step.needs == Needs::Before) {
         return None;
@@ -41,7 +41,7 @@ pub fn lanes(plan: &Plan, is_over: impl Fn(StepNumber) -> bool) -> Option<Vec<St
             .filter(|lane| lanes[*lane].is_some_and(|held| needs[at].contains(&held)))
             .collect();
         let ends = |lane: &usize| lanes[*lane].is_some_and(|held| ending.contains(&held));
-        // In the place of one that ends here, or of one that has ended, or beside all.
+        // Use the column of a lane that ends here, else a free one, else a new one.
         let column = from.iter().copied().find(ends);
         let free = (0..lanes.len()).find(|lane| lanes[*lane].is_none());
         let column = column.or(free).unwrap_or(lanes.len());
@@ -99,8 +99,8 @@ fn row(lanes: &[Option<usize>], from: &[usize], ends: &[bool], column: usize, is
     row.trim_end().to_owned()
 }
 
-/// What each step is drawn to wait for. One that waits for all before it waits for those that nobody else
-/// does.
+/// Returns the dependencies to draw. A step that waits for all before it is drawn to wait for those that no
+/// other step waits for.
 fn drawn(plan: &Plan) -> Vec<Vec<usize>> {
     let mut heads: BTreeSet<usize> = BTreeSet::new();
     let mut all = Vec::new();
@@ -120,7 +120,7 @@ fn drawn(plan: &Plan) -> Vec<Vec<usize>> {
     all
 }
 
-/// The drawing with numbers, marks and titles; nothing, where the steps simply follow each other.
+/// Draws the graph with numbers, marks and titles; empty if the steps simply follow each other.
 pub fn drawing(run: &Run) -> String {
     let is_over = |number| run.step(number).is_some_and(|step| step.state.is_settled());
     let Some(lanes) = lanes(&run.plan, is_over) else { return String::new() };

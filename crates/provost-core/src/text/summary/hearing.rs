@@ -1,7 +1,7 @@
-//! One plan, heard from its first event to its last.
+//! Reads one plan from its first event to its last.
 //!
-//! Where only a part of the time is asked for, the events before it are heard too: what was begun then
-//! and ends later has to be known. They only leave no trace in the sums.
+//! If only a part of the time is asked for, earlier events are read too, because something may begin before
+//! and end later. They do not enter the sums.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::model::usage::Usage;
 use crate::rules::decide;
 use crate::state::run::{Run, StepState};
 
-/// Hears a plan's events in their order.
+/// Reads a plan's events in their order.
 #[derive(Debug, Default)]
 pub struct Hearing {
     since: Timestamp,
     run: Run,
     steps: BTreeMap<StepNumber, StepSoFar>,
     itself: Taken,
-    /// Somebody has been waited for since then, at the gate or for the plan as a whole.
+    /// Since when the plan waits for a person, at the gate or as a whole.
     waits_since: Option<Timestamp>,
     agents: BTreeMap<Agent, AgentRow>,
 }
@@ -30,16 +30,16 @@ pub struct Hearing {
 struct StepSoFar {
     title: String,
     taken: Taken,
-    /// Who was given the attempt that is under way.
+    /// The role of the running attempt.
     open: Option<String>,
-    /// Who carried out the last attempt.
+    /// The agent of the last attempt.
     last: Option<Agent>,
     waits_since: Option<Timestamp>,
-    /// From when until when.
+    /// Start and end.
     pause: Option<(Timestamp, Timestamp)>,
-    /// A person said that it holds.
+    /// A person confirmed it.
     confirmed: bool,
-    /// Who brought it to its last pass, if that was in time.
+    /// The agent of its last pass, if that pass is in the counted time.
     passed_by: Option<Agent>,
 }
 
@@ -81,7 +81,7 @@ impl Hearing {
     fn of_step(&mut self, number: StepNumber, at: Timestamp, event: &Event) {
         let counts = at >= self.since;
         if let Event::StepStarted { .. } = event {
-            // The plan goes on, so nobody is waited for.
+            // The plan continues, so it no longer waits for a person.
             self.person_came(at);
         }
         let to_confirm = self.run.confirmed_by_person(number);
@@ -93,7 +93,7 @@ impl Hearing {
         match event {
             Event::StepStarted { target, .. } => {
                 step.person_came(at, since);
-                // Nobody saw the end of the one before.
+                // The end of the previous attempt was not recorded.
                 step.attempt_ends(None, counts, &mut self.agents);
                 step.open = Some(target.clone());
                 step.confirmed = false;
@@ -134,7 +134,7 @@ impl Hearing {
         }
     }
 
-    /// A draft waits for its author, not for whoever answers.
+    /// Ends all waits: a draft waits for its author, not for an answer.
     fn law_is_new(&mut self, at: Timestamp) {
         self.all_waits_end(at);
         for (step, _) in self.run.steps() {
@@ -157,7 +157,7 @@ impl Hearing {
         }
     }
 
-    /// What still waits has waited until `now`; what is under way has used what nobody knows yet.
+    /// Ends the reading: open waits count until `now`, and the usage of running attempts is unknown.
     pub fn end(mut self, plan: PlanId, now: Timestamp, summary: &mut Summary) {
         self.all_waits_end(now);
         let mut total = self.itself.clone();
@@ -195,7 +195,7 @@ impl Hearing {
 }
 
 impl StepSoFar {
-    /// `seen` is how long it took and what it used, where the harness saw it end.
+    /// Ends the open attempt. `seen` is its duration and usage, if provost saw it end.
     fn attempt_ends(
         &mut self,
         seen: Option<(u64, &Usage)>,
@@ -209,7 +209,7 @@ impl StepSoFar {
         if counts {
             self.taken.attempt(agent_ms, usage);
         }
-        // A plan that carries out a step has agents of its own, and they are counted there.
+        // A sub-plan has its own agents, and they are counted there.
         if agent.role.starts_with(decide::PLAN) {
             self.last = None;
             return;
@@ -226,7 +226,7 @@ impl StepSoFar {
         }
     }
 
-    /// What comes after the pause is over is no part of it.
+    /// Ends a pause; time after its planned end does not count.
     fn pause_ends(&mut self, at: Timestamp, since: Timestamp) {
         if let Some((begun, until)) = self.pause.take() {
             self.taken.pause_ms += between(begun, at.min(until), since);
@@ -234,7 +234,8 @@ impl StepSoFar {
     }
 }
 
-/// As much of it as lies after `since`. Clocks jump: what ends before it began took no time.
+/// Returns the part of the interval after `since`. Clocks jump: an interval that ends before it began has
+/// length zero.
 fn between(begun: Timestamp, ended: Timestamp, since: Timestamp) -> u64 {
     ended.0.saturating_sub(begun.0.max(since.0))
 }

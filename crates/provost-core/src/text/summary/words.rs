@@ -1,4 +1,4 @@
-//! The summary as tables for reading. A column in which nobody has anything to say is left out.
+//! Writes the summary as tables. Columns without content are left out.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -96,7 +96,7 @@ fn count(count: u32) -> String {
     if count == 0 { NOTHING.to_owned() } else { count.to_string() }
 }
 
-/// `logic 2, transient`.
+/// Writes `logic 2, transient`.
 fn counts<K: AsRef<str>>(counts: &BTreeMap<K, u32>) -> String {
     let words = counts.iter().map(|(name, times)| match times {
         1 => name.as_ref().to_owned(),
@@ -106,7 +106,7 @@ fn counts<K: AsRef<str>>(counts: &BTreeMap<K, u32>) -> String {
     if words.is_empty() { NOTHING.to_owned() } else { words.join(", ") }
 }
 
-/// `≥` where somebody counted and somebody did not.
+/// Formats a sum; `≥` if it is incomplete.
 fn sum(sum: Sum, words: fn(u64) -> String) -> String {
     match (sum.counted, sum.uncounted) {
         (0, 0) => NOTHING.to_owned(),
@@ -136,7 +136,7 @@ fn tokens(count: u64) -> String {
     }
 }
 
-/// Cents are too coarse for a short attempt.
+/// Formats money; cents are too coarse for a short attempt.
 fn dollars(micro: u64) -> String {
     match micro {
         0 => "$0".to_owned(),
@@ -154,7 +154,7 @@ fn shortened(text: &str) -> String {
     format!("{}…", start.trim_end())
 }
 
-/// Columns as wide as what is in them.
+/// A table with columns as wide as their content.
 struct Table {
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -169,7 +169,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Where somebody has something to say.
+    /// Returns the columns with content.
     fn columns(&self) -> Vec<usize> {
         let says = |cell: &String| !cell.is_empty() && cell != NOTHING;
         (0..self.head.len()).filter(|column| self.rows.iter().any(|row| says(&row[*column]))).collect()

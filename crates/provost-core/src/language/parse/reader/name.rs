@@ -1,12 +1,12 @@
-//! Bold text at the start of a line, and which field it names: rightly, nearly, or in a form that Markdown
-//! does not read.
+//! Reads bold text at the start of a line: a field name, a misspelt one, or one in a form that Markdown does
+//! not read.
 
 use super::super::blocks::Strong;
 use super::super::field::Field;
 use crate::model::plan::Span;
 use crate::model::suggest;
 
-/// What bold text at the start of a line says about fields.
+/// The field that bold text at the start of a line names.
 pub enum Name {
     Field(Found),
     Near { span: Span, name: String, known: &'static str },
@@ -24,7 +24,7 @@ pub struct Bold<'s> {
     pub span: Span,
     pub name: Span,
     pub shown: &'s str,
-    /// Where the value begins.
+    /// Start of the value.
     pub value: usize,
 }
 
@@ -79,7 +79,7 @@ pub fn name(text: &str, strong: &Strong, line: Span) -> Option<Name> {
     }
 }
 
-/// `** target:** coder`: stars that Markdown does not read as bold.
+/// Finds `** target:** coder`: stars that Markdown does not read as bold.
 pub fn spaced_name(text: &str, line: Span) -> Option<Name> {
     let rest = line.of(text).strip_prefix("**")?;
     let (inner, _) = rest.split_once("**")?;

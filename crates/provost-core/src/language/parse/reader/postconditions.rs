@@ -1,4 +1,4 @@
-//! What has to hold of the plan as a whole: numbered sentences, each with its check.
+//! Reads the postconditions: numbered sentences about the whole plan, each with its check.
 
 use super::super::blocks::Part;
 use super::super::{check, visible_text};
@@ -43,7 +43,7 @@ impl Reader<'_, '_> {
         self.plan.postconditions.push(Postcondition { number, description, contract, span });
     }
 
-    /// A line after the block of the last postcondition.
+    /// Reads a line after the block of the last postcondition.
     pub fn expect_last(&mut self, line: Span, hidden: &[Span]) {
         if let Some(description) =
             numbered(line.of(self.text)).filter(|_| !self.plan.postconditions.is_empty())
@@ -61,8 +61,8 @@ impl Reader<'_, '_> {
     }
 }
 
-/// `2. It stops` right under a paragraph: Markdown lets only a list that starts with 1 follow without an
-/// empty line, but who wrote it meant the next item.
+/// Reads `2. It stops` directly under a paragraph. Without an empty line, Markdown accepts only a list that
+/// starts with 1, but the author meant the next item.
 fn numbered(line: &str) -> Option<&str> {
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let description = rest.strip_prefix(". ").filter(|_| (1..4).contains(&(line.len() - rest.len())))?;

@@ -1,4 +1,4 @@
-//! What stands before the steps: context, budget and priority.
+//! Reads the preamble before the steps: context, budget and priority.
 
 use super::super::blocks::Block;
 use super::super::field::Field;
@@ -65,10 +65,10 @@ impl<'t> Reader<'_, 't> {
         }
     }
 
-    /// A bold name that is none of the three: perhaps a slip, perhaps a field of a step, mostly prose.
+    /// Handles another bold name: a misspelt one, a field of a step, or (mostly) prose.
     fn preamble_stranger(&mut self, found: &Bold<'_>) {
         if let Some(field) = Field::named(found.shown.trim()) {
-            // `**Plan:**` and `**Target:**` are ordinary words before the steps begin.
+            // `**Plan:**` and `**Target:**` are ordinary words before the steps.
             if matches!(field, Field::Contract | Field::Precondition | Field::OnFail) {
                 self.say_outside(found.span, field);
             }

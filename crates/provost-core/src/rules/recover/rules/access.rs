@@ -1,8 +1,8 @@
-//! Somebody has to let us in first: credentials, rights, quotas that only a person can raise.
+//! Rules for missing access: credentials, rights, and quotas that only a person can raise.
 
 use super::{INPUT, PERMISSION, Rule};
 
-/// Said by the harness itself: by its meter, in an answer that looks like a provider's, and by a driver.
+/// Messages of provost itself: of its meter, in a response like a provider's, and of a driver.
 pub(super) const OURS: &[Rule] = &[
     Rule {
         name: "budget-used-up",
@@ -34,7 +34,7 @@ pub(super) const OURS: &[Rule] = &[
     },
 ];
 
-/// No waiting helps here, though it reads like a rate limit.
+/// Reads like a rate limit, but waiting does not help.
 pub(super) const QUOTA: &[Rule] = &[Rule {
     name: "quota-exhausted",
     reason: "the account has nothing left to spend",
@@ -62,7 +62,7 @@ pub(super) const QUOTA: &[Rule] = &[Rule {
     ..PERMISSION
 }];
 
-/// Somebody asked who we are, and the answer did not do.
+/// A service rejected the credentials.
 pub(super) const CREDENTIALS: &[Rule] = &[
     Rule {
         name: "ssh-key",
@@ -207,7 +207,7 @@ pub(super) const CREDENTIALS: &[Rule] = &[
     },
 ];
 
-/// Rights on this machine. An agent that made the file can often mend it.
+/// Rights on this machine. An agent that made the file can often fix it.
 pub(super) const LOCAL: &[Rule] = &[
     Rule {
         name: "root-needed",

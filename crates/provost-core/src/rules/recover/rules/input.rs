@@ -1,10 +1,10 @@
-//! What was given is malformed or not there: text that does not parse, names that mean nothing.
+//! Rules for malformed or missing input: text that does not parse, unknown names.
 //!
-//! In the output of a contract this is about the work, and the agent can mend it.
+//! In the output of a contract this is about the work, and the agent can fix it.
 
 use super::{INPUT, Rule};
 
-/// Parsers that name themselves; before the rules for code, because they end in a stack trace too.
+/// Parsers that name themselves; before the rules for code, because they also end in a stack trace.
 pub(super) const PARSERS: &[Rule] = &[Rule {
     name: "malformed-data",
     reason: "a parser refused the data it was given",
@@ -36,8 +36,8 @@ pub(super) const PARSERS: &[Rule] = &[Rule {
     ..INPUT
 }];
 
-/// Said to an agent by its model's API or by its own client: it could do nothing, and a person has to
-/// change the configuration or the plan.
+/// Messages of a model's API or of the agent's client: the agent could do nothing, and a person has to change
+/// the configuration or the plan.
 pub(super) const AGENTS: &[Rule] = &[
     Rule {
         name: "model-not-found",

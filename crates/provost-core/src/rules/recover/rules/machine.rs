@@ -1,9 +1,8 @@
-//! What is wrong with the machine: no attempt of an agent mends it.
+//! Rules for faults of the machine, which no agent can fix.
 
 use super::{Rule, UNRECOVERABLE};
 
-/// Said in so many words by whatever ran into it; these come before everything else, because a full
-/// disk also looks like a compile error.
+/// Explicit messages; they come before all other rules, because a full disk also looks like a compile error.
 pub(super) const EXHAUSTED: &[Rule] = &[
     Rule {
         name: "disk-full",
@@ -103,7 +102,7 @@ pub(super) const EXHAUSTED: &[Rule] = &[
     },
 ];
 
-/// Weaker than the words of a test runner or a compiler, which may name a missing program in passing.
+/// Weaker than the output of a test runner or a compiler, which may mention a missing program.
 pub(super) const MISSING: &[Rule] = &[
     Rule {
         name: "command-not-found",

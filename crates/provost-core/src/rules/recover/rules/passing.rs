@@ -1,4 +1,4 @@
-//! What passes by itself: limits that reset, networks, locks others hold.
+//! Rules for transient failures: limits that reset, networks, locks of other processes.
 
 use super::{Rule, TRANSIENT};
 

@@ -1,9 +1,9 @@
-//! The work itself is wrong: tests, compilers, linters and interpreters say so.
+//! Rules for faulty work, as reported by tests, compilers, linters and interpreters.
 
 use super::{LOGIC, Rule};
 
-/// A summary of a test runner is the best witness there is; what a failing test prints in passing about
-/// networks and permissions is part of the work.
+/// A test runner's summary is the strongest evidence; messages of a failing test about networks and
+/// permissions are part of the work.
 pub(super) const RUNNERS: &[Rule] = &[Rule {
     name: "tests-failed",
     reason: "tests ran, and some failed",
@@ -164,7 +164,7 @@ pub(super) const CODE: &[Rule] = &[
     },
 ];
 
-/// The last resort: something was thrown that nobody caught, and nothing says what it was about.
+/// The last rule: an uncaught exception without a known cause.
 pub(super) const TRACES: &[Rule] = &[Rule {
     name: "uncaught",
     reason: "the code threw something that nobody caught",
