@@ -1,9 +1,9 @@
-//! Agents: who is given the work of a step, and what they said when they came back.
+//! Drivers that start an agent for one attempt at a step and collect its report.
 //!
-//! A driver knows how to hand a prompt over and how to collect a report. It does not know what a step
-//! is for, and nothing it returns can pass one.
+//! A driver knows how to pass a prompt to an agent and how to read its report. It does not know what a step
+//! is for, and nothing that it returns can pass a step.
 //!
-//! **Invariant:** when an attempt returns, its processes are dead or named.
+//! **Invariant:** when an attempt returns, every process of it is dead or listed in [`Attempt::survivors`].
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -37,32 +37,33 @@ pub(crate) use item::server as served;
 
 use report::{Heard, Reader, believable, is_session, micro};
 
-/// The variable that says where topics are written to.
+/// The environment variable that names the folder into which an agent writes its topics.
 pub const TOPICS: &str = "PROVOST_TOPICS";
 
-/// What an agent says at most; more is cut in the middle.
+/// Longest report that is kept, in bytes; provost cuts a longer one in the middle.
 const REPORT: usize = 64 * 1024;
 const STDERR: usize = 8 * 1024;
 const KEEP: Keep = Keep { head: REPORT / 2, tail: REPORT / 2 };
-/// For an agent that is asked to end: to save its session and stop its own children.
+/// Time that an agent has between the request to end and the kill, to save its session and stop its
+/// children.
 const GRACE: Duration = Duration::from_secs(5);
-/// The exit code of a portal that could not become the agent's program.
+/// Exit code of the sandbox forwarder if it could not execute the agent's program.
 const NOT_STARTED: i32 = 70;
 
 pub trait Agent: Send + Sync {
-    /// Gives the work to the agent and waits for the end of its process.
+    /// Gives the work to the agent and waits until its process has ended.
     fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted>;
 
-    /// It has a client that keeps its configuration and its conversations in a folder.
+    /// Returns whether the agent has a client that keeps its configuration and conversations in a folder.
     fn has_client(&self) -> bool {
         false
     }
 }
 
-/// Hears what an agent prints, piece by piece.
+/// Callback that receives the agent's output in chunks.
 pub type Ear<'a> = &'a (dyn Fn(&[u8]) + Sync + 'a);
 
-/// One attempt at a step, as the agent gets it.
+/// One attempt at a step, as the driver gets it.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     pub prompt: &'a str,
@@ -70,53 +71,53 @@ pub struct Work<'a> {
     pub step: StepNumber,
     pub attempt: u32,
     pub timeout: Duration,
-    /// Which attempt its processes belong to; unique among those under way.
+    /// Tag of the attempt that the processes belong to; unique among the attempts that are running.
     pub tag: &'a str,
     pub stop: Option<&'a AtomicBool>,
-    /// What it may reach; without one, everything its user may.
+    /// The sandbox; without one, the agent may access everything its user may.
     pub fence: Option<Behind<'a>>,
-    /// What the harness was given by the person who started it.
+    /// The environment of the person who started provost.
     pub environment: &'a [(OsString, OsString)],
-    /// How much of the machine it may take.
+    /// Limits on memory, processes and other resources of the machine.
     pub bounds: Option<Bounds>,
-    /// The folder of its client, for an agent that has one. It outlives the attempt.
+    /// Folder of the agent's client, if it has one. The folder outlives the attempt.
     pub home: Option<&'a Path>,
-    /// The conversation to go on with.
+    /// The conversation to continue.
     pub resume: Option<Resume<'a>>,
-    /// Where it writes to topics, and to which.
+    /// The folder for topics, and the topics that the agent may write.
     pub outbox: Option<Outbox<'a>>,
-    /// Is told what it prints or says, as it comes.
+    /// Receives what the agent prints or says, as it arrives.
     pub heard: Option<Ear<'a>>,
 }
 
-/// A folder, empty at first, in which each of these topics may get a file.
+/// A folder, empty at first, in which the agent may write one file for each of these topics.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbox<'a> {
     pub folder: &'a Path,
     pub topics: &'a [String],
-    /// What its tools are to tell of its work, where it has such tools.
+    /// Data for the agent's tools, if the agent has such tools.
     pub item: Option<&'a Item>,
 }
 
-/// A conversation, and what is said next in it. Where it cannot be gone on with, the whole prompt begins
-/// a new one.
+/// A conversation to continue, and the next prompt in it. If the agent cannot continue it, the driver
+/// starts a new one with the whole prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct Resume<'a> {
     pub session: &'a str,
     pub prompt: &'a str,
-    /// What its turns have used until now.
+    /// Usage of the conversation's earlier turns.
     pub used: &'a Usage,
 }
 
-/// The fence around an agent.
+/// The sandbox around an agent.
 #[derive(Clone, Copy)]
 pub enum Behind<'a> {
     Bubblewrap(&'a Offer, AgentFence<'a>),
-    /// And variables that are otherwise there.
+    /// The second field holds variables that replace those of the environment.
     Confines(&'a Confines<'a>, &'a [(OsString, OsString)]),
 }
 
-/// How an attempt went. It is kept, shown, and never decides.
+/// How an attempt ended. provost keeps and shows it; it decides nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub end: AttemptEnd,
@@ -124,19 +125,19 @@ pub struct Attempt {
     pub stderr: Excerpt,
     pub duration: Duration,
     pub survivors: Vec<Survivor>,
-    /// What its fence had to say, for people.
+    /// Notes of the driver and the sandbox, for people.
     pub notes: Vec<String>,
-    /// What it used, as far as its driver could tell.
+    /// The attempt's usage, as far as the driver knows it.
     pub usage: Usage,
-    /// The conversation it was, where it ended well and can be gone on with.
+    /// The conversation, if it ended well and can be continued.
     pub session: Option<String>,
-    /// What it wrote to topics.
+    /// Texts that the agent published to topics.
     pub published: Vec<Post>,
-    /// What it said about its step by its tools.
+    /// The agent's statement about its step, made with its tools.
     pub said: Option<Saying>,
-    /// How it changed its own plan on the way.
+    /// Changes that the agent made to its own plan during the attempt.
     pub rewrites: Vec<String>,
-    /// What was otherwise after it than before, where it may not write.
+    /// Paths that the agent may not write and that differ after the attempt.
     pub outside: Vec<Outside>,
 }
 
@@ -163,16 +164,16 @@ impl Attempt {
     }
 }
 
-/// An agent's program, as it is started.
+/// The command line with which a driver starts the agent's program.
 #[derive(Clone, Copy)]
 struct Launch<'a> {
     program: &'a OsString,
     args: &'a [OsString],
-    /// Beside the user's own variables, and before them.
+    /// Variables that take precedence over the user's own.
     env: &'a [(OsString, OsString)],
 }
 
-/// A program that is over.
+/// An agent's program that has ended.
 struct Over {
     end: AttemptEnd,
     ended: Ended,
@@ -198,7 +199,7 @@ impl Over {
     }
 }
 
-/// Starts an agent's program and reads what it prints. The prompt is on its stdin, and then nothing.
+/// Starts an agent's program and reads its output. Writes `stdin` to its stdin and then closes it.
 fn start(launch: Launch<'_>, stdin: &[u8], speaks: Speaks, work: &Work<'_>) -> Result<Attempt, Interrupted> {
     let mut reader = Reader::new(speaks);
     let mut listen = |stream: Stream, bytes: &[u8]| {
@@ -223,7 +224,7 @@ fn start(launch: Launch<'_>, stdin: &[u8], speaks: Speaks, work: &Work<'_>) -> R
     attempt.rewrites = heard.rewrites.iter().map(|diff| shown(diff)).collect();
     Ok(match heard.failure {
         Some(failure) => failed(attempt, &failure),
-        // What did not end well is not gone on with.
+        // A conversation that did not end well is not continued.
         None if attempt.end == (AttemptEnd::Exited { exit_code: 0 }) => {
             Attempt { session: heard.session, ..attempt }
         }
@@ -231,8 +232,8 @@ fn start(launch: Launch<'_>, stdin: &[u8], speaks: Speaks, work: &Work<'_>) -> R
     })
 }
 
-/// Starts an agent's program in the workspace and behind its fence, with the user's environment: it needs
-/// its keys. `attend` is what becomes of it until it is over.
+/// Starts an agent's program in the workspace and in its sandbox. It gets the user's environment, because
+/// it needs the keys in there. `attend` runs the process until it has ended.
 fn carry_out(
     launch: Launch<'_>,
     work: &Work<'_>,
@@ -247,7 +248,7 @@ fn carry_out(
     if let Some(Behind::Confines(_, more)) = work.fence {
         env.extend_from_slice(more);
     }
-    // Behind a portal nobody else would find out.
+    // The sandbox forwarder starts the program itself, so a missing program has to be found here.
     let is_behind_portal = matches!(work.fence, Some(Behind::Bubblewrap(_, fence)) if matches!(fence.network, Outlet::Portal(_)));
     if is_behind_portal && find_program(program, work.workspace, &env).is_none() {
         return not_started(&NotStarted::NotFound { program: program.into() });
@@ -280,7 +281,7 @@ fn carry_out(
         tag: work.tag,
         stop: work.stop,
         tee: None,
-        // In a namespace of its own the kernel ends what is left.
+        // In a PID namespace the kernel kills the remaining processes; no cgroup is needed.
         bounds: work.bounds.map(|bounds| Bounds { cgroup: !has_namespace, ..bounds }),
     });
     let ended = match ended {
@@ -308,7 +309,7 @@ fn carry_out(
     Ok(Ok(Over { end, ended, notes }))
 }
 
-/// The agent's last words, as text that can be kept and shown.
+/// Returns the agent's last message, or its output if the client reports no message.
 fn words(heard: &Heard, printed: String) -> String {
     match (&heard.report, heard.last_line_is_ours) {
         (Some(report), _) => shown(report),
@@ -322,7 +323,7 @@ fn shown(text: &str) -> String {
     whole.excerpt(REPORT).to_string()
 }
 
-/// Some clients are turned away by the model's API and end as if all were well.
+/// Turns an attempt into a failed one. Some clients exit with 0 although the model's API rejected them.
 fn failed(attempt: Attempt, failure: &str) -> Attempt {
     let mut attempt = attempt;
     let failure = shown(failure);
@@ -348,12 +349,13 @@ fn about(home: HomeSeen) -> Option<&'static str> {
     }
 }
 
-/// The user's, less what is the harness's own.
+/// Returns the user's environment without provost's own variables.
 pub(crate) fn environment(work: &Work<'_>) -> Vec<(OsString, OsString)> {
     work.environment.iter().filter(|(name, _)| !is_ours(name)).cloned().collect()
 }
 
-/// The portal becomes the agent's program; where it cannot, it says why and ends with its own code.
+/// Returns the reason if the sandbox forwarder could not execute the agent's program. It then prints the
+/// reason and exits with `NOT_STARTED`.
 fn not_started_behind_portal(is_behind_portal: bool, how: How, ended: &Ended) -> Option<String> {
     let text = String::from_utf8_lossy(&ended.stderr.head);
     let (_, said) = text.trim().strip_prefix("error: cannot start the agent")?.split_once("because: ")?;
@@ -361,8 +363,8 @@ fn not_started_behind_portal(is_behind_portal: bool, how: How, ended: &Ended) ->
     is_portals.then(|| format!("its program cannot be started inside the sandbox: {said}"))
 }
 
-/// What the configured command needs of the machine. A prompt among its words is not looked at: an agent
-/// may have written part of it.
+/// Returns the paths of the machine that the configured command needs. Arguments that contain the prompt
+/// are skipped, because an agent may have written part of the prompt.
 fn needs(
     program: &OsString,
     args: &[OsString],
@@ -378,7 +380,7 @@ fn needs(
     Needs::from_command(&CommandLine { program, args: &args, folder: work.workspace, environment })
 }
 
-/// What configures the harness is not the agent's business.
+/// Returns whether the variable configures provost; agents do not get such variables.
 fn is_ours(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"PROVOST_")
 }

@@ -1,25 +1,26 @@
-//! Build caches of the harness's own, which only checks write.
+//! Keeps build caches that only checks write.
 //!
-//! Agents' code runs inside checks, so a cache is not simply shared. Each check writes to a layer of its
-//! own over what was kept for exactly the tree it begins from; afterwards that layer is kept, for exactly
-//! the tree that was checked, if no agent's code had a part in it or the check held. Whatever a failed
-//! attempt left is gone. Within one plan a step's cache grows on that of the steps before, which are in
-//! its tree too; a tree that a person approved takes over only from trees that were approved.
+//! The agent's code runs inside checks, so checks cannot simply share one cache. Each check writes to its
+//! own layer over the cache that was kept for exactly the tree it begins from. provost then keeps that
+//! layer for exactly the tree that was checked, if the check held or if no agent's code took part in it.
+//! The layer of a failed attempt is removed. Within one plan, a step's cache builds on the caches of the
+//! steps before, whose work is in its tree too. A tree that a person approved reuses only caches of
+//! approved trees.
 //!
 //! ```text
-//! trees/<id>.approved    which layers the cache of a tree is made of, the newest first
+//! trees/<id>.approved    the layers that form a tree's cache, newest first
 //! trees/<id>.passed
-//! layers/<name>          what one check wrote, as an overlay keeps it; nobody writes it again
-//! running/               under way
-//! lock                   held by whoever uses any of this; who has it alone may sweep
+//! layers/<name>          the overlay layer that one check wrote; never written again
+//! running/               layers of running checks
+//! lock                   shared by every user; the sweep needs it exclusively
 //! ```
 //!
-//! Build tools compare times. A tree's own cache was built from the very same files, so whatever their
-//! times say is true. Another tree's is offered only to a base whose files are all younger than it: what is
-//! built of them is built anew, and what was fetched is not.
+//! Build tools compare modification times. A tree's own cache was built from the same files, so the times
+//! are right. The cache of another tree is offered only to a base whose files are all younger than it: the
+//! build tool then rebuilds everything built from them, and reuses what it fetched.
 //!
-//! **Invariant:** a layer that is kept is never written again, and nothing of a check that did not hold is
-//! kept, unless it ran on approved files alone.
+//! **Invariant:** a layer that is kept is never written again. No layer of a failed check is kept, unless
+//! the check ran on approved files alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -38,24 +39,24 @@ use crate::provision::View;
 use crate::sandbox::{CACHES, CheckFence, CheckTree, Kept, Network, Offer, Processes, UPPER, What, Writes};
 use crate::{folder, judge, process, sandbox};
 
-/// A layer of more is not kept: the next check does without.
+/// Largest layer that is kept, in bytes; without the layer, the next check builds again.
 const LAYER_BYTES: u64 = 4 << 30;
 const LAYER_FILES: u64 = 200_000;
-/// So many lie on each other.
+/// Most layers in one cache.
 const LAYERS: usize = 16;
-/// A new approved base begins anew where the old one has more.
+/// Most layers that a new approved base reuses; if the old cache has more, the new one starts empty.
 const LAYERS_TAKEN_OVER: usize = 8;
-/// What all that is kept may take together.
+/// Most bytes of all layers together.
 const ALL_BYTES: u64 = 16 << 30;
 const TREES: usize = 64;
 const UNUSED_MAX: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Whose code had a part in a tree.
+/// The origin of a tree's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A person approved every file of it.
+    /// A person approved every file of the tree.
     Approved,
-    /// Steps that passed had a part.
+    /// Steps that passed have changed the tree.
     Passed,
 }
 
@@ -68,7 +69,7 @@ impl Origin {
     }
 }
 
-/// What a build tool keeps.
+/// A build tool with a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cache {
     Cargo,
@@ -87,13 +88,14 @@ impl Cache {
 
     fn is_for(self, view: &View<'_>) -> bool {
         match self {
-            // A tree that has files there needs the place itself.
+            // A tree that contains this path needs it itself.
             Cache::Cargo => view.read("Cargo.toml").is_some() && !view.base.join("target").exists(),
             Cache::Go => view.read("go.mod").is_some(),
         }
     }
 
-    /// In the tree, where contracts look for what was built; elsewhere where nobody does.
+    /// Returns the path of the cache: in the tree if contracts look there for build results, outside
+    /// otherwise.
     fn at(self) -> PathBuf {
         match self {
             Cache::Cargo => PathBuf::from("target"),
@@ -109,18 +111,18 @@ impl Cache {
     }
 }
 
-/// The caches of one workspace.
+/// The build caches of one workspace.
 #[derive(Debug)]
 pub struct Builds {
     place: PathBuf,
-    // Declared for its lock.
+    // Keeps the shared lock.
     _in_use: File,
 }
 
-/// What is known of the cache of one tree.
+/// The cache of one tree.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry {
-    /// Nothing is synced, so nothing is believed after the machine went down.
+    /// Boot id of the machine. The files are not synced, so they are not trusted after a reboot.
     boot: String,
     kept_at_ms: u64,
     layers: BTreeMap<String, Vec<Layer>>,
@@ -132,7 +134,7 @@ struct Layer {
     bytes: u64,
 }
 
-/// What one check is lent. Dropped without being kept, it is gone.
+/// The caches that one check uses. They are removed on drop, unless the caller kept them.
 #[derive(Debug)]
 pub struct Loan {
     room: TempDir,
@@ -183,8 +185,8 @@ impl Builds {
         Ok(Self { place, _in_use: lock })
     }
 
-    /// Not every file system can hold what is written to a layer; a container's own, for one, cannot.
-    /// Tried once after each boot, with a check that does nothing.
+    /// Returns whether overlay layers work on this file system. Some cannot store them, such as the file
+    /// system of a container. Runs a trivial check once per boot to find out.
     pub fn work(&self, offer: &Offer, scratch: &Path) -> bool {
         let note = self.place.join("tried");
         if let Some((boot, worked)) =
@@ -237,12 +239,12 @@ impl Builds {
         Ok(works && is_there)
     }
 
-    /// Would a check on this tree use any cache?
+    /// Returns whether a check on this tree would use a cache.
     pub fn are_for(view: &View<'_>) -> bool {
         Cache::ALL.into_iter().any(|cache| cache.is_for(view))
     }
 
-    /// What a check that begins from tree `base` may use.
+    /// Prepares the caches for a check that begins from tree `base`.
     pub fn lend(&self, view: &View<'_>, base: &str, origin: Origin) -> io::Result<Loan> {
         let entry = self.entry(base, Origin::Approved).or_else(|| match origin {
             Origin::Approved => self.older_than(view.base),
@@ -261,7 +263,7 @@ impl Builds {
         Ok(Loan { room, lent })
     }
 
-    /// Keeps what the check left, for the tree that it ran on. What is there already stays.
+    /// Keeps the layers of a check for the tree that it ran on. An existing cache stays.
     pub fn keep(&self, loan: &Loan, tree: &str, origin: Origin) -> io::Result<()> {
         if self.entry(tree, origin).is_some() {
             return Ok(());
@@ -276,7 +278,7 @@ impl Builds {
             }
             if size.files > 0 {
                 let place = tempfile::tempdir_in(self.place.join("layers"))?.keep();
-                // A rename takes the place of an empty folder.
+                // A rename replaces an empty folder.
                 fs::rename(&upper, &place)?;
                 let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 all.insert(0, Layer { name, bytes: size.bytes });
@@ -304,7 +306,7 @@ impl Builds {
         Some(entry)
     }
 
-    /// The newest cache of an approved tree that is older than every file of a base.
+    /// Returns the newest cache of an approved tree that is older than every file of `base`.
     fn older_than(&self, base: &Path) -> Option<Entry> {
         let paths = fs::read_dir(self.place.join("trees")).ok()?.flatten().map(|entry| entry.path());
         let mut entries: Vec<Entry> = paths
@@ -315,14 +317,14 @@ impl Builds {
         if entries.is_empty() {
             return None;
         }
-        // A second, for clocks that file systems round.
+        // One second of margin for file systems that round times.
         let limit = milliseconds(oldest(base)?).saturating_sub(1000);
         entries.retain(|entry| entry.kept_at_ms < limit);
         entries.into_iter().max_by_key(|entry| entry.kept_at_ms)
     }
 }
 
-/// When the file was written that was written first. Looked at once for each approved tree.
+/// Returns the modification time of the oldest file. Runs once per approved tree.
 fn oldest(tree: &Path) -> Option<SystemTime> {
     let mut oldest = SystemTime::now();
     let mut folders = vec![tree.to_path_buf()];
@@ -349,7 +351,7 @@ fn milliseconds(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Nobody uses anything: what is old, too much or belongs to nothing goes.
+/// Removes caches that are old, too large or unreferenced. The caller holds the exclusive lock.
 fn sweep(place: &Path) {
     let paths = |name: &str| -> Vec<PathBuf> {
         let entries = fs::read_dir(place.join(name)).into_iter().flatten().flatten();

@@ -1,10 +1,10 @@
-//! A collector of traces at the other end of HTTP, spoken to in OTLP's JSON.
+//! Sends traces to an OpenTelemetry collector as OTLP JSON over HTTP.
 //!
-//! Where it is, what it wants to hear as headers and whom it is trusted by can be said with the
-//! variables every OpenTelemetry program knows. What was sent once may be sent again: ids do not change.
+//! Address, headers and certificates come from the standard OpenTelemetry variables. Sending a trace twice
+//! is harmless: its ids do not change.
 //!
-//! **Invariant:** no header and no password of an address appears in an error; redirects are not
-//! followed, so that what was meant for one place does not go to another.
+//! **Invariant:** no header and no password of an address appears in an error. Redirects are not followed,
+//! so data reaches only the configured address.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 const TRACES: &str = "v1/traces";
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// More than a collector has to say.
+/// Most bytes that are read of an answer.
 const ANSWER_MAX: u64 = 64 << 10;
 
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub struct Collector {
     headers: Vec<(String, String)>,
 }
 
-/// What a collector says about what it took.
+/// A collector's answer.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
@@ -67,7 +67,7 @@ struct PartialSuccess {
     error_message: String,
 }
 
-/// Numbers of 64 bits come as text, and not from everybody.
+/// OTLP writes 64-bit numbers as text, but some collectors send plain numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -93,14 +93,15 @@ impl Number {
 type Environment = [(OsString, OsString)];
 
 impl Collector {
-    /// At the address that was named: a base, or the very place where it has a path.
+    /// Creates a collector for an address. An address without a path is a base, to which `v1/traces` is
+    /// added.
     pub fn at(address: &str, environment: &Environment) -> Result<Self, Error> {
         let path = path(address)?;
         let url = if path.trim_matches('/').is_empty() { below(address) } else { address.to_owned() };
         Self::new(url, environment)
     }
 
-    /// Where the environment says.
+    /// Creates a collector for the address in the environment.
     pub fn from_environment(environment: &Environment) -> Result<Self, Error> {
         let url = match value(environment, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
             Some(url) => url.to_string_lossy().into_owned(),
@@ -130,12 +131,12 @@ impl Collector {
         Ok(Self { agent: config.build().new_agent(), url, headers })
     }
 
-    /// The address, without what must not be shown.
+    /// Returns the address without its secrets.
     pub fn address(&self) -> String {
         shown(&self.url)
     }
 
-    /// Hands a request over. What comes back is what the collector had to say about it, if anything.
+    /// Sends a request. Returns the collector's warning, if there is one.
     pub fn post(&self, body: &str) -> Result<Option<String>, Error> {
         let unreached = |source| Error::Unreached { address: self.address(), source: Box::new(source) };
         let mut request = self.agent.post(&self.url).content_type("application/json");
@@ -165,7 +166,7 @@ impl Collector {
     }
 }
 
-/// The path of an address that HTTP can be spoken to.
+/// Returns the path of an HTTP address.
 fn path(address: &str) -> Result<&str, Error> {
     let wrong = |why| Error::Address { address: shown(address), why };
     let rest = ["http://", "https://"].iter().find_map(|scheme| address.strip_prefix(scheme));
@@ -184,7 +185,7 @@ fn below(base: &str) -> String {
     format!("{}/{TRACES}", base.trim_end_matches('/'))
 }
 
-/// Without name and password.
+/// Returns the address without user, password and query.
 fn shown(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (host, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));
@@ -198,7 +199,7 @@ fn value<'e>(environment: &'e Environment, name: &str) -> Option<&'e OsStr> {
     found.map(|(_, value)| value.as_os_str())
 }
 
-/// What was said for traces comes before what was said for everything.
+/// Returns the variable for traces, or else the one for all signals.
 fn either<'e>(environment: &'e Environment, what: &str) -> Option<(&'static str, &'e OsStr)> {
     let names = match what {
         "HEADERS" => ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
@@ -219,7 +220,7 @@ fn certificates(path: &Path) -> Result<RootCerts, Error> {
     if found.is_empty() { Err(wrong(None)) } else { Ok(RootCerts::new_with_certs(&found)) }
 }
 
-/// `name=value,name=value`, values percent-encoded where they have to be.
+/// Parses `name=value,name=value`; values may be percent-encoded.
 fn headers(text: &str) -> Option<Vec<(String, String)>> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     pairs
@@ -250,7 +251,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// One short line of what was said.
+/// Returns the first 300 characters of the answer on one line.
 fn words(said: &str) -> String {
     let line: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
     let line: String = line.chars().filter(|c| !c.is_control()).take(300).collect();

@@ -1,8 +1,8 @@
-//! `provost.toml`: who works, who may approve, how checks are fenced.
+//! Reads `provost.toml`: roles of agents, rules for approvals, isolation of checks and all other settings.
 //!
-//! The file is looked for from the working folder upwards, and the first one found is the whole
-//! configuration. Every key has a default; a key nobody knows is an error that says which was meant. The
-//! larger sections have a room each.
+//! provost looks for the file from the working folder upwards; the first file found is the whole
+//! configuration. Every key has a default. An unknown key is an error that suggests the key that was meant.
+//! Each larger section has its own module.
 
 mod builtin;
 mod choices;
@@ -56,52 +56,52 @@ use crate::{git, plan_file, trust};
 
 pub const FILE_NAME: &str = "provost.toml";
 
-/// Nobody writes a configuration of a megabyte.
+/// Largest configuration file, in bytes.
 const SIZE_MAX: u64 = 1 << 20;
-/// With less than this no agent gets anywhere.
+/// Smallest limit on disk or memory with which an agent can work, in bytes.
 const LEAST: u64 = 1 << 20;
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The file that was read; none was found otherwise.
+    /// The file that was read; `None` if no file was found.
     pub path: Option<PathBuf>,
     pub agents: BTreeMap<String, Role>,
     pub gate: Gate,
-    /// Commands that plans may be judged by, by name.
+    /// Named commands that plans may use as checks.
     pub checks: BTreeMap<String, String>,
     pub verify: Verify,
     pub run: RunLimits,
     pub plans: Plans,
     pub proof: Proof,
-    /// What follows from failures; those of the file, and those that are built in.
+    /// Recovery rules for failures: those of the file and the built-in ones.
     pub recipes: Recipes,
     pub notify: Notify,
     pub budget: Budget,
-    /// What tokens cost, before the list that is built in.
+    /// Prices of tokens, which take precedence over the built-in list.
     pub prices: Own,
     pub hook: Hook,
     pub mcp: Mcp,
     pub store: Store,
-    /// Who drafts plans.
+    /// The role that drafts plans.
     pub plan: Planning,
-    /// Who judges what no command can.
+    /// The role that judges contracts with a rubric.
     pub judge: Judging,
-    /// Where plans are carried out beside each other.
+    /// Settings for worktrees of plans.
     pub worktrees: Worktrees,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLimits {
     pub step_timeout: Duration,
-    /// How long a run waits for another one that has the workspace.
+    /// How long a run waits for another run that holds the workspace.
     pub lease_timeout: Duration,
-    /// How often an attempt may be lost to a crash before a person is asked.
+    /// Number of attempts that may be lost to crashes before provost asks a person.
     pub max_lost_attempts: u32,
-    /// Bytes an attempt or a check may write.
+    /// Bytes that an attempt or a check may write.
     pub disk: u64,
-    /// Bytes of memory; four fifths of the machine's, where nothing is said.
+    /// Bytes of memory; `None` means four fifths of the machine's memory.
     pub memory: Option<u64>,
     pub processes: u64,
 }
@@ -115,14 +115,14 @@ impl RunLimits {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plans {
-    /// Where plans live: relative to the top of the repository, or an absolute path.
+    /// Folder of the plans: relative to the top of the repository, or an absolute path.
     pub folder: PathBuf,
-    /// How long a claim on a plan of a shared folder is good for without being renewed.
+    /// How long a lease on a plan of a shared folder lasts without renewal.
     pub lease: Duration,
 }
 
 impl Plans {
-    /// Other machines may work on the same plans.
+    /// Returns whether other machines may work on the same plans.
     pub fn is_shared(&self) -> bool {
         self.folder.is_absolute() || self.folder.starts_with("..")
     }
@@ -131,14 +131,14 @@ impl Plans {
 /// How proofs are signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// A key of OpenSSH that signs beside the harness's own.
+    /// An OpenSSH key that signs in addition to provost's own key.
     pub ssh_key: Option<PathBuf>,
 }
 
-/// Where the log is kept.
+/// The backend of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// Nothing is asked for.
+    /// No backend is required.
     Sqlite,
     /// The log must be this one.
     Postgres { url: String },
@@ -155,7 +155,7 @@ impl Default for Config {
                 isolation: Demand::Auto,
                 require_red: false,
                 trace: false,
-                // Not `target`: it is made anew from the sources, and copying it would cost gigabytes.
+                // Not `target`: it is rebuilt from the sources, and a copy would cost gigabytes.
                 caches: ["node_modules", ".venv"].map(str::to_owned).to_vec(),
                 build_caches: true,
                 provision: Provision::default(),
@@ -202,15 +202,15 @@ pub enum Error {
     Untrusted(#[from] Untrusted),
 }
 
-/// The configuration that holds in `from`.
+/// Finds and reads the configuration that applies in `from`.
 ///
-/// Worktrees lie beside their repository: one without a file of its own has that of the main checkout.
+/// A worktree without its own file uses that of the main checkout.
 pub fn find(from: &Path) -> Result<Config, Error> {
     located(from)?.map_or_else(|| Ok(Config::default()), |(path, text)| parse(&path, &text))
 }
 
-/// Where plans are kept. Most configurations say nothing of it, and are not read any further: this is asked
-/// at each end of a turn of somebody's client.
+/// Returns the folder of the plans. Most configurations do not set it and are not parsed then, because stop
+/// hooks call this at the end of every turn of a client.
 pub fn plans_folder(from: &Path) -> Result<PathBuf, Error> {
     let speaks_of_it = |text: &str| text.contains("plans") || text.contains('\\');
     match located(from)? {
@@ -229,7 +229,7 @@ fn located(from: &Path) -> Result<Option<(PathBuf, String)>, Error> {
                 return read(file, path).map(Some);
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            // A folder above us that we may not enter, or a file in place of a folder.
+            // A file in place of a folder.
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
             Err(source) => return Err(Error::Read { path, source }),
         }
@@ -251,7 +251,7 @@ fn read(file: std::fs::File, path: PathBuf) -> Result<(PathBuf, String), Error> 
     }
 }
 
-/// Reads the text of the configuration at `path`, which is not touched.
+/// Parses the text of the configuration at `path`, without reading the file.
 pub fn parse(path: &Path, text: &str) -> Result<Config, Error> {
     config(&Text { path, text }, path).map_err(|wrong| Error::Wrong(Box::new(wrong)))
 }
@@ -347,7 +347,7 @@ fn proof(top: &Section<'_, '_>, folder: &Path) -> Result<Proof, Wrong> {
     Ok(Proof { ssh_key: path })
 }
 
-/// `~/` is the user's own folder.
+/// Expands `~/` to the user's home folder.
 fn at_home(path: &str) -> PathBuf {
     match path.strip_prefix("~/") {
         Some(rest) => std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default().join(rest),

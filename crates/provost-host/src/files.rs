@@ -1,8 +1,8 @@
-//! Reads and writes single files where agents can write too: digests of the files that contracts name,
-//! texts for prompts, reports.
+//! Reads and writes single files in folders that agents can write too: digests of the files that contracts
+//! name, texts for prompts, and reports.
 //!
-//! **Invariant:** in a folder that agents can write, only regular files beneath it are opened; no link leads
-//! out of it, and for prompts and reports no link is followed at all.
+//! **Invariant:** in a folder that agents can write, only regular files below it are opened. No symbolic
+//! link leads out of the folder, and for prompts and reports no link is followed at all.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -23,8 +23,8 @@ use crate::safe_open;
 const FILES_MAX: usize = 512;
 const SIZE_MAX: u64 = 64 << 20;
 
-/// The digests of those of `paths` that are regular files inside `workspace`, each once, in the order
-/// given. Others are left out, and so are files above 64 MiB and whatever follows the 512th.
+/// Returns the digests of those `paths` that are regular files inside `workspace`, each path once, in the
+/// order given. Leaves out all others, files above 64 MiB, and every path after the 512th.
 pub fn digests(workspace: &Path, paths: &[String]) -> Vec<NamedFile> {
     let Ok(root) = File::open(workspace) else { return Vec::new() };
     let mut seen = BTreeSet::new();
@@ -50,7 +50,7 @@ fn digest(root: &File, path: &str) -> Option<Hash> {
     streamed(file)
 }
 
-/// A file may grow while it is read, so its size is watched to the end.
+/// Hashes a file as a stream. The file may grow while it is read, so the size limit is checked at the end.
 fn streamed(file: File) -> Option<Hash> {
     let mut file = file.take(SIZE_MAX + 1);
     let mut hasher = Sha256::new();
@@ -70,15 +70,15 @@ fn streamed(file: File) -> Option<Hash> {
     (total <= SIZE_MAX).then(|| Hash(hasher.finalize().into()))
 }
 
-/// Never waits for a pipe, never leaves `root`. Links inside the workspace are followed where the
-/// kernel can promise that they stay inside, and refused elsewhere.
+/// Opens a file below `root` without blocking on a pipe. Symbolic links inside the workspace are followed
+/// if the kernel can guarantee that they stay inside (`openat2`); otherwise the path is refused.
 fn open_beneath(root: &File, path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::ResolveFlags;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        // EAGAIN: something was renamed on the way.
+        // EAGAIN: a folder on the path was renamed during the lookup.
         for _ in 0..8 {
             match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve) {
                 Ok(file) => return Some(File::from(file)),
@@ -91,7 +91,7 @@ fn open_beneath(root: &File, path: &Path) -> Option<File> {
     walk(root, path, flags).ok()
 }
 
-/// One component at a time, following no link.
+/// Opens the path one component at a time, following no symbolic link.
 fn walk(root: &File, path: &Path, flags: OFlags) -> Result<File, Errno> {
     let mut folder = rustix::io::dup(root)?;
     let parts: Vec<_> = path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
@@ -103,7 +103,7 @@ fn walk(root: &File, path: &Path, flags: OFlags) -> Result<File, Errno> {
     rustix::fs::openat(&folder, last.as_os_str(), flags | OFlags::NOFOLLOW, Mode::empty()).map(File::from)
 }
 
-/// Puts a file in place as a whole: whoever reads it sees the old text or the new one.
+/// Replaces a file atomically: a reader sees either the old text or the new one.
 pub fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut fresh = tempfile::Builder::new().prefix(".provost-").tempfile_in(folder)?;
@@ -112,10 +112,10 @@ pub fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The beginning of a text file, for a prompt. What is no text says so instead.
+/// Reads the beginning of a text file, for a prompt. A file that is not text is an error.
 ///
-/// A path that is not absolute lies in the workspace, which agents may write: there no link is followed, and
-/// outside of it none at the end.
+/// A relative path lies in the workspace, which agents may write: there no symbolic link is followed.
+/// Outside the workspace, a link at the end of the path is refused.
 pub fn beginning(workspace: &Path, path: &Path, limit: usize) -> io::Result<String> {
     let full = workspace.join(path);
     let file = match within(workspace, &full) {
@@ -147,19 +147,20 @@ pub fn beginning(workspace: &Path, path: &Path, limit: usize) -> io::Result<Stri
     Ok(text)
 }
 
-/// How [`write_report`] puts a text into a file.
+/// Mode in which [`write_report`] writes to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// In place of what is there.
+    /// Replaces the content.
     Whole,
-    /// Behind what is there.
+    /// Appends to the content.
     Added,
 }
 
-/// Writes a file that a person named while agents can write `workspace`.
+/// Writes a file that a person named, while agents can write `workspace`.
 ///
-/// Inside of the workspace no link is followed: one at the end is replaced by the file, one on the way is an
-/// error. Outside, a link at the end is an error, but for those of `/dev` and `/proc`.
+/// Inside the workspace no symbolic link is followed: a link at the end of the path is replaced by the
+/// file, a link earlier in the path is an error. Outside, a link at the end is an error, except below
+/// `/dev` and `/proc`.
 pub fn write_report(workspace: &Path, path: &Path, text: &[u8], put: Put) -> io::Result<()> {
     let full = std::path::absolute(path)?;
     if let Some((root, inside)) = within(workspace, &full) {
@@ -175,18 +176,18 @@ pub fn write_report(workspace: &Path, path: &Path, text: &[u8], put: Put) -> io:
     options.open(&full)?.write_all(text)
 }
 
-/// The folder of the way to `path` that is the workspace, by whatever name, and the rest of the way.
+/// Splits `path` into the ancestor folder that is the workspace (under any name) and the rest of the path.
 fn within(workspace: &Path, path: &Path) -> Option<(PathBuf, PathBuf)> {
     let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
-    // The outermost one: behind it every name may be an agent's.
+    // Take the outermost match: below it an agent may have chosen every name.
     let mut folders: Vec<&Path> = path.ancestors().skip(1).collect();
     folders.reverse();
     let root = folders.into_iter().find(|folder| folder.canonicalize().is_ok_and(|found| found == real))?;
     Some((root.to_owned(), path.strip_prefix(root).ok()?.to_owned()))
 }
 
-/// Writes to a file beneath `root`. No link is followed: one at the end is replaced, and so is a file that
-/// has a second name.
+/// Writes to a file below `root`. Follows no symbolic link: a link at the end of the path is replaced, and
+/// so is a file that has a second hard link.
 pub fn write_beneath(root: &Path, path: &Path, text: &[u8], put: Put) -> io::Result<()> {
     let top = safe_open::top(root)?;
     let name = plain(path)?;
@@ -209,7 +210,7 @@ pub fn write_beneath(root: &Path, path: &Path, text: &[u8], put: Put) -> io::Res
         None => rustix::io::dup(&top)?,
     };
     let last = path.file_name().unwrap_or_default();
-    // A folder in the way, and not a link to one.
+    // A real folder is in the way, not a link to one.
     if safe_open::stamp_at(&folder, last.as_bytes()).is_ok_and(|found| found.kind() == FileType::Directory) {
         return Err(ErrorKind::IsADirectory.into());
     }
@@ -223,7 +224,7 @@ pub fn write_beneath(root: &Path, path: &Path, text: &[u8], put: Put) -> io::Res
     })
 }
 
-/// A way down, without detours.
+/// Returns the path as bytes if it only goes down (no `..`, not absolute).
 fn plain(path: &Path) -> io::Result<&[u8]> {
     let is_plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     match path.components().all(is_plain) && path.file_name().is_some() {
@@ -232,7 +233,7 @@ fn plain(path: &Path) -> io::Result<&[u8]> {
     }
 }
 
-/// Names the link that was not followed.
+/// Makes the error of an open that failed; names the symbolic link that was not followed, if there is one.
 fn refused(top: &OwnedFd, path: &Path, errno: Errno) -> io::Error {
     if matches!(errno, Errno::LOOP | Errno::NOTDIR | Errno::XDEV) {
         let mut ways: Vec<&Path> = path.ancestors().filter(|way| !way.as_os_str().is_empty()).collect();
@@ -362,7 +363,7 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(at("reports/a.xml")).expect("read"), "report");
         assert_eq!(std::fs::read_to_string(at("reports/b.md")).expect("read"), "reportreport");
-        // By another name of the workspace, and outside of it.
+        // Through another name of the workspace, and outside the workspace.
         symlink(root.path(), outside.path().join("work")).expect("a link");
         let by_link = outside.path().join("work/c.xml");
         write_report(root.path(), &by_link, b"report", Put::Whole).expect("written");

@@ -1,5 +1,5 @@
-//! Folders of the harness's own: made for nobody else, copied, and removed whole, whatever a check did to
-//! them.
+//! Creates, copies and removes provost's own folders: readable by this user only, and removed completely
+//! even if a check changed their permissions.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -7,12 +7,12 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Made with all that leads to it, for nobody but this user.
+/// Creates the folder and its parents with mode 0700.
 pub fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// As far as it goes. Folders that were closed are opened first; no link is followed.
+/// Removes a folder as far as possible. Makes unreadable folders readable first; follows no symbolic link.
 pub fn remove(path: &Path) {
     if fs::remove_dir_all(path).is_err() {
         open_up(path);
@@ -35,7 +35,7 @@ fn open_up(folder: &Path) {
     }
 }
 
-/// A copy that shares nothing with the original: links as links, files with their modes and times.
+/// Copies a folder so that nothing is shared with the original: links as links, files with modes and times.
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     for entry in fs::read_dir(from)? {
@@ -53,14 +53,14 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// By name, since a file may be read-only.
+/// Sets the time by path, because a read-only file cannot be opened for writing.
 fn set_time(path: &Path, found: &fs::Metadata) -> io::Result<()> {
     let time = rustix::fs::Timespec { tv_sec: found.mtime(), tv_nsec: found.mtime_nsec() as _ };
     let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
     Ok(rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Which boot of the machine this is: what was not synced is believed for no longer.
+/// Returns the boot id of the machine. Data that was not synced is trusted only within the same boot.
 pub fn boot() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     BOOT.get_or_init(|| {

@@ -1,7 +1,7 @@
-//! Reads the few facts of a repository that provost needs, from its files.
+//! Reads the few facts of a repository that provost needs, directly from its files.
 //!
-//! **Invariant:** git is never run here. A repository an agent can write is full of programs git would
-//! run: hooks, filters, aliases, pagers.
+//! **Invariant:** this module never runs git. A repository that an agent can write may name programs that
+//! git would run: hooks, filters, aliases, pagers.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -9,25 +9,25 @@ use std::path::{Path, PathBuf};
 
 use crate::safe_open;
 
-/// A ref is one line; a `.git` file too.
+/// Limit for files of one line: refs and `.git` files.
 const LINE_MAX: u64 = 4096;
 const PACKED_MAX: u64 = 64 << 20;
 const INDEX_MAX: u64 = 64 << 20;
 pub(crate) const SPAWN_NOTE: &str = "provost-spawned";
-/// How often a ref may name another one.
+/// Limit on the length of a chain of symbolic refs.
 const HOPS: usize = 5;
-/// Nobody has more in one folder of refs, and looks at them.
+/// Limit on the entries that are read in one folder of refs.
 const REFS_MAX: usize = 100_000;
 
-/// The commit that HEAD of the checkout at `workspace` stands on. `None`: no repository, no commit
-/// yet, or a way of keeping refs that this version cannot read.
+/// Returns the commit of HEAD in the checkout at `workspace`. `None`: no repository, no commit yet, or a
+/// ref storage format that this version cannot read.
 pub fn head(workspace: &Path) -> Option<String> {
     let own = git_folder(workspace)?;
     let value = ref_line(&own, "HEAD")?;
     resolve(&own, value)
 }
 
-/// The commit that a ref stands for, by its whole name.
+/// Returns the commit of a ref, given its full name.
 pub fn find(workspace: &Path, name: &str) -> Option<String> {
     resolve(&git_folder(workspace)?, format!("ref: {name}"))
 }
@@ -47,7 +47,7 @@ fn resolve(own: &Path, mut value: String) -> Option<String> {
     None
 }
 
-/// The folders of all checkouts of the repository that are there, this one and its worktrees.
+/// Returns the folders of all existing checkouts of the repository: this one and its worktrees.
 pub fn checkouts(workspace: &Path) -> Vec<PathBuf> {
     let Some(shared) = git_folder(workspace).map(|own| shared_folder(&own)) else { return Vec::new() };
     let main = shared.canonicalize().ok().and_then(|shared| shared.parent().map(Path::to_owned));
@@ -64,7 +64,7 @@ pub fn checkouts(workspace: &Path) -> Vec<PathBuf> {
     there
 }
 
-/// The name and address in a user's own settings of git, as far as they are written plainly.
+/// Reads the name and address from the user's own git configuration, if they are plain values there.
 pub fn identity(home: &Path) -> (Option<String>, Option<String>) {
     let (mut name, mut email, mut in_user) = (None, None, false);
     let files = [home.join(".gitconfig"), home.join(".config/git/config")];
@@ -85,7 +85,7 @@ pub fn identity(home: &Path) -> (Option<String>, Option<String>) {
     (name, email)
 }
 
-/// The list of what a user has git ignore everywhere, as far as it is written plainly.
+/// Returns the path of the user's global git ignore file; reads only plain values of the configuration.
 pub fn excludes() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME").filter(|home| !home.is_empty())?);
     let folder = std::env::var_os("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
@@ -110,17 +110,17 @@ pub fn excludes() -> Option<PathBuf> {
     Some(found.unwrap_or_else(|| folder.join("ignore")))
 }
 
-/// The nearest folder upwards from `from` that is the top of a checkout.
+/// Returns the nearest folder from `from` upwards that is the top of a checkout.
 pub fn top(from: &Path) -> Option<PathBuf> {
     from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned)
 }
 
-/// The folder that all worktrees of a repository share; what tells one repository from another.
+/// Returns the folder that all worktrees of a repository share; it identifies the repository.
 pub fn repository(workspace: &Path) -> Option<PathBuf> {
     shared_folder(&git_folder(workspace)?).canonicalize().ok()
 }
 
-/// The checkout a worktree belongs to; nothing for that checkout itself.
+/// Returns the main checkout that a worktree belongs to, or `None` for the main checkout itself.
 pub fn main_checkout(workspace: &Path) -> Option<PathBuf> {
     let own = git_folder(workspace)?;
     let shared = shared_folder(&own).canonicalize().ok()?;
@@ -129,7 +129,7 @@ pub fn main_checkout(workspace: &Path) -> Option<PathBuf> {
     (!is_main).then(|| top.to_owned())
 }
 
-/// Where it is written down, in what git keeps of a worktree, that provost made it and what for.
+/// Returns the path of the note, in git's metadata of a worktree, that says that provost made it and why.
 pub fn spawn_note(workspace: &Path) -> Option<PathBuf> {
     Some(git_folder(workspace)?.join(SPAWN_NOTE))
 }
@@ -138,7 +138,7 @@ pub fn is_spawned(workspace: &Path) -> bool {
     spawn_note(workspace).is_some_and(|note| note.is_file())
 }
 
-/// `.git` is a folder, or a file that names one: a worktree or a submodule.
+/// Returns the git folder: `.git` itself, or the folder that a `.git` file names (worktree or submodule).
 pub(crate) fn git_folder(workspace: &Path) -> Option<PathBuf> {
     let path = workspace.join(".git");
     if path.is_dir() {
@@ -148,7 +148,7 @@ pub(crate) fn git_folder(workspace: &Path) -> Option<PathBuf> {
     Some(workspace.join(named.strip_prefix("gitdir:")?.trim()))
 }
 
-/// Where a worktree shares its refs with the others.
+/// Returns the folder in which a worktree shares its refs with the others.
 pub(crate) fn shared_folder(own: &Path) -> PathBuf {
     match line(&own.join("commondir")) {
         Some(relative) => own.join(relative.trim()),
@@ -156,8 +156,8 @@ pub(crate) fn shared_folder(own: &Path) -> PathBuf {
     }
 }
 
-/// Whether the index of the checkout at `workspace` names the file. An index of a form that is not read
-/// here names every file of that name: this answers a warning, not a rule.
+/// Returns whether the index of the checkout at `workspace` names the file. In an index format that is not
+/// parsed here, any matching byte sequence counts: the answer is used for a warning, not for a rule.
 pub fn tracks(workspace: &Path, file: &Path) -> bool {
     let top = top(workspace);
     let found = top.as_ref().and_then(|top| {
@@ -171,11 +171,11 @@ pub fn tracks(workspace: &Path, file: &Path) -> bool {
 }
 
 fn names(index: &[u8], name: &[u8]) -> bool {
-    // Every entry ends with its name and a zero.
+    // Every entry ends with its name and a zero byte.
     let ended = [name, b"\0"].concat();
     let is_plain = index.get(4..8).is_some_and(|version| version == [0, 0, 0, 2] || version == [0, 0, 0, 3]);
     index.windows(ended.len()).enumerate().any(|(at, window)| {
-        // In front of a name stand its flags: twelve bits of them are its length.
+        // The two bytes before a name are its flags; twelve of their bits are the length of the name.
         let length = at
             .checked_sub(2)
             .and_then(|from| index.get(from..at))
@@ -185,7 +185,7 @@ fn names(index: &[u8], name: &[u8]) -> bool {
 }
 
 pub(crate) fn line(path: &Path) -> Option<String> {
-    // A pipe in place of a ref would keep us waiting for ever.
+    // Reading a pipe in place of a ref would block forever.
     if !path.metadata().ok()?.is_file() {
         return None;
     }
@@ -194,7 +194,7 @@ pub(crate) fn line(path: &Path) -> Option<String> {
     Some(text.lines().next()?.trim().to_owned())
 }
 
-/// The line of a ref. No link on the way to it is followed: it could lead out of the repository.
+/// Reads the line of a ref. Follows no symbolic link on the path: it could lead out of the repository.
 fn ref_line(repository: &Path, name: &str) -> Option<String> {
     let file = opened(repository, name)?;
     let mut text = String::new();
@@ -202,14 +202,14 @@ fn ref_line(repository: &Path, name: &str) -> Option<String> {
     Some(text.lines().next()?.trim().to_owned())
 }
 
-/// A regular file of the repository, by no link.
+/// Opens a regular file of the repository without following a symbolic link.
 fn opened(repository: &Path, name: &str) -> Option<File> {
     let top = safe_open::top(repository).ok()?;
     let file = safe_open::file(&top, name.as_bytes()).ok()?;
     file.metadata().ok()?.is_file().then_some(file)
 }
 
-/// The link by which a path of the repository would lead elsewhere, if there is one on the way.
+/// Returns the first symbolic link on a path of the repository, if there is one.
 pub(crate) fn link_on_the_way(repository: &Path, name: &str) -> Option<PathBuf> {
     let mut here = repository.to_owned();
     Path::new(name).components().find_map(|part| {
@@ -218,7 +218,7 @@ pub(crate) fn link_on_the_way(repository: &Path, name: &str) -> Option<PathBuf> 
     })
 }
 
-/// The objects that git would show others in the place of (`refs/replace`).
+/// Returns the objects in whose place git would show others (`refs/replace`).
 pub fn replaced(workspace: &Path) -> std::collections::BTreeSet<String> {
     let Some(shared) = repository(workspace) else { return Default::default() };
     let loose = shared.join("refs/replace").read_dir().into_iter().flatten().flatten();
@@ -242,7 +242,8 @@ fn commit_id(text: &str) -> Option<String> {
     (hex && matches!(text.len(), 40 | 64)).then(|| text.to_ascii_lowercase())
 }
 
-/// Every ref whose name begins so, with its commit; loose ones before packed ones of the same name.
+/// Returns every ref whose name starts with `prefix`, with its commit. A loose ref wins over a packed one
+/// of the same name.
 pub fn refs(workspace: &Path, prefix: &str) -> Vec<(String, String)> {
     let Some(shared) = repository(workspace) else { return Vec::new() };
     let mut names = std::collections::BTreeSet::new();
@@ -266,7 +267,7 @@ pub fn refs(workspace: &Path, prefix: &str) -> Vec<(String, String)> {
     names.into_iter().filter_map(|name| Some((name.clone(), find(workspace, &name)?))).collect()
 }
 
-/// Every ref of the repository with the object it names, at most so many. Symbolic ones are left out.
+/// Returns at most `most` refs of the repository with the object each names. Leaves out symbolic refs.
 pub fn all_refs(workspace: &Path, most: usize) -> std::collections::BTreeMap<String, String> {
     let mut refs = std::collections::BTreeMap::new();
     let Some(shared) = repository(workspace) else { return refs };
@@ -295,12 +296,12 @@ pub fn all_refs(workspace: &Path, most: usize) -> std::collections::BTreeMap<Str
     refs
 }
 
-/// The branch that HEAD of the checkout at `workspace` is on, by its whole name.
+/// Returns the full name of the branch that HEAD of the checkout at `workspace` is on.
 pub fn branch(workspace: &Path) -> Option<String> {
     ref_line(&git_folder(workspace)?, "HEAD")?.strip_prefix("ref:").map(|name| name.trim().to_owned())
 }
 
-/// What provost may write: a branch, or notes, of a name that git would take.
+/// Returns whether provost may write the ref: a branch or notes, with a name that git accepts.
 pub fn is_branch_or_note(name: &str) -> bool {
     let own = name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("refs/notes/"));
     let plain = |part: &str| {

@@ -1,12 +1,12 @@
-//! Where agents work and checks run, at the level this machine was seen to hold.
+//! Execution environment: runs agents and checks at the isolation level that this machine has attested.
 //!
-//! At every level but `in-place` a check sees the base a person approved, what the steps before left, and
-//! the files inside `touches` as the agent has them now; at `clean` both the check and the agent are behind
-//! bubblewrap, at `landlock` and `uid` behind a weaker fence. At `in-place` a check runs in the workspace
+//! At every level except `in-place`, a check sees the base that a person approved, the work of the steps
+//! before, and the files inside `touches` as the agent has them now. At `clean`, checks and agents run in
+//! bubblewrap; at `landlock` and `uid`, in a weaker sandbox. At `in-place`, a check runs in the workspace
 //! itself.
 //!
-//! **Invariant:** a level is attested here, by the self-test, before anything runs at it; one that is
-//! demanded and cannot be had is an error.
+//! **Invariant:** the self-test attests a level before anything runs at it; a level that is demanded but
+//! not available is an error.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -62,16 +62,17 @@ pub enum Error {
     Trees(#[from] tree::Error),
 }
 
-/// What is to be judged and watched over.
+/// Paths that a run works with.
 #[derive(Clone, Copy, Debug)]
 pub struct Estate<'a> {
     pub workspace: &'a Path,
     pub state: &'a Path,
-    /// Files of the harness inside the workspace that no agent may write.
+    /// provost's files inside the workspace that no agent may write.
     pub read_only: &'a [PathBuf],
-    /// A key that proofs are signed with, which no agent may read.
+    /// A key that signs proofs, which no agent may read.
     pub secret: Option<&'a Path>,
-    /// Starts what confines itself; without it there is no `landlock` and no `uid`.
+    /// The command that starts a process that confines itself; without it, `landlock` and `uid` are not
+    /// available.
     pub launcher: &'a [OsString],
 }
 
@@ -82,50 +83,50 @@ pub struct Ground {
     scratch: PathBuf,
     read_only: Vec<PathBuf>,
     secret: Option<PathBuf>,
-    /// Where the programs of checks live, as it was before any agent ran.
+    /// Folders of the programs that checks use, found before any agent ran.
     tools: Vec<PathBuf>,
-    /// What fences are made with; none is needed below `clean`.
+    /// The machine's sandbox features; not needed below `clean`.
     offer: Option<Offer>,
     trees: Option<Approved>,
-    /// What the plan may change.
+    /// Globs of the files that the plan may change.
     touches: Touches,
-    /// As it was before any agent ran.
+    /// The repository, as it was before any agent ran.
     repository: Repository,
-    /// The repository of agents that have one of their own; it goes with the run.
+    /// The clone for agents that have their own repository; removed at the end of the run.
     clone: Mutex<Option<TempDir>>,
-    /// At `uid`: where trees of checks are, for other users to pass through.
+    /// At `uid`: the folder for trees of checks that other users can enter.
     _open: Option<TempDir>,
-    /// At `uid`: the workspace is one agent's at a time.
+    /// At `uid`: locked while one agent owns the workspace.
     handed: Mutex<()>,
 }
 
-/// What checks are to find besides their tree.
+/// Settings for the things that checks need besides their tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     pub provision: &'a config::Provision,
     pub build_caches: bool,
-    /// Becomes true when the run is to end.
+    /// Set to `true` to end the run.
     pub stop: Option<&'a AtomicBool>,
 }
 
-/// What a person approved, as far as files are concerned.
+/// The part of an approval that is about files.
 #[derive(Clone, Copy, Debug)]
 pub struct Approval<'a> {
     pub revision: &'a str,
     pub commit: Option<&'a str>,
     pub files: &'a [NamedFile],
-    /// Files that are not in the commit and were approved with it.
+    /// Files outside of the commit that were approved with it.
     pub included: &'a [IncludedFile],
-    /// Globs; everything, where the plan does not say.
+    /// Globs; everything, if the plan has none.
     pub touches: &'a [String],
     pub caches: &'a [String],
-    /// How much is taken over from a workspace.
+    /// Limits on what is imported from a workspace.
     pub limits: Limits,
     pub wanted: Wanted<'a>,
 }
 
 impl Ground {
-    /// Makes everything ready before any agent runs.
+    /// Prepares the environment before any agent runs.
     pub fn prepare(
         offer: Option<Offer>,
         level: Isolation,
@@ -141,7 +142,7 @@ impl Ground {
             true => Some(Approved::make(estate, approval)?),
         };
         if let Some(approved) = trees.as_mut().filter(|_| level == Isolation::Uid) {
-            // Another user may give a second name to what only this one can read.
+            // At `uid`, another user may hard-link a file that only this user can read.
             approved.limits.second_names = false;
         }
         if let Some(approved) = trees.as_mut().filter(|_| !level.has_fence()) {
@@ -177,7 +178,7 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Puts in place what the approved base asks for.
+    /// Installs the dependencies of the approved base.
     fn provide(&self, approved: &Approved, stop: Option<&AtomicBool>) -> Result<(), Error> {
         let base = &approved.base;
         let nothing: &[&str] = &[];
@@ -189,7 +190,7 @@ impl Ground {
         Ok(())
     }
 
-    /// How commands are run that put something in place: as checks are.
+    /// Calls `then` with the environment for commands that install dependencies: the same as for checks.
     fn with_means<T>(
         &self,
         approved: &Approved,
@@ -221,25 +222,26 @@ impl Ground {
         then(&Means { ground, stop })
     }
 
-    /// At `uid` commands that install are not fenced: what an agent changed has no part in them.
+    /// Returns whether dependencies may be installed. At `uid` the installing commands are not sandboxed,
+    /// so an agent's changes must not take part in them.
     fn may_install(&self, base: &Base, layer: &Layer) -> bool {
         let approved = self.trees.as_ref().is_some_and(|approved| approved.base.id == layer.id);
         self.level != Isolation::Uid || base.id == layer.id && approved
     }
 
-    /// The harness's own folder, outside of every workspace.
+    /// Returns provost's own folder, outside of every workspace.
     pub fn state(&self) -> &Path {
         &self.state
     }
 
-    /// Files of the base that are not in it after all, and why; for a word to the user.
+    /// Returns the files that were left out of the base, with the reasons, for the user.
     pub fn left_out(&self) -> Vec<String> {
         let left_out = self.trees.iter().flat_map(|approved| &approved.base.left_out);
         left_out.map(ToString::to_string).collect()
     }
 }
 
-/// What a run that was killed left behind, long ago.
+/// Removes files that a killed run left behind more than a day ago.
 fn sweep(scratch: &Path) {
     for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
         let is_old = entry.metadata().and_then(|found| found.modified()).is_ok_and(|modified| {
@@ -255,9 +257,9 @@ fn sweep(scratch: &Path) {
     }
 }
 
-/// What is to vanish from the files of the base.
+/// Returns the paths that are deleted from the base.
 fn gone(base: &Base, layer: &Layer) -> Vec<PathBuf> {
-    // Where a file or a link of the layer stands in the place of a folder, nothing beneath is seen.
+    // Below a folder that the layer replaced by a file or link, nothing is visible anyway.
     let changed: HashSet<&Path> = layer.changed_paths().filter(|_| !base.gone.is_empty()).collect();
     let is_covered = |path: &&Path| path.ancestors().skip(1).any(|above| changed.contains(above));
     let before = base.gone.iter().map(PathBuf::as_path).filter(|path| !is_covered(path));

@@ -1,11 +1,11 @@
-//! Runs a contract and says what was seen. Nothing else makes a verdict.
+//! Runs a contract and returns its verdict. Nothing else makes a verdict.
 //!
-//! A check is a process of its own, with an environment the agent had no hand in, on the ground the
-//! caller chose: the workspace itself, or a tree of the harness's own, behind a fence or not. What
-//! decides is the exit status the harness waited for and the bytes it read itself, after every process
-//! of the check is dead.
+//! A check is a separate process, with an environment that the agent could not influence. The caller
+//! chooses where it runs: in the workspace itself, or on provost's own tree, sandboxed or not. Only two
+//! things decide: the exit status that provost waited for, and the output that provost read itself, after
+//! every process of the check is dead.
 //!
-//! **Invariant:** a check that left something running, or whose fence did not stand, never holds.
+//! **Invariant:** a check never holds if it left a process running or if its sandbox failed.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -35,30 +35,30 @@ pub use rooms::{leave, private_folder};
 use surroundings::Surroundings;
 pub use surroundings::{bash, kept_in_workspace, programs, toolchains};
 
-/// What expectations are looked for in; a text in the middle of more than this is not seen.
+/// The part of an output in which expectations are searched; a text in the cut middle is not found.
 const KEEP: Keep = Keep { head: 1024 * 1024, tail: 1024 * 1024 };
-/// Checks are ours to end: they get a moment, not a say.
+/// Time between the request to end and the kill of a check's processes.
 const GRACE: Duration = Duration::from_millis(500);
-/// So much of an output is read whole; of more, the middle is missing.
+/// Longest output that is kept whole, in bytes; a longer one loses its middle.
 pub const OUTPUT_MAX: u64 = 2 * 1024 * 1024;
 const EXCERPT_OF_FAILURE: usize = 8 * 1024;
 const EXCERPT_OF_SUCCESS: usize = 1024;
 
-/// What a check runs on.
+/// The tree that a check runs on, and its sandbox.
 #[derive(Clone, Copy)]
 pub enum Ground<'a> {
     /// The workspace itself, as the agent left it.
     Workspace,
-    /// A tree of the harness's own, without a fence.
+    /// provost's own tree, without a sandbox.
     Folder(&'a Path),
-    /// The same, behind a fence around the check's processes alone.
+    /// provost's own tree, in a sandbox without namespaces.
     Confined { folder: &'a Path, confines: &'a Confines<'a> },
-    /// A tree of the harness's own, behind its fence.
+    /// provost's own tree, in bubblewrap.
     Fenced { offer: &'a Offer, fence: CheckFence<'a> },
 }
 
 impl Ground<'_> {
-    /// A verdict claims no more than the ground it was found on.
+    /// Returns whether a verdict may claim this isolation level.
     fn is_worth(&self, isolation: Isolation) -> bool {
         match self {
             Ground::Workspace => matches!(isolation, Isolation::InPlace | Isolation::None),
@@ -72,24 +72,24 @@ impl Ground<'_> {
     }
 }
 
-/// Where and how a contract is judged.
+/// A check request: where and how a contract is judged.
 pub struct Court<'a> {
-    /// The agent's: nothing in it may be on the check's `PATH`.
+    /// The agent's workspace; nothing in it may be on the check's `PATH`.
     pub workspace: &'a Path,
     pub ground: Ground<'a>,
     pub timeout: Duration,
     pub tag: &'a str,
     pub stop: Option<&'a AtomicBool>,
-    /// Where what was provisioned is, for the tools of the check.
+    /// Variables that lead the check's tools to the provisioned dependencies.
     pub env: &'a [(OsString, OsString)],
-    /// What the verdict is worth.
+    /// The isolation level that the verdict claims.
     pub isolation: Isolation,
-    /// How much of the machine the check may take.
+    /// Limits on memory, processes and disk.
     pub bounds: Option<Bounds>,
 }
 
 impl Court<'_> {
-    /// Where the tree is for the check.
+    /// Returns the path of the tree, as the check sees it.
     fn root(&self) -> &Path {
         match self.ground {
             Ground::Workspace => self.workspace,
@@ -104,8 +104,8 @@ pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted
     observed(shell, court, None).map(|(verdict, _)| verdict)
 }
 
-/// Runs the contract once, and says what its reporters saw. The environment that leads to them is part of
-/// the court's.
+/// Runs the contract once, and returns what its reporters saw. `court.env` must contain the reporters'
+/// variables.
 pub fn observed(
     shell: &Shell,
     court: &Court<'_>,
@@ -140,7 +140,7 @@ pub fn observed(
     }
 }
 
-/// Why a check never ran.
+/// Why a check did not run.
 enum NotJudged {
     Program(NotStarted),
     Fence(Unavailable),
@@ -150,7 +150,7 @@ fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<
     let args = ["--noprofile", "--norc", "-c", &shell.command].map(OsString::from);
     let bounds = match court.ground {
         Ground::Workspace | Ground::Folder(_) | Ground::Confined { .. } => court.bounds,
-        // What it may write is bounded by its fence.
+        // The sandbox limits what it may write.
         Ground::Fenced { .. } => court.bounds.map(|bounds| Bounds { disk: u64::MAX, ..bounds }),
     };
     let spawn = |program: &OsStr, args: &[OsString], cwd: &Path, env: &[(OsString, OsString)]| {
@@ -188,7 +188,7 @@ fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<
             let wrapped = sandbox::check(offer, &fence, bash(), &args).map_err(NotJudged::Fence)?;
             let inside = surroundings.inside_a_fence();
             let mut ended = spawn(&wrapped.program, &wrapped.args, Path::new("/"), &inside)?;
-            // The fence's own ending is not the check's.
+            // The sandbox's own end is not the end of the check.
             ended.how = wrapped.how(&ended).map_err(NotJudged::Fence)?;
             Ok(ended)
         }
@@ -199,14 +199,16 @@ fn judged(shell: &Shell, court: &Court<'_>, expected: &[Expected<'_>], ended: &E
     let mut unmet = Vec::new();
     let outcome = match ended.how {
         How::TimedOut | How::Stopped => Outcome::TimedOut { after_ms: milliseconds(court.timeout) },
-        // What a program does to itself is about the work; any other signal came from somebody else.
+        // A crash signal is caused by the program and says something about the work; another process sent
+        // any other signal.
         How::Signalled(signal) if crash_signal(signal).is_some() => {
             let exit_code = 128 + signal;
             unmet.extend(unmet_by(expected, exit_code, ended));
             Outcome::Broke { exit_code }
         }
         How::Signalled(signal) => Outcome::Killed { signal },
-        // The harness ended it because a program under test took too much: that is about the work, too.
+        // provost killed it because a program under test used too much; that says something about the work
+        // too.
         How::OverBounds(exceeded) => {
             unmet.push(format!("the check stays within its bounds: {exceeded}"));
             Outcome::Broke { exit_code: 128 + Signal::KILL.as_raw() }
@@ -239,7 +241,7 @@ fn judged(shell: &Shell, court: &Court<'_>, expected: &[Expected<'_>], ended: &E
 const NO_HISTORY: &str = "git shows a check the approved history only: commits, branches and tags that an agent \
                           makes are not part of a check; compare files, or use `git diff`";
 
-/// The contract looks at commits, branches or tags.
+/// Returns whether the contract looks at commits, branches or tags.
 fn reads_history(shell: &Shell) -> bool {
     let asks = ["log", "rev-list", "shortlog", "describe", "reflog", "tag", "branch", "show-ref", "show"];
     let script = provost_core::language::shell::read(&shell.command);
@@ -252,7 +254,7 @@ fn reads_history(shell: &Shell) -> bool {
 
 const NO_TRACING: &str = "it does without tracing, which is denied inside a check (gdb, strace, rr, \
                           LeakSanitizer): `trace = true` in [verify] of provost.toml allows it";
-/// What debuggers and sanitizers print when the kernel denies them another process.
+/// Messages of debuggers and sanitizers if the kernel denies them another process.
 const TRACERS: [&str; 6] = [
     "ptrace: Operation not permitted",
     "Could not trace the inferior process",
@@ -273,11 +275,11 @@ fn has_tried_to_trace(court: &Court<'_>, ended: &Ended) -> bool {
         })
 }
 
-/// A check whose tools are not there says nothing, whatever became of it.
+/// Replaces the verdict by "not run" if a tool that the check needs is missing.
 fn verifiable(shell: &Shell, ended: &Ended, verdict: Verdict) -> Verdict {
     let end = match ended.how {
         How::Signalled(signal) => missing::End::Signalled(signal),
-        // Behind a fence a signal comes out as its exit code.
+        // In a sandbox a signal appears as its exit code.
         How::Exited(code) if sandbox::signal_behind(code) == Some(missing::ENDED_BY.as_raw()) => {
             missing::End::Signalled(missing::ENDED_BY.as_raw())
         }
@@ -293,7 +295,8 @@ fn verifiable(shell: &Shell, ended: &Ended, verdict: Verdict) -> Verdict {
     shows_its_failure(shell, verdict, &[&stderr, &stdout])
 }
 
-/// A check that broke for want of a program that its text calls: one that is said to be missing, and is.
+/// Turns a broken check into "not run" if a program that its text calls is reported as missing and is
+/// missing.
 fn blames_the_machine(shell: &Shell, ended: &Ended, mut verdict: Verdict) -> Verdict {
     let said = format!("{}\n{}", text(&ended.stderr), text(&ended.stdout));
     let folders = verdict.environment.iter().flat_map(|environment| &environment.path);
@@ -305,10 +308,10 @@ fn blames_the_machine(shell: &Shell, ended: &Ended, mut verdict: Verdict) -> Ver
     verdict
 }
 
-/// A command that is meant to fail has to fail at its job, and a runner by a test: one that does not start
-/// fails, too.
+/// Checks that a command that is meant to fail failed at its job, and a test runner because of a test. A
+/// command that cannot start fails too.
 fn shows_its_failure(shell: &Shell, mut verdict: Verdict, outputs: &[&str]) -> Verdict {
-    // That no test was run is said where tests are counted.
+    // Runs without any test are reported where tests are counted.
     if !verdict.held() || verdict.tests == Some(0) {
         return verdict;
     }
@@ -330,8 +333,8 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[output.head.as_slice(), &output.tail].concat()).into_owned()
 }
 
-/// How many tests were run, by what the runner printed. An output with a hole in it says nothing: the
-/// closing lines of some of several binaries may be in there.
+/// Returns the number of tests that ran, by the runner's output. A cut output does not count: it may lack
+/// the summary lines of some test binaries.
 fn tests(shell: &Shell, report: &Report, ended: &Ended) -> Option<u32> {
     if !ended.stdout.is_whole() || !ended.stderr.is_whole() {
         return report.tests();
@@ -339,8 +342,8 @@ fn tests(shell: &Shell, report: &Report, ended: &Ended) -> Option<u32> {
     runner::tests_run_by(&shell.command, report, &[&text(&ended.stdout), &text(&ended.stderr)])
 }
 
-/// The name of a signal that a program brings on itself, or that the kernel sends to one that takes too
-/// much. Other signals come from somebody else.
+/// Returns the name of a signal that a program causes itself, or that the kernel sends if it uses too much.
+/// Other signals come from other processes.
 fn crash_signal(signal: i32) -> Option<&'static str> {
     let names = [
         (Signal::ILL, "SIGILL"),
@@ -357,7 +360,7 @@ fn crash_signal(signal: i32) -> Option<&'static str> {
     names.into_iter().find(|(known, _)| known.as_raw() == signal).map(|(_, name)| name)
 }
 
-/// A shell, and the fence too, tells of a program that died of signal n as exit code 128 + n.
+/// Describes a crash. Shells and the sandbox report a program that died of signal n as exit code 128 + n.
 fn crash_behind(exit_code: i32) -> Option<String> {
     let signal = sandbox::signal_behind(exit_code)?;
     let name = match crash_signal(signal) {
@@ -373,20 +376,21 @@ fn unmet_by(expected: &[Expected<'_>], exit_code: i32, ended: &Ended) -> Vec<Str
     let of_exit = |expected: &Expected<'_>| {
         matches!(expected.written, Expectation::ExitIs(_) | Expectation::ExitIsNot(_))
     };
-    // Nothing said about the exit code means 0: an output alone must not pass a command that failed.
+    // Without an expectation about the exit code, it must be 0: an output alone must not pass a command
+    // that failed.
     let implied =
         (exit_code != 0 && !expected.iter().any(of_exit)).then(|| Expectation::ExitIs(0).to_string());
     let written = expected
         .iter()
         .filter(|expected| !expected.is_met(exit_code, ended))
         .map(|expected| expected.written.to_string());
-    // A crash is no way to meet `exit_code != 0`; whoever expects one names its very code.
+    // A crash does not meet `exit_code != 0`; a contract that expects a crash names its exact code.
     let wanted = expected.iter().any(|expected| *expected.written == Expectation::ExitIs(exit_code));
     let crashed = crash_behind(exit_code).filter(|_| !wanted);
     implied.into_iter().chain(written).chain(crashed).collect()
 }
 
-/// An expectation, ready to be looked for.
+/// An expectation with its compiled pattern.
 struct Expected<'a> {
     written: &'a Expectation,
     pattern: Option<Regex>,
@@ -396,7 +400,7 @@ impl<'a> Expected<'a> {
     fn read(written: &'a Expectation) -> Result<Self, regex::Error> {
         let pattern = match written {
             Expectation::Contains { text, .. } => Some(Regex::new(&regex::escape(text))?),
-            // `^` and `$` mean lines, as in grep: every output ends with a newline.
+            // `^` and `$` match at lines, as in grep, because every output ends with a newline.
             Expectation::Matches { pattern, .. } => {
                 Some(RegexBuilder::new(pattern).multi_line(true).build()?)
             }
@@ -435,7 +439,7 @@ fn not_run(court: &Court<'_>, reason: String) -> Verdict {
     Verdict::not_run(court.isolation, reason)
 }
 
-/// An error and what caused it, in one line.
+/// Returns an error and its cause on one line.
 fn told(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),

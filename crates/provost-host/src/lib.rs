@@ -1,10 +1,10 @@
-//! Touches the machine: starts children, judges contracts, drives agents, reads and writes plan files.
+//! Runs child processes, judges contracts, drives agents, and reads and writes plan files.
 //!
-//! Nothing here knows the log or decides what happens next; every function does one thing in the world
-//! and says what it saw.
+//! No module here reads the log or decides what happens next. Each function performs one operation on the
+//! machine and returns what it observed.
 //!
-//! **Invariant:** [`process`] is the only room that starts a child, and nothing it started outlives it
-//! unnamed. [`judge`] is the only room that makes a verdict.
+//! **Invariant:** only [`process`] starts child processes. When a call of it returns, every process it
+//! started is dead or named as a survivor. Only [`judge`] makes verdicts.
 
 pub mod process;
 mod safe_open;
@@ -37,7 +37,7 @@ pub mod survey;
 pub mod roster;
 pub mod notify;
 
-/// Somebody asked for a stop while a child was at work. It is dead; what it did is not known.
+/// Error: the caller asked for a stop while a child was running. The child is dead; its result is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stopped before the end")]
 pub struct Interrupted;

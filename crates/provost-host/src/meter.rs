@@ -1,14 +1,13 @@
-//! The meter: what stands between an agent and its model, counts what passes, and has the key.
+//! Metering proxy between an agent and its model: it holds the key, counts usage and enforces the limit.
 //!
-//! Every client of a model takes a base URL. The agent of a metered role is given one that leads here, on
-//! loopback, and a token that is good for this attempt. Here the token is taken off, the key put on, and the
-//! request sent on; what comes back is passed on as it comes, and looked at for what it says was used.
+//! Every model client accepts a base URL. The agent of a metered role gets one that leads to this proxy on
+//! loopback, and a token that is valid for this attempt. The proxy replaces the token by the key and
+//! forwards the request. It streams the answer back and reads the reported usage from it.
 //!
-//! **Invariant:** the key is in no environment, no file and no event of ours: it goes into the head of a
-//! request to the upstream that was approved, and nowhere else.
-//! **Invariant:** what may be spent is looked at before each call. A call that is under way is not broken
-//! off for it.
-//! **Invariant:** whatever an agent does here is bounded, and nothing of it outlives the [`Account`].
+//! **Invariant:** the key is in no environment, file or event of provost's; it goes only into request heads
+//! to the approved upstream.
+//! **Invariant:** the limit is checked before each call; a running call is not interrupted because of it.
+//! **Invariant:** everything an agent does here is bounded and ends with the [`Account`].
 
 use std::ffi::OsString;
 use std::io::{self, Read as _};
@@ -40,40 +39,40 @@ use upstream::Wire;
 
 use crate::wires::Wires;
 
-/// So many connections of one agent at once; a client needs a handful.
+/// Most simultaneous connections of one agent; a client needs a handful.
 const CONNECTIONS: usize = 64;
 /// How long the threads of an account may take to end when it is closed.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What so many tokens of a model cost, in millionths of a dollar; nothing, where it is not known.
+/// Returns the cost of a model's usage in micro-dollars; `None` if the price is unknown.
 pub type Price = Arc<dyn Fn(&str, &Usage) -> Option<u64> + Send + Sync>;
 
-/// What an account is opened for.
+/// The parameters of an account.
 pub struct Service {
     pub api: Api,
     pub target: Target,
-    /// Some servers of one's own want none.
+    /// `None` for a server that needs no key.
     pub key: Option<Key>,
     pub limit: Limit,
     pub price: Price,
 }
 
-/// One attempt's way to its model, until it is closed.
+/// One attempt's access to its model, until it is closed.
 pub struct Account {
     address: SocketAddr,
     counter: Arc<Counter>,
     accepting: Option<JoinHandle<()>>,
 }
 
-/// An account that is over.
+/// The final count of a closed account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bill {
     pub usage: Usage,
-    /// For people.
+    /// Notes for people.
     pub notes: Vec<String>,
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Counter {
     service: Service,
     way: Arc<Way>,
@@ -81,7 +80,7 @@ struct Counter {
     wires: Arc<Wires<TcpStream>>,
     tally: Mutex<Tally>,
     closing: Closing,
-    /// A connection to the upstream that the last call left in order.
+    /// Idle connections to the upstream that can be reused.
     idle: Mutex<Vec<Wire>>,
 }
 
@@ -108,22 +107,22 @@ impl Account {
         Ok(Self { address, counter, accepting: Some(accepting) })
     }
 
-    /// Where it listens: `127.0.0.1:port`.
+    /// Returns the address on which it listens: `127.0.0.1:port`.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// As the clients of this API want it.
+    /// Returns the base URL in the form that clients of this API expect.
     pub fn base_url(&self) -> String {
         format!("http://{}{}", self.address, self.counter.service.api.base_path())
     }
 
-    /// What the agent has instead of a key.
+    /// Returns the token that the agent has instead of a key.
     pub fn token(&self) -> &str {
         &self.counter.token
     }
 
-    /// The agent's environment: the base URL and the token in it, and not the key.
+    /// Returns the agent's environment: with the base URL and the token, without the key.
     pub fn environment(&self, given: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         let Service { api, key, .. } = &self.counter.service;
         let own = api.variables(&self.base_url(), self.token());
@@ -141,19 +140,19 @@ impl Account {
                 old.push(",");
                 old
             });
-            // A proxy of the user's would not find this machine's loopback.
+            // The user's proxy could not reach this machine's loopback.
             value.push("127.0.0.1,localhost");
             environment.push((name.into(), value));
         }
         environment
     }
 
-    /// What was used until now.
+    /// Returns the usage so far.
     pub fn usage(&self) -> Usage {
         locked(&self.counter.tally).usage()
     }
 
-    /// Ends every connection, and counts together.
+    /// Ends every connection and returns the final count.
     pub fn close(mut self) -> Bill {
         self.end();
         let tally = locked(&self.counter.tally);
@@ -163,7 +162,7 @@ impl Account {
     fn end(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
         self.counter.wires.close();
-        // It waits for somebody to come.
+        // Wakes the thread that waits in `accept`.
         let woken = TcpStream::connect(self.address);
         self.counter.wires.hang_up(FAREWELL);
         locked(&self.counter.idle).clear();
@@ -186,13 +185,13 @@ fn accept(listener: &TcpListener, counter: &Arc<Counter>) {
         listener.incoming(),
         |_| {},
         move |stream, number| {
-            // What goes wrong on the way is between the two ends.
+            // An I/O error concerns only this connection.
             let _ = exchange::serve(&of_thread, stream, number);
         },
     );
 }
 
-/// Nobody guesses it, and it is good for one attempt.
+/// Returns a random token for one attempt.
 fn token() -> io::Result<String> {
     let mut bytes = [0; 24];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

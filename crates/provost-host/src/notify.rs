@@ -1,9 +1,9 @@
-//! Tells somebody that a person is waited for: on the desktop, by a program, by a webhook.
+//! Sends notifications that provost waits for a person: on the desktop, by a program, by a webhook.
 //!
-//! Each way has a thread of its own ([`Courier`]), so that none waits for another and the run for none.
-//! What was delivered is remembered in the state folder ([`Memory`]).
+//! Each channel has its own thread ([`Courier`]), so that no channel waits for another and the run waits
+//! for none. Deliveries are recorded in the state folder ([`Memory`]).
 //!
-//! **Invariant:** to tell is all that happens here. No answer that comes back is listened to.
+//! **Invariant:** this module only sends. It ignores the content of every answer.
 
 mod courier;
 mod desktop;
@@ -26,35 +26,35 @@ pub use desktop::{Desktop, find as desktop};
 pub use memory::Memory;
 pub use webhook::{Secret, Webhook};
 
-/// How long a program that is told may take.
+/// Longest run time of a notification program.
 const PROGRAM_PATIENCE: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(1);
 const KEEP: Keep = Keep { head: 0, tail: 512 };
 
-/// What is to be told.
+/// A notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The same for every try: whoever hears it twice can tell.
+    /// The same for every try, so that a receiver recognises duplicates.
     pub id: String,
     pub title: String,
-    /// One line.
+    /// A summary on one line.
     pub line: String,
-    /// All of it, as JSON.
+    /// The whole item as JSON.
     pub body: String,
 }
 
-/// One way to tell it.
+/// A notification channel.
 pub enum Way {
     Desktop(Desktop),
     Command { words: Vec<String>, workspace: PathBuf },
     Webhook(Box<Webhook>),
 }
 
-/// Why it was not delivered.
+/// Why a notification was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undelivered {
     pub why: String,
-    /// No other try can help.
+    /// A retry cannot help.
     pub hopeless: bool,
 }
 
@@ -68,7 +68,7 @@ impl Undelivered {
     }
 }
 
-/// The ways of a configuration on this machine. `None` in place of a desktop that there is not.
+/// Returns the configured channels of this machine. A desktop is left out if the machine has none.
 pub fn ways(notify: &Notify, environment: &[(OsString, OsString)], workspace: &Path) -> Vec<Way> {
     let mut all = Vec::new();
     if notify.desktop {
@@ -82,7 +82,7 @@ pub fn ways(notify: &Notify, environment: &[(OsString, OsString)], workspace: &P
 }
 
 impl Way {
-    /// What people know it by; nothing secret of an address is in it.
+    /// Returns a name for people, without the secrets of an address.
     pub fn name(&self) -> String {
         match self {
             Way::Desktop(_) => "the desktop".to_owned(),
@@ -91,7 +91,7 @@ impl Way {
         }
     }
 
-    /// What tells it from the others, for the memory.
+    /// Returns a unique key, for the delivery record.
     fn key(&self) -> String {
         match self {
             Way::Desktop(_) => "desktop".to_owned(),
@@ -102,7 +102,7 @@ impl Way {
         }
     }
 
-    /// One try, of at most about `patience`.
+    /// Tries once to deliver, for at most about `patience`.
     fn deliver(
         &self,
         message: &Message,
@@ -111,7 +111,8 @@ impl Way {
         stop: &AtomicBool,
     ) -> Result<(), Undelivered> {
         let run = |program: &OsStr, args: &[OsString], cwd: &Path, stdin: &str| {
-            // The tag keeps whatever is started here from a person's doors: to be told is not to answer.
+            // The tag marks processes that are started here, so that provost does not accept commands of a
+            // person from them.
             let ended = process::run(Spawn {
                 program,
                 args,

@@ -1,10 +1,10 @@
-//! Finds out what changed outside of `touches` while an agent was at work: in the workspace, and in the
-//! repository where the agent can reach it.
+//! Finds what changed outside `touches` while an agent was working: in the workspace and, if the agent can
+//! write it, in the repository.
 //!
-//! Nothing is asked of git, whose index the agent may write: every name is looked at before and after. A file
-//! counts as changed when its stamp moved; the time of the last change in it cannot be set by a program.
+//! provost does not ask git, whose index the agent may write; it examines every name before and after. A
+//! file counts as changed if its stamp moved: the stamp holds the ctime, which no program can set.
 //!
-//! **Invariant:** no link is followed, and a list that was cut says so.
+//! **Invariant:** no symbolic link is followed, and a list that was cut says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -21,33 +21,33 @@ use crate::safe_open::{self, Stamp};
 use crate::tree::Touches;
 use crate::{config, git, plan_file};
 
-/// So many names are looked at; a workspace with more is compared in part, and that is said.
+/// Limit on the names that are examined. A larger workspace is compared in part, and the result says so.
 const NAMES_MAX: usize = 400_000;
-/// So many changes are named one by one.
+/// Limit on the changes that are listed one by one.
 const NAMED_MAX: usize = 60;
-/// With more changes in one folder that the base does not have, the folder is named instead.
+/// If a folder that the base does not have holds more changes than this, the folder is listed instead.
 const IN_FOLDER: usize = 3;
 const DEPTH: usize = 128;
-/// Of a repository inside the workspace: what git runs programs from, or is led elsewhere by.
+/// Files in a repository inside the workspace from which git runs programs, or which redirect git.
 const OBEYED: [&[u8]; 6] = [b"config", b"config.worktree", b"commondir", b"gitdir", b"HEAD", b"hooks"];
 
-/// What is compared.
+/// The folders and rules of a comparison.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     pub workspace: &'a Path,
-    /// What the agent may change.
+    /// Paths the agent may change.
     pub touches: &'a Touches,
-    /// Files that the harness writes itself, or watches over by other means.
+    /// Files that provost writes itself or watches by other means.
     pub own: &'a [PathBuf],
-    /// Whether the tree that was approved has something at a path.
+    /// Returns whether the approved tree has a file or folder at a path.
     pub known: &'a dyn Fn(&Path) -> bool,
-    /// The agent can write the repository.
+    /// True if the agent can write the repository.
     pub repository: bool,
-    /// Nobody else than the agent moves the time of a file's last change: it is held against it.
+    /// True if only the agent can move the ctime of a file, so that a moved ctime counts as a change.
     pub by_change_time: bool,
 }
 
-/// A workspace as it was before an attempt.
+/// The state of a workspace before an attempt.
 pub struct Before {
     files: BTreeMap<Vec<u8>, Stamp>,
     is_whole: bool,
@@ -68,13 +68,13 @@ impl Before {
         Self { files: walk.files, is_whole: walk.left > 0, refs, obeyed }
     }
 
-    /// The files by which a later command would be led.
+    /// Returns the files that would influence a later command of provost.
     pub fn deciding(&self, workspace: &Path) -> Vec<PathBuf> {
         let paths = self.files.keys().filter(|path| decides_later(path));
         paths.map(|path| workspace.join(OsStr::from_bytes(path))).collect()
     }
 
-    /// What is otherwise now, files first.
+    /// Returns the differences between then and now, files first.
     pub fn compare(&self, scope: &Scope<'_>) -> Changes {
         let now = Self::look(scope);
         let mut found = Vec::new();
@@ -87,7 +87,7 @@ impl Before {
         }
         let gone = self.files.keys().filter(|path| !now.files.contains_key(*path));
         found.extend(gone.map(|path| (path.clone(), OutsideChange::Removed)));
-        // A folder that changed only by what is in it is named by that.
+        // A folder that changed only through its content is represented by that content.
         let is_folder = |path: &[u8], files: &BTreeMap<Vec<u8>, Stamp>| {
             files.get(path).is_some_and(|stamp| stamp.kind() == FileType::Directory)
         };
@@ -100,7 +100,7 @@ impl Before {
         let decides =
             found.iter().filter(|(path, change)| *change != OutsideChange::Removed && decides_later(path));
         let decides = decides.map(|(path, _)| scope.workspace.join(OsStr::from_bytes(path))).collect();
-        // Inside of `touches` only what decides something elsewhere was looked at.
+        // Inside `touches`, only files that have an effect elsewhere were examined.
         found.retain(|(path, _)| !scope.touches.covers(path) || is_repository(path));
         let mut outside = named(scope, found);
         outside.extend(self.in_repository(&now));
@@ -147,17 +147,17 @@ impl Before {
     }
 }
 
-/// Where files are handed over to another user and back, that moves the time of their last change.
+/// Compares two stamps. The ctime is ignored if provost itself moves it by changing the owner of files.
 fn is_same(before: &Stamp, after: &Stamp, by_change_time: bool) -> bool {
     by_change_time && before == after
         || !by_change_time && Stamp { changed: before.changed, ..*after } == *before
 }
 
-/// What an attempt left otherwise than it was.
+/// The changes that an attempt left behind.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub outside: Vec<Outside>,
-    /// Configurations, markers and topics that came or changed, wherever they are: they decide nothing until
+    /// Configurations, markers and topics that are new or changed, in any place: they have no effect until
     /// a person has trusted them.
     pub decides: Vec<PathBuf>,
 }
@@ -176,7 +176,7 @@ fn is_empty(files: &BTreeMap<Vec<u8>, Stamp>, folder: &[u8]) -> bool {
     !behind.next().is_some_and(|(path, _)| path.starts_with(&beneath))
 }
 
-/// A file by which a later command of provost would be led: a configuration, a marker, a topic.
+/// Returns whether a file would influence a later command of provost: a configuration, a marker, a topic.
 pub fn decides_later(path: &[u8]) -> bool {
     let path = String::from_utf8_lossy(path);
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
@@ -185,12 +185,12 @@ pub fn decides_later(path: &[u8]) -> bool {
     name == config::FILE_NAME || in_harness && name == "active-plan" || in_topics && name.ends_with(".md")
 }
 
-/// Something of a repository inside the workspace.
+/// Returns whether the path belongs to a repository inside the workspace.
 fn is_repository(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|part| part == b".git")
 }
 
-/// One by one, and folders that the base does not have as a whole where much changed in them.
+/// Lists the changes one by one, or by folder for folders that the base does not have and that hold many.
 fn named(scope: &Scope<'_>, found: Vec<(Vec<u8>, OutsideChange)>) -> Vec<Outside> {
     let mut folders: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
     let mut single = Vec::new();
@@ -239,7 +239,7 @@ fn named(scope: &Scope<'_>, found: Vec<(Vec<u8>, OutsideChange)>) -> Vec<Outside
     outside
 }
 
-/// The outermost folder on the way to a path that the approved tree does not have.
+/// Returns the outermost folder on the path that the approved tree does not have.
 fn new_folder(scope: &Scope<'_>, path: &[u8]) -> Option<Vec<u8>> {
     let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     let mut folders = ends.map(|at| &path[..at]);
@@ -250,7 +250,8 @@ fn shown(path: &[u8]) -> String {
     quote::one_line(&String::from_utf8_lossy(path)).into_owned()
 }
 
-/// Of a regular file that is not too large to be read again whenever somebody looks.
+/// Returns the digest of a regular file of at most 16 MiB, which is small enough to be read again on each
+/// comparison.
 pub fn digest(workspace: &Path, path: &[u8]) -> Option<String> {
     let top = safe_open::top(workspace).ok()?;
     let file = safe_open::file(&top, path).ok()?;
@@ -268,7 +269,7 @@ fn refs(workspace: &Path) -> BTreeMap<String, String> {
     refs
 }
 
-/// The files of the repository that git runs programs from.
+/// Returns the digests of the repository's files that make git run programs.
 fn obeyed(workspace: &Path) -> BTreeMap<PathBuf, Hash> {
     let mut found = BTreeMap::new();
     let Some(repository) = git::repository(workspace) else { return found };
@@ -299,7 +300,7 @@ impl Walk<'_, '_> {
             let Some(left) = self.left.checked_sub(1) else { return };
             self.left = left;
             let here = if path.is_empty() { name.clone() } else { [path, b"/", &name].concat() };
-            // The repository of the workspace itself is looked at by what it says.
+            // The repository of the workspace itself is compared by its refs and configuration instead.
             if here == b".git" || self.is_own(&here) {
                 continue;
             }
@@ -307,7 +308,7 @@ impl Walk<'_, '_> {
             if in_repository && !OBEYED.contains(&name.as_slice()) {
                 continue;
             }
-            // A folder on the way to what may be changed comes and goes with that.
+            // A folder that leads to a path in `touches` is created and removed together with that path.
             let is_on_the_way = kind == FileType::Directory && self.scope.touches.reaches_into(&here);
             let is_inside = self.scope.touches.covers(&here) || is_on_the_way;
             if (!is_inside || is_repository(&here) || decides_later(&here))
@@ -326,7 +327,7 @@ impl Walk<'_, '_> {
 
     fn is_own(&self, path: &[u8]) -> bool {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        // The harness writes plans, progress files and claims, and watches over those of this run.
+        // provost writes plans, progress files and claims itself, and watches those of this run.
         let in_harness =
             path.starts_with(plan_file::FOLDER.as_bytes()) && path != plan_file::FOLDER.as_bytes();
         if in_harness && !decides_later(path) && name != b"topics" {
@@ -412,7 +413,7 @@ mod tests {
         let work = workspace();
         let at = |name: &str| work.path().join(name);
         let (outside, decides) = words(work.path(), || {
-            // The same size and the same time: only what no program can set moved.
+            // Same size and same mtime: only the ctime, which no program can set, moved.
             let time = fs::metadata(at("tests/test_a.py")).expect("there").modified().expect("a time");
             fs::write(at("tests/test_a.py"), "assert a == 2").expect("written");
             let file = fs::File::options().write(true).open(at("tests/test_a.py")).expect("open");

@@ -1,10 +1,10 @@
-//! Finds a plan, reads it, and writes it back without ever overwriting somebody's edit.
+//! Finds a plan's file, reads it, and writes it back without overwriting a concurrent edit.
 //!
-//! Which plan a command means is explicit: an argument, else the marker of this worktree, else
-//! `PLAN.md`. The room has two doors: [`resolve`] says which file, [`read`] and [`replace`] touch it.
+//! A command names its plan explicitly: by an argument, else by the marker of this worktree, else
+//! `PLAN.md`. [`resolve`] chooses the file; [`read`] and [`replace`] access it.
 //!
-//! **Invariant:** a marker that cannot be followed is an error, never a reason to take another plan.
-//! **Invariant:** [`replace`] puts new text only in the place of the text it was made from.
+//! **Invariant:** a marker that cannot be followed is an error; provost never falls back to another plan.
+//! **Invariant:** [`replace`] writes new text only over the text that it was derived from.
 
 mod listing;
 pub(crate) mod name;
@@ -28,25 +28,25 @@ pub use name::is_slug;
 use name::{UNNAMED, as_file_name, named_slug, progress_of, slug_of};
 pub use swap::{create, replace};
 
-/// Where plans live in a repository, unless the configuration names another folder.
+/// Folder of plans in a repository, unless the configuration names another one.
 pub const FOLDER: &str = ".harness";
 const MARKER: &str = "active-plan";
-/// More than anybody reads; what is larger is reported and not read.
+/// Largest plan file, in bytes; a larger one is an error.
 const SIZE_MAX: u64 = 16 << 20;
 const MARKER_MAX: u64 = 4096;
 
-/// A plan's file, and everything that is named after it.
+/// A plan's file, and the names derived from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanPlace {
-    /// Canonical: links are resolved.
+    /// Canonical path, with links resolved.
     pub path: PathBuf,
-    /// `fix-auth` of `PLAN-fix-auth.md`; `plan` of `PLAN.md`.
+    /// `fix-auth` for `PLAN-fix-auth.md`; `plan` for `PLAN.md`.
     pub slug: String,
-    /// What people call it: the slug of a named plan, else the file's name.
+    /// Name for people: the slug of a named plan, else the file's name.
     pub name: String,
-    /// The top of the checkout, or the working folder where there is none; canonical.
+    /// Top of the checkout, or the working folder if there is none; canonical.
     pub workspace: PathBuf,
-    /// The folder the plan is in.
+    /// The folder that contains the plan.
     pub dir: PathBuf,
     pub progress: PathBuf,
     pub why: Reason,
@@ -61,7 +61,7 @@ pub enum Reason {
     Name,
     /// The marker of this worktree names it.
     Marker(PathBuf),
-    /// Nothing was said, and there is one `PLAN.md`.
+    /// Without argument and marker: the only `PLAN.md`.
     Unnamed,
 }
 
@@ -105,7 +105,7 @@ pub enum Error {
     #[error("{} was changed meanwhile and was left as it is; read it again{}", path.display(), kept_at(kept))]
     Changed {
         path: PathBuf,
-        /// Where an edit was put that two others would have overwritten.
+        /// The file in which an edit was saved that two others would have overwritten.
         kept: Option<PathBuf>,
     },
     #[error("cannot {attempted} {}", path.display())]
@@ -132,17 +132,18 @@ impl Error {
     }
 }
 
-/// Where the marker of this worktree is, if there is one.
+/// Returns the path of this worktree's marker; the file may not exist.
 pub fn marker(workspace: &Path) -> PathBuf {
     workspace.join(FOLDER).join(MARKER)
 }
 
-/// The plan that `argument` means in `cwd`, with plans in [`FOLDER`].
+/// Returns the plan that `argument` means in `cwd`, with plans in [`FOLDER`].
 pub fn resolve(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
     resolve_in(argument, cwd, Path::new(FOLDER))
 }
 
-/// The same, with plans in `folder`: absolute, or relative to the top of the repository.
+/// Returns the plan that `argument` means in `cwd`, with plans in `folder`: absolute, or relative to the
+/// top of the repository.
 pub fn resolve_in(argument: Option<&str>, cwd: &Path, folder: &Path) -> Result<PlanPlace, Error> {
     let search = Search::new(cwd, folder)?;
     match argument {
@@ -154,8 +155,8 @@ pub fn resolve_in(argument: Option<&str>, cwd: &Path, folder: &Path) -> Result<P
     }
 }
 
-/// For programs, which name plans and give no paths: what is no safe name is refused before anything is
-/// looked for, and a folder for plans has to be there.
+/// Resolves a plan for programs, which give names and no paths. An unsafe name is refused before any
+/// search, and a folder of plans must exist.
 pub fn resolve_named(name: Option<&str>, cwd: &Path, folder: &Path) -> Result<PlanPlace, Error> {
     let is_unsafe = |name: &&str| name.contains('/') || as_file_name(name).is_none();
     if let Some(name) = name.filter(is_unsafe) {
@@ -168,7 +169,7 @@ pub fn resolve_named(name: Option<&str>, cwd: &Path, folder: &Path) -> Result<Pl
     resolve_in(name, cwd, folder)
 }
 
-/// Where a plan of this name will be, if nothing is there yet. Its folder is made.
+/// Returns the place of a new plan with this name, if no file exists there yet. Creates its folder.
 pub fn upcoming(name: &str, cwd: &Path, folder: &Path) -> Result<PlanPlace, Error> {
     let search = Search::new(cwd, folder)?;
     let file_name = as_file_name(name).filter(|_| !name.contains('/'));
@@ -182,7 +183,7 @@ pub fn upcoming(name: &str, cwd: &Path, folder: &Path) -> Result<PlanPlace, Erro
     Ok(search.named_place(folder.join(file_name), Reason::Name))
 }
 
-/// The plan of this name in the same folder as another, in the same workspace.
+/// Returns the plan with this name in the same folder as another, in the same workspace.
 pub fn beside(place: &PlanPlace, slug: &str) -> Result<PlanPlace, Error> {
     let file_name = as_file_name(slug).filter(|_| is_slug(slug));
     let file_name = file_name.ok_or_else(|| Error::BadName { argument: slug.to_owned() })?;
@@ -198,11 +199,11 @@ pub fn beside(place: &PlanPlace, slug: &str) -> Result<PlanPlace, Error> {
         return Err(Error::Absent { name: slug.to_owned(), looked: vec![path] });
     }
     let found = search.place(&path, Reason::Name)?;
-    // A link could make one plan of another, which somebody approved.
+    // A link could lead to another plan that was approved.
     if found.path == path { Ok(found) } else { Err(Error::NotAFile { path }) }
 }
 
-/// Where users keep templates of their own.
+/// Returns the folder of the user's own templates.
 pub fn templates(cwd: &Path) -> PathBuf {
     git::top(cwd).unwrap_or_else(|| cwd.to_owned()).join(FOLDER).join("templates")
 }
@@ -211,9 +212,9 @@ struct Search {
     cwd: PathBuf,
     workspace: PathBuf,
     folder: PathBuf,
-    /// In a worktree: the same folder of the checkout it belongs to.
+    /// In a worktree: the same folder of the main checkout.
     shared: Option<PathBuf>,
-    /// The worktree was made for a plan of that checkout: copies of plans in it are just files.
+    /// The worktree was made for a plan of the main checkout; copies of plans in it are ordinary files.
     is_spawned: bool,
 }
 
@@ -232,7 +233,7 @@ impl Search {
         })
     }
 
-    /// Where plans are made.
+    /// Returns the folder in which new plans are created.
     fn home(&self) -> &Path {
         match &self.shared {
             Some(shared) if self.is_spawned => shared,
@@ -254,7 +255,7 @@ impl Search {
         match file_name {
             Some(file_name) if !argument.contains('/') => {
                 let mut candidates = self.candidates(&file_name);
-                // A file that is called like a named plan: only its author knows which is meant.
+                // A file with the name of a named plan: both are candidates, and the user has to choose.
                 if is_path {
                     push_new(&mut candidates, &path);
                 }
@@ -286,11 +287,11 @@ impl Search {
         }
     }
 
-    /// The files of that name that exist, each once.
+    /// Returns the existing files of that name, each once.
     fn candidates(&self, file_name: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for path in self.looked(file_name) {
-            // What a worktree has itself comes before what it shares.
+            // A worktree's own file takes precedence over the shared one.
             let is_shared = path.parent() == self.shared.as_deref();
             if !is_shared || found.is_empty() {
                 push_new(&mut found, &path);
@@ -303,9 +304,9 @@ impl Search {
         self.folders().into_iter().map(|folder| folder.join(file_name)).collect()
     }
 
-    /// `None` only where there is no marker at all.
+    /// Returns the plan that the marker names; `None` only if there is no marker.
     fn marker(&self) -> Result<Option<PlanPlace>, Error> {
-        // Of this worktree, also where the plans are in a folder that others share.
+        // The marker of this worktree, even if the plans are in a shared folder.
         let path = marker(&self.workspace);
         if path.symlink_metadata().is_err() {
             return Ok(None);
@@ -336,7 +337,7 @@ impl Search {
         self.place(plan, Reason::Marker(path.clone())).map(Some)
     }
 
-    /// Whether the file is, after all links, where plans are kept.
+    /// Returns whether the file, with links resolved, is in a folder of plans.
     fn holds(&self, plan: &Path) -> bool {
         let Ok(plan) = plan.canonicalize() else { return false };
         let inside = |folder: &Path| folder.canonicalize().is_ok_and(|folder| plan.starts_with(folder));
@@ -359,7 +360,7 @@ impl Search {
         folders
     }
 
-    /// The named plans nearby, for a person who forgot to say which.
+    /// Returns the named plans nearby, for the error message.
     fn named(&self) -> Vec<String> {
         let entries =
             self.folders().into_iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
@@ -375,7 +376,7 @@ impl Search {
         Ok(self.named_place(path, why))
     }
 
-    /// Everything that is named after a file; whether it is there is not asked.
+    /// Derives all names from a file, which may not exist.
     fn named_place(&self, path: PathBuf, why: Reason) -> PlanPlace {
         let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
@@ -394,7 +395,7 @@ impl Search {
     }
 }
 
-/// Adds a file that exists and is not there yet under another name.
+/// Adds a file that exists and is not yet in the list under another name.
 fn push_new(found: &mut Vec<PathBuf>, path: &Path) {
     if let Ok(canonical) = path.canonicalize()
         && canonical.is_file()
@@ -415,18 +416,18 @@ fn is_blank(path: &Path) -> Result<bool, Error> {
     Ok(read(path)?.bytes.iter().all(u8::is_ascii_whitespace))
 }
 
-/// Which plan this is in the log: `<slug>-<8 digits of the path's digest>`.
+/// Returns the plan's id in the log: `<slug>-<8 digits of the path's digest>`.
 pub fn id(place: &PlanPlace) -> PlanId {
     let digest = Hash::of(place.path.as_os_str().as_encoded_bytes()).to_string();
     PlanId(format!("{}-{}", place.slug, &digest[..8]))
 }
 
-/// What a file said, and what it was when it said it.
+/// The content of a file, and its attributes at the time of reading.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Text {
     pub bytes: Vec<u8>,
     pub hash: Hash,
-    /// Taken before the first byte was read: a later change is seen as a change.
+    /// Taken before the first byte was read, so that a later change is detected.
     pub stamp: Stamp,
 }
 
@@ -436,7 +437,7 @@ impl fmt::Debug for Text {
     }
 }
 
-/// What one look at a file tells: if two are equal, nobody wrote in between.
+/// Attributes of a file; if two stamps are equal, the file was not written in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     pub device: u64,
@@ -459,7 +460,7 @@ impl Stamp {
     }
 }
 
-/// One look, nothing read.
+/// Returns the attributes without reading the file.
 pub fn stamp(path: &Path) -> Result<Stamp, Error> {
     path.metadata().map(|metadata| Stamp::of(&metadata)).map_err(Error::io(path, "look at"))
 }
@@ -478,7 +479,7 @@ pub fn read(path: &Path) -> Result<Text, Error> {
     Ok(Text { hash: Hash::of(&bytes), bytes, stamp: Stamp::of(&metadata) })
 }
 
-/// Never waits: a pipe in place of a plan is opened at once, and then refused.
+/// Opens a file without blocking: a pipe in place of a plan is opened at once and then refused.
 fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path)
 }

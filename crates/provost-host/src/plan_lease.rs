@@ -1,16 +1,16 @@
-//! Who works on a plan of a shared folder: a small file beside it, swapped and never just written.
+//! Lease on a plan of a shared folder: a small file beside the plan, changed only by compare-and-swap.
 //!
-//! Machines that share a folder share no lock and no clock. A claim says until when it is good, is
-//! renewed well before, and is given up by its holder as soon as it could not be renewed for so long.
-//! Others take it over only when it has been over for once more that long, so that clocks may differ by
-//! as much; or when they have seen for three times as long that nobody renewed it, whatever the clocks
-//! say. On the holder's own machine its death is seen at once.
+//! Machines that share a folder share no lock and no clock. A lease has an expiry time. Its holder renews
+//! it well before that, and gives it up if no renewal succeeded for the length of the lease. Others take it
+//! over only if it expired at least one lease length ago, so that clocks may differ by that much; or if
+//! they saw no renewal for three lease lengths, whatever the clocks say. On the holder's own machine,
+//! others see at once that it died.
 //!
-//! Where a tool copies the folder from machine to machine, what is written arrives later: two claims may
-//! stand side by side for that long, in a conflict copy at last. Each holder reads before it renews, and
-//! the one whose claim is not there any more stops.
+//! If a sync tool copies the folder between machines, changes arrive late: two leases may exist until then,
+//! and finally a conflict copy. Each holder reads the file before it renews, and stops if its lease is
+//! gone.
 //!
-//! **Invariant:** a claim is made only in the place of the text that was read, with the next epoch.
+//! **Invariant:** a lease is written only over the text that was read, with the next epoch.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,25 +21,25 @@ use serde::{Deserialize, Serialize};
 use crate::plan_file;
 use crate::plan_file::{Error as FileError, PlanPlace};
 
-/// What stands in the file.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub host: String,
     pub pid: u32,
-    /// What is done, in words for people.
+    /// The holder's activity, for people.
     pub what: String,
     /// Milliseconds since 1970, by the holder's clock.
     pub since: u64,
-    /// The same; zero: given back.
+    /// Expiry in the same unit; zero means given back.
     pub until: u64,
     pub lease_ms: u64,
-    /// Grows by one with every holder.
+    /// Incremented by every new holder.
     pub epoch: u64,
-    /// Grows by one with every renewal.
+    /// Incremented by every renewal.
     pub renewed: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
-    /// Of the machine's start: a process of before is dead.
+    /// Boot id of the machine; a process from before a reboot is dead.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub boot: String,
 }
@@ -49,17 +49,17 @@ impl Claim {
         self.until == 0
     }
 
-    /// It is over, and was over for long enough that no difference of clocks can explain it.
+    /// Returns whether it expired so long ago that a clock difference cannot explain it.
     pub fn is_expired(&self, now: u64) -> bool {
         now > self.until.saturating_add(self.lease_ms)
     }
 
-    /// It reaches further ahead than any claim does: somebody's clock is wrong.
+    /// Returns whether it expires later than any lease can, which means that a clock is wrong.
     pub fn is_from_the_future(&self, now: u64) -> bool {
         self.until > now.saturating_add(self.lease_ms.saturating_mul(2))
     }
 
-    /// Its process is dead, as can be seen from here.
+    /// Returns whether its process is dead, as far as this machine can tell.
     pub fn is_dead(&self) -> bool {
         let here = Self::here("", 0, Duration::ZERO);
         if self.host != here.host || self.boot.is_empty() {
@@ -122,7 +122,7 @@ pub enum Error {
     File(#[from] FileError),
 }
 
-/// The file that belongs to a plan.
+/// Returns the lease file of a plan.
 pub fn file(place: &PlanPlace) -> PathBuf {
     let name = match place.name.as_str() {
         "PLAN.md" => "lease.json".to_owned(),
@@ -131,7 +131,7 @@ pub fn file(place: &PlanPlace) -> PathBuf {
     place.dir.join(name)
 }
 
-/// What stands in a file; nothing where there is none, or none that can be read.
+/// Reads a lease; `None` if the file is missing or unreadable.
 pub fn look(path: &Path) -> Option<Claim> {
     read(path).ok().flatten().map(|(claim, _)| claim)
 }
@@ -147,7 +147,7 @@ fn read(path: &Path) -> Result<Option<(Claim, Hash)>, Error> {
     }
 }
 
-/// Marks a claim as given back that nobody renews. One that somebody does is left.
+/// Marks an abandoned lease as given back. A lease that is still renewed is left alone.
 pub fn release(path: &Path, now: u64) -> Result<(), Error> {
     match read(path)? {
         Some((claim, hash)) if claim.is_expired(now) || claim.is_dead() => {
@@ -159,7 +159,7 @@ pub fn release(path: &Path, now: u64) -> Result<(), Error> {
     }
 }
 
-/// Somebody who wants the plan, and what they have seen of whoever has it.
+/// A process that wants the plan, with its observations of the current holder.
 pub struct Candidate<'a> {
     path: &'a Path,
     what: &'a str,
@@ -172,7 +172,7 @@ impl<'a> Candidate<'a> {
         Self { path, what, lease, seen: None }
     }
 
-    /// Takes the plan if it is free or was left behind, and says whom it was taken over from.
+    /// Takes the plan if it is free or abandoned. The second value is the abandoned lease.
     pub fn claim(&mut self, now: u64) -> Result<(Held, Option<Claim>), Error> {
         let mut own = Claim::here(self.what, now, self.lease);
         let Some((found, hash)) = read(self.path)? else {
@@ -189,7 +189,7 @@ impl<'a> Candidate<'a> {
         Ok((Held::new(self.path, own, self.lease), before))
     }
 
-    /// Nobody renewed it for three times as long as it is good for, by our own count.
+    /// Returns whether the lease was not renewed for three lease lengths, by our own clock.
     fn stood_still(&mut self, found: &Claim) -> bool {
         let now = Instant::now();
         match self.seen {
@@ -203,7 +203,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Somebody was faster: then it is theirs.
+    /// Returns `Held` if another process was faster.
     fn too_late(&self, error: FileError) -> Error {
         match error {
             FileError::Changed { .. } | FileError::Exists { .. } => match look(self.path) {
@@ -215,8 +215,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// A claim of our own. It is given back by [`Held::give_back`], not by being dropped: whoever crashed has
-/// not given it back either.
+/// Our own lease. [`Held::give_back`] returns it, not a drop, so that a crash and a drop look the same to
+/// others.
 pub struct Held {
     path: PathBuf,
     claim: Claim,
@@ -234,13 +234,12 @@ impl Held {
         &self.claim
     }
 
-    /// How often it wants to be renewed.
+    /// Returns the pause between renewals.
     pub fn pause(&self) -> Duration {
         self.lease / 3
     }
 
-    /// Makes it good for as long again, if it is still ours. Trouble with the folder is borne for as long
-    /// as the claim is good.
+    /// Extends the lease if it is still ours. Errors of the folder are ignored until the lease expires.
     pub fn renew(&mut self, now: u64) -> Result<(), Error> {
         let begun = Instant::now();
         match self.renewed(now) {
@@ -305,7 +304,7 @@ mod tests {
         let (first, before) = claim(1_000_000).expect("free");
         assert_eq!((first.claim().epoch, before), (1, None));
         of_elsewhere(&path, |_| {});
-        // Good until 1,060,000 by their clock; ours may be a minute ahead.
+        // It expires at 1,060,000 by the holder's clock; ours may be a minute ahead.
         for now in [1_000_001, 1_060_001, 1_120_000] {
             assert!(matches!(claim(now), Err(Error::Held(_))), "{now}");
         }

@@ -1,9 +1,9 @@
-//! What tokens cost: by the configuration, else by the list prices that this version was built with.
+//! Computes the cost of tokens: by the configuration, else by the list prices of this version.
 //!
-//! The list is the one of the crate `genai-prices`, pinned to one release; nothing is looked up over
-//! the network. What is reckoned here is in millionths of a dollar, and rounded up.
+//! The list is that of the crate `genai-prices`, pinned to one release; nothing is looked up over the
+//! network. Costs are in micro-dollars, rounded up.
 //!
-//! **Invariant:** a model that is in neither has no price. That is not a price of nothing.
+//! **Invariant:** a model in neither list has no price, which is not a price of zero.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,17 +12,17 @@ use std::time::SystemTime;
 use genai_prices::{PriceRequest, UsageKey};
 use provost_core::model::usage::Usage;
 
-/// Of a million tokens, in millionths of a dollar.
+/// Price of a million tokens, in micro-dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Price {
     pub input: u64,
     pub output: u64,
-    /// As input, where nothing is said.
+    /// The price of input, if `None`.
     pub cache_read: Option<u64>,
     pub cache_write: Option<u64>,
 }
 
-/// For the gate.
+/// The text that the gate shows.
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usd = |micro: u64| format!("${}", micro as f64 / 1e6);
@@ -36,13 +36,13 @@ impl fmt::Display for Price {
     }
 }
 
-/// Prices by the name of the model; a name that ends in `*` is the beginning of one.
+/// Prices by the model's name; a name that ends in `*` is a prefix.
 pub type Own = BTreeMap<String, Price>;
 
-/// The usage with its cost, where the client did not say it and it can be reckoned.
+/// Returns the usage with its cost, if the client did not report it and it can be computed.
 pub fn priced(own: &Own, role_model: Option<&str>, usage: Usage) -> Usage {
     let used = Usage { model: usage.model.or_else(|| role_model.map(str::to_owned)), ..usage };
-    // Nothing was counted: to name the model would make it look as if something was.
+    // Nothing was counted; with the model's name it would look as if something was.
     if used.tokens().is_none() && used.micro_usd.is_none() {
         return Usage { model: None, ..used };
     }
@@ -58,7 +58,7 @@ fn cost(own: &Own, usage: &Usage) -> Option<u64> {
     }
 }
 
-/// The name itself, else the longest beginning.
+/// Returns the price of the exact name, else that of the longest prefix.
 fn find<'p>(own: &'p Own, model: &str) -> Option<&'p Price> {
     let begins = |name: &&String| name.strip_suffix('*').is_some_and(|begin| model.starts_with(begin));
     own.get(model)
@@ -80,7 +80,7 @@ fn by_price(price: &Price, usage: &Usage) -> Option<u64> {
 }
 
 fn by_list(model: &str, usage: &Usage) -> Option<u64> {
-    // Some prices rise with the length of one call; what is known is the sum of all calls.
+    // Some prices depend on the length of a call, but only the sum of all calls is known.
     let calls = usage.calls.unwrap_or(1).max(1) as f64;
     let each = |tokens: u64| tokens as f64 / calls;
     let mut used = genai_prices::Usage::from([
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_list_knows_the_models_of_the_well_known_clients() {
-        // What the client itself reckoned for the same tokens.
+        // The client itself computed this for the same tokens.
         let claude = priced(&Own::new(), None, used("claude-sonnet-4-5", 11_110, 260));
         assert_eq!(claude.micro_usd, Some(37_230));
         for model in ["gpt-5", "gemini-2.5-pro"] {

@@ -1,12 +1,13 @@
-//! The one way to start a child, and to be sure that it is over.
+//! Starts child processes and makes sure that they have ended.
 //!
-//! A child gets a group, a deadline, an environment and a tag; what it prints is kept in bounds. One
-//! thread, one `poll`: its pipes and its end are waited for together, and nothing wakes without cause.
+//! A child gets a process group, a deadline, an environment and a tag; a limited amount of its output is
+//! kept. One thread waits with one `poll` for the child's pipes and its end together, and does not wake up
+//! without cause.
 //!
 //! **Invariant:** when [`run`] returns, nothing that the child started is alive, unless it is named in
 //! [`Ended::survivors`].
-//! **Invariant:** the leader is reaped after its group was killed, never before: until then its number
-//! cannot become another's.
+//! **Invariant:** the leader is reaped after its group was killed, never before: until then its pid cannot
+//! be reused.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Seek as _, Write as _};
@@ -47,44 +48,44 @@ use output::Capture;
 use program::{find_program, why_not};
 use talk::Ears;
 
-/// The variable that says which attempt a process belongs to.
+/// The environment variable that says which attempt a process belongs to.
 pub const TAG: &str = "PROVOST_ATTEMPT";
 
-/// How soon a stop is seen.
+/// The delay after which a stop request is noticed, at most.
 const STOP_LATENCY: Duration = Duration::from_millis(100);
-/// The grace of one that takes too much: every moment it takes more.
+/// Grace for a child over its bounds: short, because it may take more the longer it runs.
 const HASTE: Duration = Duration::from_millis(300);
-/// How long output may still come once everybody who could print should be dead.
+/// Time to wait for more output once every process that could print should be dead.
 const DRAIN: Duration = Duration::from_millis(200);
-/// For a child that was told that all is said, to leave by itself.
+/// Time for a child to exit by itself after its conversation is over.
 const LEAVE: Duration = Duration::from_secs(2);
 const USUAL_PIPE: usize = 64 * 1024;
 const FLOODED_PIPE: usize = 1024 * 1024;
 
-/// Somebody who watches a child's output.
+/// Callback that sees a child's output.
 pub type Tee<'a> = Option<&'a mut dyn FnMut(Stream, &[u8])>;
 
-/// What to start, and within which bounds.
+/// The program to start, and its limits.
 pub struct Spawn<'a> {
     /// A path, or a name that is looked up in the `PATH` of `env`.
     pub program: &'a OsStr,
     pub args: &'a [OsString],
     pub cwd: &'a Path,
-    /// The whole environment; the tag is added to it.
+    /// The whole environment; [`TAG`] is added to it.
     pub env: &'a [(OsString, OsString)],
-    /// Given to the child, then end of file.
+    /// Bytes that the child reads from stdin before end of file.
     pub stdin: &'a [u8],
     pub deadline: Duration,
-    /// Between being asked to end and being made to.
+    /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
     pub keep: Keep,
-    /// Which attempt this is; no other run under way may have the same.
+    /// Tag of the attempt; no other running attempt may have the same.
     pub tag: &'a str,
-    /// Becomes true when the child is to be ended before its time.
+    /// Set to true by the caller to end the child early.
     pub stop: Option<&'a AtomicBool>,
-    /// Sees every byte as it comes.
+    /// Sees every byte as it arrives.
     pub tee: Tee<'a>,
-    /// How much of the machine it may take, in `cwd` and elsewhere.
+    /// Limits on the resources that the child may use, in `cwd` and elsewhere.
     pub bounds: Option<Bounds>,
 }
 
@@ -94,17 +95,17 @@ pub struct Ended {
     pub stdout: Output,
     pub stderr: Output,
     pub duration: Duration,
-    /// What could not be ended, or could not be proven to have ended.
+    /// Processes that could not be ended, or could not be proven to have ended.
     pub survivors: Vec<Survivor>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     Exited(i32),
-    /// By a signal we did not send.
+    /// Killed by a signal that provost did not send.
     Signalled(i32),
     TimedOut,
-    /// It took more of the machine than it may, and was ended for it.
+    /// It used more resources than it may, and provost ended it.
     OverBounds(Exceeded),
     Stopped,
 }
@@ -120,7 +121,7 @@ impl Survivor {
         Self { pid: pid.unsigned_abs(), name: proc_files::name(pid) }
     }
 
-    /// It has not ended meanwhile.
+    /// Returns whether the process is still alive.
     pub fn is_alive(&self) -> bool {
         proc_files::stat(self.pid.cast_signed()).is_some_and(|stat| !stat.is_dead())
     }
@@ -132,7 +133,7 @@ impl std::fmt::Display for Survivor {
     }
 }
 
-/// Why there is no child.
+/// Reason why no child was started.
 #[derive(Debug, thiserror::Error)]
 pub enum NotStarted {
     #[error("program not found: {}", .program.display())]
@@ -147,13 +148,13 @@ pub enum NotStarted {
     Other { program: PathBuf, source: io::Error },
 }
 
-/// Starts the child, attends it to its end, and ends whatever it left behind.
+/// Starts the child, waits for its end, and ends every process it left behind.
 pub fn run(spawn: Spawn<'_>) -> Result<Ended, NotStarted> {
     carry_out(spawn, None)
 }
 
-/// The same, in conversation with the child; nothing but `peer` writes to its stdin. Before it is ended it
-/// is told so, and one whose conversation is over has a moment to leave.
+/// Like [`run`], with a conversation: only `peer` writes to the child's stdin. Before provost ends the
+/// child, `peer` tells it so; a child whose conversation is over gets two seconds to exit by itself.
 pub fn converse(spawn: Spawn<'_>, peer: &mut dyn Peer) -> Result<Ended, NotStarted> {
     carry_out(spawn, Some(peer))
 }
@@ -172,7 +173,7 @@ fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<Ended,
     survivors.extend(escape::sweep(&run, spawn.tag, attended.group));
     attended.drain(&mut ears, DRAIN);
     if attended.is_still_read() {
-        // Somebody who is not ours any more can still print. Look for them everywhere.
+        // A process that is no longer our descendant can still print. Search all processes for it.
         survivors.extend(escape::end_remains(spawn.tag));
         attended.drain(&mut ears, DRAIN);
         survivors.extend(escape::holders(&attended.pipes()));
@@ -182,7 +183,8 @@ fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<Ended,
         None => match status.map(|status| (status.code(), status.signal())) {
             Ok((Some(code), _)) => How::Exited(code),
             Ok((None, signal)) => How::Signalled(signal.unwrap_or(0)),
-            // Somebody else in this process reaped it. Its end is not known, so it is not a good one.
+            // Other code in this process reaped the child. Its exit status is unknown, so it does not count
+            // as success.
             Err(_) => How::Signalled(0),
         },
     };
@@ -190,8 +192,8 @@ fn carry_out(mut spawn: Spawn<'_>, peer: Option<&mut dyn Peer>) -> Result<Ended,
     Ok(Ended { how, stdout, stderr, duration: begun.elapsed(), survivors })
 }
 
-/// What the child reads, whole from the start: should the harness die the next moment, no agent is
-/// left with half a prompt.
+/// Returns the child's stdin. All bytes are available from the start, so that an agent is not left with
+/// half a prompt if provost dies.
 fn input(bytes: &[u8], converses: bool) -> io::Result<Stdio> {
     if converses {
         return Ok(Stdio::piped());
@@ -206,7 +208,7 @@ fn input(bytes: &[u8], converses: bool) -> io::Result<Stdio> {
     Ok(file.into())
 }
 
-/// A child and everything we hold of it.
+/// A running child with its pipes and handles.
 struct Attended {
     child: Child,
     group: Pid,
@@ -216,19 +218,19 @@ struct Attended {
     cgroup: Option<Cgroup>,
 }
 
-/// How near a child is to its end.
+/// The progress of a child towards its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     AtWork,
-    /// In its conversation.
+    /// Told to end, in its conversation.
     Told,
-    /// By a signal.
+    /// Asked to end, by a signal.
     Asked,
 }
 
 struct Reading {
     stream: Stream,
-    /// Nothing once the last writer has closed it.
+    /// `None` once the last writer has closed it.
     pipe: Option<OwnedFd>,
     capture: Capture,
 }
@@ -236,7 +238,7 @@ struct Reading {
 impl Attended {
     fn start(spawn: &Spawn<'_>, converses: bool) -> Result<Self, NotStarted> {
         let program = find_program(spawn)?;
-        // A group, but no closure before exec: that would cost posix_spawn.
+        // A process group, but no closure before exec: that would prevent the use of posix_spawn.
         let started = Command::new(&program)
             .args(spawn.args)
             .current_dir(spawn.cwd)
@@ -259,7 +261,7 @@ impl Attended {
                 Ok(Self { child, group: pid, end, outputs, buffer, cgroup: None })
             }
             Err(source) => {
-                // Out of descriptors: a child that cannot be attended must not be.
+                // Out of descriptors: a child that cannot be supervised must not run.
                 let _ = kill_process_group(pid, Signal::KILL);
                 let _ = child.wait();
                 Err(NotStarted::Other { program, source: source.into() })
@@ -278,7 +280,7 @@ impl Attended {
         Ok((end, pipes.map(|(stream, pipe)| Reading { stream, pipe, capture: Capture::new(keep) })))
     }
 
-    /// Reads, writes and waits until the leader is dead. `Some` when it was we who ended it.
+    /// Reads, writes and waits until the leader is dead. Returns `Some` if provost ended it.
     fn attend(
         &mut self,
         spawn: &Spawn<'_>,
@@ -287,7 +289,8 @@ impl Attended {
         run: &UnderWay,
     ) -> Option<How> {
         let mut watch = spawn.bounds.map(|bounds| Watch::begin(bounds, spawn.cwd, self.group));
-        // One that is over at once and came alone is as well ended without: nothing else could be meant.
+        // A child that exits quickly while no other run is active needs no cgroup: its orphans can only be
+        // its own.
         let mut enclose = spawn.bounds.filter(|bounds| bounds.cgroup).map(|_| begun + run.solitude());
         let mut ending = None;
         let mut phase = Phase::AtWork;
@@ -310,7 +313,7 @@ impl Attended {
                     }
                     Phase::Told => (Phase::Asked, self.ask_to_end(now, spawn.grace)),
                     Phase::Asked => {
-                        // It had its grace.
+                        // The grace is over.
                         let _ = kill_process_group(self.group, Signal::KILL);
                         (Phase::Asked, None)
                     }
@@ -335,7 +338,7 @@ impl Attended {
         }
     }
 
-    /// Whoever converses is told first, and asked when that did not help.
+    /// Ends the child: tells a conversing child first, and sends SIGTERM to any other.
     fn end(&self, ears: &mut Ears<'_, '_>, now: Instant, grace: Duration) -> (Phase, Option<Instant>) {
         match ears.break_off() {
             true => (Phase::Told, now.checked_add(grace)),
@@ -343,10 +346,10 @@ impl Attended {
         }
     }
 
-    /// Everything of this child that lives; not many more than `enough`.
+    /// Returns all living processes of this child; stops soon after `enough`.
     fn members(&self, run: &UnderWay, tag: &str, enough: usize) -> Vec<i32> {
         let mut all = escape::members(run, tag, self.group, enough);
-        // Those in its cgroup need not be told from another's.
+        // Processes in its cgroup certainly belong to this child.
         all.extend(self.cgroup.iter().flat_map(Cgroup::members));
         all.sort_unstable();
         all.dedup();
@@ -355,12 +358,12 @@ impl Attended {
 
     fn ask_to_end(&self, now: Instant, grace: Duration) -> Option<Instant> {
         let _ = kill_process_group(self.group, Signal::TERM);
-        // A stopped process would not hear it.
+        // A stopped process would not receive SIGTERM.
         let _ = kill_process_group(self.group, Signal::CONT);
         now.checked_add(grace)
     }
 
-    /// Waits for anything to happen and deals with it. True when the leader is dead.
+    /// Waits for the next event and handles it. Returns true if the leader is dead.
     fn serve(&mut self, ears: &mut Ears<'_, '_>, patience: Option<Duration>) -> bool {
         let [end, stdout, stderr, stdin] = self.wait(ears.mouth(), patience);
         for (index, ready) in [(0, stdout), (1, stderr)] {
@@ -374,7 +377,7 @@ impl Attended {
         end
     }
 
-    /// Which of end, stdout, stderr and stdin are ready.
+    /// Returns which of end, stdout, stderr and stdin are ready.
     fn wait(&self, mouth: Option<&OwnedFd>, patience: Option<Duration>) -> [bool; 4] {
         let timeout = patience.map(|patience| Timespec {
             tv_sec: patience.as_secs().cast_signed(),
@@ -386,19 +389,20 @@ impl Attended {
             self.outputs[1].pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
             mouth.map(|pipe| (pipe.as_fd(), PollFlags::OUT)),
         ];
-        // A source that is closed is watched for nothing, at the place of one that is open.
+        // A closed source keeps its slot: it polls an open descriptor for no events.
         let mut polled = sources.map(|source| match source {
             Some((fd, events)) => PollFd::from_borrowed_fd(fd, events),
             None => PollFd::from_borrowed_fd(self.end.as_fd(), PollFlags::empty()),
         });
         match rustix::event::poll(&mut polled, timeout.as_ref()) {
             Ok(_) => std::array::from_fn(|i| sources[i].is_some() && !polled[i].revents().is_empty()),
-            // A signal for us: the caller's flag is looked at next.
+            // A signal for this process: the caller checks the stop flag next.
             Err(_) => [false; 4],
         }
     }
 
-    /// One read, so that a flood cannot keep the deadline from being seen. True if there may be more.
+    /// Reads once only, so that a flood of output cannot delay the deadline. Returns true if there may be
+    /// more.
     fn read(&mut self, index: usize, ears: &mut Ears<'_, '_>) -> bool {
         let reading = &mut self.outputs[index];
         let Some(pipe) = &reading.pipe else { return false };
@@ -418,22 +422,23 @@ impl Attended {
         false
     }
 
-    /// A flood: fewer and larger reads.
+    /// Enlarges the pipes and the buffer for a flood of output: fewer and larger reads.
     fn widen(&mut self) {
         for pipe in self.outputs.iter().filter_map(|reading| reading.pipe.as_ref()) {
-            // Refused where the user's pipes hold much already; then it is only slower.
+            // The kernel refuses this if the user's pipes already use much memory; then reading is only
+            // slower.
             let _ = rustix::pipe::fcntl_setpipe_size(pipe, FLOODED_PIPE);
         }
         self.buffer.resize(FLOODED_PIPE, 0);
     }
 
-    /// The leader is dead: its group follows, and only then is it reaped.
+    /// Kills the group of the dead leader, and only then reaps the leader.
     fn bury(&mut self) -> io::Result<std::process::ExitStatus> {
         let _ = kill_process_group(self.group, Signal::KILL);
         self.child.wait()
     }
 
-    /// Reads what is left in the pipes.
+    /// Reads the rest of the output from the pipes.
     fn drain(&mut self, ears: &mut Ears<'_, '_>, patience: Duration) {
         let deadline = Instant::now() + patience;
         while self.is_still_read() {

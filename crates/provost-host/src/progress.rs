@@ -1,10 +1,10 @@
-//! The progress file beside a plan: one line an event, for people, append-only.
+//! Writes the progress file beside a plan: one line per event, for people, append-only.
 //!
-//! It is a projection of the log. Every line carries the sequence number of its event, so that after a
-//! crash the projection goes on where the file ends: no line is lost and none is written twice.
+//! The file is a projection of the log. Every line has the sequence number of its event, so after a crash
+//! the projection continues where the file ends: no line is lost and none is written twice.
 //!
-//! **Invariant:** what stands in the file is never changed, only followed by more. A line that a crash
-//! cut off is completed, not repeated.
+//! **Invariant:** existing text is never changed, only appended to. A line that a crash cut off is
+//! completed, not repeated.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use provost_core::model::timestamp::Timestamp;
 
 const HEADING: &str = "# Progress\n\nWritten by provost, a line an event. The log is the truth.\n\n";
-/// How much of the end is looked at first. People may have written below our lines.
+/// Bytes at the end that are searched first; people may have written below provost's lines.
 const TAIL: u64 = 64 << 10;
 
 /// One event in words.
@@ -41,9 +41,9 @@ pub struct Error {
     pub source: std::io::Error,
 }
 
-/// The highest sequence number of the lines we wrote; 0 when there is none, or no file. A last line
-/// without its end does not count: [`append`] completes it. The file can be written by others, so a
-/// caller who knows the log takes the smaller of the two.
+/// Returns the highest sequence number of provost's lines; 0 if there is none, or no file. An unfinished
+/// last line does not count: [`append`] completes it. Others can write the file, so a caller that knows the
+/// log takes the smaller of both numbers.
 pub fn last_seq(path: &Path) -> Result<u64, Error> {
     let failed = |source| Error { path: path.to_owned(), attempted: "read", source };
     let mut file = match open(path, OpenOptions::new().read(true)) {
@@ -64,23 +64,25 @@ pub fn last_seq(path: &Path) -> Result<u64, Error> {
     }
 }
 
-/// What stands in the file from `start` on; nothing where there is no file, or none that is ours.
+/// Returns the file's content from `start` on; `None` if there is no file, or only a link or a special
+/// file.
 pub fn since(path: &Path, start: u64) -> Option<Vec<u8>> {
     let mut file = open(path, OpenOptions::new().read(true)).ok()?;
     from(&mut file, start).ok()
 }
 
-/// Whether a line among these bytes poses as one of ours.
+/// Returns whether one of these lines looks like one of provost's.
 pub fn has_our_lines(bytes: &[u8]) -> bool {
     bytes.split(|byte| *byte == b'\n').any(|line| seq_of(line).is_some())
 }
 
-/// Adds `lines` in one write, and the heading where the file is new.
+/// Appends `lines` in one write, and the heading to a new file.
 pub fn append(path: &Path, lines: &[Line]) -> Result<(), Error> {
     let failed = |source| Error { path: path.to_owned(), attempted: "append to", source };
     let Some(first) = lines.first() else { return Ok(()) };
     let mut file = open(path, OpenOptions::new().read(true).append(true).create(true)).map_err(failed)?;
-    // Two projections at once would both see the same end. Where there are no locks, O_APPEND remains.
+    // Without the lock, two projections would see the same end. On file systems without locks, O_APPEND
+    // remains.
     let _ = file.lock();
     let length = file.metadata().map_err(failed)?.len();
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -88,7 +90,7 @@ pub fn append(path: &Path, lines: &[Line]) -> Result<(), Error> {
         _ if length == 0 => format!("{HEADING}{text}"),
         cut if cut.is_empty() => text,
         cut if first.to_string().as_bytes().starts_with(&cut) => {
-            // The cut may lie inside a character; the rest is written as bytes.
+            // The cut may be inside a character, so the rest is written as bytes.
             return file.write_all(&text.as_bytes()[cut.len()..]).map_err(failed);
         }
         _ => format!("\n{text}"),
@@ -96,7 +98,7 @@ pub fn append(path: &Path, lines: &[Line]) -> Result<(), Error> {
     file.write_all(text.as_bytes()).map_err(failed)
 }
 
-/// Only a regular file, and no link: the folder may be an agent's.
+/// Opens a regular file and follows no link, because an agent may write this folder.
 fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = options.mode(0o644).custom_flags(flags.bits() as i32).open(path)?;
@@ -113,7 +115,7 @@ fn from(file: &mut File, start: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes after the last line end. A line of ours is far shorter than the tail.
+/// Returns the bytes after the last line end. A line of provost's is far shorter than `TAIL`.
 fn unfinished(file: &mut File, length: u64) -> std::io::Result<Vec<u8>> {
     let bytes = from(file, length.saturating_sub(TAIL))?;
     let start = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -128,7 +130,7 @@ fn highest(bytes: &[u8], cut_at_start: bool) -> Option<u64> {
     lines.filter(|line| line.ends_with(b"\n")).filter_map(seq_of).max()
 }
 
-/// `- 2026-11-15T03:00:00.000Z #12 …` → 12
+/// Parses the number: `- 2026-11-15T03:00:00.000Z #12 …` → 12
 fn seq_of(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
     let (at, rest) = line.strip_prefix("- ")?.split_once(" #")?;

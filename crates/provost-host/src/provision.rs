@@ -1,20 +1,20 @@
-//! What checks need besides their tree: dependencies, put in place from the lock files of that tree.
+//! Installs the dependencies that checks need, from the lock files of their tree.
 //!
-//! A *supply* is what one lock file asks for. It is carried out once, before any agent runs, on the
-//! approved base and behind the fence of a check with a network; what it leaves is kept in the state
-//! folder under the digest of everything it depends on, and no check can write it. A lock file that a
-//! step may change and did change is provided for again when the agent has ended, for that tree alone.
+//! A *supply* is what one lock file asks for. Its command runs once, before any agent runs, on the approved
+//! base and in the sandbox of a check with network. The result is kept in the state folder under the digest
+//! of everything it depends on, and no check can write it. If a step may change a lock file and did,
+//! provost installs again for that tree alone after the agent has ended.
 //!
 //! ```text
-//! <key>/<name>/     what the command left
-//! <key>/used        last use (its time); locked by whoever uses it
-//! building/         commands under way
-//! running/          checks under way
+//! <key>/<name>/     what the command installed
+//! <key>/used        its time is the last use; locked by every user
+//! building/         running commands
+//! running/          running checks
 //! ```
 //!
-//! **Invariant:** nothing an agent wrote takes part, but for lock files and trees inside `touches`, and
-//! what comes of these is used for no other tree.
-//! **Invariant:** a result has its name only once it is whole and on the disk.
+//! **Invariant:** nothing that an agent wrote takes part, except lock files and trees inside `touches`; the
+//! results of those are used for no other tree.
+//! **Invariant:** a result gets its final name only when it is complete and synced.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -37,31 +37,31 @@ mod known;
 
 use known::Kind;
 
-/// A lock file of more than this is not read.
+/// Largest lock file that is read, in bytes.
 const LOCK_MAX: u64 = 64 << 20;
-/// What nobody used for so long is removed.
+/// Results that were unused for this long are removed.
 const UNUSED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// What one lock file asks for.
+/// The packages that one lock file asks for, and the command that installs them.
 #[derive(Debug)]
 struct Supply {
     name: String,
-    /// Any of these in the tree, and it is due.
+    /// It is installed if one of these files is in the tree.
     locks: Vec<String>,
-    /// What it depends on besides.
+    /// Other files that it depends on.
     also: &'static [&'static str],
     command: String,
-    /// A folder of the tree; none, and it has one of its own.
+    /// A folder of the tree; `None` means a separate folder.
     into: Option<PathBuf>,
-    /// For the command and for checks; `{into}` is the folder.
+    /// Variables for the command and for checks; `{into}` is replaced by the folder.
     env: Vec<(String, String)>,
-    /// For checks without a network.
+    /// Variables for checks without a network.
     offline: &'static [(&'static str, &'static str)],
-    /// Unless somebody wrote a command of their own.
+    /// `None` if the configuration has its own command.
     kind: Option<Kind>,
 }
 
-/// All that is provided for in one workspace.
+/// All supplies of one workspace.
 #[derive(Debug)]
 pub struct Supplies {
     place: PathBuf,
@@ -74,13 +74,13 @@ pub struct Supplies {
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub base: &'a Path,
-    /// What steps before changed.
+    /// The changes of earlier steps.
     pub over: Option<&'a Path>,
     pub layer: &'a Path,
     pub deleted: &'a [PathBuf],
 }
 
-/// With what, and where, commands are run.
+/// The environment in which commands are run.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
     pub ground: Ground<'a>,
@@ -89,32 +89,32 @@ pub struct Means<'a> {
 
 #[derive(Clone, Copy)]
 pub enum Ground<'a> {
-    /// Nothing of `state` is seen; `scratch` is the fence's own.
+    /// In bubblewrap; `state` is hidden, `scratch` is for the sandbox's own files.
     Fenced { offer: &'a Offer, state: &'a Path, scratch: &'a Path },
-    /// Writes the view out, once something is to be run there.
+    /// In a folder; the function writes the tree when a command needs it.
     Folder(&'a dyn Fn() -> Result<Assembled, String>),
-    /// The same, and what is run there is confined.
+    /// In a folder, in a sandbox without namespaces.
     Confined { write: &'a dyn Fn() -> Result<Assembled, String>, around: &'a Around<'a> },
 }
 
-/// Puts a program behind a fence: the folders it writes, its network, itself.
+/// Wraps a program in a sandbox, given the folders it writes, its network, its path and arguments.
 pub type Around<'a> = dyn Fn(&[&Path], Network, &OsStr, &[OsString]) -> Result<Wrapped, Unavailable> + 'a;
 
-/// Something that is in place.
+/// An installed supply.
 #[derive(Debug)]
 pub struct Ready {
-    /// What was put in place, in the state folder. Not to be written.
+    /// The installed files, in the state folder; read-only.
     pub folder: PathBuf,
     name: String,
     into: Option<PathBuf>,
     env: Vec<(String, String)>,
     offline: &'static [(&'static str, &'static str)],
-    // Declared for its lock: what is in use is not swept.
+    // Holds the lock, so that the sweep does not remove it.
     _used: File,
 }
 
 impl Ready {
-    /// Where it is inside a fence: in the tree, or at a place of its own.
+    /// Returns its path inside a sandbox: in the tree, or in a separate folder.
     pub fn at(&self) -> PathBuf {
         self.into.clone().unwrap_or_else(|| Path::new(CACHES).join(&self.name))
     }
@@ -123,7 +123,7 @@ impl Ready {
         self.into.as_deref()
     }
 
-    /// What tells tools about it, when it is at `place`.
+    /// Returns the variables that lead tools to it, if it is at `place`.
     pub fn environment(&self, place: &Path, network: bool) -> Vec<(OsString, OsString)> {
         let offline =
             self.offline.iter().filter(|_| !network).map(|(name, value)| (name.into(), value.into()));
@@ -144,7 +144,7 @@ fn named(env: &[(String, String)], place: &Path) -> Vec<(OsString, OsString)> {
     env.iter().map(|(name, text)| (name.into(), value(text))).collect()
 }
 
-/// Why something is not in place.
+/// Why a supply is not installed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Missing {
     #[error("provisioning {name} failed: {why}; {}", known::what_to_do(.name))]
@@ -161,21 +161,21 @@ impl Missing {
     }
 }
 
-/// Nothing, where nothing was asked for.
+/// `None` if the supply is not needed.
 type Provided = Result<Option<Arc<Ready>>, Missing>;
 
-/// What the approved base was given.
+/// The supplies of the approved base.
 #[derive(Debug)]
 pub struct Prepared {
     /// In the order of the supplies.
     each: Vec<(Hash, Provided)>,
 }
 
-/// What one check is given.
+/// The supplies of one check.
 #[derive(Debug, Default)]
 pub struct Given {
     pub ready: Vec<Arc<Ready>>,
-    /// What was put in place because of what the agent changed, in words.
+    /// Descriptions of the supplies that were installed because the agent changed a lock file.
     pub again: Vec<String>,
 }
 
@@ -198,12 +198,12 @@ impl Supplies {
         &self.workspace
     }
 
-    /// The lock files that are looked for.
+    /// Returns the lock files of all supplies.
     pub fn locks(&self) -> impl Iterator<Item = &str> {
         self.supplies.iter().flat_map(|supply| &supply.locks).map(String::as_str)
     }
 
-    /// Puts in place what the approved base asks for. What fails is told to the checks, not here.
+    /// Installs the supplies of the approved base. Errors are reported by the checks, not here.
     pub fn prepare(&self, approved: &View<'_>, means: &Means<'_>) -> Prepared {
         self.sweep();
         let each = self.supplies.iter().map(|supply| {
@@ -218,8 +218,8 @@ impl Supplies {
         Prepared { each: each.collect() }
     }
 
-    /// What a check on this tree is given: as approved, where the lock files are, and else made for it.
-    /// `scope` names the tree that has the other lock files.
+    /// Returns the supplies for a check on this tree: those of the approved base if the lock files are the
+    /// same, otherwise installed for this tree. `scope` is the id of the tree with the changed lock files.
     pub fn given(
         &self,
         prepared: &Prepared,
@@ -241,8 +241,8 @@ impl Supplies {
         Ok(given)
     }
 
-    /// There is a lock file, it asks for something, and there is who could answer: a tool that is not
-    /// installed no contract can use either.
+    /// Returns whether a supply is needed: there is a lock file, it names packages, and the tool is
+    /// installed. Without the tool, no contract could use the packages.
     fn is_due(&self, supply: &Supply, locks: &[(&str, Vec<u8>)], view: &View<'_>) -> bool {
         let asks = |kind: Kind| {
             let is_uvs = kind == Kind::Pip && view.read("uv.lock").is_some() && self.which("uv").is_some();
@@ -278,10 +278,10 @@ impl Supplies {
             fs::create_dir(&result)?;
             fs::rename(room.path().join(&supply.name), result.join(&supply.name))?;
             File::create(result.join("used"))?;
-            // What has its name is used without being looked at again, after a power failure too.
+            // A result with its final name is used without further checks, also after a power failure.
             rustix::fs::syncfs(File::open(&result)?)?;
             match fs::rename(&result, &place) {
-                // Somebody else was as quick.
+                // Another process was faster.
                 Err(_) if place.join("used").exists() => {}
                 renamed => renamed?,
             }
@@ -298,7 +298,7 @@ impl Supplies {
         tempfile::tempdir_in(building)
     }
 
-    /// Everything that a result depends on.
+    /// Returns the digest of everything that a result depends on.
     fn key(
         &self,
         supply: &Supply,
@@ -327,7 +327,7 @@ impl Supplies {
         digest_of(&parts).to_string()
     }
 
-    /// A program on the `PATH` of checks.
+    /// Finds a program on the `PATH` of checks.
     fn which(&self, program: &str) -> Option<PathBuf> {
         let programs = judge::programs(&self.workspace);
         let path = programs.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
@@ -336,7 +336,7 @@ impl Supplies {
             .find(|path| path.is_file())
     }
 
-    /// What nobody used for long, and what dead processes left.
+    /// Removes results that were unused for long, and files of dead processes.
     fn sweep(&self) {
         let is_old = |path: &Path, most| {
             let modified = fs::symlink_metadata(path).and_then(|found| found.modified());
@@ -357,18 +357,18 @@ impl Supplies {
     }
 }
 
-/// Takes hold of a result, if it is there.
+/// Locks a result, if it exists, and marks it as used.
 fn used(place: &Path) -> Option<File> {
     let note = File::options().write(true).open(place.join("used")).ok()?;
     note.try_lock_shared().ok()?;
-    // Swept between the opening and the lock, perhaps.
+    // The sweep may have removed it between opening and locking.
     place.join("used").exists().then_some(())?;
     let _ = note.set_modified(SystemTime::now());
     Some(note)
 }
 
 impl View<'_> {
-    /// What a check finds at a path of the tree, where that is a file.
+    /// Returns the content of a file of the tree, as a check sees it.
     pub fn read(&self, path: &str) -> Option<Vec<u8>> {
         let of = |tree: &Path| {
             let found = fs::metadata(tree.join(path)).ok()?;
@@ -428,7 +428,7 @@ fn digest_of(parts: &[impl AsRef<[u8]>]) -> Hash {
     Hash::of(&text)
 }
 
-/// Another version of a program is another file.
+/// Returns a text that changes with the version of a program.
 fn stamp(program: &Path) -> String {
     let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let found = fs::metadata(&real);

@@ -1,13 +1,13 @@
-//! The way out of an agent's fence: to the model's API, and to nothing else.
+//! Proxy through which a sandboxed agent reaches its model's API, and nothing else.
 //!
-//! Behind the fence is a network with nothing in it but the [`portal`], which hands every connection to a
-//! socket that was let in. Out here, at the other end of that socket, the proxy reads what is wanted
-//! (HTTP `CONNECT`, or a whole address in the first line), asks [`Allowed`], resolves the name and passes
-//! bytes on. What it refused is written down for people.
+//! The sandbox's network contains only the [`portal`], which forwards every connection to a Unix socket
+//! that is mounted in the sandbox. Outside, the proxy reads the requested address from the socket (HTTP
+//! `CONNECT`, or a full address in the first line), asks [`Allowed`], resolves the name and forwards bytes.
+//! It records refused addresses for people.
 //!
-//! **Invariant:** the address that was found fit is the one that is connected to; a name is resolved once.
-//! **Invariant:** whatever an agent does here is bounded: connections, the size of a request's head, and
-//! the time in which nothing happens. Nothing of it outlives the [`Proxy`].
+//! **Invariant:** the proxy connects to the address that it checked; a name is resolved once.
+//! **Invariant:** everything an agent does here is bounded: connections, the size of a request's head, and
+//! idle time. All of it ends with the [`Proxy`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,28 +39,28 @@ use request::{Form, Request};
 
 use crate::wires::Wires;
 
-/// The name of the socket in its folder.
+/// File name of the socket.
 pub const SOCKET: &str = "proxy";
 
-/// So many connections at once; an agent needs a handful.
+/// Most simultaneous connections; an agent needs a handful.
 const CONNECTIONS: usize = 64;
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
-/// A model may think for minutes before the next byte comes.
+/// A model may think for minutes before the next byte arrives.
 const IDLE: Duration = Duration::from_secs(30 * 60);
-/// So many different hosts are named of those that were refused.
+/// Most refused hosts that are listed.
 const NAMED: usize = 8;
 
-/// Serves one attempt, until it is closed.
+/// The proxy of one attempt, until it is closed.
 pub struct Proxy {
     folder: TempDir,
     counter: Arc<Counter>,
     accepting: Option<JoinHandle<()>>,
-    /// Names the socket however long its path is.
+    /// The socket's folder; by this handle the socket's path stays short.
     handle: File,
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Counter {
     allowed: Allowed,
     /// The user's own proxy.
@@ -74,7 +74,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Proxy {
-    /// Listens on a socket in a folder of its own inside `scratch`.
+    /// Listens on a socket in a new folder inside `scratch`.
     pub fn open(scratch: &Path, allowed: Allowed, upstream: Option<Upstream>) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("proxy-").tempdir_in(scratch)?;
         let handle = File::open(folder.path())?;
@@ -89,12 +89,12 @@ impl Proxy {
         Ok(Self { folder, counter, accepting, handle })
     }
 
-    /// The folder of the socket, to be let into a fence.
+    /// Returns the folder of the socket, which is mounted in the sandbox.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Ends every connection, and says whom the agent could not reach: `host:port`, and how often.
+    /// Ends every connection, and returns the refused addresses: `host:port`, and how often.
     pub fn close(mut self) -> Vec<String> {
         self.end();
         let refused = locked(&self.counter.refused);
@@ -112,7 +112,7 @@ impl Proxy {
     fn end(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
         self.counter.wires.close();
-        // It waits for somebody to come.
+        // Wakes the thread that waits in `accept`.
         let woken = UnixStream::connect(socket(&self.handle));
         self.counter.wires.hang_up(Duration::ZERO);
         if woken.is_ok() {
@@ -127,7 +127,7 @@ impl Drop for Proxy {
     }
 }
 
-/// A path of a hundred bytes is as long as a socket's may be; this one is short.
+/// Returns a short path of the socket; socket paths are limited to about a hundred bytes.
 fn socket(folder: &File) -> PathBuf {
     format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()).into()
 }
@@ -138,7 +138,7 @@ fn accept(listener: &UnixListener, counter: &Arc<Counter>) {
         let _ = answer(stream, "503 Service Unavailable", "too many connections at once");
     };
     counter.wires.serve("proxy", listener.incoming(), refuse, move |stream, number| {
-        // What goes wrong on the way is between the two ends.
+        // An I/O error concerns only this connection.
         let _ = of_thread.serve(stream, number);
     });
 }
@@ -168,7 +168,7 @@ impl Counter {
             return answer(inside, "403 Forbidden", &why);
         };
         let outside = match &self.upstream {
-            // It is the user's; whom it leads to is its business.
+            // The user's own proxy decides itself which addresses it connects to.
             Some(upstream) if upstream.leads_to(to) => upstream.connect(to).map(Some),
             _ => connect(to, &leave),
         };
@@ -197,14 +197,14 @@ impl Counter {
 
     fn refuse(&self, to: &Address) {
         let mut refused = locked(&self.refused);
-        // A thousand names are enough to know what it is about.
+        // Limits memory; a thousand names are enough.
         if refused.len() < 1000 || refused.contains_key(&to.to_string()) {
             *refused.entry(to.to_string()).or_default() += 1;
         }
     }
 }
 
-/// `None`: the name leads where it may not.
+/// Connects to the address; `None` if the name resolves only to addresses that are not allowed.
 fn connect(to: &Address, leave: &Leave) -> io::Result<Option<TcpStream>> {
     let found: Vec<_> = (to.host.as_str(), to.port).to_socket_addrs()?.collect();
     let fit: Vec<_> = found.iter().filter(|address| leave.covers(&to.host, address.ip())).collect();
@@ -230,7 +230,7 @@ fn answer(mut to: &UnixStream, status: &str, why: &str) -> io::Result<()> {
     );
     to.write_all(answer.as_bytes())?;
     to.shutdown(Shutdown::Write)?;
-    // What is still coming is read, so that the answer is not lost to a reset.
+    // Reads what is still arriving, so that a reset does not destroy the answer.
     to.set_read_timeout(Some(Duration::from_secs(1)))?;
     let _ = io::copy(&mut to.take(1 << 20), &mut io::sink());
     Ok(())

@@ -1,11 +1,11 @@
-//! What an agent may reach beside its workspace, made ready for one attempt: the way to its model, its
-//! repository, its home.
+//! Prepares what an agent may access besides its workspace, for one attempt: its model, the repository, its
+//! home.
 //!
-//! The terms say it in a word each; here a word becomes a proxy, mounts and folders, and what came of it
-//! becomes notes for people.
+//! The run policy has a word for each; this module turns them into a proxy, mounts and folders, and into
+//! notes for people.
 //!
-//! **Invariant:** nothing here weakens a fence: what cannot be made ready is an error, and the attempt does
-//! not begin.
+//! **Invariant:** nothing here weakens the sandbox: if something cannot be prepared, that is an error and
+//! the attempt does not begin.
 
 use std::ffi::OsString;
 use std::io;
@@ -27,22 +27,22 @@ mod repository;
 pub use layer::Layer;
 pub use repository::{Repository, Sight};
 
-/// What an attempt is granted.
+/// The access that an attempt is granted.
 #[derive(Clone, Copy, Debug)]
 pub struct Grant<'a> {
     pub role: &'a str,
     pub reach: Reach,
-    /// Places outside of the workspace that were declared for it.
+    /// Paths outside of the workspace that the configuration declares.
     pub folders: Option<&'a Folders>,
-    /// Addresses that count as the model's, beside the well-known ones.
+    /// Addresses that count as the model's, besides the well-known ones.
     pub api: &'a [String],
-    /// Starts the portal behind the fence.
+    /// The command that starts the sandbox forwarder.
     pub launcher: &'a [OsString],
-    /// Where the harness stands between the agent and its model: the one way there.
+    /// Address of the metering proxy, if the role is metered; then the only way to the model.
     pub meter: Option<SocketAddr>,
 }
 
-/// Where it is made ready.
+/// The paths that are needed to prepare it.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     pub workspace: &'a Path,
@@ -50,7 +50,7 @@ pub struct Place<'a> {
     pub scratch: &'a Path,
     /// The repository as it was before any agent ran.
     pub repository: &'a Repository,
-    /// The clone of this run, where one is wanted and there is a commit to clone.
+    /// The clone of this run, if one is needed and there is a commit to clone.
     pub clone: Option<&'a Path>,
 }
 
@@ -66,7 +66,7 @@ pub enum Error {
     Clone { source: tree::Error },
 }
 
-/// Made ready; it ends with the attempt.
+/// The prepared access; it ends with the attempt.
 pub struct Ready<'a> {
     launcher: &'a [OsString],
     network: AgentNetwork,
@@ -134,7 +134,7 @@ impl<'a> Ready<'a> {
         }
     }
 
-    /// The attempt is over. What there is to say about it.
+    /// Ends the access and returns notes for people.
     pub fn close(self) -> Vec<String> {
         let mut notes = self.notes;
         let refused = self.proxy.map(Proxy::close).unwrap_or_default();

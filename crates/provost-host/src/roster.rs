@@ -1,4 +1,4 @@
-//! Which agent a role is, by the configuration.
+//! Creates the driver of a role from the configuration.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use crate::agent::headless::Headless;
 use crate::agent::scripted::Scripted;
 use crate::config::{Config, Driver};
 
-/// The agent of a role, or why there is none, in words for the person who configures it.
+/// Returns the driver of a role, or a message for the person who configures it.
 pub fn agent(config: &Config, role: &str, launcher: &[OsString]) -> Result<Box<dyn Agent>, String> {
     let Some(found) = config.agents.get(role) else {
         return Err(format!("no agent is configured for `{role}`: add [agents.{role}] to provost.toml"));

@@ -1,7 +1,7 @@
-//! Opens what is in a folder that somebody else may write, and copies from what was opened.
+//! Opens files in folders that an agent may write, and copies from the open files.
 //!
-//! **Invariant:** no link is followed and no name is looked up twice: what is read is what was opened
-//! and looked at.
+//! **Invariant:** no symbolic link is followed and no name is looked up twice: the file that is read is the
+//! one that was opened and checked.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,8 +18,8 @@ use sha2::{Digest as _, Sha256};
 
 const CHUNK: usize = 128 << 10;
 
-/// What a file was when it was looked at. Whoever changes it afterwards moves `changed`, which no
-/// program can set.
+/// Metadata of a file at the time it was examined. Any later change to the file moves `changed` (the
+/// ctime), which no program can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp {
     pub device: u64,
@@ -55,7 +55,7 @@ pub fn stamp(file: impl AsFd) -> Result<Stamp, Errno> {
     rustix::fs::fstat(file).map(|stat| Stamp::of(&stat))
 }
 
-/// Looks at a name without following it.
+/// Returns the stamp of a name without following a symbolic link.
 pub fn stamp_at(folder: impl AsFd, name: &[u8]) -> Result<Stamp, Errno> {
     rustix::fs::statat(folder, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)
         .map(|stat| Stamp::of(&stat))
@@ -65,29 +65,30 @@ pub fn top(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// A folder by name or by a path of several.
+/// Opens a folder by name or by a path of several names.
 pub fn folder(inside: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
     open(inside, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, 0)
 }
 
-/// For reading. A pipe does not keep us waiting.
+/// Opens a file for reading. Does not block on a pipe.
 pub fn file(inside: impl AsFd, path: &[u8]) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
     open(inside, path, flags, 0).map(File::from)
 }
 
-/// A file that was not there before.
+/// Creates a file; fails if it already exists.
 pub fn new_file(inside: impl AsFd, path: &[u8], mode: u32) -> Result<File, Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = open(inside, path, flags, mode).map(File::from)?;
-    // Whatever the umask of the harness is, a check sees the mode that the tree says.
+    // A check must see the mode that the tree records, whatever provost's umask is.
     if stamp(&file)?.mode & 0o7777 != mode {
         rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     }
     Ok(file)
 }
 
-/// For writing, with the mode that the umask leaves; `flags` say whether it is made, added to or must be new.
+/// Opens a file for writing, with the mode that the umask leaves. `flags` say whether the file is created,
+/// appended to, or must be new.
 pub fn writable(inside: impl AsFd, path: &[u8], flags: OFlags) -> Result<File, Errno> {
     let flags =
         flags | OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -101,11 +102,11 @@ fn open(inside: impl AsFd, path: &[u8], flags: OFlags, mode: u32) -> Result<Owne
     {
         use rustix::fs::ResolveFlags;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        // EAGAIN: something was renamed on the way.
+        // EAGAIN: a folder on the path was renamed during the lookup.
         for _ in 0..8 {
             match rustix::fs::openat2(&inside, path, flags, mode, resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                // Too old a kernel, or a filter that does not know the call.
+                // The kernel is too old, or a seccomp filter does not know the call.
                 Err(Errno::NOSYS) => break,
                 opened => return opened,
             }
@@ -114,7 +115,7 @@ fn open(inside: impl AsFd, path: &[u8], flags: OFlags, mode: u32) -> Result<Owne
     step_by_step(inside, Path::new(path), flags, mode)
 }
 
-/// One name at a time, following no link.
+/// Opens the path one name at a time, following no symbolic link.
 fn step_by_step(inside: impl AsFd, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let names: Vec<_> = path.components().collect();
     let (last, before) = names.split_last().ok_or(Errno::NOENT)?;
@@ -129,8 +130,8 @@ fn step_by_step(inside: impl AsFd, path: &Path, flags: OFlags, mode: Mode) -> Re
     rustix::fs::openat(&here, last.as_os_str(), flags | OFlags::NOFOLLOW, mode)
 }
 
-/// The names in a folder in the order of their bytes, each with what it is, and never more than
-/// `most` of them.
+/// Returns the names in a folder in byte order, each with its file type. More than `most` names is an
+/// error.
 pub fn names(folder: impl AsFd, most: usize) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(&folder)? {
@@ -152,21 +153,21 @@ pub fn names(folder: impl AsFd, most: usize) -> Result<Vec<(Vec<u8>, FileType)>,
     Ok(names)
 }
 
-/// Where a link leads.
+/// Reads the target of a symbolic link.
 pub fn target(folder: impl AsFd, name: &[u8]) -> Result<Vec<u8>, Errno> {
     rustix::fs::readlinkat(folder, OsStr::from_bytes(name), Vec::new()).map(|target| target.into_bytes())
 }
 
-/// The digest of a whole file.
+/// Returns the digest of a whole file.
 pub fn digest(file: &File) -> io::Result<Hash> {
     copy(file, &mut io::sink(), u64::MAX).map(|(digest, _)| digest)
 }
 
-/// Copies from the beginning of an open file and says what was written. More than `most` bytes is an
-/// error: a file may grow while it is read.
+/// Copies an open file from its beginning and returns the digest and the length of the copied bytes. More
+/// than `most` bytes is an error: a file may grow while it is read.
 pub fn copy(from: &File, to: &mut dyn Write, most: u64) -> io::Result<(Hash, u64)> {
     let mut hasher = Sha256::new();
-    // One byte more than there is, so that one read gets it all and the next one meets the end.
+    // One byte more than the file size, so that one read gets everything and the next one returns 0.
     let size = usize::try_from(from.metadata()?.len()).unwrap_or(CHUNK);
     let mut buffer = vec![0; size.saturating_add(1).min(CHUNK)];
     let mut total = 0;

@@ -1,17 +1,18 @@
-//! The fences: what an agent may reach while it works, and what a check may reach while it judges.
+//! The sandboxes of agents and checks: what each of them can access.
 //!
-//! [`survey`] finds out what this machine can really do, [`check`] and [`agent`] turn a program into the
-//! same program behind a fence, [`self_test`] attacks the fence from inside and says what held. The two
-//! fences differ: an agent sees the system's programs, what its own program needs, its home and its
-//! workspace; a check sees the system's programs and a tree that the harness put together.
+//! [`survey`] finds out which features this machine really has. [`check`] and [`agent`] turn a program into
+//! the same program inside a sandbox. [`self_test`] attacks the sandboxes from inside and reports what
+//! held. The two sandboxes differ: an agent sees the system's programs, what its own program needs, its
+//! home and its workspace; a check sees the system's programs and a tree that provost put together.
 //!
-//! What an agent and a check may take of the machine is bounded by whoever runs them, not by the fence.
+//! The caller limits the resources of agents and checks, not the sandbox.
 //!
-//! **Invariant:** a fence that cannot be had is an error that says how to get it, never a weaker fence.
-//! **Invariant:** nothing that is written inside a check reaches the base, the layer or the workspace;
-//! only the folders in [`CheckFence::keep`] may remember.
-//! **Invariant:** when the program inside ends, everything it started has ended: the fence's first
-//! process takes the process namespace with it.
+//! **Invariant:** if a sandbox is not available, the result is an error that says how to get it, never a
+//! weaker sandbox.
+//! **Invariant:** nothing that is written inside a check reaches the base, the layer or the workspace; only
+//! the folders in [`CheckFence::keep`] can keep data.
+//! **Invariant:** when the program inside ends, everything it started has ended: the end of the sandbox's
+//! first process ends its pid namespace.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -48,75 +49,78 @@ pub use probe::survey;
 pub use status::{HomeSeen, Status, read_status, signal_behind};
 pub use uid::unused_uid;
 
-/// Where `HOME` is inside a check: private, empty, and the same for each, so that caches keep their names.
+/// `HOME` inside a check: private, empty, and the same path for each check, so that cache paths stay valid.
 pub const HOME: &str = "/home/check";
-/// Where `TMPDIR` is inside every fence.
+/// `TMPDIR` inside every sandbox.
 pub const TMP: &str = "/tmp";
-/// What a check may write when nobody says otherwise: 2 GiB.
+/// Default limit on what a check may write: 2 GiB.
 pub const USUAL_SIZE: u64 = 2 * 1024 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// The machine's own: its loopback and its abstract sockets too.
+    /// The machine's own network, including its loopback and its abstract sockets.
     On,
     Off,
 }
 
-/// What the processes of a check see and reach of each other.
+/// The access that the processes of a check have to each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Processes {
-    /// No process traces another, writes to it, or reads its memory, variables and open files.
+    /// No process can trace another, write to it, or read its memory, environment and open files.
     #[default]
     Guarded,
-    /// Nor does it see that there are others, and what they were started with.
+    /// As `Guarded`; also, no process sees other processes and their command lines.
     Unseen,
-    /// As outside: a debugger works, and the program under test can steer what judges it.
+    /// As outside a sandbox: a debugger works, and the program under test can manipulate the program that
+    /// judges it.
     Traceable,
 }
 
 /// The tree a check runs in.
 #[derive(Clone, Copy, Debug)]
 pub enum CheckTree<'a> {
-    /// Put together for this one check, at a cost that does not grow with the tree.
+    /// Put together for this one check, at a cost that does not depend on the size of the tree.
     Overlay {
-        /// The kept base. Nobody may change it while the check runs.
+        /// The stored base. It must not change while the check runs.
         lower: &'a Path,
-        /// What steps before changed; it covers the base, file by file.
+        /// Changes of earlier steps; covers the base, file by file.
         over: Option<&'a Path>,
-        /// Only what was taken over from the agent; it covers both.
+        /// Only the files imported from the agent; covers both.
         layer: &'a Path,
-        /// What is to vanish from the base, relative to it.
+        /// Paths to remove from the base, relative to it.
         deleted: &'a [PathBuf],
     },
     /// Put together beforehand, and written in place.
     Folder(&'a Path),
 }
 
-/// How a check is fenced at level `clean`.
+/// Configuration of the sandbox of a check at level `clean`.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckFence<'a> {
     pub tree: CheckTree<'a>,
-    /// Where the tree appears inside: the workspace's own path, so that absolute paths still fit.
+    /// Path of the tree inside: the workspace's own path, so that absolute paths stay valid.
     pub at: &'a Path,
-    /// Bytes the check may write, to tree, home and temporary folders together. (With a
-    /// [`CheckTree::Folder`], to each of the latter, and the tree has no bound.)
+    /// Bytes the check may write to tree, home and temporary folders together. (With a
+    /// [`CheckTree::Folder`]: to home and each temporary folder separately; the tree has no limit.)
     pub size: u64,
     pub network: Network,
-    /// Holds where [`Offer::launcher`] is known; without it they are traceable.
+    /// Takes effect if [`Offer::launcher`] is set; without it, processes are traceable.
     pub processes: Processes,
-    /// Programs that live outside the system's folders; to be seen at their own places, read-only.
+    /// Folders of programs outside the system's folders; shown read-only at their own paths.
     pub toolchains: &'a [&'a Path],
-    /// What was provisioned, and build caches.
+    /// Provisioned dependencies, and build caches.
     pub keep: &'a [Kept<'a>],
-    /// The state folder, sockets: covered wherever something else would let them be seen.
+    /// The state folder and sockets: covered in every place where the check would otherwise see them.
     pub hidden: &'a [&'a Path],
-    /// A folder of the harness's that nothing inside any fence reaches, best in memory. It gets an empty
-    /// folder `room` that stays, and for each run a file `fence-*` that goes with its [`Wrapped`].
+    /// A folder of provost that nothing in a sandbox can access, preferably in memory. It gets an empty
+    /// folder `room`, which stays, and for each run a file `fence-*`, which is removed with its
+    /// [`Wrapped`].
     pub scratch: &'a Path,
 }
 
 impl CheckFence<'_> {
-    /// Whether this folder may be shown: it is not hidden, and holds nothing that a check must not reach.
+    /// Returns whether this folder may be shown: it is not hidden, and it contains nothing that a check
+    /// must not access.
     pub fn may_show(&self, folder: &Path) -> bool {
         let trees = match self.tree {
             CheckTree::Overlay { lower, over, layer, .. } => vec![Some(lower), over, Some(layer)],
@@ -128,98 +132,99 @@ impl CheckFence<'_> {
     }
 }
 
-/// Whose home an agent has.
+/// The home folder that an agent gets.
 #[derive(Clone, Copy, Debug)]
 pub enum HomePolicy<'a> {
-    /// The user's own, to read and write: agents keep their configuration and keys there.
+    /// The user's own, readable and writable: agents keep their configuration and keys there.
     Users(&'a Path),
-    /// Empty, at the same place, gone afterwards.
+    /// An empty folder at the same path, removed afterwards.
     Private(&'a Path),
-    /// The user's own to be read, at the same place; what is written goes into a layer over it. Where this
-    /// machine has no overlays it cannot be written at all.
+    /// The user's own home, readable at the same path; writes go into a layer over it. If this machine has
+    /// no overlays, the home cannot be written at all.
     Layered {
         home: &'a Path,
-        /// A folder that keeps the layer, with `upper` and `work` in it. Nobody else may use it meanwhile.
+        /// A folder that stores the layer, with `upper` and `work` in it. Nothing else may use it
+        /// meanwhile.
         kept: &'a Path,
     },
 }
 
-/// What of the network an agent reaches.
+/// The network access of an agent.
 #[derive(Clone, Copy, Debug)]
 pub enum Outlet<'a> {
-    /// The machine's own: its loopback and its abstract sockets too.
+    /// The machine's own network, including its loopback and its abstract sockets.
     On,
     Off,
-    /// A network of its own, and a portal to whoever listens outside.
+    /// A separate network, with a forwarder to a socket outside.
     Portal(Portal<'a>),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Portal<'a> {
-    /// Starts the portal: a program, and its first arguments. What follows is said in [`agent`].
+    /// Starts the forwarder: a program and its first arguments. [`agent`] describes the arguments that
+    /// follow.
     pub launcher: &'a [OsString],
-    /// Outside: where the socket lies, and nothing else.
+    /// The folder outside that contains the socket, and nothing else.
     pub folder: &'a Path,
-    /// Addresses of the machine's loopback that the portal stands for.
+    /// Loopback addresses of the machine that the forwarder serves inside.
     pub direct: &'a [String],
 }
 
-/// Where the portal finds its socket.
+/// Folder in which the forwarder finds its socket.
 const PORTAL: &str = "/run/provost";
 
-/// How an agent is fenced: the system's folders and what its program needs to be read, its workspace
-/// writable, `/tmp` and `/run` its own. Nothing else of the machine is there.
+/// Configuration of the sandbox of an agent: the system's folders and what its program needs are readable,
+/// its workspace is writable, `/tmp` and `/run` are its own. Nothing else of the machine is visible.
 ///
 /// A file in `read_only` becomes a mount point: it cannot be written, renamed, replaced or removed from
-/// inside, and neither can the folders that lead to it. Not covered: what does not exist yet when the
-/// fence goes up (refused, so that nobody relies on it), a symlink that leads to a covered file (the
+/// inside, and neither can the folders that lead to it. Not covered: paths that do not exist yet when the
+/// sandbox starts (refused, so that no caller relies on them), a symlink that leads to a covered file (the
 /// file is covered, the link can be replaced), and a second hard link to it.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentFence<'a> {
     pub workspace: &'a Path,
-    /// To be written too, beside workspace and home.
+    /// Folders that are writable in addition to workspace and home.
     pub writable: &'a [&'a Path],
     pub read_only: &'a [&'a Path],
-    /// Files that show something else inside: the path, and the file that is seen there, read-only.
+    /// Masked files: the path, and the file that is shown there instead, read-only.
     pub veiled: &'a [(&'a Path, &'a Path)],
     pub hidden: &'a [&'a Path],
-    /// Places, and what is seen there instead, to read and write.
+    /// Replaced paths: the path, and what is shown there instead, readable and writable.
     pub instead: &'a [(&'a Path, &'a Path)],
     pub network: Outlet<'a>,
     pub home: HomePolicy<'a>,
-    /// What its program needs of the machine besides.
+    /// Paths of the machine that its program needs in addition.
     pub needs: &'a Needs,
     /// As in [`CheckFence::scratch`].
     pub scratch: &'a Path,
 }
 
-/// A program behind its fence, for [`process::run`](crate::process::run). The environment goes through
-/// as it is given there; the working folder inside is the tree or the workspace.
+/// A program inside its sandbox, for [`process::run`](crate::process::run). The environment is passed on as
+/// it is given there; the working folder inside is the tree or the workspace.
 ///
-/// A request to end (`SIGTERM`) ends the fence itself, and with it everything inside at once: there is
-/// no grace inside.
+/// `SIGTERM` ends the sandbox itself and everything inside at once: the program inside gets no grace.
 #[derive(Debug)]
 pub struct Wrapped {
     pub program: OsString,
     pub args: Vec<OsString>,
-    /// Where the fence reports; see [`read_status`]. Removed with this.
+    /// The file to which the sandbox reports; see [`read_status`]. Removed when this is dropped.
     pub status: TempPath,
 }
 
 impl Wrapped {
-    /// How the program inside ended, told once everything inside is dead. An error when it never was:
-    /// then the code that came out is the fence's own.
+    /// Returns how the program inside ended, once everything inside is dead. An error if the program never
+    /// started: then the exit code is the sandbox's own.
     pub fn how(&self, ended: &Ended) -> Result<How, Unavailable> {
         status::ending(read_status(&self.status), ended)
     }
 }
 
-/// Why there is no fence.
+/// Reason why there is no sandbox.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     #[error("{what} is not available: {}", .missing.why)]
     Missing { what: &'static str, missing: Missing },
-    /// The fence as asked for would not hold what it promises.
+    /// The requested sandbox would not keep its guarantees.
     #[error("the fence cannot be built: {}: {reason}", .path.display())]
     Refused { path: PathBuf, reason: &'static str },
     #[error("the fence could not be prepared at {}", .path.display())]
@@ -237,7 +242,7 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
-    /// How to get what is missing.
+    /// Returns a hint how to get the missing feature.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Unavailable::Missing { missing, .. } => Some(&missing.hint),
@@ -258,7 +263,7 @@ impl Unavailable {
     }
 }
 
-/// Puts a check behind its fence.
+/// Puts a check into its sandbox.
 pub fn check(
     offer: &Offer,
     fence: &CheckFence<'_>,
@@ -268,8 +273,8 @@ pub fn check(
     check::wrap(offer, fence, program, args)
 }
 
-/// Puts an agent behind its fence. With a portal the program that is started is
-/// `<launcher…> <socket> [--direct <host:port>]… -- <program> <args…>`.
+/// Puts an agent into its sandbox. With a forwarder, the program that is started is `<launcher…> <socket>
+/// [--direct <host:port>]… -- <program> <args…>`.
 pub fn agent(
     offer: &Offer,
     fence: &AgentFence<'_>,
@@ -279,7 +284,7 @@ pub fn agent(
     agent::wrap(offer, fence, program, args)
 }
 
-/// The arguments of a bubblewrap.
+/// Arguments for bubblewrap.
 #[derive(Default)]
 struct Arguments(Vec<OsString>);
 
@@ -292,17 +297,17 @@ impl Arguments {
         self.0.extend(flags.iter().map(OsString::from));
     }
 
-    /// `--bind from to` and its kin.
+    /// Adds `--bind from to` and similar.
     fn mount(&mut self, how: &str, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) {
         self.add([OsStr::new(how), from.as_ref(), to.as_ref()]);
     }
 
-    /// `--tmpfs at` and its kin.
+    /// Adds `--tmpfs at` and similar.
     fn place(&mut self, how: &str, at: impl AsRef<OsStr>) {
         self.add([OsStr::new(how), at.as_ref()]);
     }
 
-    /// Lets nothing be seen of what is at this path.
+    /// Hides the content of this path.
     fn cover(&mut self, path: &Path, is_folder: bool) {
         if is_folder {
             self.place("--tmpfs", path);
@@ -318,13 +323,13 @@ impl Arguments {
     }
 }
 
-/// The file that bubblewrap reports into, as descriptor 3 (see the scripts).
+/// Creates the file to which bubblewrap reports, as descriptor 3 (see the scripts).
 fn status_in(scratch: &Path) -> Result<TempPath, Unavailable> {
     let made = tempfile::Builder::new().prefix("fence-").tempfile_in(scratch);
     Ok(made.map_err(|source| Unavailable::scratch(scratch, source))?.into_temp_path())
 }
 
-/// Where the script mounts its room, each in a namespace of its own: one place does for all.
+/// Creates the mount point for the script. One folder serves all runs: each mounts in its own namespace.
 fn make_room(room: &Path) -> Result<(), Unavailable> {
     match std::fs::create_dir(room) {
         Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {

@@ -1,8 +1,8 @@
-//! Which places of the machine a check can see.
+//! Decides which paths of the machine a check can see.
 //!
-//! At `clean` a check sees the system's folders, its tree at the place of the workspace, what `PATH` needs
-//! and what the configuration declares; `/tmp`, `/run` and its home are its own and empty. What is here and
-//! cannot be seen must not count as absent, so a check that names it is not run.
+//! At `clean` a check sees the system's folders, its tree at the workspace's path, the folders that `PATH`
+//! needs and those that the configuration declares. Its `/tmp`, `/run` and home are its own and empty. A
+//! path that exists but cannot be seen must not count as missing, so a check that names one is not run.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,7 +11,7 @@ use provost_core::language::shell::OuterPath;
 use crate::config::Folders;
 use crate::judge;
 
-/// Seen by every check.
+/// Folders that every check sees.
 const SYSTEM: [&str; 11] = [
     "/usr",
     "/bin",
@@ -25,13 +25,13 @@ const SYSTEM: [&str; 11] = [
     "/gnu/store",
     "/proc",
 ];
-/// The devices that are there.
+/// Devices that every check sees.
 const DEVICES: [&str; 12] =
     ["null", "zero", "full", "random", "urandom", "tty", "fd", "stdin", "stdout", "stderr", "pts", "ptmx"];
-/// A check's own, and empty when it begins: it may make here whatever it names.
+/// Folders of the check's own, empty at its start; the check may create anything in them.
 const OWN: [&str; 5] = ["/tmp", "/var/tmp", "/run", "/var/run", "/dev/shm"];
 
-/// What the checks of a workspace see.
+/// The paths that the checks of a workspace see.
 #[derive(Clone, Debug)]
 pub struct Sight {
     workspace: PathBuf,
@@ -50,21 +50,22 @@ impl Sight {
         }
     }
 
-    /// With one more place that is seen.
+    /// Adds a visible path.
     pub fn also(mut self, place: &str) -> Self {
         self.shown.push(PathBuf::from(place));
         self
     }
 
-    /// The place that a path means, if it is on this machine and a check cannot see it.
+    /// Returns the real path, if it exists on this machine and a check cannot see it.
     pub fn hides(&self, named: &OuterPath) -> Option<PathBuf> {
         self.hidden_place(&named.path, named.looked_at).filter(|path| path.symlink_metadata().is_ok())
     }
 
-    /// The same before the work: it may also be made yet, in a folder that is there.
+    /// Returns the same answer before the work is done; the path may also be created later, in a folder
+    /// that exists.
     pub fn would_hide(&self, path: &str, looked_at: bool) -> bool {
         let Some(place) = self.hidden_place(path, looked_at) else { return false };
-        // From which folder a relative path starts is not known for certain.
+        // The folder from which a relative path starts is not certain.
         let folder =
             place.parent().filter(|folder| folder.components().count() > 1 && !path.starts_with(".."));
         place.symlink_metadata().is_ok() || folder.is_some_and(|folder| folder.is_dir() && !is_own(folder))
@@ -76,7 +77,7 @@ impl Sight {
             None => (plain(&self.workspace.join(path)), false),
         };
         if place.starts_with(&self.workspace) || self.shown.iter().any(|shown| place.starts_with(shown)) {
-            // By its home's name it would be looked for in the check's own home.
+            // Written with `~`, it would be searched in the check's own home.
             return is_home.then_some(place).filter(|_| looked_at);
         }
         if is_home || is_own(&place) {
@@ -97,7 +98,7 @@ fn is_own(place: &Path) -> bool {
     OWN.iter().any(|own| place.starts_with(own))
 }
 
-/// Without `.` and `..`, as far as that shows.
+/// Removes `.` and `..` lexically.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -1,10 +1,10 @@
-//! Looks at the machine, once, and answers what verification asks.
+//! Answers the questions of the static checks about the machine.
 //!
-//! Core lists its questions; this room looks for files, programs, topics and other plans, and has bash
-//! read the contracts without running them.
+//! Core lists its questions; this module looks for files, programs, topics and other plans, and lets bash
+//! parse the contracts without running them.
 //!
 //! **Invariant:** nothing of a plan is run here: `bash -n` only parses, in an empty environment.
-//! **Invariant:** a path that leads out of the workspace or the plan folder is answered with "not there".
+//! **Invariant:** a path that leads out of the workspace or the plan folder counts as missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,30 +25,30 @@ use crate::tree::{Ignored, Touches};
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const LIMIT: Duration = Duration::from_secs(5);
 const THREADS: usize = 2;
-/// Plans that are followed from one another; a chain this long is a mistake.
+/// Most plans that are followed through their dependencies; more is a mistake.
 const MOST_PLANS: usize = 1_000;
 
-/// Where the questions are asked.
+/// The context of the questions.
 pub struct Place {
     pub workspace: PathBuf,
     pub plan_dir: PathBuf,
     pub slug: String,
-    /// The roles that resolve to an agent.
+    /// The roles for which an agent is configured.
     pub targets: BTreeSet<String>,
     pub git: bool,
-    /// Why a hidden contract can be seen here all the same.
+    /// Why a hidden contract is visible to agents here.
     pub in_sight: Option<String>,
-    /// Who judges what no command does.
+    /// The role that judges contracts with a rubric.
     pub judge: Option<String>,
-    /// A file of the judge's own program that lies in the workspace.
+    /// A file of the judge's own program that is inside the workspace.
     pub judge_within: Option<String>,
-    /// Roles that ask the same model as the judge.
+    /// Roles that use the same model as the judge.
     pub judges_models: BTreeSet<String>,
-    /// Roles whose program an attempt could not start, and why.
+    /// Roles whose program an attempt could not start, with the reasons.
     pub not_startable: BTreeMap<String, String>,
-    /// What checks see of the machine.
+    /// The paths that checks can see.
     pub sight: Sight,
-    /// Secrets that the configuration lets checks have.
+    /// Secrets that the configuration gives to checks.
     pub secrets: BTreeSet<String>,
 }
 
@@ -81,7 +81,7 @@ fn existing(files: &BTreeSet<String>, workspace: &Path) -> BTreeSet<String> {
     files.iter().filter(there).cloned().collect()
 }
 
-/// Those that name something git ignores, by the rules as they are now.
+/// Returns the globs that match something that git ignores, by the current rules.
 fn ignored(globs: &BTreeSet<String>, workspace: &Path) -> BTreeSet<String> {
     let Some(rules) = Ignored::of_workspace(workspace).filter(|_| !globs.is_empty()) else {
         return BTreeSet::new();
@@ -92,7 +92,7 @@ fn ignored(globs: &BTreeSet<String>, workspace: &Path) -> BTreeSet<String> {
     globs.iter().filter(names).cloned().collect()
 }
 
-/// Only plain components: no root, no `..`.
+/// Returns whether the path has only plain components: no root, no `..`.
 fn inside(path: &str) -> bool {
     let mut components = Path::new(path).components();
     !path.is_empty() && components.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
@@ -124,7 +124,7 @@ fn is_slug(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
 }
 
-/// Every plan that can be reached, with what it depends on and what carries out its steps.
+/// Returns every plan that can be reached, with the plans it depends on and those that carry out its steps.
 fn plans(slugs: &BTreeSet<String>, plan_dir: &Path) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut open: Vec<String> = slugs.iter().cloned().collect();
@@ -144,7 +144,7 @@ fn plans(slugs: &BTreeSet<String>, plan_dir: &Path) -> BTreeMap<String, Vec<Stri
     found
 }
 
-/// What bash refuses, and whether there is a bash at all.
+/// Returns the scripts that bash rejects, and whether bash is missing.
 fn scripts(scripts: &BTreeSet<String>) -> (BTreeMap<String, String>, bool) {
     let open: Vec<&String> = scripts.iter().filter(|script| !is_trivial(script)).collect();
     if open.is_empty() {
@@ -172,7 +172,7 @@ fn scripts(scripts: &BTreeSet<String>) -> (BTreeMap<String, String>, bool) {
     (refused.into_inner().unwrap_or_else(PoisonError::into_inner), false)
 }
 
-/// Plain words on one line: nothing that bash could refuse, so nothing to start it for.
+/// Returns whether a script is plain words on one line, which bash cannot reject.
 fn is_trivial(script: &str) -> bool {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'=' | b'-' | b' ');
@@ -201,8 +201,8 @@ fn is_reserved(word: &str) -> bool {
     )
 }
 
-/// What bash says against a script. Any word on its stderr counts: an open here-document is only a warning
-/// to bash and certainly a mistake in a contract.
+/// Returns bash's complaint about a script. Any output on stderr counts: an unclosed here-document is only
+/// a warning for bash, but a mistake in a contract.
 fn refusal(bash: &Path, script: &str) -> Option<String> {
     let started = Command::new(bash)
         .args(["--noprofile", "--norc", "-n"])
@@ -223,7 +223,7 @@ fn refusal(bash: &Path, script: &str) -> Option<String> {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if let Some(mut stdin) = stdin {
-                // Bash stops reading at the first error; a broken pipe is no news.
+                // Bash stops reading at the first error; a broken pipe is expected.
                 let _ = stdin.write_all(script.as_bytes());
             }
         });
@@ -244,7 +244,7 @@ fn refusal(bash: &Path, script: &str) -> Option<String> {
     })
 }
 
-/// Waits up to the limit; `None` when it had to be killed.
+/// Waits up to the limit; `None` if the process had to be killed.
 fn wait(child: &mut Child) -> Option<bool> {
     let deadline = Instant::now() + LIMIT;
     let mut pause = Duration::from_micros(200);
@@ -264,7 +264,7 @@ fn wait(child: &mut Child) -> Option<bool> {
     }
 }
 
-/// `/bin/bash: line 3: syntax error …` without the name of the program.
+/// Returns `/bin/bash: line 3: syntax error …` without the program's name.
 fn complaint(words: &str) -> String {
     let line = words.lines().find(|line| !line.trim().is_empty()).unwrap_or("syntax error");
     let line = line.split_once(": ").map_or(line, |(_, rest)| rest);

@@ -1,12 +1,12 @@
-//! Negative controls: a contract that held is tried again where it must not hold.
+//! Negative controls: runs a contract that held again under conditions in which it must fail.
 //!
-//! - The number of tests, and the runners that were seen, are compared with those before the work.
-//! - On the files alone that a check rests on, tests and configuration, it must still break.
-//! - Without the runner configuration that the work brought it must still hold.
-//! - With every test made to fail, or with a failing test planted, it must break.
+//! - The number of tests, and the test runners that were seen, are compared with those before the work.
+//! - With only the test and configuration files changed that the check depends on, it must still fail.
+//! - Without the test runner configuration that the work added, it must still hold.
+//! - With every test made to fail, or with a failing test planted, it must fail.
 //!
-//! Each try is the same check behind the same fence, with the same time and the same way to stop it. Where
-//! no control can be had, the verdict says `uncontrolled` and why.
+//! Each control is the same check in the same sandbox, with the same timeout and stop flag. If no control
+//! is possible, the verdict says `uncontrolled` and why.
 //!
 //! **Invariant:** nothing here makes a verdict better.
 
@@ -30,34 +30,34 @@ use crate::tree::{Base, Layer, Touches, Trees, Variation};
 
 mod configuration;
 
-/// Folders of dependencies and of builds: no tests of the project are in them.
+/// Folders of dependencies and build results, which contain no tests of the project.
 const PASSED_BY: [&str; 6] = ["node_modules", "target", ".venv", ".git", "__pycache__", "vendor"];
-/// A tree with more files than this is looked at in part.
+/// Most files of a tree that are looked at.
 const FILES_MAX: usize = 50_000;
 const TEXT_MAX: u64 = 1 << 20;
-/// A contract that starts more runners than this is tried with the first of them.
+/// Most test runners of a contract that are tried.
 const RUNNERS_MAX: usize = 3;
 const NAMES_MAX: usize = 3;
-/// So many files of tests are tried before it is believed that there is no place.
+/// Most test files in which a test is planted before provost gives up.
 const PLACES_MAX: usize = 3;
 
-/// So many names of test files go into a verdict; it has their number too.
+/// Most test file names in a verdict; it also has their number.
 const TESTS_NAMED: usize = 40;
 
 const NO_RUNNER: &str = "no test runner was seen, so there was nothing to plant a failing test in";
 
-/// How far a check is doubted.
+/// Which negative controls to run on a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Doubts {
-    /// What it did before the work, where that was looked at.
+    /// Its result before the work, if that is known.
     pub before: Option<Before>,
-    /// The step is there to write tests: that it rests on them is what was approved.
+    /// The step's purpose is to write tests; a person approved that its check depends on them.
     pub writes_tests: bool,
-    /// Whether it would notice a failing test is to be found out.
+    /// Find out whether the check notices a failing test.
     pub bite: bool,
 }
 
-/// What a contract did on the base.
+/// A contract's result on the base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Before {
     pub held: bool,
@@ -72,8 +72,8 @@ pub struct Observed {
     pub report: Report,
 }
 
-/// A check that held with no tests, with fewer than before the work, or without a runner that was there
-/// before, did not hold.
+/// Turns a check that held into a failed one if it ran no tests, fewer than before the work, or without a
+/// test runner that ran before.
 pub fn counted(doubts: &Doubts, mut observed: Observed) -> Observed {
     if let Some(why) = why_not(doubts, &observed).filter(|_| observed.verdict.held()) {
         observed.verdict.outcome = Outcome::Broke { exit_code: 0 };
@@ -88,7 +88,7 @@ fn why_not(doubts: &Doubts, observed: &Observed) -> Option<String> {
         let runner = session.runner.word();
         return Some(format!("{runner} started and its process ended before its tests had run"));
     }
-    // A step that is there to write tests may also take some away.
+    // A step whose purpose is to write tests may also remove some.
     let before = doubts.before.as_ref().filter(|_| !doubts.writes_tests);
     let tests = before.and_then(|before| before.tests).filter(|_| !is_uncounted(observed));
     let gone = before.iter().flat_map(|before| &before.runners).find(|name| !verdict.runners.contains(name));
@@ -96,14 +96,14 @@ fn why_not(doubts: &Doubts, observed: &Observed) -> Option<String> {
         .or_else(|| gone.map(|name| format!("{name} ran before the work and does not run now")))
 }
 
-/// The output is too long to be read whole, and nothing else says how many tests there were.
+/// Returns whether the output is too long to be read whole and nothing else tells the number of tests.
 fn is_uncounted(observed: &Observed) -> bool {
     let verdict = &observed.verdict;
     let is_long = verdict.stdout.bytes > OUTPUT_MAX || verdict.stderr.bytes > OUTPUT_MAX;
     is_long && verdict.tests.is_none()
 }
 
-/// A check that held, and what it held on.
+/// A check that held, with the tree on which it held.
 pub struct Bench<'a> {
     pub level: Isolation,
     pub shell: &'a Shell,
@@ -111,18 +111,18 @@ pub struct Bench<'a> {
     pub trees: &'a Trees,
     pub base: &'a Base,
     pub layer: &'a Layer,
-    /// What the step may change.
+    /// Globs of the files that the step may change.
     pub touches: &'a Touches,
-    /// Runs the same check on another layer, or with its tests changed.
+    /// Runs the same check on another layer, or with its tests forced to fail or pass.
     pub run: &'a dyn Fn(&Layer, Control) -> Result<Observed, Interrupted>,
 }
 
-/// What came of one planted test.
+/// Result of one planted test.
 enum Bite {
     Red,
-    /// It held all the same, and on the base the same test is found.
+    /// The check held in spite of the test; on the base the same test is found.
     Held,
-    /// It is not found at that place on the base either.
+    /// The test is not found at that place on the base either.
     Unreached,
 }
 
@@ -150,7 +150,7 @@ impl Bench<'_> {
         verdict.uncontrolled = match &teeth {
             Some(teeth) if teeth.bit => None,
             Some(teeth) => Some(teeth.note.clone()),
-            // Where only outputs are compared, that it broke before the work is the control.
+            // If only outputs are compared, the failure before the work is the control.
             None => test_files::lets_code_decide(&self.shell.command).then(|| NO_RUNNER.to_owned()),
         };
         if report.is_cut {
@@ -161,7 +161,7 @@ impl Bench<'_> {
         Ok(Verdict { teeth: teeth.map(Box::new), ..verdict })
     }
 
-    /// The test files among what the work changed.
+    /// Returns the test files that the work changed.
     fn tests_changed(&self) -> Option<TestsChanged> {
         let changed = self.layer.changed.iter().filter(|path| test_files::is_test(path));
         let changed = changed.map(|path| match self.base.has(path) {
@@ -179,10 +179,11 @@ impl Bench<'_> {
         self.trees.varied(self.base, layer, how).map_err(|error| error.to_string())
     }
 
-    /// The two-tree probe: does it hold with only the files changed that it rests on?
+    /// Checks whether the contract holds with only those files changed that it depends on; then the verdict
+    /// is vacuous.
     fn bought(&self) -> Result<Option<Outcome>, Interrupted> {
         let was_red = self.doubts.before.as_ref().is_some_and(|before| !before.held);
-        // Where the plan names nothing but configuration, that is the work.
+        // If the plan names only configuration files, they are the work.
         if !was_red || self.doubts.writes_tests || self.touches.are_configuration() {
             return Ok(None);
         }
@@ -192,7 +193,7 @@ impl Bench<'_> {
         if rests_on.is_empty() {
             return Ok(None);
         }
-        // Nothing else was changed: it is the very tree on which it held.
+        // If nothing else was changed, this is the tree on which it held.
         if rests_on.len() < changed.len() {
             let wanted = |path: &Path| rests_on.iter().any(|own| Path::new(own) == path);
             let alone = match self.varied(self.layer, &Variation::Only(&wanted)) {
@@ -212,7 +213,8 @@ impl Bench<'_> {
         Ok(Some(Outcome::Vacuous { reason }))
     }
 
-    /// Has the tests of every runner fail; the first that is not noticed decides. `None`: there is no runner.
+    /// Makes the tests of every test runner fail; the first that goes unnoticed decides. Returns `None` if
+    /// there is no runner.
     fn teeth(&self, report: &Report) -> Result<Option<Teeth>, Interrupted> {
         let mut found = None;
         if !report.sessions.is_empty() {
@@ -234,7 +236,7 @@ impl Bench<'_> {
             if teeth.planted.is_some() && !teeth.bit {
                 return Ok(Some(teeth));
             }
-            // A test that bit says more than one that could not be planted.
+            // A control that worked says more than one that could not be planted.
             if found.as_ref().is_none_or(|known: &Teeth| !known.bit) {
                 found = Some(teeth);
             }
@@ -249,14 +251,15 @@ impl Bench<'_> {
         Ok(found.or(other))
     }
 
-    /// The runners a failing test is planted for: those that were seen, and those that the contract names and
-    /// that were not.
+    /// Returns the test runners for which a failing test is planted: those that were seen, and those that
+    /// the contract names but that were not seen.
     fn runners(&self, report: &Report) -> Vec<Started> {
         let named = runner::started(&self.shell.command);
         let named: Vec<Started> = named.iter().flat_map(|started| self.resolved(started)).collect();
         let mut all: Vec<Started> = Vec::new();
         for started in &report.started {
-            // What is meant to fail is written in the contract; nobody sees it from inside.
+            // Only the contract's text shows whether a runner is meant to fail; the reporters cannot see
+            // it.
             let negated = named.iter().any(|own| own.runner == started.runner && own.negated);
             let started = Started { negated, ..started.clone() };
             if !all.contains(&started) {
@@ -274,14 +277,14 @@ impl Bench<'_> {
         all
     }
 
-    /// A runner whose tests the reporters can change is tried that way; a test is planted for the others.
+    /// Tries the reporters' control if they can change the runner's tests; otherwise plants a test.
     fn tried(&self, started: &Started, files: &BTreeSet<String>) -> Result<Teeth, Interrupted> {
         if matches!(started.runner, Runner::Node | Runner::NodeFile) && !started.negated {
             let word = started.runner.word();
             let with = (self.run)(self.layer, Control::Fail)?;
             let is_run = !matches!(with.verdict.outcome, Outcome::NotRun { .. });
             let bit = !with.verdict.held();
-            // A file that ends its own process may do so in good faith: then a test is planted in it.
+            // A test file may end its own process for good reasons; then a test is planted in it.
             if is_run && (bit || started.runner == Runner::Node && !self.holds_with_failing_tests_before()?) {
                 let note = format!("all tests of {word} were made to fail");
                 return Ok(Teeth { planted: Some(word.to_owned()), bit, note });
@@ -293,7 +296,8 @@ impl Bench<'_> {
         self.plant(started, files)
     }
 
-    /// Before the work it held whatever its tests said: then it says nothing about the work that it does now.
+    /// Returns whether the contract held before the work with failing tests; then this control says nothing
+    /// about the work.
     fn holds_with_failing_tests_before(&self) -> Result<bool, Interrupted> {
         if self.doubts.before.as_ref().is_none_or(|before| !before.held) {
             return Ok(false);
@@ -302,8 +306,8 @@ impl Bench<'_> {
         Ok((self.run)(&nothing, Control::Fail)?.verdict.held())
     }
 
-    /// Every test of the sessions that were reported fails; where some failed already and it held all the
-    /// same, every test passes first: it may be meant to fail.
+    /// Makes every test of the reported sessions fail. If some failed already, or the contract is meant to
+    /// fail, every test is first made to pass.
     fn change_tests(&self, report: &Report) -> Result<Teeth, Interrupted> {
         let mut words: Vec<&str> = report.sessions.iter().map(|session| session.runner.word()).collect();
         words.sort_unstable();
@@ -337,7 +341,7 @@ impl Bench<'_> {
         Ok(teeth(false, format!("all tests of {word} were made to {made}")))
     }
 
-    /// What a script of package.json starts, where that is in the tree.
+    /// Returns the runners that a script of package.json starts, if that file is in the tree.
     fn resolved(&self, started: &Started) -> Vec<Started> {
         if started.runner != Runner::Script {
             return vec![started.clone()];
@@ -396,7 +400,8 @@ impl Bench<'_> {
             Outcome::NotRun { reason } => return Ok(Err(reason)),
             _ => return Ok(Ok(Bite::Red)),
         }
-        // Did the work hide it, or does the runner not look there? The base knows.
+        // Either the work hides the test or the runner does not search there; a run on the base tells
+        // which.
         let Some(before) = &self.doubts.before else { return Ok(Ok(Bite::Held)) };
         let Some(on_base) = self.planted(started, chosen, place, random, Side::Base) else {
             return Ok(Ok(Bite::Held));
@@ -418,7 +423,7 @@ impl Bench<'_> {
         self.varied(layer, &Variation::Also { path, content })
     }
 
-    /// Options from a file can end a run at its first failure too.
+    /// Returns whether a configuration file makes the run stop at its first failure.
     fn configured_to_stop(&self) -> bool {
         let names = ["pytest.ini", ".pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini", "package.json"];
         names.iter().any(|name| {
@@ -427,8 +432,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Whether cargo, started there, tests the package this file is in: its own, or a member of the
-    /// workspace where it is asked for all of them.
+    /// Returns whether cargo, started there, tests the package of this file: its own, or a member of the
+    /// workspace if all members are tested.
     fn is_tested_by_cargo(&self, started: &Started, path: &str) -> bool {
         let at = |name: &str| match started.folder.as_str() {
             "" => name.to_owned(),
@@ -457,8 +462,8 @@ impl Bench<'_> {
         is_whole && matches("members") && !matches("exclude")
     }
 
-    /// Where a test could be planted, the best first: a file of tests that the base has too and that
-    /// mentions what was changed, another file of tests, a file beside one.
+    /// Returns places for a planted test, best first: a test file that the base has too and that mentions a
+    /// changed file, another test file, a new file beside one.
     fn places(&self, started: &Started, chosen: &Selection, files: &BTreeSet<String>) -> Vec<Place> {
         let is_cargo = matches!(started.runner, Runner::Cargo | Runner::Nextest);
         let mut reached: Vec<&String> = files
@@ -489,7 +494,7 @@ impl Bench<'_> {
         into.map(|path| Place::Into(path.clone())).chain(beside).collect()
     }
 
-    /// The folder for a new file of tests; cargo has one of its own for each package.
+    /// Returns the folder for a new test file; for cargo, the `tests` folder of the package.
     fn home_of_new(&self, started: &Started, folder: &str) -> Option<String> {
         if !matches!(started.runner, Runner::Cargo | Runner::Nextest) {
             return Some(folder.to_owned());
@@ -504,7 +509,7 @@ impl Bench<'_> {
         (manifest.contains("[package]") && !manifest.contains("autotests")).then(|| within("tests"))
     }
 
-    /// The names of what was changed, as a test would mention them.
+    /// Returns the stems of the changed files, as a test would mention them.
     fn subjects(&self) -> Vec<String> {
         let stems = self.layer.changed.iter().filter(|path| !test_files::is_oracle(path)).map(|path| {
             let name = path.rsplit('/').next().unwrap_or(path);
@@ -538,7 +543,7 @@ impl Bench<'_> {
         }
     }
 
-    /// The files of base and work together.
+    /// Returns the files of base and work together.
     fn files(&self) -> BTreeSet<String> {
         let of_layer = self.layer.changed_paths().map(Path::to_owned);
         let of_base = self.base.files().unwrap_or_default();
@@ -564,9 +569,9 @@ impl Bench<'_> {
 }
 
 enum Place {
-    /// At the end of a file of tests.
+    /// At the end of a test file.
     Into(String),
-    /// In a file of its own, in the manner of another.
+    /// In a new file, in the style of another.
     Beside { folder: String, like: Option<String> },
 }
 
@@ -576,8 +581,8 @@ enum Side {
     Base,
 }
 
-/// The test was planted on the base, and nothing came of it there: the place says nothing about the work.
-/// Whatever is not certain is held against the pass.
+/// Returns whether the test planted on the base had no effect there; then the place says nothing about the
+/// work. In doubt the answer is `false`, which counts against the pass.
 fn is_unreached(before: &Before, there: &Verdict, may_stop: bool) -> bool {
     match (before.held, before.tests, there.tests) {
         (true, _, _) => there.held(),
@@ -602,13 +607,13 @@ fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The folder of the package a test or a source file of it is in.
+/// Returns the folder of the package that contains this test or source file.
 fn package_of(path: &str) -> &str {
     folder_of(folder_of(path))
 }
 
 fn random() -> u64 {
-    // Keyed by the system's random numbers, anew for each of them.
+    // Each `RandomState` has new random keys.
     RandomState::new().build_hasher().finish()
 }
 

@@ -1,29 +1,29 @@
-//! The harness's own copies of a workspace, in which contracts are judged, out of the agent's reach.
+//! provost's own copies of a workspace, in which contracts are judged, where the agent cannot write.
 //!
-//! A *base* is the tree a person approved, written out once and kept. A *layer* holds the files inside
-//! `touches` that the agent's workspace has otherwise. A check sees base and layer together: as an
-//! overlay where the machine has one, else in a worktree that is brought up to date in place.
+//! A *base* is the tree that a person approved, written once and kept. A *layer* holds the files inside
+//! `touches` in which the agent's workspace differs. A check sees base and layer together: as an overlay if
+//! the machine supports it, otherwise in a worktree that is updated in place.
 //!
 //! ```text
-//! lock                  whoever builds or sweeps holds it
+//! lock                  held while a base is built or old ones are removed
 //! mirror-sha1.git       the only repository in which git is run; see `mirror`
 //! requests/<digest>     which base was made for which request
-//! bases/<id>/tree       the files; nobody writes them again. Of a base on top of another only those
-//!                       that differ
-//! bases/<id>/index      what they are; see `index`
-//! bases/<id>/used       last use (its time), the boot since which the files are known to be whole,
-//!                       and of a base on top of another that one's id and what is gone from it
+//! bases/<id>/tree       the files; they are never written again. A base on top of another has only the
+//!                       files that differ
+//! bases/<id>/index      the list of the files; see `index`
+//! bases/<id>/used       last use (its mtime) and the boot since which the files are known to be complete;
+//!                       for a base on top of another, also that base's id and the paths removed from it
 //! repositories/<key>    what checks see of the repository; see `repository`
-//! building/, layers/    under way
+//! building/, layers/    unfinished work
 //! worktree/             the kept worktree; see `assemble`
 //! ```
 //!
-//! **Invariant:** git is never run in a repository that an agent can write, and nothing is written
-//! there: the user's repository stays as it was, byte for byte.
-//! **Invariant:** a base has its name only once it is whole: it is built elsewhere and renamed.
-//! **Invariant:** nothing of the workspace gets into a tree but files, links and empty folders inside
-//! `touches`, from descriptors that no link led to; a link leads nowhere but inside `touches`.
-//! **Invariant:** what git ignores and no glob names, and the harness's own files, are never taken over.
+//! **Invariant:** git is never run in a repository that an agent can write, and nothing is written there:
+//! the user's repository stays as it was, byte for byte.
+//! **Invariant:** a base has its final name only once it is complete: it is built elsewhere and renamed.
+//! **Invariant:** from the workspace, only files, links and empty folders inside `touches` get into a tree,
+//! read from descriptors that were opened without following links; a link's target is inside `touches`.
+//! **Invariant:** files that git ignores and no glob names, and provost's own files, are never imported.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -91,52 +91,52 @@ use line_ends::LineEnds;
 use mirror::{Mirror, Submodule};
 pub use own::OwnFiles;
 
-/// Submodules inside one another that are looked at.
+/// Limit on the nesting of submodules.
 const SUBMODULES_DEEP: usize = 8;
-/// Where the files lie in the folder of a base or a layer.
+/// Name of the folder of files in a base or a layer.
 const TREE: &str = "tree";
 
-/// The harness's own copies of one workspace, in the state folder.
+/// provost's own copies of one workspace, in the state folder.
 #[derive(Debug)]
 pub struct Trees {
     folder: PathBuf,
     workspace: PathBuf,
-    /// Where trees are assembled, if not in the folder.
+    /// The folder in which trees are assembled, if not in `folder`.
     assembled_in: Option<PathBuf>,
-    /// What the files of the workspace hold, as long as they are not touched.
+    /// Digests of the workspace's files, valid while the files are unchanged.
     known: Known,
-    /// What git ignores, by the rules of an approval.
+    /// Rules for what git ignores, as of the approval.
     ignored: Option<Ignored>,
     own_files: OwnFiles,
-    /// Which ends lines have, by the attributes of an approval.
+    /// Rules for line ends, by the attributes of the approved tree.
     line_ends: LineEnds,
-    /// Trees have the files of submodules too.
+    /// Trees include the files of submodules.
     with_submodules: bool,
 }
 
-/// A tree that somebody approved, or that a passed step left. Kept for as long as this is held.
+/// A tree that a person approved, or that a passed step left. It is kept on disk while this value exists.
 #[derive(Clone, Debug)]
 pub struct Base {
-    /// The digest of the tree: paths, modes and content. The same everywhere.
+    /// The digest of the tree: paths, modes and content. The same on every machine.
     pub id: String,
-    /// Its files, less what is otherwise in `over` and `gone`. Whoever writes here forges every verdict
-    /// after.
+    /// Its files, except those that `over` and `gone` replace. Writing here would falsify every later
+    /// verdict.
     pub path: PathBuf,
-    /// What passed steps changed since, file by file.
+    /// Files that passed steps changed since.
     pub over: Option<PathBuf>,
-    /// What they took away from `path`: files, links, whole folders.
+    /// Paths that passed steps removed from `path`: files, links, whole folders.
     pub gone: Vec<PathBuf>,
-    /// What the approved tree has and this one does not, and why.
+    /// Paths that the approved tree has and this one does not, with the reason.
     pub left_out: Vec<Refused>,
     caches: Vec<Vec<u8>>,
     index: Arc<Index>,
-    // Declared for its locks: a base in use is not swept, nor what it stands on.
+    // Held for its locks: a base in use is not removed, nor is the base below it.
     _hold: Arc<keep::Held>,
     under: Option<Box<Base>>,
 }
 
 impl Base {
-    /// Where the content of one of its files lies.
+    /// Returns the path at which the content of one of its files is stored.
     pub fn file(&self, path: impl AsRef<Path>) -> PathBuf {
         let over = self.over.as_ref().map(|over| over.join(path.as_ref()));
         match over.filter(|over| over.symlink_metadata().is_ok_and(|found| !found.is_dir())) {
@@ -145,13 +145,13 @@ impl Base {
         }
     }
 
-    /// Whether there is something at a path of the tree.
+    /// Returns whether the tree has a file, link or folder at a path.
     pub fn has(&self, path: impl AsRef<Path>) -> bool {
         let found = self.index.find(path.as_ref().as_os_str().as_bytes());
         found.is_ok_and(|entry| entry.is_some())
     }
 
-    /// Every file and link, relative to the tree.
+    /// Returns every file and link, relative to the tree.
     pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
         let mut files = Vec::new();
         let walked = self.index.walk(b"", self.index.root(), &mut |path, entry| {
@@ -163,52 +163,53 @@ impl Base {
         walked.map(|()| files).map_err(|error| Error::io("list", &self.path, error))
     }
 
-    /// It is not believed any more: whoever takes hold of it next reads all of it first.
+    /// Marks the base as unverified: the next caller that opens it reads all of it first.
     fn doubt(&self) {
         for base in [self, self.ground()] {
             base._hold.forget();
         }
     }
 
-    /// The base that was written out whole, and on which this one stands.
+    /// Returns the base that was written completely and that this one builds on.
     fn ground(&self) -> &Base {
         self.under.as_deref().unwrap_or(self)
     }
 }
 
-/// What a workspace has otherwise than the base, inside `touches`. Its folder goes with it.
+/// The differences between a workspace and the base, inside `touches`. Dropping it removes its folder.
 #[derive(Debug)]
 pub struct Layer {
-    /// Holds the changed files and their folders, nothing else.
+    /// Contains only the changed files and their folders.
     pub path: PathBuf,
-    /// New or changed, as text for people; see [`Layer::changed_paths`].
+    /// New or changed files, as text for people; see [`Layer::changed_paths`].
     pub changed: Vec<String>,
     pub deleted: Vec<String>,
-    /// Inside `touches`, different from the base, and not taken over. The base's version stays.
+    /// Inside `touches`, different from the base, and not imported. The base's version stays.
     pub refused: Vec<Refused>,
-    /// So many more than the list has.
+    /// Number of refused paths that the list leaves out.
     pub refused_more: usize,
     /// Inside `touches`, ignored by git and named by no glob. A folder ends with a slash.
     pub ignored: Vec<String>,
     pub ignored_more: usize,
     /// Inside `touches` and `protect`, and different from the base. The base's version stays.
     pub protected_changed: Vec<String>,
-    /// Outside of `touches` and different from the base, as far as the walk came by and it shows
-    /// without reading; not complete, and never more than a few.
+    /// Outside `touches` and different from the base, as far as the walk passed there and metadata shows
+    /// it; a short, incomplete list.
     pub outside: Vec<String>,
     /// The id of base and layer together.
     pub id: String,
     taken: Vec<(Vec<u8>, Leaf)>,
     removed: Vec<Vec<u8>>,
-    /// Folders with nothing in them that the base does not have.
+    /// Empty folders that the base does not have.
     folders: Vec<Vec<u8>>,
-    /// What a check must not see of the base: what was removed, whole folders where nothing is left.
+    /// Paths of the base that a check must not see: removed files, or whole folders in which nothing is
+    /// left.
     vanished: Vec<Vec<u8>>,
     base: String,
     folder: TempDir,
 }
 
-/// What a layer is made of.
+/// The parts of a layer.
 struct Laid {
     taken: Vec<(Vec<u8>, Leaf)>,
     removed: Vec<Vec<u8>>,
@@ -216,7 +217,7 @@ struct Laid {
 }
 
 impl Layer {
-    /// What was laid into `folder` over the base, and is all there was to lay.
+    /// Makes a layer of what was written into `folder` over the base; nothing was refused or ignored.
     fn laid(
         base: &Base,
         mut draft: Draft<'_>,
@@ -244,17 +245,17 @@ impl Layer {
         })
     }
 
-    /// What a check must not see of the base.
+    /// Returns the paths of the base that a check must not see.
     pub fn vanished_paths(&self) -> impl Iterator<Item = &Path> {
         self.vanished.iter().map(|path| Path::new(OsStr::from_bytes(path)))
     }
 
-    /// The files of the layer, relative to its folder, byte for byte.
+    /// Returns the files of the layer, relative to its folder, as exact bytes.
     pub fn changed_paths(&self) -> impl Iterator<Item = &Path> {
         self.taken.iter().map(|(path, _)| Path::new(OsStr::from_bytes(path)))
     }
 
-    /// What the base has and the layer takes away: files and links, never folders.
+    /// Returns the paths that the base has and the layer removes: files and links, never folders.
     pub fn deleted_paths(&self) -> impl Iterator<Item = &Path> {
         self.removed.iter().map(|path| Path::new(OsStr::from_bytes(path)))
     }
@@ -267,12 +268,12 @@ impl Layer {
         if self.base == base.id { Ok(()) } else { Err(Error::OtherBase { id: base.id.clone() }) }
     }
 
-    /// The index of base and layer together.
+    /// Returns the index of base and layer together.
     fn sealed_on(&self, base: &Base) -> Result<Vec<u8>, Error> {
         self.must_fit(base)?;
         let sealed = || {
             let mut draft = Draft::on(&base.index)?;
-            // What is gone goes first: something else may stand in its place.
+            // Remove first: another file may be at the place of a removed one.
             self.removed.iter().try_for_each(|path| draft.remove(path))?;
             self.taken.iter().try_for_each(|(path, leaf)| draft.set(path, *leaf))?;
             self.folders.iter().try_for_each(|path| draft.folder(path))?;
@@ -312,7 +313,7 @@ pub enum Why {
     TooLarge { bytes: u64 },
     #[error("more bytes than are taken over altogether; `[verify] max_file` in provost.toml raises it")]
     OverTotal,
-    /// Whatever comes after this one was not looked at.
+    /// Paths after this one were not examined.
     #[error("more files than are taken over altogether")]
     TooMany,
     #[error("too many folders inside one another")]
@@ -347,20 +348,20 @@ impl std::fmt::Display for Refused {
     }
 }
 
-/// How much is taken over from a workspace.
+/// Limits on what is imported from a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub file_bytes: u64,
     pub total_bytes: u64,
     pub files: usize,
-    /// Files with more than one name are taken over like others.
+    /// Files with more than one hard link are imported like others.
     pub second_names: bool,
-    /// Only what a commit can hold: no permissions but that to execute, no empty folders.
+    /// Import only what a commit can hold: no permissions except the executable bit, no empty folders.
     pub as_git: bool,
 }
 
 impl Limits {
-    /// With so much of one file, and some such files.
+    /// Returns limits for files of this size, with room for a few such files.
     pub fn of_file(bytes: u64) -> Self {
         let total_bytes = bytes.saturating_mul(4).max(8 << 30);
         Self { file_bytes: bytes, total_bytes, ..Self::default() }
@@ -434,7 +435,7 @@ impl Error {
     }
 }
 
-/// What is remembered of a request.
+/// The stored answer to a request.
 #[derive(Serialize, Deserialize)]
 struct Answered {
     id: String,
@@ -442,7 +443,7 @@ struct Answered {
 }
 
 impl Trees {
-    /// `folder` is made if it is not there, for nobody but this user.
+    /// Opens the trees in `folder`; creates the folder for this user only if it does not exist.
     pub fn open(folder: &Path, workspace: &Path) -> Result<Self, Error> {
         let whole = |path: &Path| std::path::absolute(path).map_err(|error| Error::io("find", path, error));
         let trees = Self {
@@ -467,8 +468,8 @@ impl Trees {
         Ok(trees)
     }
 
-    /// From now on what git ignores by the rules of this approval, and these files of the harness's own,
-    /// are not taken over and not committed.
+    /// Sets what is neither imported nor committed from now on: what git ignores by the rules of this
+    /// approval, and provost's own files.
     pub fn leave_out(&mut self, request: &str, approved: &Base, own: &[PathBuf]) -> Result<(), Error> {
         self.ignored = Ignored::of_approval(&self.folder, &self.workspace, request, approved)?;
         self.own_files = OwnFiles::of(&self.workspace, own);
@@ -476,28 +477,28 @@ impl Trees {
         Ok(())
     }
 
-    /// Trees have no files of submodules: other machines could not make the same ones.
+    /// Leaves the files of submodules out of trees: other machines could not make the same trees.
     pub fn leave_out_submodules(&mut self) {
         self.with_submodules = false;
     }
 
-    /// The folder that an assembled tree is put in.
+    /// Returns the folder in which an assembled tree is put.
     pub fn assembles_in(&self) -> PathBuf {
         self.assembled_in.as_ref().unwrap_or(&self.folder).join("worktree")
     }
 
-    /// Trees are assembled there instead, where others than this user pass.
+    /// Assembles trees in `place` instead, which other users can enter.
     pub fn assemble_in(&mut self, place: &Path) {
         self.assembled_in = Some(place.to_path_buf());
     }
 
-    /// The tree a person approved: the files of the commit (without one: of the workspace as it is),
-    /// the named files exactly as their digests say, and the cache folders as they are now. It must be
-    /// asked for before any agent has run.
+    /// Returns the tree that a person approved: the files of the commit (without one: of the workspace as
+    /// it is), the named files exactly as their digests say, and the cache folders as they are now. It must
+    /// be called before any agent has run.
     ///
-    /// It is kept. Where it depends on more than the commit and the named files, `request` says for
-    /// which approval it was made: asking again with the same words gives the same tree, whatever the
-    /// workspace has become. Asking again costs a few system calls, however large the tree.
+    /// The tree is kept. If it depends on more than the commit and the named files, `request` says for
+    /// which approval it was made: the same request gives the same tree again, whatever the workspace has
+    /// become. A repeated request costs a few system calls, however large the tree is.
     pub fn base(
         &self,
         request: &str,
@@ -511,7 +512,7 @@ impl Trees {
             return Ok(base);
         }
         let _lock = Lock::take(&self.folder)?;
-        // Another process may have made it while we waited.
+        // Another process may have made it in the meantime.
         if let Some(base) = self.answered(&key, &caches)? {
             return Ok(base);
         }
@@ -539,8 +540,8 @@ impl Trees {
         self.held(&id, &caches, answer.left_out)?.ok_or(Error::Damaged { id })
     }
 
-    /// Writes the files of submodules, as far as their repositories are here. What they hold is named by the
-    /// commit that was approved, so nobody can put something else in their place.
+    /// Writes the files of submodules whose repositories are present. The approved commit determines their
+    /// content, so an agent cannot substitute other files.
     fn add_submodules(
         &self,
         submodules: Vec<Submodule>,
@@ -565,7 +566,7 @@ impl Trees {
         Ok(())
     }
 
-    /// A base that was made before, by its id; `None` if it is not there any more.
+    /// Returns a base that was made before, by its id; `None` if it no longer exists.
     pub fn kept(&self, id: &str, caches: &[String]) -> Result<Option<Base>, Error> {
         if id.len() != 64 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Ok(None);
@@ -573,9 +574,8 @@ impl Trees {
         self.held(id, &cache_paths(caches)?, Vec::new())
     }
 
-    /// A base on top of another: what a passed step left becomes part of the next step's base. The
-    /// layer's own folder becomes the base, so hardly anything is written, and what is does not grow with
-    /// the tree.
+    /// Makes a base on top of another: the result of a passed step becomes part of the next step's base.
+    /// The layer's own folder becomes the base, so little is written, independent of the size of the tree.
     pub fn advance(&self, base: &Base, layer: Layer) -> Result<Base, Error> {
         layer.must_fit(base)?;
         if layer.is_empty() {
@@ -601,7 +601,8 @@ impl Trees {
         Ok((sealed, draft.id()))
     }
 
-    /// A place to build in. Whatever lies there is of somebody who died: the caller has the lock.
+    /// Creates a folder to build in. Older ones are left over from a dead process, because the caller has
+    /// the lock.
     fn room(&self) -> Result<TempDir, Error> {
         let building = self.folder.join("building");
         for entry in fs::read_dir(&building).map_err(|error| Error::io("read", &building, error))?.flatten() {
@@ -610,7 +611,7 @@ impl Trees {
         tempfile::tempdir_in(&building).map_err(|error| Error::io("make a folder in", &building, error))
     }
 
-    /// Gives a tree that is whole its name.
+    /// Gives a complete tree its final name.
     fn settle(&self, room: TempDir, sealed: &[u8], ground: &[u8], id: String) -> Result<String, Error> {
         let write = |name: &str, bytes: &[u8]| {
             let path = room.path().join(name);
@@ -620,9 +621,9 @@ impl Trees {
         write("used", &[keep::boot().as_bytes(), ground].concat())?;
         let place = self.folder.join("bases").join(&id);
         match fs::rename(room.path(), &place) {
-            // The folder has another name now; there is nothing left to remove.
+            // The folder was renamed; there is nothing left to remove.
             Ok(()) => drop(room.keep()),
-            // The same tree by another way.
+            // The same tree already exists, made in another way.
             Err(_) if place.join("used").exists() => {}
             Err(error) => return Err(Error::io("rename to", &place, error)),
         }
@@ -638,7 +639,7 @@ impl Trees {
         };
         match serde_json::from_slice::<Answered>(&text) {
             Ok(answer) => self.held(&answer.id, caches, answer.left_out),
-            // Cut off by a full disk or a power failure: as if it had not been asked yet.
+            // Cut off by a full disk or a power failure: treat it as a new request.
             Err(_) => Ok(None),
         }
     }
@@ -653,15 +654,15 @@ impl Trees {
         Ok(())
     }
 
-    /// Where these trees lie in the workspace, for somebody who works in his home folder: a copy of the
-    /// workspace must not try to hold itself.
+    /// Returns the path of these trees inside the workspace, if they are there (for example if a person
+    /// works in the home folder): a copy of the workspace must not contain itself.
     fn own_place(&self) -> Option<Vec<u8>> {
         let (folder, workspace) = (self.folder.canonicalize().ok()?, self.workspace.canonicalize().ok()?);
         Some(folder.strip_prefix(&workspace).ok()?.as_os_str().as_bytes().to_vec())
     }
 
-    /// What a request is known by. Without caches and with a commit it says all there is to say, and
-    /// plans share the tree.
+    /// Returns the key of a request. With a commit and without caches, the key does not depend on
+    /// `request`, so that plans share the tree.
     fn key(&self, request: &str, commit: Option<&str>, files: &[NamedFile], caches: &[Vec<u8>]) -> String {
         let depends_on_now = commit.is_none() || !caches.is_empty();
         let request = if depends_on_now { request } else { "" };
@@ -681,7 +682,7 @@ impl Trees {
     }
 }
 
-/// Cache folders as paths of the tree.
+/// Returns the cache folders as paths of the tree.
 fn cache_paths(caches: &[String]) -> Result<Vec<Vec<u8>>, Error> {
     let mut paths: Vec<Vec<u8>> = caches.iter().map(|cache| inside(cache)).collect::<Result<_, _>>()?;
     paths.sort();
@@ -689,7 +690,7 @@ fn cache_paths(caches: &[String]) -> Result<Vec<Vec<u8>>, Error> {
     Ok(paths)
 }
 
-/// A written path as one of the tree: no `.`, no `..`, not empty, not the whole.
+/// Normalises a written path to a path of the tree: no `.`, no `..`, not empty, not the whole tree.
 fn inside(path: &str) -> Result<Vec<u8>, Error> {
     let refused = || Error::NotInside { path: path.to_owned() };
     let mut parts: Vec<&[u8]> = Vec::new();

@@ -1,11 +1,12 @@
-//! Remembers which configurations, markers and topics came or changed while an agent was at work, so that
-//! they decide nothing until a person has looked at them (`provost trust FILE`).
+//! Records which configurations, markers and topics appeared or changed while an agent was working, so that
+//! they have no effect until a person has reviewed them (`provost trust FILE`).
 //!
-//! When an attempt begins, the digests of all such files in the workspace are written down in the state
-//! folder; when it ends, those that are otherwise are recorded by name. An attempt that was killed leaves its
-//! list behind, and what is not on it is not trusted either.
+//! When an attempt begins, provost writes the digests of all such files in the workspace to the state
+//! folder. When it ends, provost records each file that differs. An attempt that was killed leaves its list
+//! behind, and a file that does not match this list is not trusted either.
 //!
-//! **Invariant:** no file is trusted that is otherwise than before an attempt, until a person says so.
+//! **Invariant:** a file that differs from its state before an attempt is not trusted until a person says
+//! so.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,11 +19,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{files, folder};
 
-/// Where this process remembers; without it, as in a library, everything is trusted.
+/// The state folder of this process. If it is not set, as in a library, every file is trusted.
 static STATE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Attempts write down what they began with in this folder of the state folder, and files what they are in
-/// the other one.
+/// Folders in the state folder: `ATTEMPTS` holds the lists of running attempts, `FILES` one record per
+/// untrusted file.
 const ATTEMPTS: &str = "attempts";
 const FILES: &str = "untrusted";
 
@@ -36,44 +37,44 @@ const FILES: &str = "untrusted";
 )]
 pub struct Untrusted {
     pub path: PathBuf,
-    /// Which attempt it was, in words.
+    /// Description of the attempt.
     pub by: String,
 }
 
-/// What an attempt began with.
+/// The files that an attempt began with.
 #[derive(Serialize, Deserialize)]
 struct Begun {
     workspace: PathBuf,
     by: String,
     known: BTreeMap<PathBuf, String>,
-    /// Files that the agent cannot write: whoever changes one is somebody else.
+    /// Files that the agent cannot write: a change to one of them is not the agent's.
     #[serde(default)]
     protected: Vec<PathBuf>,
-    /// Whoever carries the attempt out.
+    /// The process that runs the attempt.
     pid: u32,
 }
 
 impl Begun {
-    /// Whoever carried it out is dead, and did not come to its end.
+    /// Returns whether the process that ran the attempt died before the attempt ended.
     fn is_left_behind(&self) -> bool {
         let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
         pid.is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
     }
 }
 
-/// An attempt that is under way. Its list goes with [`Watched::end`].
+/// An attempt that is running. [`Watched::end`] removes its list.
 pub struct Watched {
     file: PathBuf,
     state: PathBuf,
     begun: Begun,
 }
 
-/// From now on this process looks in this state folder.
+/// Sets the state folder of this process.
 pub fn use_state(state: &Path) {
     let _ = STATE.set(std::path::absolute(state).unwrap_or_else(|_| state.to_owned()));
 }
 
-/// Whether a file may decide anything.
+/// Returns an error if the file is not trusted.
 pub fn check(path: &Path) -> Result<(), Untrusted> {
     match STATE.get() {
         Some(state) => check_in(state, path),
@@ -101,7 +102,7 @@ fn check_in(state: &Path, path: &Path) -> Result<(), Untrusted> {
     Ok(())
 }
 
-/// Everything that is recorded, in order of path.
+/// Returns all recorded files that still exist, in order of path.
 pub fn list(state: &Path) -> Vec<Untrusted> {
     let entries = state.join(FILES).read_dir().into_iter().flatten().flatten();
     let texts = entries.filter_map(|entry| fs::read(entry.path()).ok());
@@ -111,7 +112,7 @@ pub fn list(state: &Path) -> Vec<Untrusted> {
     all
 }
 
-/// A person has read the file as it is now. Says whether there was anything to trust.
+/// Trusts the file as it is now, after a person has read it. Returns whether it was untrusted before.
 pub fn trust(state: &Path, path: &Path) -> io::Result<bool> {
     let path = real(path);
     let was_untrusted = check_in(state, &path).is_err();
@@ -119,7 +120,7 @@ pub fn trust(state: &Path, path: &Path) -> io::Result<bool> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // Lists of attempts that were killed: from now on they know this file as it is.
+    // Update the lists of attempts as well, so that lists of killed attempts accept the file as it is now.
     for entry in state.join(ATTEMPTS).read_dir().into_iter().flatten().flatten() {
         let text = fs::read(entry.path()).ok();
         let Some(mut begun) = text.and_then(|text| serde_json::from_slice::<Begun>(&text).ok()) else {
@@ -137,7 +138,8 @@ pub fn trust(state: &Path, path: &Path) -> io::Result<bool> {
     Ok(was_untrusted)
 }
 
-/// An attempt begins in `workspace`, with these files as they are, of which it cannot write some.
+/// Begins an attempt in `workspace`: records the `deciding` files as they are. The agent cannot write the
+/// `protected` files.
 pub fn begin(
     state: &Path,
     workspace: &Path,
@@ -159,7 +161,7 @@ pub fn begin(
     Ok(Watched { file, state: state.to_owned(), begun })
 }
 
-/// Ends attempts that were killed in a workspace: what is there now and was not then is recorded.
+/// Ends the killed attempts of a workspace: records the files that differ from their lists.
 fn settle(state: &Path, workspace: &Path, deciding: &[PathBuf]) -> io::Result<()> {
     for entry in state.join(ATTEMPTS).read_dir().into_iter().flatten().flatten() {
         let text = fs::read(entry.path()).ok();
@@ -172,7 +174,7 @@ fn settle(state: &Path, workspace: &Path, deciding: &[PathBuf]) -> io::Result<()
 }
 
 impl Watched {
-    /// The attempt is over. These files came or changed during it.
+    /// Ends the attempt and records those of the `deciding` files that appeared or changed during it.
     pub fn end(self, deciding: &[PathBuf]) -> io::Result<()> {
         let untrusted = self.state.join(FILES);
         for path in deciding.iter().map(|path| real(path)) {
@@ -193,7 +195,7 @@ fn record(state: &Path, path: &Path) -> PathBuf {
     state.join(FILES).join(format!("{}.json", &name[..32]))
 }
 
-/// By the real name of its folder; the last name is not followed.
+/// Resolves the folder of the path; the last name is not followed.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
@@ -203,7 +205,7 @@ fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// Of what a reader of the path would read; nothing, where there is nothing.
+/// Returns the digest of what a reader of the path would read, or `None` if there is no file.
 fn digest(path: &Path) -> Option<String> {
     path.symlink_metadata().ok()?;
     let text = match path.is_file() {
@@ -247,13 +249,13 @@ mod tests {
         let work = tempfile::tempdir().expect("a folder");
         let file = work.path().join("provost.toml");
         let mut watched = begin(state.path(), work.path(), "step 1, attempt 1", &[], &[]).expect("begun");
-        // As if somebody else had been it, who is dead.
+        // Pretends that a process that is dead by now had run the attempt.
         watched.begun.pid = i32::MAX as u32;
         fs::write(&watched.file, serde_json::to_vec(&watched.begun).expect("text")).expect("written");
         drop(watched);
         fs::write(&file, "the agent's").expect("written");
         assert!(check_in(state.path(), &file).is_err());
-        // The next attempt begins with it, and does not take it for a person's.
+        // The next attempt begins with the file present, and must not take it for a person's.
         let next = begin(state.path(), work.path(), "step 1, attempt 2", std::slice::from_ref(&file), &[])
             .expect("begun");
         next.end(&[]).expect("ended");

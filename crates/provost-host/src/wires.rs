@@ -1,7 +1,8 @@
-//! The connections of one attempt that lead through the harness: no more than so many, each on a thread of its
-//! own, and all of them ended from here.
+//! Registry of an attempt's connections through provost: limits their number, runs each on its own thread,
+//! and ends all of them.
 //!
-//! **Invariant:** when it is over, nobody is let in any more, and both ends of everybody are shut.
+//! **Invariant:** after the end, no connection is accepted, and both sides of every connection are shut
+//! down.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,10 +13,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Out of descriptors, most likely.
+/// Pause after a failed accept, most likely because of missing file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The end of a connection that the agent has.
+/// The agent's side of a connection.
 pub trait Inside: Sized + Send + 'static {
     fn again(&self) -> io::Result<Self>;
     fn shut(&self);
@@ -50,7 +51,7 @@ pub struct Wires<I> {
 
 struct Open<I> {
     next: u64,
-    /// Both ends of each.
+    /// Both sides of each connection.
     wires: BTreeMap<u64, (I, Option<TcpStream>)>,
 }
 
@@ -60,7 +61,8 @@ impl<I: Inside> Wires<I> {
         Arc::new(Self { most, is_over: AtomicBool::new(false), open, left: Condvar::new() })
     }
 
-    /// Serves whoever comes, under a number, until it is over. `refuse` is told of those who are too many.
+    /// Serves incoming connections, each with a number, until `close`. Calls `refuse` for a connection
+    /// above the limit.
     pub fn serve(
         self: &Arc<Self>,
         name: &str,
@@ -96,7 +98,8 @@ impl<I: Inside> Wires<I> {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// The other end of a connection, so that it can be ended from here. False when it is all over meanwhile.
+    /// Registers the other side of a connection, so that it can be ended from here. Returns `false` after
+    /// `close`.
     pub fn attach(&self, number: u64, outside: Option<TcpStream>) -> bool {
         if let Some(wires) = self.open().wires.get_mut(&number) {
             wires.1 = outside;
@@ -104,12 +107,12 @@ impl<I: Inside> Wires<I> {
         !self.is_over()
     }
 
-    /// Lets nobody in any more; whoever waits for the next to come is to be woken.
+    /// Stops accepting connections; the caller has to wake the thread that waits for the next one.
     pub fn close(&self) {
         self.is_over.store(true, Ordering::SeqCst);
     }
 
-    /// Ends all of them, and waits for so long until each has written down what it knows.
+    /// Shuts down all connections, and waits up to `patience` for their threads to end.
     pub fn hang_up(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let mut open = self.open();

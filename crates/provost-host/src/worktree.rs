@@ -1,12 +1,13 @@
-//! A branch and a worktree for each attempt at a plan, made beside the repository and taken away again
-//! when nothing in it would be lost.
+//! Makes a branch and a worktree for each attempt at a plan, beside the repository, and removes them when
+//! nothing in them would be lost.
 //!
-//! What git keeps of a worktree are a few small files, and they are written here: git is not run in the
-//! user's repository. A record in the state folder says that provost made the worktree, and what for; a
-//! note beside git's files tells the same to whoever looks there, and decides nothing.
+//! git stores a few small files for a worktree, and this module writes them itself: git is not run in the
+//! user's repository. A record in the state folder says that provost made the worktree and why. A note
+//! beside git's files says the same to people; provost does not rely on it.
 //!
-//! **Invariant:** of a spawn that fails nothing is left.
-//! **Invariant:** [`prune`] removes only what is merged and clean, and only what provost made.
+//! **Invariant:** a spawn that fails leaves nothing behind.
+//! **Invariant:** [`prune`] removes only worktrees that are merged and clean, and only those that provost
+//! made.
 
 mod note;
 mod prune;
@@ -22,9 +23,9 @@ pub use prune::{Fate, fate, prune};
 use crate::tree::Trees;
 use crate::{files, folder, git, plan_file, tree};
 
-/// Names the ignored files that a new worktree gets a copy of, in the syntax of `.gitignore`.
+/// The file that names the ignored files to copy into a new worktree, in `.gitignore` syntax.
 pub const INCLUDE: &str = ".worktreeinclude";
-/// Attempts at one plan whose worktrees are kept.
+/// Limit on the number of worktrees for one plan.
 const MOST: u32 = 1000;
 
 #[derive(Debug, thiserror::Error)]
@@ -48,22 +49,22 @@ impl Error {
     }
 }
 
-/// What is to be made.
+/// Description of the worktree to make.
 pub struct Wanted<'a> {
     pub trees: &'a Trees,
     pub records: &'a Records,
     /// The checkout it is made from.
     pub workspace: &'a Path,
-    /// The folder the new one is put in; it is made if it is not there.
+    /// The folder in which the new worktree is put; created if it does not exist.
     pub beside: &'a Path,
-    /// What the marker is to say.
+    /// The content of the marker.
     pub plan: &'a str,
     pub slug: &'a str,
     pub base: &'a str,
     pub now: u64,
 }
 
-/// What was made.
+/// The worktree that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spawned {
     pub path: PathBuf,
@@ -75,8 +76,8 @@ pub struct Spawned {
     pub copied: Vec<String>,
 }
 
-/// Makes branch, worktree and marker, then lets `set_up` do the rest in it. If anything fails, all of it
-/// is taken back.
+/// Makes branch, worktree and marker, then calls `set_up` for the rest. If anything fails, everything is
+/// removed again.
 pub fn spawn(
     wanted: &Wanted<'_>,
     set_up: &mut dyn FnMut(&Path) -> Result<(), String>,
@@ -99,8 +100,8 @@ pub fn spawn(
     Ok(Spawned { path, branch, base: wanted.base.to_owned(), attempt, copied })
 }
 
-/// Checks a branch that is there, without `refs/heads/`, out at a path where nothing is. It is its owner's to
-/// remove.
+/// Checks out an existing branch (without `refs/heads/`) at a path that does not exist yet. The caller must
+/// remove it.
 pub fn attach(trees: &Trees, workspace: &Path, path: &Path, branch: &str, commit: &str) -> Result<(), Error> {
     let repository = git::repository(workspace).ok_or_else(|| Error::NoCommit(workspace.to_owned()))?;
     let mut making = Making::at(path, repository, branch, commit)?;
@@ -109,24 +110,24 @@ pub fn attach(trees: &Trees, workspace: &Path, path: &Path, branch: &str, commit
     making.finish()
 }
 
-/// A worktree on its way; what is there of it goes when this is dropped before the end.
+/// A worktree that is being made; dropping it before the end removes what was made.
 struct Making {
     repository: PathBuf,
     /// The worktree.
     path: PathBuf,
-    /// What git keeps of it.
+    /// git's folder for it.
     own: PathBuf,
     short: String,
     base: String,
-    /// It was made for this.
+    /// The branch was made for this worktree.
     has_branch: bool,
-    /// Where it is recorded, if it is.
+    /// The records that list it, if any.
     records: Option<Records>,
     is_done: bool,
 }
 
 impl Making {
-    /// Takes the first number that nobody has: whoever makes the folder has it.
+    /// Takes the first free number: creating the folder claims it.
     fn begin(wanted: &Wanted<'_>, repository: PathBuf) -> Result<(Self, u32), Error> {
         fs::create_dir_all(wanted.beside).map_err(Error::io("make", wanted.beside))?;
         let beside = wanted.beside.canonicalize().map_err(Error::io("find", wanted.beside))?;
@@ -150,14 +151,15 @@ impl Making {
             let base = wanted.base.to_owned();
             let making =
                 Self { repository, path, own, short, base, has_branch: false, records: None, is_done: false };
-            // Whoever has the folder has the number; only a clean-up by hand could stand here.
+            // The folder claims the number; this folder could only be left from a manual clean-up.
             fs::create_dir(&making.own).map_err(Error::io("make", &making.own))?;
             return Ok((making, attempt));
         }
         Err(Error::TooMany(wanted.slug.to_owned()))
     }
 
-    /// At this very path. What git keeps of it is called like its folder, with a number where that is taken.
+    /// Makes a worktree at this path. git's folder for it has the same name, with a number if that is
+    /// taken.
     fn at(path: &Path, repository: PathBuf, branch: &str, commit: &str) -> Result<Self, Error> {
         let owned = repository.join("worktrees");
         for folder in path.parent().into_iter().chain([owned.as_path()]) {
@@ -175,7 +177,7 @@ impl Making {
         format!("refs/heads/{}", self.short)
     }
 
-    /// Git's own files of a worktree. The lock keeps git from cleaning up while it is made.
+    /// Writes git's files for a worktree. The lock keeps git from removing it while it is made.
     fn link(&self) -> Result<(), Error> {
         let link = self.path.join(".git");
         self.write("locked", "provost is making it\n")?;
@@ -185,7 +187,7 @@ impl Making {
         fs::write(&link, format!("gitdir: {}\n", self.own.display())).map_err(Error::io("write", &link))
     }
 
-    /// Who made it, and what for.
+    /// Records who made it and why.
     fn note(&self, wanted: &Wanted<'_>, attempt: u32, finished: bool) -> Result<(), Error> {
         let note = Note {
             plan: wanted.plan.to_owned(),
@@ -206,7 +208,7 @@ impl Making {
         fs::write(&path, text).map_err(Error::io("write", &path))
     }
 
-    /// The worktree is bound to its plan, and nobody commits the marker by accident.
+    /// Binds the worktree to its plan, and excludes the marker from accidental commits.
     fn mark(&self, plan: &str) -> Result<(), Error> {
         let marker = plan_file::marker(&self.path);
         let folder = marker.parent().unwrap_or(&self.path).to_owned();
@@ -256,7 +258,7 @@ fn free_folder(within: &Path, name: &str) -> Result<PathBuf, Error> {
     Err(Error::TooMany(name.to_owned()))
 }
 
-/// Git looks at this list as well; it is not part of the tree.
+/// Adds a line to `info/exclude`, which git also uses and which is not part of the tree.
 fn exclude(repository: &Path, line: &str) {
     let path = repository.join("info/exclude");
     let text = fs::read_to_string(&path).unwrap_or_default();
@@ -267,7 +269,7 @@ fn exclude(repository: &Path, line: &str) {
     let _ = files::write_whole(&path, format!("{text}{gap}{line}\n").as_bytes());
 }
 
-/// Copies what `.worktreeinclude` names and git ignores; regular files only, and over nothing.
+/// Copies files that `.worktreeinclude` names and git ignores; only regular files, and without overwriting.
 fn copy_listed(wanted: &Wanted<'_>, to: &Path) -> Result<Vec<String>, Error> {
     let list = wanted.workspace.join(INCLUDE);
     if !list.symlink_metadata().is_ok_and(|found| found.is_file()) {
@@ -283,7 +285,7 @@ fn copy_listed(wanted: &Wanted<'_>, to: &Path) -> Result<Vec<String>, Error> {
         }
         let parent = place.parent().unwrap_or(to);
         fs::create_dir_all(parent).map_err(Error::io("make", parent))?;
-        // No link of the tree leads the copy out of the worktree.
+        // A link in the tree must not lead the copy out of the worktree.
         if !parent.canonicalize().is_ok_and(|real| real.starts_with(to)) {
             continue;
         }

@@ -1,12 +1,12 @@
-//! Any agent that speaks the Agent Client Protocol over its stdin and stdout.
+//! Driver for agents that speak the Agent Client Protocol (ACP) over stdin and stdout.
 //!
-//! The protocol is lines of JSON-RPC, and the harness says seven things in it; they are written here by
-//! hand, so that a peer can say what it wants and nothing has to wait for a runtime. The process is one
-//! turn long: when the agent ends its turn it ends, the harness judges, and the conversation is gone on
-//! with by its name, where the agent offers that.
+//! ACP is JSON-RPC, one message a line. provost sends seven kinds of messages, which are written by hand
+//! here: a peer may send anything, and no async runtime is needed. One process lasts one turn. When the
+//! agent ends its turn, the process ends and provost judges; a later attempt resumes the conversation by
+//! its id, if the agent supports that.
 //!
-//! **Invariant:** nothing a peer sends makes the driver fail, hang longer than the attempt may take, or
-//! hold more memory than a line may have.
+//! **Invariant:** nothing a peer sends makes the driver fail, wait longer than the attempt may take, or
+//! hold more memory than one line may have.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -33,22 +33,22 @@ use lines::Lines;
 use turn::{Finish, Turn};
 use write::Desk;
 
-/// An agent that speaks the protocol.
+/// Configuration of an agent that speaks ACP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acp {
     pub program: OsString,
     pub args: Vec<OsString>,
-    /// The client behind it, where that is known: it gets a folder of its own.
+    /// The client behind the agent, if it is known; it then gets its own folder.
     pub client: Option<Client>,
     pub model: Option<String>,
-    /// The mode it is to work in, by its own name for it.
+    /// Id of the mode that the agent shall work in.
     pub mode: Option<String>,
     pub permissions: Permissions,
-    /// Servers of tools that it is to use.
+    /// MCP servers that the agent shall use.
     pub servers: Vec<Server>,
 }
 
-/// A server of the Model Context Protocol, started by the agent.
+/// A server of the Model Context Protocol, which the agent starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     pub name: String,
@@ -58,7 +58,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// The one of ours, where the agent is to have it.
+    /// Returns provost's own server, if the agent shall have it.
     fn of(work: &Work<'_>) -> Option<Self> {
         let (command, args) = served(work)?;
         Some(Self { name: "provost".to_owned(), command, args, env: Vec::new() })
@@ -72,7 +72,7 @@ impl Server {
 }
 
 impl Acp {
-    /// `None` for an empty command line.
+    /// Returns `None` for an empty command line.
     pub fn new(command: &[String]) -> Option<Self> {
         let (program, args) = command.split_first()?;
         Some(Self {
@@ -95,7 +95,8 @@ impl Acp {
 
     fn mode(&self, work: &Work<'_>) -> Option<String> {
         let usual = match (self.client, self.permissions, work.fence) {
-            // Its own fence does not hold inside of ours; without one it would ask a second model.
+            // Codex's own sandbox does not work inside provost's. Its default mode would ask a second model
+            // for approval.
             (Some(Client::Codex), Permissions::Allow, Some(_)) => Some("agent-full-access"),
             (Some(Client::Codex), Permissions::Allow, None) => Some("workspace-write"),
             _ => None,
@@ -126,7 +127,7 @@ impl Agent for Acp {
     }
 }
 
-/// What came of a turn and of its process.
+/// Combines the end of the turn with the end of its process.
 fn ended(over: Over, finish: Finish, work: &Work<'_>) -> Attempt {
     let left = format!("the agent left while {}", finish.at);
     let failure = match (&over.end, finish.failure) {
@@ -158,7 +159,7 @@ fn ended(over: Over, finish: Finish, work: &Work<'_>) -> Attempt {
             }
             attempt.report = [attempt.report.trim_end(), &shown(&failure)].join("\n").trim_start().to_owned();
         }
-        // However its process came to its end: the turn was over before.
+        // The turn was over before the process ended, so the exit code of the process does not matter.
         None if by_itself => {
             attempt.end = AttemptEnd::Exited { exit_code: 0 };
             attempt.session = finish.session;
@@ -172,7 +173,7 @@ fn not_begun(reason: String) -> Attempt {
     Attempt { end: AttemptEnd::NotStarted { reason }, ..Attempt::not_started(&std::fmt::Error) }
 }
 
-/// A turn, and the lines it is spoken in.
+/// A turn, and the reader that splits the agent's output into messages.
 struct Conversation<'a> {
     turn: Turn<'a>,
     lines: Lines,
@@ -202,7 +203,7 @@ impl Peer for Conversation<'_> {
     }
 }
 
-/// Where files may be written for the agent.
+/// Returns the rules for files that provost writes on the agent's behalf.
 fn desk<'a>(work: &Work<'a>) -> Desk<'a> {
     let (mut closed, mut owner): (Vec<&'a Path>, _) = (Vec::new(), None);
     match work.fence {

@@ -1,7 +1,7 @@
-//! Our own agent: the plan-aware loop on a model's API, in a process of its own.
+//! Driver of provost's own agent, which runs the plan-aware loop on a model's API in a separate process.
 //!
-//! The driver starts `<program> builtin-agent` with its orders as arguments and the prompt on stdin. It
-//! reports as `json`: the last line it prints is `{"report": …, "usage": …}`.
+//! The driver starts `<program> builtin-agent` with its options as arguments and the prompt on stdin. The
+//! agent reports as `json`: the last line it prints is `{"report": …, "usage": …}`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,23 +10,24 @@ use crate::agent::{Agent, Attempt, Launch, Work, start};
 use crate::config::Speaks;
 use crate::{Interrupted, config};
 
-/// The hidden subcommand.
+/// The hidden subcommand that runs the agent.
 pub const COMMAND: &str = "builtin-agent";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// The program that has the loop.
+    /// The program with this subcommand.
     pub program: OsString,
     pub orders: config::Builtin,
 }
 
 impl Builtin {
-    /// `topics` is the folder that was laid out for the attempt, where its step declares some.
+    /// Returns the command line. `topics` is the folder for the attempt's topics, if its step declares
+    /// some.
     fn arguments(&self, topics: Option<&Path>) -> Vec<OsString> {
         let orders = &self.orders;
         let mut words: Vec<OsString> = vec![COMMAND.into()];
         let mut say = |name: &str, value: OsString| {
-            // In one word, so that a value may begin with a dash.
+            // `--name=value` in one argument, so that a value may begin with a dash.
             let mut word = OsString::from(format!("--{name}="));
             word.push(value);
             words.push(word);

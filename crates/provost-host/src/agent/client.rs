@@ -1,7 +1,7 @@
-//! Coding agents with a command line of their own: Claude Code, Codex, Gemini CLI, opencode. How each is
-//! called, and what it finds in its folder.
+//! Command lines of known coding agents: Claude Code, Codex, Gemini CLI, opencode.
 //!
-//! **Invariant:** nothing in the workspace configures a client but what the client itself insists on.
+//! **Invariant:** no file in the workspace configures a client, except those that the client reads in any
+//! case.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -25,7 +25,7 @@ impl Client {
         }
     }
 
-    /// What it is told on its command line. `more` is the user's own.
+    /// Returns the client's arguments. `more` are those of the user's configuration.
     pub fn arguments(
         self,
         home: &Path,
@@ -60,7 +60,7 @@ impl Client {
         match (self, model) {
             (Client::Claude, Some(model)) => add(&["--model", model]),
             (Client::Gemini | Client::Opencode, Some(model)) => add(&["-m", model]),
-            // Codex finds it in its configuration.
+            // Codex reads the model from its configuration file.
             _ => {}
         }
         words.extend(more.iter().map(OsString::from));
@@ -79,7 +79,7 @@ pub enum Unfurnished {
     Io(#[from] std::io::Error),
 }
 
-/// The folder of a client, with what it is to find there.
+/// Writes the client's configuration into its folder and returns the folder.
 pub fn furnished<'a>(client: Client, model: Option<&str>, work: &Work<'a>) -> Result<&'a Path, Unfurnished> {
     let home = work.home.ok_or(Unfurnished::NoHome)?;
     furnish::furnish(client, home, model, work)?;

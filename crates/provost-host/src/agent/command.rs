@@ -1,7 +1,7 @@
-//! Any program as an agent: `claude -p`, `codex exec`, a script.
+//! Driver that runs any program as an agent: `claude -p`, `codex exec`, a script.
 //!
-//! The prompt comes on stdin, or in place of an argument `{prompt}`; the report is what it prints, read
-//! in the form it speaks.
+//! The program gets the prompt on stdin, or in place of the argument `{prompt}`. Its output is the report,
+//! read in the configured format.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Launch, Work, start};
 use crate::config::Speaks;
 
-/// The argument that stands for the prompt.
+/// The argument that is replaced by the prompt.
 pub const PLACEHOLDER: &str = "{prompt}";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// `None` for an empty command line.
+    /// Returns `None` for an empty command line.
     pub fn new(argv: impl IntoIterator<Item = impl Into<OsString>>) -> Option<Self> {
         let mut argv = argv.into_iter().map(Into::into);
         Some(Self { program: argv.next()?, args: argv.collect(), speaks: Speaks::Text })
@@ -34,7 +34,7 @@ impl Command {
 impl Agent for Command {
     fn attempt(&self, work: &Work<'_>) -> Result<Attempt, Interrupted> {
         let launch = Launch { program: &self.program, args: &self.args, env: &[] };
-        // Which words would go on with a conversation is not known of any program.
+        // The arguments that would continue a conversation are unknown for an arbitrary program.
         let alone = |attempt: Attempt| Attempt { session: None, ..attempt };
         if !self.args.iter().any(|arg| arg == PLACEHOLDER) {
             return start(launch, work.prompt.as_bytes(), self.speaks, work).map(alone);

@@ -1,8 +1,8 @@
-//! A coding agent with a command line of its own, run headless.
+//! Driver that runs a coding agent's command line without its user interface.
 //!
-//! It is started in the form in which its report can be read, with a folder of its own for configuration and
-//! conversations. The prompt is on stdin, whole, and then there is nothing to wait for. A conversation is
-//! gone on with by its name, in a process of its own.
+//! The client is started with an output format that provost can read, and with its own folder for
+//! configuration and conversations. The prompt is on stdin, which is then closed. A later attempt continues
+//! the conversation by its id, in a new process.
 
 use std::ffi::OsString;
 
@@ -11,14 +11,14 @@ use crate::Interrupted;
 use crate::agent::{Agent, Attempt, Launch, Work, start};
 use crate::config::Client;
 
-/// One of them as an agent.
+/// Configuration of a headless client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headless {
     pub client: Client,
-    /// Where its program is, if not on the `PATH` by its usual name.
+    /// Path of its program, if it is not on the `PATH` by its usual name.
     pub program: Option<String>,
     pub model: Option<String>,
-    /// Added to its command line.
+    /// Arguments added to its command line.
     pub args: Vec<String>,
 }
 

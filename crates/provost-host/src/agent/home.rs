@@ -1,9 +1,10 @@
-//! Folders of agents' clients: their configuration and their conversations, outside of every workspace.
+//! Manages the folders in which agents' clients keep configuration and conversations, outside of every
+//! workspace.
 //!
-//! There is one for each step of a plan. It is emptied when a conversation begins, kept while it may be
-//! gone on with, and gone when the plan is over.
+//! Each step of a plan has one folder. provost empties it when a conversation begins, keeps it while the
+//! conversation may be continued, and removes it when the plan has ended.
 //!
-//! **Invariant:** what one step's client wrote is seen by no other step's.
+//! **Invariant:** no step's client sees what another step's client wrote.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use provost_core::model::plan::StepNumber;
 
 use crate::folder;
 
-/// The folder for the client of a step, and whether it is the one from before.
+/// Opens the folder for a step's client. The second value is `true` if an earlier attempt's folder was
+/// kept.
 pub fn open(state: &Path, plan: &str, step: StepNumber, keep: bool) -> io::Result<(PathBuf, bool)> {
     let home = of_plan(state, plan).join(step.to_string());
     let is_kept = keep && home.is_dir();
@@ -24,7 +26,7 @@ pub fn open(state: &Path, plan: &str, step: StepNumber, keep: bool) -> io::Resul
     Ok((home, is_kept))
 }
 
-/// An empty folder for what the agent of a step writes to topics.
+/// Creates an empty folder for the topics of a step.
 pub fn outbox(state: &Path, plan: &str, step: StepNumber) -> io::Result<PathBuf> {
     let folder = of_plan(state, plan).join(format!("{step}-topics"));
     folder::remove(&folder);
@@ -32,7 +34,7 @@ pub fn outbox(state: &Path, plan: &str, step: StepNumber) -> io::Result<PathBuf>
     Ok(folder)
 }
 
-/// No conversation of this plan is gone on with.
+/// Removes all client folders of a plan; none of its conversations can be continued afterwards.
 pub fn forget(state: &Path, plan: &str) {
     folder::remove(&of_plan(state, plan));
 }

@@ -1,11 +1,10 @@
-//! What the tools of an agent's client know of its work: files beside what the agent writes to topics.
+//! Files through which the tools of an agent's client learn about its work.
 //!
-//! The log is out of an agent's reach, and has to be. The server of tools that its client starts stands on
-//! the agent's side of the fence; it has these files and nothing else. What it is told about the step is
-//! kept there too, and is taken when the attempt is over.
+//! The log must stay out of an agent's reach. The MCP server that the client starts runs in the agent's
+//! sandbox; it has these files and nothing else. It also stores there what the agent says about its step;
+//! provost reads that after the attempt.
 //!
-//! **Invariant:** nothing here decides. An agent that writes these files itself has said something, and
-//! that is all.
+//! **Invariant:** nothing here decides. An agent that writes these files itself has only made a statement.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::{Outbox, Work};
 use crate::safe_open;
 
-/// The hidden subcommand that serves it.
+/// The hidden subcommand that runs the MCP server.
 pub const COMMAND: &str = "item-mcp";
 
 const FOLDER: &str = "item";
@@ -29,17 +28,17 @@ const INDEX: &str = "index.json";
 const SAID_MAX: u64 = 64 * 1024;
 const POST_MAX: usize = 32 * 1024;
 
-/// What a step's agent is told by its tools.
+/// Data for the tools of a step's agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The program that serves it.
+    /// The program with the subcommand.
     pub program: OsString,
     pub step: StepNumber,
-    /// The plan as it stands.
+    /// The plan with its current state.
     pub plan: String,
-    /// What is to be done: the prompt.
+    /// The task: the prompt.
     pub task: String,
-    /// Topics it may read, with what they say.
+    /// Topics that the agent may read, with their text.
     pub topics: Vec<(String, String)>,
 }
 
@@ -50,7 +49,7 @@ struct Index {
     publishes: Vec<String>,
 }
 
-/// Puts the files in place, where the agent has such tools.
+/// Writes the files, if the agent has such tools.
 pub fn lay_out(outbox: Outbox<'_>) -> io::Result<()> {
     let Some(item) = outbox.item else { return Ok(()) };
     let folder = outbox.folder.join(FOLDER);
@@ -65,22 +64,22 @@ pub fn lay_out(outbox: Outbox<'_>) -> io::Result<()> {
     fs::write(folder.join(INDEX), serde_json::to_vec(&index)?)
 }
 
-/// The server that a client is to start.
+/// Returns the command that starts the MCP server.
 pub fn server(work: &Work<'_>) -> Option<(String, Vec<String>)> {
     let outbox = work.outbox?;
     let program = outbox.item?.program.to_string_lossy().into_owned();
     Some((program, vec![COMMAND.to_owned(), outbox.folder.to_string_lossy().into_owned()]))
 }
 
-/// What an agent said about its step by a tool.
+/// An agent's statement about its step, made with a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saying {
-    /// It cannot go on; otherwise it thinks that it is done.
+    /// `true`: the agent cannot continue; `false`: it believes that the step is done.
     pub blocked: bool,
     pub text: String,
 }
 
-/// The last of what it said, once nothing of the attempt is alive.
+/// Reads the last statement. Call it when no process of the attempt is alive.
 pub fn said(outbox: Outbox<'_>) -> Option<Saying> {
     outbox.item?;
     let folder = safe_open::top(outbox.folder).ok()?;
@@ -93,7 +92,7 @@ pub fn said(outbox: Outbox<'_>) -> Option<Saying> {
     serde_json::from_slice::<Saying>(&bytes).ok().filter(|saying| !saying.text.trim().is_empty())
 }
 
-/// The files, from the side of whoever serves them.
+/// The files, as the MCP server sees them.
 #[derive(Debug)]
 pub struct Served {
     outbox: PathBuf,
@@ -126,13 +125,14 @@ impl Served {
         &self.index.publishes
     }
 
-    /// Nothing, where the step does not read it.
+    /// Returns the text of a topic; `None` if the step does not read it.
     pub fn topic(&self, name: &str) -> Option<io::Result<String>> {
         let number = self.index.reads.iter().position(|known| known == name)?;
         Some(fs::read_to_string(self.outbox.join(FOLDER).join(format!("topic-{number}.md"))))
     }
 
-    /// Adds to what the step publishes. How long it is now; or why it was not added.
+    /// Appends to a topic that the step publishes. Returns its new length, or the reason why it was not
+    /// appended.
     pub fn publish(&self, topic: &str, text: &str) -> Result<usize, String> {
         if !self.index.publishes.iter().any(|known| known == topic) {
             return Err(match self.index.publishes.as_slice() {

@@ -1,4 +1,4 @@
-//! What an agent wrote to topics, taken from a folder it can write.
+//! Reads the topics that an agent wrote, from a folder that the agent can write.
 //!
 //! **Invariant:** no link is followed, and no more is read than a post may have.
 
@@ -10,10 +10,11 @@ use rustix::fs::FileType;
 use crate::agent::{Attempt, Outbox};
 use crate::safe_open;
 
-/// A post is a page, not a book.
+/// Longest post, in bytes.
 const POST_MAX: u64 = 32 * 1024;
 
-/// Takes what was posted, once nothing of the attempt is alive, and notes what could not be.
+/// Collects the posts and adds a note for each that cannot be read. Call it when no process of the attempt
+/// is alive.
 pub fn collect(outbox: Outbox<'_>, attempt: &mut Attempt) {
     for topic in outbox.topics {
         match post(outbox, topic) {

@@ -1,35 +1,37 @@
-//! What an agent's client prints, read as that client writes it: the agent's last words, what it used,
-//! and errors that the client itself reports as a success.
+//! Parses what an agent's client prints: the last message, the usage, and errors of clients that exit with
+//! 0.
 //!
-//! A stream of JSON can be far larger than what is kept of an output, so it is read line by line as it
-//! comes. What cannot be read counts for nothing: the output is then plain text.
+//! A JSON stream can be far larger than the output that provost keeps, so it is parsed line by line as it
+//! arrives. Lines that cannot be parsed are ignored; an output without a parsed report counts as plain
+//! text.
 //!
-//! **Invariant:** nothing that is printed makes a reader fail, and memory stays bounded.
-//! **Invariant:** a part of the usage is known only where the client said so for the whole attempt.
+//! **Invariant:** no output makes a reader fail, and memory stays bounded.
+//! **Invariant:** a usage count is known only if the client reported it for the whole attempt.
 
 use provost_core::model::usage::Usage;
 use serde_json::Value;
 
 use crate::config::Speaks;
 
-/// A line that is longer is passed over.
+/// Longest line that is parsed, in bytes; a longer one is skipped.
 const LINE_MAX: usize = 8 << 20;
-/// Of what was said since the last tool was used.
+/// Longest text that is kept of what the agent said since its last tool call, in bytes.
 const WORDS_MAX: usize = 256 * 1024;
 
-/// A million millions of anything: no attempt uses that.
+/// Largest count that is believed; no attempt uses that much.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 const NAME_MAX: usize = 100;
 const REWRITES_MAX: usize = 20;
 const REWRITE_MAX: usize = 2000;
 
 impl Speaks {
-    /// What one turn used, in a conversation that had used `before`: some clients go on counting from there.
+    /// Returns the usage of one turn in a conversation that had used `before`. Some clients count from the
+    /// start of the conversation.
     pub fn since(self, before: &Usage, heard: &Heard) -> Usage {
         let told = &heard.usage;
         let goes_on = match self {
             Speaks::Codex => true,
-            // Some versions do, with everything they tell by model, and some do not.
+            // Some versions count the whole conversation in their numbers by model, others do not.
             Speaks::Claude => {
                 let both = before.tokens().zip(heard.turn_tokens).map(|(before, turn)| before + turn);
                 told.tokens().zip(both).is_some_and(|(told, both)| told >= both)
@@ -43,54 +45,54 @@ impl Speaks {
     }
 }
 
-/// A name that goes into the log, and onto a command line.
+/// Returns whether a conversation's id is safe for the log and for a command line.
 pub fn is_session(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     name.len() <= NAME_MAX && name.bytes().all(fits) && name.bytes().next().is_some_and(|first| first != b'-')
 }
 
-/// What was understood.
+/// The parsed output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// The last words, where the form has a place for them.
+    /// The last message, if the format has a field for it.
     pub report: Option<String>,
     pub usage: Usage,
-    /// Tokens of this turn alone, where they are told beside the others.
+    /// Tokens of this turn alone, if the client reports them separately.
     pub turn_tokens: Option<u64>,
-    /// The conversation it was, where its client can go on with it.
+    /// The conversation's id, if its client can continue it.
     pub session: Option<String>,
-    /// The client says that it failed.
+    /// The error that the client reported.
     pub failure: Option<String>,
-    /// The last line was for us, and is no part of the report.
+    /// The last line was a report for provost and is no part of the text.
     pub last_line_is_ours: bool,
-    /// How the agent changed its own plan, each time it did.
+    /// Each change that the agent made to its own plan.
     pub rewrites: Vec<String>,
 }
 
-/// Reads an output as it comes.
+/// Parses an output as it arrives.
 pub struct Reader {
     speaks: Speaks,
     line: Vec<u8>,
-    /// The last one that said something, where only that one is read.
+    /// The last line that was not blank, for a format in which only that line is parsed.
     last: Vec<u8>,
-    /// The line is longer than a line may be.
+    /// The current line is longer than `LINE_MAX`.
     overlong: bool,
     heard: Heard,
     words: String,
     calls: Calls,
 }
 
-/// Calls of a model, as they are told one by one.
+/// Model calls that the client reports one by one.
 #[derive(Default)]
 struct Calls {
-    /// Messages that were begun, and the last one: a message is told in parts.
+    /// Number of messages begun, and the id of the last one; a message arrives in parts.
     messages: u64,
     message: String,
     steps: u64,
-    /// The sum of the steps, unless one of them left something out.
+    /// Sum of the steps; `None` if a step left out a count.
     sum: Option<Usage>,
     cost: f64,
-    /// The last step said that it was the last.
+    /// The last step had a final reason.
     complete: bool,
 }
 
@@ -133,18 +135,18 @@ impl Reader {
         let blank = !std::mem::take(&mut self.overlong) && line.iter().all(u8::is_ascii_whitespace);
         self.line = match (blank, self.speaks) {
             (true, _) => line,
-            // Only the last line counts; it is read when it is known to be the last.
+            // Only the last line counts; it is parsed when the output has ended.
             (false, Speaks::Json) => std::mem::replace(&mut self.last, line),
             (false, _) => {
                 self.read(&line);
                 line
             }
         };
-        // Its room is used again.
+        // Keeps the allocation.
         self.line.clear();
     }
 
-    /// Nothing more comes. `by_itself`: the client was not ended before its time.
+    /// Ends the parsing. `by_itself`: provost did not kill the client.
     pub fn finish(mut self, by_itself: bool) -> Heard {
         if !self.line.is_empty() || self.overlong {
             self.end_of_line();
@@ -153,7 +155,7 @@ impl Reader {
             let last = std::mem::take(&mut self.last);
             self.read(&last);
         }
-        // This client has no line that says that all is over.
+        // opencode prints no final line.
         if self.speaks == Speaks::Opencode && by_itself {
             self.heard.usage = self.calls.opencode();
         }
@@ -244,7 +246,7 @@ impl Reader {
                     false => self.say_anew(text),
                 }
             }
-            // What was said before a tool was used is not the last word.
+            // Text before a tool call is not the last message.
             "tool_use" => self.words.clear(),
             "result" => {
                 self.heard.usage = gemini_usage(&value["stats"]);
@@ -284,7 +286,7 @@ impl Reader {
     }
 }
 
-/// Without what nobody can have meant: it goes into the log.
+/// Drops implausible values, because the usage goes into the log.
 pub(super) fn believable(usage: Usage) -> Usage {
     let count = |count: Option<u64>| count.filter(|count| *count <= COUNT_MAX);
     let is_name = |name: &String| name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_graphic());
@@ -299,7 +301,7 @@ pub(super) fn believable(usage: Usage) -> Usage {
     }
 }
 
-/// `{"report": "…", "usage": {…}, "error": "…"}`, each part optional.
+/// Parses `{"report": "…", "usage": {…}, "error": "…"}`; each part is optional.
 fn own(value: Value) -> Option<Heard> {
     let parts = ["report", "usage", "error"];
     if !parts.iter().any(|part| value.get(part).is_some()) {
@@ -307,7 +309,7 @@ fn own(value: Value) -> Option<Heard> {
     }
     Some(Heard {
         report: string(&value["report"]),
-        // A count that is half understood is no count.
+        // A usage that cannot be parsed as a whole is unknown.
         usage: serde_json::from_value(value["usage"].clone()).unwrap_or_default(),
         turn_tokens: None,
         session: None,
@@ -317,7 +319,7 @@ fn own(value: Value) -> Option<Heard> {
     })
 }
 
-/// A few, and none long: they are for people.
+/// Returns at most `REWRITES_MAX` changes, each cut to `REWRITE_MAX` characters; they are shown to people.
 fn rewrites(told: &Value) -> Vec<String> {
     let all = told.as_array().into_iter().flatten().filter_map(Value::as_str);
     all.take(REWRITES_MAX).map(|diff| diff.chars().take(REWRITE_MAX).collect()).collect()
@@ -336,7 +338,7 @@ fn claude_usage(value: &Value, messages: u64) -> Usage {
     Usage {
         model: models.filter(|models| models.len() == 1).and_then(|models| models.keys().next().cloned()),
         calls: (messages > 0).then_some(messages),
-        // This client counts what came from a cache apart.
+        // Claude Code counts cached tokens separately.
         input_tokens: fresh.map(|fresh| total(&[fresh, read.unwrap_or(0), written.unwrap_or(0)])),
         output_tokens: part("outputTokens", "output_tokens"),
         cache_read_tokens: read,
@@ -355,7 +357,7 @@ fn turn_tokens(usage: &Value) -> Option<u64> {
 fn gemini_usage(stats: &Value) -> Usage {
     let input = stats["input_tokens"].as_u64();
     let written = stats["output_tokens"].as_u64();
-    // Thinking is only in the total.
+    // Reasoning tokens are counted in the total only.
     let rest = stats["total_tokens"].as_u64().zip(input).map(|(total, input)| total.saturating_sub(input));
     let models = stats["models"].as_object();
     Usage {
@@ -390,7 +392,7 @@ impl Calls {
 
     fn opencode(&mut self) -> Usage {
         let Some(sum) = self.sum.take().filter(|_| self.complete) else { return Usage::default() };
-        // It says 0 for a model whose price it does not know.
+        // opencode reports 0 for a model whose price it does not know.
         let micro_usd = micro(self.cost).filter(|cost| *cost > 0);
         Usage { calls: Some(self.steps), micro_usd, ..sum }
     }
@@ -409,7 +411,7 @@ fn total(parts: &[u64]) -> u64 {
     parts.iter().fold(0, |sum, part| sum.saturating_add(*part))
 }
 
-/// Dollars to millionths of them.
+/// Converts dollars to micro-dollars.
 pub(super) fn micro(usd: f64) -> Option<u64> {
     (usd.is_finite() && (0.0..1e9).contains(&usd)).then(|| (usd * 1e6).round() as u64)
 }

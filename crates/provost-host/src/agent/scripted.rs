@@ -1,8 +1,8 @@
-//! An agent that follows a written script: for demonstrations and tests. It can obey, lie, stall, crash
-//! and leave daemons behind; `docs/scripted-agent.md` is its manual.
+//! Agent that follows a written script, for demonstrations and tests. A script can work, lie, stall, crash
+//! and leave daemons behind; `docs/scripted-agent.md` is the manual.
 //!
-//! [`Scripted`] is the driver, in the harness. [`perform`] is the agent itself, in a process of its own
-//! like any other agent: the driver starts `<launcher…> <script> <step> <attempt>`, prompt on stdin.
+//! [`Scripted`] is the driver, inside provost. [`perform`] is the agent itself, in a separate process like
+//! any other agent: the driver starts `<launcher…> <script> <step> <attempt>` with the prompt on stdin.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,9 +22,9 @@ use crate::config::Speaks;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {
-    /// What starts the performer, with its first arguments.
+    /// The program that performs the script, with its first arguments.
     pub launcher: Vec<OsString>,
-    /// Absolute: the performer runs in the workspace.
+    /// An absolute path, because the agent runs in the workspace.
     pub script: PathBuf,
 }
 
@@ -40,12 +40,12 @@ impl Agent for Scripted {
     }
 }
 
-/// The script could not be followed; not an ending the script asked for.
+/// Exit code if the script could not be followed; a script does not ask for it.
 pub const BAD_SCRIPT: i32 = 2;
-/// The prompt did not say what `require_prompt` wants.
+/// Exit code if the prompt does not contain the text of `require_prompt`.
 pub const NOT_IN_PROMPT: i32 = 9;
 
-/// Does in the current folder what the script says for this attempt. Returns the exit code.
+/// Performs the script's actions for this attempt in the current folder. Returns the exit code.
 pub fn perform(script: &Path, step: StepNumber, attempt: u32, prompt: &str, out: &mut dyn Write) -> i32 {
     let performed = read(script).and_then(|script| {
         let actions = script.actions(step, attempt)?;
@@ -59,7 +59,7 @@ pub fn perform(script: &Path, step: StepNumber, attempt: u32, prompt: &str, out:
             (None, action) => action.perform(prompt, out),
         })?;
         if let Some(usage) = used {
-            // What was printed before may have no end of line.
+            // The output before may lack its final newline.
             writeln!(out, "\n{}", serde_json::json!({ "usage": usage })).and_then(|()| out.flush())?;
         }
         Ok(code)
@@ -108,7 +108,7 @@ fn read(script: &Path) -> Result<Script, BadScript> {
 }
 
 impl Script {
-    /// What is written for exactly this attempt, or else for any attempt at the step.
+    /// Returns the actions for exactly this attempt, or else those for any attempt at the step.
     fn actions(&self, step: StepNumber, attempt: u32) -> Result<Vec<Action>, BadScript> {
         let of_step = || self.step.iter().filter(|part| part.number == step.0);
         let part = of_step()
@@ -160,7 +160,7 @@ enum Action {
     Hang,
     Daemon(String),
     RequirePrompt(String),
-    /// Said when the script is over.
+    /// Printed when the script has ended.
     Usage(Box<Usage>),
 }
 
@@ -199,7 +199,7 @@ impl Written {
 }
 
 impl Action {
-    /// `Some` ends the script with that exit code.
+    /// Performs the action. `Some` ends the script with that exit code.
     fn perform(&self, prompt: &str, out: &mut dyn Write) -> Result<Option<i32>, BadScript> {
         let undone = |what: String| move |source| BadScript::Undone { what, source };
         match self {
@@ -247,9 +247,9 @@ fn remove(path: &Path) -> io::Result<()> {
     if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-// This is the agent's process, not the harness: it starts children as any agent would.
+// This code runs in the agent's process, not in provost, so it starts children as any agent would.
 
-/// A command that fails ends the script with its exit code.
+/// Runs a command. A command that fails ends the script with its exit code.
 fn run(command: &str, out: &mut dyn Write) -> io::Result<Option<i32>> {
     let done = Command::new("bash").arg("-c").arg(command).stdin(Stdio::null()).output()?;
     out.write_all(&done.stdout)?;
@@ -258,7 +258,7 @@ fn run(command: &str, out: &mut dyn Write) -> io::Result<Option<i32>> {
     Ok(if done.status.success() { None } else { Some(done.status.code().unwrap_or(1)) })
 }
 
-/// A session of its own, its parent gone, its streams closed.
+/// Starts a command in its own session, without a parent and with closed streams.
 fn daemon(command: &str) -> io::Result<()> {
     let started = Command::new("setsid")
         .args(["--fork", "bash", "-c", command])

@@ -1,6 +1,6 @@
-//! `[agents.X]` with `driver = "builtin"`: which model, where it is, where its key comes from.
+//! Reads `[agents.X]` with `driver = "builtin"`: the model, its address, the source of its key.
 //!
-//! **Invariant:** a key is never in the file, only where it is to be found.
+//! **Invariant:** the file never holds a key, only the place where provost finds it.
 
 use super::Section;
 use super::reading::Wrong;
@@ -10,13 +10,13 @@ use crate::proxy::Address;
 pub(super) const KEYS: [&str; 7] =
     ["model", "provider", "base_url", "key_env", "key_command", "max_turns", "context_tokens"];
 const PROVIDERS: [&str; 5] = ["anthropic", "openai", "chat", "gemini", "ollama"];
-/// With less, the tools alone would not fit.
+/// Smallest context, in tokens; the tools alone would not fit into less.
 const LEAST_CONTEXT: u64 = 8_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Builtin {
     pub model: String,
-    /// How the model's server is spoken to; of a well-known model it need not be said.
+    /// The API of the model's server; optional for a well-known model.
     pub provider: Option<String>,
     pub base_url: Option<String>,
     /// The variable with the key.
@@ -63,7 +63,7 @@ fn base_url(section: &Section<'_, '_>) -> Result<Option<String>, Wrong> {
     }
 }
 
-/// What somebody wrote there may be the key itself.
+/// Reads `key_env`. The error does not repeat the value, which may be the key itself.
 fn key_env(section: &Section<'_, '_>) -> Result<Option<String>, Wrong> {
     let name = section.string("key_env")?;
     let is_name = |name: &str| {
@@ -81,7 +81,7 @@ fn key_env(section: &Section<'_, '_>) -> Result<Option<String>, Wrong> {
     }
 }
 
-/// Where a base URL leads, so that the agent may reach it.
+/// Returns the address of a base URL, to which the agent gets network access.
 pub(super) fn address(url: &str) -> Option<Address> {
     let is_http = url.starts_with("http://") || url.starts_with("https://");
     is_http.then(|| Address::of_url(url, 80)).flatten()

@@ -1,4 +1,5 @@
-//! What a role of the configuration chooses from: the client, the form of its reports, and what it may do unasked.
+//! Choices of a role in the configuration: the client, the format of its reports, and the answer to
+//! permission requests.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ pub enum Client {
 impl Client {
     pub const ALL: [Client; 4] = [Client::Claude, Client::Codex, Client::Gemini, Client::Opencode];
 
-    /// As it is written in the configuration; the name of its program, too.
+    /// Returns the word in the configuration, which is also the name of the program.
     pub fn word(self) -> &'static str {
         match self {
             Client::Claude => "claude",
@@ -24,7 +25,7 @@ impl Client {
         }
     }
 
-    /// The one that a command line starts, as far as its words tell: `claude-agent-acp`, `npx …/codex-acp`.
+    /// Guesses the client from the words of a command line: `claude-agent-acp`, `npx …/codex-acp`.
     pub fn of(command: &[String]) -> Option<Client> {
         let name =
             |word: &String| Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned());
@@ -33,21 +34,21 @@ impl Client {
     }
 }
 
-/// The form in which a client reports.
+/// The format in which a client reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Speaks {
-    /// Everything it prints is its report.
+    /// The whole output is the report.
     #[default]
     Text,
-    /// The last line is `{"report": "…", "usage": {…}, "rewrites": ["…"]}`, by our own protocol.
+    /// The last line is `{"report": "…", "usage": {…}, "rewrites": ["…"]}`, provost's own format.
     Json,
-    /// `claude -p --output-format stream-json --verbose`, or `json`.
+    /// Output of `claude -p --output-format stream-json --verbose`, or `json`.
     Claude,
-    /// `codex exec --json`.
+    /// Output of `codex exec --json`.
     Codex,
-    /// `gemini -p … -o stream-json`.
+    /// Output of `gemini -p … -o stream-json`.
     Gemini,
-    /// `opencode run --format json`.
+    /// Output of `opencode run --format json`.
     Opencode,
 }
 
@@ -67,21 +68,21 @@ impl Speaks {
     }
 }
 
-/// The answer an agent gets when it asks for permission.
+/// The answer to an agent's permission requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Permissions {
-    /// Yes, this once: what it may reach is the fence's business.
+    /// Allow once; the sandbox limits what the agent can access.
     #[default]
     Allow,
     Deny,
-    /// The attempt ends, and a person is told what was asked.
+    /// End the attempt and show a person the request.
     Ask,
 }
 
 impl Permissions {
     pub const ALL: [Permissions; 3] = [Permissions::Allow, Permissions::Deny, Permissions::Ask];
 
-    /// As it is written in the configuration.
+    /// Returns the word in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Permissions::Allow => "allow",

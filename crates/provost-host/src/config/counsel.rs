@@ -1,9 +1,9 @@
-//! `[plan]` and `[judge]`: roles that are asked for their words and do no work.
+//! Reads `[plan]` and `[judge]`: roles that answer questions and do no work.
 
 use super::Wrong;
 use super::reading::Section;
 
-/// Who drafts plans, and how often a draft may go back.
+/// The role that drafts plans, and the number of drafts that provost may ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planning {
     pub role: String,
@@ -16,7 +16,7 @@ impl Default for Planning {
     }
 }
 
-/// Who judges by a rubric; nobody, where it is not said.
+/// The role that judges by a rubric; `None` if no role is configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judging {
     pub role: Option<String>,

@@ -1,4 +1,4 @@
-//! `read` and `write`: folders and files outside of the workspace that a role or a check may use.
+//! Reads `read` and `write`: folders and files outside of the workspace that a role or a check may use.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// As they are shown and approved.
+    /// Returns the paths as they are shown and approved.
     pub fn terms(&self) -> run_policy::Folders {
         let text = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect();
         run_policy::Folders { read: text(&self.read), write: text(&self.write) }

@@ -1,7 +1,7 @@
-//! `[gate]`: how many people approve, and which plans a policy may.
+//! Reads `[gate]`: how many people approve, and which plans a policy may approve.
 //!
-//! **Invariant:** no configuration approves every plan. A policy bounds where a plan may write, and something else
-//! besides.
+//! **Invariant:** no configuration approves every plan. A policy limits where a plan may write, and at
+//! least one other property.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,16 +16,17 @@ use super::{Config, YEAR};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// How many people have to approve, and who counts as one.
+    /// Number of approvals needed, and who counts as an approver.
     pub quorum: Quorum,
-    /// What waits for a person for longer than this is told again, and stands in the log as overdue.
+    /// provost repeats a notification about an item that waits longer than this, and logs the item as
+    /// overdue.
     pub remind_after: Option<Duration>,
     pub policies: BTreeMap<String, Policy>,
 }
 
 const GATE_KEYS: &[&str] = &["approvals", "self_approval", "policies_count", "remind_after", "policies"];
 
-/// `[checks.NAME]`: commands that plans may be judged by, once a person has trusted them.
+/// Reads `[checks.NAME]`: commands that plans may use as checks after a person has trusted them.
 pub(super) fn catalogue(top: &Section<'_, '_>) -> Result<BTreeMap<String, String>, Wrong> {
     let mut checks = BTreeMap::new();
     for (name, section) in top.named("checks")? {
@@ -38,7 +39,7 @@ pub(super) fn catalogue(top: &Section<'_, '_>) -> Result<BTreeMap<String, String
     Ok(checks)
 }
 
-/// What trusting a check of the catalogue is recorded with.
+/// Returns the digest under which the trust in a check is recorded.
 pub fn check_digest(name: &str, command: &str) -> Hash {
     let canonical = chain::sorted(serde_json::json!({ "check": name, "command": command }));
     Hash::of(canonical.to_string().as_bytes())
@@ -127,7 +128,7 @@ fn policy(
     Ok(policy)
 }
 
-/// What an approval by this policy is recorded with: SHA-256 of its canonical JSON.
+/// Returns the digest under which an approval by this policy is recorded: SHA-256 of its canonical JSON.
 pub fn digest(policy: &Policy) -> Hash {
     let canonical = chain::sorted(serde_json::json!({
         "name": policy.name,

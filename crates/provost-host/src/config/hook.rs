@@ -1,20 +1,20 @@
-//! `[hook]`: how sessions of other clients are held until their plan is done.
+//! Reads `[hook]`: how the stop hook keeps sessions of other clients working until their plan is done.
 
 use std::time::Duration;
 
 use super::reading::{Section, Wrong};
 
 const KEYS: [&str; 3] = ["refusals", "require_plan", "patience"];
-/// No client waits longer for a hook than it was told to, and none is told to wait longer than this.
+/// Longest wait of a hook; clients are configured to wait no longer than this.
 const LONGEST: Duration = Duration::from_secs(590);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// So often a session is sent back without progress, before a person is asked.
+    /// How often a session without progress is sent back before provost asks a person.
     pub refusals: u32,
     /// A session without a plan may not stop either.
     pub require_plan: bool,
-    /// How long a hook waits for checks, before it says that they are still being made.
+    /// How long a hook waits for checks before it reports that they are still running.
     pub patience: Duration,
 }
 

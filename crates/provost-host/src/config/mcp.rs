@@ -1,4 +1,4 @@
-//! `[mcp]`: how plans get through the gate that an agent made in a session of its own client.
+//! Reads `[mcp]`: the gate for plans that an agent made in its own client's session.
 
 use super::reading::{Section, Wrong};
 
@@ -7,20 +7,20 @@ pub struct Mcp {
     pub gate: SessionGate,
 }
 
-/// Who lets such a plan through.
+/// The approver of such a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SessionGate {
-    /// A rule that names itself, where the plan stays inside the workspace; a person otherwise.
+    /// A built-in rule, recorded by its name, if the plan stays inside the workspace; otherwise a person.
     #[default]
     Auto,
-    /// A person, always.
+    /// Always a person.
     Person,
 }
 
 impl SessionGate {
     pub const ALL: [SessionGate; 2] = [SessionGate::Auto, SessionGate::Person];
 
-    /// As it is written in the configuration.
+    /// Returns the word in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             SessionGate::Auto => "auto",

@@ -1,4 +1,4 @@
-//! `meter = { … }` of a role: which API is metered, where it is, and whose key opens it.
+//! Reads `meter = { … }` of a role: the metered API, its address and its key.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::meter::{Api, Source, Target};
 pub struct Metering {
     pub api: Api,
     pub upstream: Target,
-    /// Some servers of one's own want none.
+    /// `None` for a server that needs no key.
     pub key: Option<Source>,
 }
 
-/// As it is shown at the gate.
+/// The text that the gate shows.
 impl fmt::Display for Metering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.api.word(), self.upstream)?;
@@ -69,7 +69,7 @@ fn key(section: &Section<'_, '_>, api: Api) -> Result<Option<Source>, Wrong> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     match !name.is_empty() && name.bytes().all(fits) {
         true => Ok(Some(Source::Variable(name))),
-        // Whoever writes the key itself here is not told so with the key in the message.
+        // The message does not repeat the value, which may be the key itself.
         false => {
             let message = "`key_env` is the name of a variable, such as \"ANTHROPIC_API_KEY\"; the key itself \
                            has no place in a file";

@@ -1,4 +1,4 @@
-//! `[budget]` and `[prices]`: what may be spent where a plan does not say it, and what tokens cost.
+//! Reads `[budget]` and `[prices]`: default budgets of plans and steps, and prices of tokens.
 
 use provost_core::language::parse;
 use provost_core::model::usage::Amount;
@@ -7,7 +7,7 @@ use super::Wrong;
 use super::reading::Section;
 use crate::prices::{Own, Price};
 
-/// What holds for plans and steps that name no budget of their own.
+/// Budgets of plans and steps that declare none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     pub plan: Amount,
@@ -19,7 +19,7 @@ pub(super) fn budget(top: &Section<'_, '_>) -> Result<Budget, Wrong> {
     Ok(Budget { plan: amount(&section, "plan")?, step: amount(&section, "step")? })
 }
 
-/// Written as in a plan; nothing, where the key is not there.
+/// Reads an amount, written as in a plan; empty if the key is missing.
 pub(super) fn amount(section: &Section<'_, '_>, key: &str) -> Result<Amount, Wrong> {
     let Some(text) = section.string(key)? else { return Ok(Amount::default()) };
     let read = parse::budget(&text).map(Amount::from).map_err(|part| {
@@ -33,7 +33,7 @@ pub(super) fn amount(section: &Section<'_, '_>, key: &str) -> Result<Amount, Wro
     Ok(read)
 }
 
-/// Dollars for a million tokens, by the name of the model or its beginning and `*`.
+/// Reads dollars per million tokens, by the model's name or a prefix with `*`.
 pub(super) fn prices(top: &Section<'_, '_>) -> Result<Own, Wrong> {
     let price = |section: &Section<'_, '_>| {
         section.only(&["input", "output", "cache_read", "cache_write"])?;

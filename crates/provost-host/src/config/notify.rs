@@ -1,6 +1,6 @@
-//! `[notify]`: whom to tell when a person is waited for.
+//! Reads `[notify]`: where provost sends notifications when it waits for a person.
 //!
-//! **Invariant:** an address that is not this machine's own is reached over TLS, or not at all.
+//! **Invariant:** an address on another machine is used over TLS, or not at all.
 
 use provost_core::model::hash::Hash;
 use serde::Serialize;
@@ -12,7 +12,7 @@ const WEBHOOK_KEYS: [&str; 2] = ["url", "secret_env"];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Notify {
-    /// By the desktop's own means, where there are any.
+    /// Use the desktop's notifications, if there are any.
     pub desktop: bool,
     /// A program that reads the item on its standard input.
     pub command: Option<Vec<String>>,
@@ -22,17 +22,18 @@ pub struct Notify {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Webhook {
     pub url: String,
-    /// The variable that holds the secret it is signed with.
+    /// The variable that holds the secret that signs the request.
     pub secret_env: Option<String>,
 }
 
 impl Notify {
-    /// It runs a program of the configuration's choice, or talks to somebody of its choice.
+    /// Returns whether the section starts a program or contacts an address, which a person has to trust
+    /// first.
     pub fn needs_trust(&self) -> bool {
         self.command.is_some() || !self.webhooks.is_empty()
     }
 
-    /// What a person's trust in these words is recorded with.
+    /// Returns the digest under which a person's trust in this section is recorded.
     pub fn digest(&self) -> String {
         let words = serde_json::json!({ "notify": { "command": self.command, "webhooks": self.webhooks } });
         Hash::of(words.to_string().as_bytes()).to_string()
@@ -67,7 +68,7 @@ fn webhook(section: &Section<'_, '_>) -> Result<Webhook, Wrong> {
     }
 }
 
-/// Over TLS, or to this machine itself.
+/// Accepts an address over TLS or on this machine.
 fn reachable(url: &str) -> Result<(), String> {
     let uri: ureq::http::Uri = url.parse().map_err(|error| format!("`url` is no address: {error}"))?;
     let Some(host) = uri.host() else { return Err("`url` names no host".to_owned()) };

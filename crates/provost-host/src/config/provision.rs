@@ -1,4 +1,5 @@
-//! `[verify.provision]`: what is put in place for checks from lock files, before any agent runs.
+//! Reads `[verify.provision]`: the dependencies that provost installs for checks from lock files, before
+//! any agent runs.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -9,7 +10,7 @@ use super::reading::{Section, Wrong};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provision {
-    /// The known kinds of lock files are provisioned without being asked for.
+    /// Known kinds of lock files are provisioned without a section.
     pub auto: bool,
     pub timeout: Duration,
     pub supplies: BTreeMap<String, Supply>,
@@ -21,19 +22,19 @@ impl Default for Provision {
     }
 }
 
-/// One section: a known name changes what is usual, any other is a command of one's own.
+/// One section: a known name changes its defaults, any other name defines a new command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Supply {
     pub command: Option<String>,
-    /// Empty where nothing is said.
+    /// The lock files; empty means the default.
     pub lock: Vec<String>,
-    /// A folder of the tree; outside of it where nothing is said.
+    /// A folder of the tree; `None` means outside of the tree.
     pub into: Option<String>,
     pub env: BTreeMap<String, String>,
     pub scripts: bool,
 }
 
-/// Those that are known; see [`provision`](crate::provision).
+/// The known names; see [`provision`](crate::provision).
 pub const KNOWN: [&str; 5] = ["cargo", "npm", "uv", "pip", "go"];
 
 const OWN_KEYS: [&str; 2] = ["auto", "timeout"];

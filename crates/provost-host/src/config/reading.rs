@@ -1,7 +1,7 @@
-//! Reads sections of a TOML text key by key, and says where something is wrong.
+//! Parses sections of a TOML text key by key and reports the position of errors.
 //!
-//! By hand rather than derived, because a person who mistypes a key is to be shown the line, the place
-//! and the key that was meant.
+//! The parser is written by hand instead of derived, so that an error can show the line, the position and
+//! the key that was meant.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,18 +16,18 @@ use toml::de::{DeTable, DeValue};
 
 use crate::process::size;
 
-/// Lists and strings of a configuration are short.
+/// Most entries of a list; below, most bytes of a text.
 const LIST_MAX: usize = 1000;
 const STRING_MAX: usize = 4096;
 
-/// What is wrong with a configuration, and where.
+/// An error in a configuration, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     pub path: PathBuf,
-    /// Counted from 1, in characters.
+    /// Line and column, counted from 1, in characters.
     pub line: usize,
     pub column: usize,
-    /// The line itself, and how many characters of it are meant.
+    /// The source line, and the number of characters to underline.
     pub source: String,
     pub width: usize,
     pub message: String,
@@ -70,7 +70,7 @@ impl<'t> Text<'t> {
             path: self.path.to_owned(),
             line: before.matches('\n').count() + 1,
             column,
-            // The line may hold an address with a password; it is about to be shown.
+            // The line may contain an address with a password, and it is shown.
             source: Redactor::new(std::iter::empty::<(&str, &str)>()).text(source).into_owned(),
             width,
             message,
@@ -78,10 +78,10 @@ impl<'t> Text<'t> {
     }
 }
 
-/// A table of the text: what its keys are, and how each is read.
+/// A table of the text, with functions that read its keys.
 pub(super) struct Section<'s, 't> {
     text: &'s Text<'t>,
-    /// As a person would name it: `agents.coder`; empty at the top.
+    /// The full name, such as `agents.coder`; empty for the top.
     name: String,
     table: &'s DeTable<'t>,
     span: Range<usize>,
@@ -99,9 +99,9 @@ impl<'s, 't> Section<'s, 't> {
         Ok(section)
     }
 
-    /// Refuses a key that is none of `keys`.
+    /// Returns an error for a key that is not in `keys`.
     pub(super) fn only(&self, keys: &[&str]) -> Result<(), Wrong> {
-        // The first in the text, not in the alphabet.
+        // The first one in the text, not in the alphabet.
         let unknown = self.table.keys().filter(|key| !keys.contains(&key.get_ref().as_ref()));
         let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
         let place = if self.name.is_empty() { String::new() } else { format!(" in [{}]", self.name) };
@@ -117,12 +117,12 @@ impl<'s, 't> Section<'s, 't> {
         self.table.get(key)
     }
 
-    /// `message`, pointing at the value of `key`.
+    /// Returns an error that points at the value of `key`.
     pub(super) fn wrong(&self, key: &str, message: String) -> Wrong {
         self.text.wrong(self.value(key).map_or(self.span.clone(), Spanned::span), message)
     }
 
-    /// `message`, pointing at the head of the section.
+    /// Returns an error that points at the head of the section.
     pub(super) fn wrong_here(&self, message: String) -> Wrong {
         self.text.wrong(self.span.clone(), message)
     }
@@ -166,7 +166,7 @@ impl<'s, 't> Section<'s, 't> {
         Ok(Some(section))
     }
 
-    /// `[[key]]`: sections in their order, each with these keys.
+    /// Reads `[[key]]`: sections in their order, each with these keys.
     pub(super) fn list(&self, key: &str, keys: &[&str]) -> Result<Vec<Section<'s, 't>>, Wrong> {
         let Some(value) = self.value(key) else { return Ok(Vec::new()) };
         let Some(list) = value.get_ref().as_array() else {
@@ -181,12 +181,12 @@ impl<'s, 't> Section<'s, 't> {
         list.iter().take(LIST_MAX).map(section).collect()
     }
 
-    /// The section below `key`, whose keys are looked at by the caller.
+    /// Returns the section below `key`; the caller checks its keys.
     pub(super) fn open_section(&self, key: &str) -> Result<Option<Section<'s, 't>>, Wrong> {
         self.value(key).map(|value| self.below(self.under(key), key, value)).transpose()
     }
 
-    /// The sections in this one, which also has `keys` of its own.
+    /// Returns the sections in this one, which also has `keys` of its own.
     pub(super) fn tables(&self, keys: &[&str]) -> Result<Vec<(String, Section<'s, 't>)>, Wrong> {
         let is_table = |value: &Spanned<DeValue<'_>>| value.get_ref().as_table().is_some();
         let sections: Vec<_> = self.table.iter().filter(|(_, value)| is_table(value)).collect();
@@ -202,14 +202,14 @@ impl<'s, 't> Section<'s, 't> {
         Ok(all)
     }
 
-    /// A table of texts: `{ NAME = "value" }`.
+    /// Reads a table of texts: `{ NAME = "value" }`.
     pub(super) fn texts(&self, key: &str) -> Result<BTreeMap<String, String>, Wrong> {
         let Some(section) = self.open_section(key)? else { return Ok(BTreeMap::new()) };
         let names = section.table.keys().map(|name| name.get_ref().as_ref());
         names.map(|name| Ok((name.to_owned(), section.string(name)?.unwrap_or_default()))).collect()
     }
 
-    /// The sections below `key`, by the names people gave them.
+    /// Returns the sections below `key`, by the names that people gave them.
     pub(super) fn named(&self, key: &str) -> Result<impl Iterator<Item = (String, Section<'s, 't>)>, Wrong> {
         let mut all = Vec::new();
         if let Some(value) = self.value(key) {
@@ -239,7 +239,7 @@ impl<'s, 't> Section<'s, 't> {
         Ok(Some(text.to_owned()))
     }
 
-    /// One of a few words, or the default.
+    /// Reads one of a few words; the default if the key is missing.
     pub(super) fn word<T: Copy + Default>(
         &self,
         key: &str,
@@ -253,7 +253,7 @@ impl<'s, 't> Section<'s, 't> {
         })
     }
 
-    /// A program and its arguments.
+    /// Reads `command`: a program and its arguments.
     pub(super) fn command(&self) -> Result<Vec<String>, Wrong> {
         let words = self.strings("command")?.ok_or_else(|| self.missing("command"))?;
         match words.first() {
@@ -286,7 +286,7 @@ impl<'s, 't> Section<'s, 't> {
         list.iter().map(text).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Whole numbers in a list.
+    /// Reads a list of whole numbers.
     pub(super) fn integers(&self, key: &str, allowed: RangeInclusive<u64>) -> Result<Vec<u64>, Wrong> {
         let Some(value) = self.value(key) else { return Ok(Vec::new()) };
         let Some(list) = value.get_ref().as_array() else {
@@ -304,7 +304,7 @@ impl<'s, 't> Section<'s, 't> {
         list.iter().take(LIST_MAX).map(number).collect()
     }
 
-    /// A list of times such as `["5s", "30s"]`, none longer than `longest`.
+    /// Reads a list of times such as `["5s", "30s"]`, none longer than `longest`.
     pub(super) fn durations(&self, key: &str, longest: Duration) -> Result<Option<Vec<Duration>>, Wrong> {
         let Some(texts) = self.strings(key)? else { return Ok(None) };
         let entries = self.value(key).and_then(|value| value.get_ref().as_array());
@@ -323,7 +323,7 @@ impl<'s, 't> Section<'s, 't> {
         texts.iter().zip(entries.into_iter().flatten()).map(duration).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Where the section begins in the text.
+    /// Returns the byte offset of the section in the text.
     pub(super) fn start(&self) -> usize {
         self.span.start
     }
@@ -349,7 +349,7 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// Dollars, kept in millionths.
+    /// Reads dollars and returns micro-dollars.
     pub(super) fn micro_usd(&self, key: &str) -> Result<Option<u64>, Wrong> {
         const USD_MAX: f64 = 1e6;
         let Some(value) = self.value(key) else { return Ok(None) };
@@ -364,7 +364,7 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// `"20 GiB"`, `"512 MiB"`; at least `least`.
+    /// Reads a size such as `"20 GiB"` or `"512 MiB"`; at least `least`.
     pub(super) fn bytes(&self, key: &str, least: u64) -> Result<Option<u64>, Wrong> {
         const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
         let Some(text) = self.string(key)? else { return Ok(None) };
@@ -383,7 +383,7 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// `"10m"`, `"1h 30m"`; more than nothing and at most `longest`.
+    /// Reads a time such as `"10m"` or `"1h 30m"`; more than zero and at most `longest`.
     pub(super) fn duration(&self, key: &str, longest: Duration) -> Result<Option<Duration>, Wrong> {
         let Some(text) = self.string(key)? else { return Ok(None) };
         let duration = humantime::parse_duration(text.trim()).map_err(|error| {
@@ -397,7 +397,7 @@ impl<'s, 't> Section<'s, 't> {
     }
 }
 
-/// "; did you mean …?", or the whole choice where nothing is near.
+/// Returns "; did you mean …?", or all choices if none is similar.
 fn meant(given: &str, known: &[&str]) -> String {
     match suggest::suggestion(given, known.iter().copied()) {
         Some(name) => format!("; did you mean `{name}`?"),

@@ -1,8 +1,8 @@
-//! `[recipes.NAME]`: what kind of failure it is, how it is recognised, and what follows. And `fallback`:
-//! who has a try when another role got nowhere.
+//! Reads `[recipes.NAME]`: recovery rules that say how a failure is recognised, which class it has and what
+//! follows. Also checks `fallback`, the role that tries after another role has failed.
 //!
-//! **Invariant:** a recipe carries texts it must and must not recognise, and is refused if it does
-//! otherwise.
+//! **Invariant:** the example texts of a recipe are tested; a recipe that does not match its `matches` or
+//! matches its `misses` is refused.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use super::reading::{Section, Wrong};
 
 const KEYS: [&str; 7] = ["class", "detect", "backoff", "max_attempts", "then", "matches", "misses"];
 const DETECT_KEYS: [&str; 5] = ["stderr", "stdout", "exit_code", "http", "verdict"];
-/// Longer than a day is for a person to decide.
+/// Longest pause; a person decides about anything longer than a day.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) fn read(top: &Section<'_, '_>) -> Result<Recipes, Wrong> {
     let mut sections: Vec<_> = top.named("recipes")?.collect();
-    // In the order of the text: the first that recognises a failure decides.
+    // In the order of the text, because the first recipe that matches a failure decides.
     sections.sort_by_key(|(_, section)| section.start());
     let recipes = sections.into_iter().map(|(name, section)| recipe(name, &section));
     Ok(Recipes::new(recipes.collect::<Result<_, _>>()?))
@@ -39,7 +39,7 @@ fn recipe(name: String, section: &Section<'_, '_>) -> Result<Recipe, Wrong> {
     let own = section.integer("max_attempts", 0..=100)?.and_then(|most| u32::try_from(most).ok());
     let max_attempts = match (&backoff, own) {
         (_, Some(most)) => Some(most),
-        // As many tries as there are pauses, where nothing else is said.
+        // The default is one attempt per pause.
         (Some(pauses), None) => u32::try_from(pauses.len()).ok(),
         (None, None) => usual.max_attempts,
     };
@@ -59,7 +59,7 @@ fn detect(section: &Section<'_, '_>) -> Result<Option<Detect>, Wrong> {
         let Some(text) = detect.string(key)? else { return Ok(None) };
         let wrong = |error| detect.wrong(key, format!("`{key}` is no regular expression: {error}"));
         let pattern = Pattern::new(&text).map_err(wrong)?;
-        // What is in every output recognises nothing.
+        // A pattern that matches an empty output would match every output.
         let empty = Detect { stderr: Some(pattern.clone()), ..Detect::default() };
         if empty.matches(Seen::default(), "") {
             return Err(detect.wrong(key, format!("`{key}` matches even an empty output")));
@@ -94,7 +94,8 @@ fn detect(section: &Section<'_, '_>) -> Result<Option<Detect>, Wrong> {
     Ok(Some(read))
 }
 
-/// Those that can be told apart by a recipe: what is held, vacuous, flaky or tampered with has its own way.
+/// Returns the verdicts that a recipe can name. The other verdicts (held, vacuous, flaky, tampered) have
+/// fixed rules.
 fn verdict_words() -> [&'static str; 6] {
     let reason = String::new();
     [
@@ -107,7 +108,8 @@ fn verdict_words() -> [&'static str; 6] {
     ]
 }
 
-/// Only the patterns are held against the texts: an example is an output, not a whole failure.
+/// Tests the patterns on the example texts. Only patterns are tested, because an example is an output and
+/// not a whole failure.
 fn examples(section: &Section<'_, '_>, detect: Option<&Detect>) -> Result<(), Wrong> {
     for (key, wanted) in [("matches", true), ("misses", false)] {
         let Some(texts) = section.strings(key)? else { continue };
@@ -127,7 +129,7 @@ fn examples(section: &Section<'_, '_>, detect: Option<&Detect>) -> Result<(), Wr
     Ok(())
 }
 
-/// A role that stands in for another is another, and exists.
+/// Checks that each `fallback` names another role that exists.
 pub(super) fn fallbacks(top: &Section<'_, '_>) -> Result<(), Wrong> {
     let sections: Vec<_> = top.named("agents")?.collect();
     let names: Vec<&str> = sections.iter().map(|(name, _)| name.as_str()).collect();

@@ -1,4 +1,5 @@
-//! `[agents.NAME]`: who carries out the steps of one target, by which driver, and what it may reach.
+//! Reads `[agents.NAME]`: the driver of the agents that carry out the steps of a target, and what they may
+//! access.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,36 +17,36 @@ use super::reading::{Section, Wrong};
 use super::{WEEK, money};
 use crate::proxy::Address;
 
-/// Who carries out the steps of one target.
+/// The agents that carry out the steps of one target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     pub driver: Driver,
-    /// How long an attempt may take, where the step does not say.
+    /// Timeout of an attempt, if the step has none.
     pub timeout: Option<Duration>,
-    /// What its agents may reach beside the workspace.
+    /// Access of its agents besides the workspace: network, git, home.
     pub reach: Reach,
-    /// Places outside of the workspace that its agents may use.
+    /// Paths outside of the workspace that its agents may use.
     pub folders: Folders,
-    /// Addresses (`host:port`) that count as the model's, beside the well-known ones.
+    /// Addresses (`host:port`) that count as the model's, besides the well-known ones.
     pub api: Vec<String>,
-    /// The role that has a try when this one met the same failure twice.
+    /// The role that tries after this one has failed twice in the same way.
     pub fallback: Option<String>,
-    /// In which form its client reports.
+    /// The format in which its client reports.
     pub speaks: Speaks,
-    /// The model it asks, where its client does not say.
+    /// The model that it uses, if its client does not report one.
     pub model: Option<String>,
-    /// What an attempt is expected to use.
+    /// Expected usage of an attempt.
     pub estimate: Amount,
-    /// The harness stands between its agents and their model.
+    /// The metering proxy between its agents and their model.
     pub meter: Option<Metering>,
-    /// Its client is given tools of ours: to show the plan, to read and publish topics, to claim.
+    /// Its client gets provost's MCP tools: to show the plan, to read and publish topics, to claim.
     pub tools: bool,
-    /// What the machine must have that its agents work on, where many machines share the work.
+    /// Labels that a machine must have to run its agents, in a cluster.
     pub labels: Vec<Label>,
 }
 
 impl Role {
-    /// The model it asks, as far as the configuration says.
+    /// Returns the model that it uses, as far as the configuration says.
     pub fn asks(&self) -> Option<&str> {
         match &self.driver {
             Driver::Builtin(orders) => Some(orders.model.as_str()),
@@ -55,8 +56,8 @@ impl Role {
 }
 
 impl Role {
-    /// What is started for it, as a person reads it before they approve: the driver, the program with all its
-    /// arguments, the model. `folder` is where the configuration lies.
+    /// Describes what provost starts for this role, for a person who approves: the driver, the program with
+    /// all its arguments, the model. `folder` is the folder of the configuration.
     pub fn program(&self, folder: Option<&Path>) -> String {
         let words = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         let mut text = match &self.driver {
@@ -84,7 +85,7 @@ impl Role {
     }
 }
 
-/// A word as a shell would need it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -97,21 +98,21 @@ fn quoted(word: &str) -> String {
 pub enum Driver {
     /// Any headless program: the prompt on stdin, the report from stdout.
     Command { command: Vec<String> },
-    /// Replays a written script. The path is absolute, or relative to the working folder when there is
-    /// no configuration file.
+    /// Replays a written script. The path is absolute, or relative to the working folder if there is no
+    /// configuration file.
     Scripted { script: PathBuf },
-    /// Not in this version.
+    /// A person; not supported in this version.
     Human,
-    /// A coding agent with a command line of its own, run headless.
+    /// A coding agent's command line, run headless.
     Client { client: Client, program: Option<String>, args: Vec<String> },
-    /// Whatever speaks the Agent Client Protocol over stdio.
+    /// A program that speaks the Agent Client Protocol over stdio.
     Acp { command: Vec<String>, permissions: Permissions, mode: Option<String> },
-    /// The loop of our own, on a model's API.
+    /// provost's own agent, on a model's API.
     Builtin(Builtin),
 }
 
 impl Driver {
-    /// As it is written in the configuration.
+    /// Returns the word in the configuration.
     pub fn word(&self) -> &'static str {
         match self {
             Driver::Command { .. } => "command",
@@ -147,7 +148,7 @@ const ROLE_KEYS: &[&str] = &[
     "labels",
 ];
 
-/// Keys that only some drivers have.
+/// Returns the keys that only this driver has.
 fn keys_of(driver: &str) -> &'static [&'static str] {
     match driver {
         "command" => &["command", "model", "speaks"],

@@ -1,4 +1,4 @@
-//! `[verify]`: how checks are fenced, and what takes part in them.
+//! Reads `[verify]`: the isolation of checks, and what takes part in them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,26 +17,27 @@ pub struct Verify {
     pub require_red: bool,
     /// Processes of a check may trace each other.
     pub trace: bool,
-    /// Untracked folders of the workspace that take part as they were before any agent, relative to it.
+    /// Untracked folders that take part in checks with the content from before any agent ran; relative to
+    /// the workspace.
     pub caches: Vec<String>,
-    /// What builds leave is kept for the next check, by the harness.
+    /// provost keeps the build results of a check for the next check.
     pub build_caches: bool,
     pub provision: Provision,
     pub contract_timeout: Duration,
-    /// No larger file takes part in a check.
+    /// Largest file that takes part in a check, in bytes.
     pub max_file: u64,
-    /// Places outside of the workspace that checks may use.
+    /// Paths outside of the workspace that checks may use.
     pub folders: Folders,
-    /// Names of secrets that a step may ask for, for its checks.
+    /// Names of secrets that a step may request for its checks.
     pub secrets: Vec<String>,
 }
 
-/// How a check has to be fenced.
+/// The isolation that checks need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// The strongest this machine attests.
+    /// The strongest level that this machine attests.
     Auto,
-    /// This one, or nothing runs.
+    /// This level, or provost runs nothing.
     Exactly(Isolation),
 }
 
@@ -95,7 +96,7 @@ fn secrets(section: &Section<'_, '_>) -> Result<Vec<String>, Wrong> {
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
     match names.iter().find(|name| !is_name(name)) {
-        // It may be the secret itself, written where its name belongs.
+        // The message does not repeat the value, which may be the secret itself.
         Some(_) => {
             let message = "`secrets` has names of environment variables such as \"GH_TOKEN\", never values";
             Err(section.wrong("secrets", message.to_owned()))

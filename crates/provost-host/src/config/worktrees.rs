@@ -1,4 +1,4 @@
-//! `[worktrees]`: where `provost spawn` puts them, and what makes them ready.
+//! Reads `[worktrees]`: where `provost spawn` creates worktrees, and the commands that set them up.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use super::reading::{Section, Wrong};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worktrees {
-    /// The folder they are put in, relative to the top of the repository.
+    /// The folder for worktrees, relative to the top of the repository.
     pub folder: PathBuf,
-    /// Commands for bash, one after the other, in the new worktree.
+    /// Commands for bash, run in order in the new worktree.
     pub setup: Vec<String>,
-    /// How long each of them may take.
+    /// Timeout of each command.
     pub setup_timeout: Duration,
 }
 

@@ -1,8 +1,8 @@
-//! The folders above the tree of a check: tools look there for configuration, and without a fence an agent
-//! can have put some there.
+//! Watches the folders above the tree of a check for changed configuration files.
 //!
-//! What was there before the first agent ran is the user's and stays; what came or changed since is not
-//! believed. Nothing is read but names and attributes: the time of change cannot be set by a program.
+//! Tools look for configuration in these folders, and an unsandboxed agent can write there. Files from
+//! before the first agent belong to the user and are allowed; files that were added or changed later are
+//! not. Only names and attributes are compared: no program can set a file's ctime.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use provost_core::language::test_files;
 use rustix::fs::{Access, access};
 
-/// So much is looked at inside a folder of configuration.
+/// Most entries that are compared inside a configuration folder.
 const MOST: usize = 1000;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Above(BTreeMap<PathBuf, Mark>);
 
-/// What a name stood for.
+/// Attributes of a file at the time of the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     identity: (u64, u64),
@@ -27,7 +27,7 @@ struct Mark {
 }
 
 impl Above {
-    /// As it is now, in every folder above `tree` that this user can write.
+    /// Takes a snapshot of every folder above `tree` that this user can write.
     pub fn look(tree: &Path) -> Self {
         let mut seen = BTreeMap::new();
         for folder in tree.ancestors().skip(1).filter(|folder| access(*folder, Access::WRITE_OK).is_ok()) {
@@ -40,7 +40,7 @@ impl Above {
         Self(seen)
     }
 
-    /// What is not as it was, if anything.
+    /// Returns a path that was added, changed or removed since the snapshot.
     pub fn changed(&self, tree: &Path) -> Option<PathBuf> {
         let Self(now) = Self::look(tree);
         let is_new = |path: &&PathBuf| self.0.get(*path) != now.get(*path);
@@ -48,11 +48,11 @@ impl Above {
     }
 }
 
-/// A folder of configuration counts with what is in it.
+/// Records a path; a configuration folder is recorded with its entries.
 fn note(path: &Path, seen: &mut BTreeMap<PathBuf, Mark>) {
     let Ok(found) = fs::symlink_metadata(path) else { return };
     seen.insert(path.to_path_buf(), mark(&found));
-    // By way of a link too.
+    // Also follows a link to a folder.
     if path.is_dir() {
         for entry in fs::read_dir(path).into_iter().flatten().flatten().take(MOST) {
             if let Ok(found) = entry.metadata() {
@@ -63,7 +63,7 @@ fn note(path: &Path, seen: &mut BTreeMap<PathBuf, Mark>) {
 }
 
 fn mark(found: &Metadata) -> Mark {
-    // A folder's own times and size move with what is in it, which is looked at by name.
+    // A folder's own times and size change with its entries, which are recorded by name.
     let (size, changed) = match found.is_dir() {
         true => (0, (0, 0)),
         false => (found.size(), (found.ctime(), found.ctime_nsec())),

@@ -1,9 +1,9 @@
-//! Where agents work that work side by side: in trees of their own, from which the workspace is brought up
-//! to what has passed.
+//! Step worktrees: gives each of several parallel agents its own tree, and updates the workspace to what
+//! has passed.
 //!
 //! ```text
-//! <state>/apart/<plan>/<step>/   a tree of an agent's own, named after the text of its step; see `tree::Apart`
-//! <state>/apart/<plan>/home      the tree that the workspace was brought up to last
+//! <state>/apart/<plan>/<step>/   an agent's own tree, named by its step's text; see `tree::Apart`
+//! <state>/apart/<plan>/home      id of the tree that the workspace was last updated to
 //! ```
 
 use std::fs;
@@ -16,18 +16,18 @@ use super::{Approved, Ground};
 use crate::tree;
 use crate::tree::{Apart, Base, Touches, clear_apart};
 
-/// What an attempt in a tree of its own begins with.
+/// The start of an attempt in a step worktree.
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning<'a> {
     pub plan: &'a str,
-    /// What the tree is called by. Another text of the step is another step.
+    /// Name of the tree. A step with a changed text counts as another step.
     pub step: &'a str,
-    /// What the steps before left; without it the workspace as it is.
+    /// The tree that the steps before left; `None` means the workspace as it is.
     pub tree: Option<&'a str>,
     pub touches: &'a [String],
 }
 
-/// What a plan's agents leave there goes with the plan.
+/// Removes all step worktrees of a plan.
 pub fn forget(state: &Path, plan: &str) {
     let _ = clear_apart(&room(state, plan));
 }
@@ -41,7 +41,7 @@ impl Ground {
         room(&self.state, plan).join(step)
     }
 
-    /// The tree in which the agent of a step works or has worked, if it has one of its own.
+    /// Returns the step's worktree, if it has one.
     pub fn apart(&self, plan: &str, step: &str) -> Option<Apart> {
         self.trees.as_ref()?;
         Apart::at(&self.place_apart(plan, step))
@@ -51,8 +51,8 @@ impl Ground {
         let _ = clear_apart(&self.place_apart(plan, step));
     }
 
-    /// A tree for one attempt, from what the steps before left. What an earlier attempt at the step has
-    /// done is in it, unless others have changed the same files since.
+    /// Creates a step worktree for one attempt, from the tree that the steps before left. It keeps the work
+    /// of an earlier attempt at the step, unless others have changed the same files since.
     pub fn set_apart(&self, beginning: &Beginning<'_>) -> Result<Apart, tree::Error> {
         let Some(approved) = &self.trees else {
             return Err(tree::Error::NotInside { path: "at this level a tree of its own".to_owned() });
@@ -72,7 +72,8 @@ impl Ground {
         Ok(apart)
     }
 
-    /// Behind bubblewrap whatever the terms allow is mounted there; elsewhere it has a clone.
+    /// Creates the `.git` of a step worktree. In bubblewrap it is a mount point for what the policy allows;
+    /// elsewhere it is a clone.
     pub(super) fn make_repository(&self, approved: &Approved, folder: &Path) -> Result<(), tree::Error> {
         let (there, here) = (self.workspace.join(".git"), folder.join(".git"));
         let failed = |source| tree::Error::Io { attempt: "make", path: here.clone(), source };
@@ -88,20 +89,20 @@ impl Ground {
         }
     }
 
-    /// A file of the workspace is to be seen where the agent works.
+    /// Returns whether a file of the workspace exists where the agent works.
     pub(super) fn shows(&self, apart: Option<&Apart>, path: &Path) -> bool {
         let Some(apart) = apart else { return true };
         path.strip_prefix(&self.workspace).is_ok_and(|within| apart.folder.join(within).exists())
     }
 
-    /// Where the content of a file of a kept tree lies; nothing, where it is not in it.
+    /// Returns the path of a file's content in a kept tree; `None` if the tree does not have the file.
     pub fn file_in(&self, tree: &str, path: &str) -> Option<PathBuf> {
         let tree = self.trees.as_ref()?.kept(tree).ok()?;
         tree.has(path).then(|| tree.file(path))
     }
 
-    /// Brings the workspace up to a tree that has passed. Says what was left alone, because somebody else
-    /// had changed it. To do it again changes nothing.
+    /// Updates the workspace to a tree that has passed. Returns the files that were skipped because someone
+    /// else had changed them. A second call changes nothing.
     pub fn bring_home(&self, plan: &str, tree: &str) -> Result<Vec<String>, tree::Error> {
         let Some(approved) = &self.trees else { return Ok(Vec::new()) };
         let note = room(&self.state, plan).join("home");
@@ -118,7 +119,7 @@ impl Ground {
 }
 
 impl Approved {
-    /// The approved tree with what the workspace has inside `touches`.
+    /// Returns the approved tree with the workspace's files inside `touches`.
     fn as_it_is(&self) -> Result<Base, tree::Error> {
         let nothing: &[&str] = &[];
         let none = Touches::new(nothing)?;
@@ -126,7 +127,7 @@ impl Approved {
         self.trees.advance(&self.base, layer)
     }
 
-    /// A tree, and on it what an attempt has left in a tree of its own.
+    /// Returns a tree with the work that an attempt left in its step worktree.
     fn with_work(&self, before: &Apart, base: &Base, touches: &[String]) -> Result<Base, tree::Error> {
         let nothing: &[&str] = &[];
         let from = self.kept(&before.base)?;

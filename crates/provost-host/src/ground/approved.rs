@@ -1,4 +1,4 @@
-//! The tree that was approved, and what an agent has put on it: what a check gets to see.
+//! Builds the tree that a check sees: the approved base and the agent's changes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::{Approval, Case, Error, Estate};
 use crate::tree;
 use crate::tree::{Base, Layer, Limits, Touches, Trees, Variation};
 
-/// The harness's trees, and the one that was approved.
+/// provost's trees of a workspace, and the approved one.
 pub struct Approved {
     pub trees: Trees,
     pub base: Base,
@@ -18,10 +18,11 @@ pub struct Approved {
     pub caches: Vec<String>,
     pub commit: Option<String>,
     pub limits: Limits,
-    /// What checks see of the repository, as it was before any agent.
+    /// The repository that checks see, as it was before any agent ran.
     pub repository: Option<tree::Repository>,
     pub outfit: Outfit,
-    /// Without a fence: what was above the trees of checks before any agent ran.
+    /// For levels without a sandbox: the configuration above the trees of checks, from before any agent
+    /// ran.
     pub above: Option<Above>,
 }
 
@@ -41,20 +42,20 @@ impl Approved {
         Ok(Self { trees, base, touches, caches, commit, limits, repository: None, outfit, above: None })
     }
 
-    /// Makes ready what checks see of the repository. Where it cannot be had, they see none.
+    /// Prepares the repository that checks see. If that fails, they see none.
     pub fn show_repository(&mut self, open: Option<&Path>) {
         let made = self
             .commit
             .as_deref()
             .and_then(|commit| self.trees.repository_for_checks(&self.base, commit).ok());
-        // Other users do not reach the mirror.
+        // Other users cannot read the mirror.
         self.repository = match (made, open) {
             (Some(made), Some(open)) => made.copied_for_others(open).ok(),
             (made, _) => made,
         };
     }
 
-    /// The tree the work of this check began with, and what the agent has put on it.
+    /// Returns the tree that the work began with, and a layer with the agent's changes.
     pub fn look(&self, case: &Case<'_>) -> Result<(Base, Layer), tree::Error> {
         let start = case.start.filter(|_| case.with_work && case.apart.is_none());
         let base = match start.map(|start| start.tree.as_str()).or(case.tree) {
@@ -83,7 +84,7 @@ impl Approved {
         kept.ok_or_else(|| tree::Error::Damaged { id: id.to_owned() })
     }
 
-    /// What is inside the plan's `touches` and the step's.
+    /// Imports the changes that are inside the plan's `touches` and the step's.
     fn of_the_step(
         &self,
         case: &Case<'_>,
@@ -97,7 +98,7 @@ impl Approved {
         })
     }
 
-    /// What is taken inside the plan's `touches` and these.
+    /// Calls `take` and drops the changes that are outside of the plan's `touches`.
     pub fn within(
         &self,
         globs: Option<&[String]>,
@@ -120,12 +121,12 @@ impl Approved {
     }
 }
 
-/// The harness's trees of a workspace.
+/// Opens provost's trees of a workspace.
 pub fn trees_of(workspace: &Path, state: &Path) -> Result<Trees, Error> {
     Ok(Trees::open(&trees_folder(workspace, state), workspace)?)
 }
 
-/// Whether a tree is kept for a workspace, as far as one look tells.
+/// Returns whether a tree seems to be kept for a workspace; only its folder is looked for.
 pub fn keeps(workspace: &Path, state: &Path, tree: &str) -> bool {
     trees_folder(workspace, state).join("bases").join(tree).is_dir()
 }
@@ -135,13 +136,13 @@ fn trees_folder(workspace: &Path, state: &Path) -> PathBuf {
     state.join("trees").join(&key[..16])
 }
 
-/// The harness's trees of a workspace, and the one that was approved, without any agent or check.
+/// Opens provost's trees of a workspace and makes the approved one, without running an agent or a check.
 pub fn trees(estate: &Estate<'_>, approval: &Approval<'_>) -> Result<(Trees, Base), Error> {
     let approved = Approved::make(estate, approval)?;
     Ok((approved.trees, approved.base))
 }
 
-/// Takes away what is kept for a workspace that is not there any more.
+/// Removes the trees of a workspace that does not exist any more.
 pub fn forget_trees(workspace: &Path, state: &Path) {
     let _ = std::fs::remove_dir_all(trees_folder(workspace, state));
 }

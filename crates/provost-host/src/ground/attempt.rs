@@ -1,4 +1,4 @@
-//! An attempt of an agent, behind the fence that belongs to the level.
+//! Runs an agent's attempt in the sandbox of the isolation level.
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -15,7 +15,7 @@ use crate::sandbox::{AgentFence, HomePolicy, NO_NEEDS, Offer};
 use crate::tree::Apart;
 use crate::{Interrupted, agent, reach, tree};
 
-/// A file that agents see with another text, where there is a fence to show it.
+/// A file that agents see with a masked text, if there is a sandbox to show it.
 #[derive(Clone, Copy, Debug)]
 pub struct Veil<'a> {
     pub path: &'a Path,
@@ -32,8 +32,8 @@ impl Veil<'_> {
 }
 
 impl Ground {
-    /// Gives the work to an agent, behind the fence that belongs to the level. Behind one, a veiled file
-    /// shows another text.
+    /// Gives the work to an agent, in the sandbox of the level. In bubblewrap, the agent sees the masked
+    /// text of `veil`.
     pub fn attempt(
         &self,
         agent: &dyn Agent,
@@ -48,7 +48,7 @@ impl Ground {
         }
         let attempt = self
             .watched_attempt(work, grant, apart, || self.attempt_at_level(agent, work, veil, grant, apart))?;
-        // At `uid` its place is gone by now, and was emptied.
+        // At `uid`, `attempt_by_another` has collected the topics already, and their folder is gone.
         Ok(posted(outbox, attempt))
     }
 
@@ -60,7 +60,8 @@ impl Ground {
         grant: &Grant<'_>,
         apart: Option<&Apart>,
     ) -> Result<Attempt, Interrupted> {
-        // Behind bubblewrap it is seen in the place of the workspace; elsewhere it is where it is.
+        // In bubblewrap the step worktree is mounted over the workspace; elsewhere the agent works at its
+        // real path.
         let here = Work { workspace: apart.map_or(work.workspace, |apart| &apart.folder), ..*work };
         if let Some(offer) = self.confining() {
             return self.confined_attempt(offer, agent, &here, grant);
@@ -68,7 +69,7 @@ impl Ground {
         let Some(offer) = self.offer.as_ref().filter(|_| self.level == Isolation::Clean) else {
             return agent.attempt(&here);
         };
-        // Two agents do not share an index.
+        // Two agents must not share an index.
         let own_clone = match apart.map(|_| self.new_clone()).transpose() {
             Ok(clone) => clone.flatten(),
             Err(error) => return Ok(Attempt::not_started(&error)),
@@ -81,7 +82,7 @@ impl Ground {
         if matches!(&attempt, Ok(first) if matches!(first.end, AttemptEnd::NotStarted { .. }))
             && let Some(aside) = ready.layer.as_ref().and_then(Layer::set_aside)
         {
-            // Whatever earlier attempts made of their home, it does not keep the next one from starting.
+            // Files that earlier attempts wrote to their home must not keep the next attempt from starting.
             attempt =
                 self.fenced_attempt(agent, work, offer, (&ready, grant), veil, apart).map(|mut again| {
                     let aside = aside.display();
@@ -121,7 +122,7 @@ impl Ground {
         Ready::make(offer, grant, &place, &agent::environment(work))
     }
 
-    /// The repository of this run's agents, made when the first one asks.
+    /// Returns the clone for this run's agents; makes it at the first call.
     fn clone(&self) -> Result<Option<PathBuf>, tree::Error> {
         let mut clone = self.clone.lock().unwrap_or_else(PoisonError::into_inner);
         if clone.is_none() {
@@ -154,8 +155,8 @@ impl Ground {
     ) -> Result<Attempt, Interrupted> {
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         let home = home.unwrap_or_else(|| self.scratch.clone());
-        // What checks are run with is not the agent's to write, wherever it lives. What is written to a home
-        // with a layer over it never gets there.
+        // Agents must not write the programs that checks use. Writes to a home with an overlay never reach
+        // the real home.
         let is_layered = ready.layer.is_some() && offer.overlay.is_ok();
         let declared = grant.folders.into_iter();
         let is_written = |tool: &&PathBuf| {
@@ -164,7 +165,7 @@ impl Ground {
         };
         let tools = self.tools.iter().filter(is_written);
         let sight = &ready.sight;
-        // In a tree of its own it has copies of these, and nobody reads them.
+        // A step worktree has copies of these files, which provost never reads.
         let is_there = |path: &&PathBuf| apart.is_none() || !path.starts_with(&self.workspace);
         let read_only = self.read_only.iter().chain(tools).filter(is_there);
         let read_only = read_only.chain(&sight.read_only).chain(declared.clone().flat_map(|each| &each.read));
@@ -176,7 +177,7 @@ impl Ground {
         let others = sight.instead.iter().map(|(place, source)| (place.as_path(), source.as_path()));
         let instead: Vec<_> = own.into_iter().chain(others).collect();
         let veil = veil.filter(|veil| self.shows(apart, veil.path));
-        // Outside of every fence, and gone with this attempt.
+        // The masked text is outside of every sandbox and is removed with this attempt.
         let veil = match veil.map(|veil| veil.written(&self.scratch).map(|shown| (veil.path, shown))) {
             None => None,
             Some(Ok(veil)) => Some(veil),
@@ -198,7 +199,7 @@ impl Ground {
                 Some(layer) => HomePolicy::Layered { home: &home, kept: &layer.folder },
                 None => HomePolicy::Users(&home),
             },
-            // Known when its command is.
+            // Filled in when the command is known.
             needs: NO_NEEDS,
             scratch: &self.scratch,
         };
@@ -206,7 +207,7 @@ impl Ground {
     }
 }
 
-/// With what was written to topics.
+/// Adds the published topics and the statement of the agent's tools to the attempt.
 pub(super) fn posted(outbox: Option<Outbox<'_>>, mut attempt: Attempt) -> Attempt {
     if let Some(outbox) = outbox {
         outbox::collect(outbox, &mut attempt);

@@ -1,16 +1,16 @@
-//! Trees that travel between machines: an attempt begins with what was fetched, and what it left is sent on.
+//! Starts attempts from trees that other machines sent, and collects what an attempt left, to send it on.
 //!
-//! The workspace of such a plan is nobody's to change. What stands for it is the tree that the last attempt
-//! left: the next one begins with it, and checks take over from it.
+//! No attempt changes the workspace of such a plan. The tree that the last attempt left takes its place:
+//! the next attempt begins with it, and checks import from it.
 
 use super::{Approved, Ground, apart};
 use crate::tree;
 use crate::tree::{Apart, Base, Limits, Refused, Remote, Touches, Why};
 
-/// What an agent left inside of what its plan may change.
+/// The files that an agent left inside the plan's `touches`.
 pub struct Gathered {
     pub tree: Base,
-    /// What could not be taken along.
+    /// Files that could not be imported.
     pub refused: Vec<Refused>,
 }
 
@@ -20,7 +20,8 @@ impl Ground {
         self.trees.as_ref().ok_or_else(none)
     }
 
-    /// A tree for one attempt: what the attempt before it left, else what has passed, else what was approved.
+    /// Creates a tree for one attempt: from what the last attempt left, else from what has passed, else
+    /// from the approved base.
     pub fn set_out(
         &self,
         plan: &str,
@@ -35,7 +36,7 @@ impl Ground {
         Ok(apart)
     }
 
-    /// The files that an attempt left, for a check to take over from.
+    /// Returns the files that an attempt left, for a check to import from.
     pub fn laid_out(
         &self,
         plan: &str,
@@ -52,7 +53,7 @@ impl Ground {
         }
     }
 
-    /// What the agent left there, as a tree. That a file is protected is for the judge to find.
+    /// Imports what the agent left, as a tree. The judge checks for protected files, not this function.
     pub fn gather(&self, apart: &Apart) -> Result<Gathered, tree::Error> {
         let approved = self.carrying()?;
         let nothing: &[&str] = &[];
@@ -68,7 +69,7 @@ impl Ground {
         Ok(Gathered { tree: approved.trees.advance(&base, layer)?, refused })
     }
 
-    /// Sends a tree that is kept here.
+    /// Sends a kept tree to the remote.
     pub fn send(&self, remote: &Remote, tree: &str, name: &str) -> Result<(), tree::Error> {
         let approved = self.carrying()?;
         let none = || tree::Error::NotInside { path: "without a commit, what was approved".to_owned() };
@@ -78,7 +79,7 @@ impl Ground {
 }
 
 impl Approved {
-    /// What has passed, and what stands for the workspace.
+    /// Returns the tree that has passed, and the tree that takes the place of the workspace.
     fn beginning(&self, passed: Option<&str>, work: Option<&str>) -> Result<(Base, Base), tree::Error> {
         let base = match passed {
             Some(id) => self.kept(id)?,

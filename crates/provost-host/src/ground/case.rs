@@ -14,40 +14,40 @@ use crate::sandbox::{Kept, Processes, What};
 use crate::teeth::Doubts;
 use crate::tree::Apart;
 
-/// What a check is asked for: the contract, the tree it runs on, and its limits.
+/// A check request: the contract, the tree that it runs on, and its limits.
 pub struct Case<'a> {
     pub shell: &'a Shell,
     pub timeout: Duration,
     pub tag: &'a str,
     pub stop: Option<&'a AtomicBool>,
-    /// The tree the steps before left; the approved one, if none has passed.
+    /// The tree that the steps before left; `None` means the approved base.
     pub tree: Option<&'a str>,
-    /// The tree the attempt began with, where that is known: the work is what differs from it.
+    /// The tree that the attempt began with, if known; the work is the difference from it.
     pub start: Option<&'a StartTree>,
-    /// What the agent has changed takes part; without it the base alone is looked at.
+    /// The agent's changes take part; otherwise only the base is checked.
     pub with_work: bool,
-    /// Where the agent worked, if not in the workspace.
+    /// The agent's step worktree, if it did not work in the workspace.
     pub apart: Option<&'a Apart>,
-    /// What the step may change of what the plan may; all of it, where it says nothing.
+    /// The step's own globs, which narrow the plan's; `None` means all of the plan's.
     pub touches: Option<&'a [String]>,
     pub protect: &'a [String],
     pub network: bool,
-    /// What its processes may do to each other.
+    /// Permissions of the check's processes towards each other.
     pub processes: Processes,
-    /// What it is given beside its tree.
+    /// Folders and secrets for the check, besides its tree.
     pub given: Given<'a>,
-    /// How much of the machine it may take.
+    /// Limits on memory, processes and disk.
     pub bounds: Option<Bounds>,
-    /// How far the check itself is doubted.
+    /// Which negative controls to run on the check.
     pub doubts: Doubts,
-    /// What the same check said before, which stands if the tree is the same.
+    /// An earlier verdict of the same check, which is reused if the tree is the same.
     pub known: Option<&'a Verdict>,
 }
 
-/// What a check is given beside its tree, knowingly.
+/// Folders and secrets that the configuration gives to a check, besides its tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given<'a> {
-    /// Places outside of the workspace.
+    /// Paths outside of the workspace.
     pub folders: Option<&'a Folders>,
     /// Secrets for its environment.
     pub secrets: &'a [(OsString, OsString)],
@@ -60,7 +60,7 @@ impl Given<'_> {
         read.chain(folders.write.iter().map(|at| Kept { at, what: What::Writable(at) })).collect()
     }
 
-    /// A place that was declared and is not there.
+    /// Returns a message if a declared path does not exist.
     pub(super) fn missing(&self) -> Option<String> {
         let missing = self.folders?.all().find(|place| !place.exists())?;
         Some(format!("{} is not there, and [verify] of provost.toml names it", missing.display()))

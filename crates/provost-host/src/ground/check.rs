@@ -1,4 +1,5 @@
-//! A check, on the ground that belongs to the level: what is looked at, how often, and what is kept of it.
+//! Runs a check at the isolation level: builds its tree, runs it and its negative controls, and keeps the
+//! tree.
 //!
 //! **Invariant:** a tree is kept only after the check held on it.
 
@@ -23,11 +24,11 @@ use crate::teeth::{Bench, Observed};
 use crate::tree::{Base, Layer, Touches, Why};
 use crate::{Interrupted, judge, teeth, tree};
 
-/// So many names of files go into a verdict; the tree's id covers all.
+/// Most file names in a verdict; the tree's id covers all files.
 const NAMES: usize = 40;
 
 impl Ground {
-    /// Runs a check on the ground that belongs to the level.
+    /// Runs a check and its negative controls, and returns the verdict.
     pub fn judge(&self, case: &Case<'_>) -> Result<Verdict, Interrupted> {
         let Some(approved) = &self.trees else {
             let ground = judge::Ground::Workspace;
@@ -79,14 +80,15 @@ impl Ground {
             run: &|layer, control| self.on(approved, case, &base, layer, control),
         };
         let verdict = bench.doubt(observed)?;
-        // What held is kept, whatever is doubted about it: it is the next step's base.
+        // A tree on which the check held is kept even if a negative control failed, because it is the next
+        // step's base.
         if let Err(error) = approved.trees.advance(&base, layer) {
             return Ok(Verdict::not_run(self.level, told(&error)));
         }
         Ok(Verdict { tree, ..verdict })
     }
 
-    /// There is no tree to look at.
+    /// Returns the verdict for a tree that could not be built.
     pub(super) fn unseen(&self, error: tree::Error) -> Verdict {
         match error {
             tree::Error::Conflict { files } => {
@@ -106,7 +108,8 @@ impl Ground {
         layer: &Layer,
         control: Control,
     ) -> Result<Observed, Interrupted> {
-        // Without reporters the check runs as well, and less is known about it.
+        // The check also runs if the reporters cannot be started; the verdict then knows less about its
+        // tests.
         let is_watched = !test_files::only_looks(&case.shell.command) && self.confining().is_none();
         let reporter = is_watched.then(|| Reporter::start(&self.workspace, control).ok()).flatten();
         let (verdict, report) = match &self.offer {
@@ -141,7 +144,7 @@ impl Ground {
             Err(Missing::Interrupted) => return Err(Interrupted),
             Err(missing) => return not_run(&missing.to_string()),
         };
-        // Holds together what the check writes to its repository.
+        // Folder for what the check writes to its repository.
         let room = match approved.repository.as_ref().map(|_| approved.outfit.room()).transpose() {
             Ok(room) => room,
             Err(missing) => return not_run(&missing.to_string()),
@@ -190,7 +193,7 @@ impl Ground {
     ) -> Result<(Verdict, Report), Interrupted> {
         let deleted = gone(base, layer);
         let view = view(base, layer, &deleted);
-        // Before the tree is taken: a command may need it.
+        // Before the tree is assembled, because a command may need the tree.
         let given = self.with_means(approved, base, layer, case.stop, |means| {
             approved.outfit.given(&view, base, layer, means)
         });
@@ -226,7 +229,7 @@ impl Ground {
         }
     }
 
-    /// Behind the fence of the level, where it has one.
+    /// Runs the check in a folder, in the sandbox of the level if it has one.
     fn in_folder(
         &self,
         case: &Case<'_>,
@@ -280,14 +283,14 @@ impl Ground {
     }
 }
 
-/// The check ran to its end on this very tree and at this level.
+/// Returns whether a check ran to its end on this tree and at this level.
 fn is_the_same(known: &Verdict, level: Isolation, layer: &Layer) -> bool {
     let ended = matches!(known.outcome, Outcome::Held | Outcome::Broke { .. });
     ended && known.isolation == level && known.tree_id() == Some(layer.id.as_str())
 }
 
 impl Approved {
-    /// What the work was put on, and what of that somebody else had changed.
+    /// Adds the tree that the work began with and the files that someone else had changed.
     pub(super) fn told(&self, case: &Case<'_>, tree: Tree) -> Tree {
         let Some(start) = case.start.filter(|start| start.tree == tree.base) else { return tree };
         let base = case.tree.unwrap_or(&self.base.id);
@@ -299,7 +302,7 @@ impl Approved {
     }
 }
 
-/// An environment that leads to the reporters too.
+/// Returns the environment with the reporters' variables.
 fn with_reporter(
     env: &[(OsString, OsString)],
     reporter: Option<&Reporter>,
@@ -310,14 +313,14 @@ fn with_reporter(
     env.iter().cloned().chain(more.into_iter().flatten()).collect()
 }
 
-/// The contract with paths into the workspace leading to the tree of the check, where that is elsewhere.
+/// Returns the contract with paths of the workspace replaced by those of the check's tree.
 fn moved(shell: &Shell, workspace: &Path, tree: &Path) -> Option<Shell> {
     let (from, to) = (workspace.to_str()?, tree.to_str()?);
     let command = paths_moved(&shell.command, from, to)?;
     Some(Shell { command, ..shell.clone() })
 }
 
-/// Each place of `from` in the text that is a whole path, or the beginning of one.
+/// Replaces each occurrence of `from` that is a whole path or the beginning of one.
 fn paths_moved(text: &str, from: &str, to: &str) -> Option<String> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '@');
     let mut moved = String::new();

@@ -1,10 +1,9 @@
-//! Agents and checks behind a fence without namespaces: Landlock, or a user of their own.
+//! Runs agents and checks in a sandbox without namespaces: Landlock, or another user.
 //!
-//! The tree is the one of `guard+clean`. What an agent writes are its workspace and a temporary folder of
-//! its own; what a check writes are its tree, its home and its temporary folder.
+//! The tree is the one of `guard+clean`. An agent can write its workspace and its own temporary folder; a
+//! check can write its tree, its home and its temporary folder.
 //!
-//! **Invariant:** what runs here was given up to its [`Confines`] first; where they cannot be made, it does
-//! not run.
+//! **Invariant:** a process is confined by its [`Confines`] before it runs; if that fails, it does not run.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -26,10 +25,10 @@ use crate::sandbox::{By, Confines, Network, Offer, Rules, Unavailable};
 use crate::tree::handover::{self, Handover};
 use crate::{Interrupted, process, sandbox, tree};
 
-/// Beside a folder of programs.
+/// Folders beside a folder of programs.
 const LIBRARIES: [&str; 4] = ["lib", "lib64", "libexec", "include"];
 
-/// A home and a temporary folder, for one agent or check, and gone with it.
+/// A home and a temporary folder for one agent or check; removed on drop.
 pub struct Own {
     _folder: TempDir,
     places: [PathBuf; 2],
@@ -39,7 +38,7 @@ impl Own {
     pub fn make() -> Result<Self, Unavailable> {
         let make = || -> io::Result<Self> {
             let folder = tempfile::Builder::new().prefix("provost-own-").tempdir()?;
-            // Who has a room in it passes through.
+            // Other users may traverse this folder to reach their own inside it.
             fs::set_permissions(folder.path(), Permissions::from_mode(0o711))?;
             let places = ["home", "tmp"].map(|name| folder.path().join(name));
             for place in &places {
@@ -59,13 +58,13 @@ impl Own {
         &self.places[1]
     }
 
-    /// Later than any other of these names.
+    /// Returns variables that take precedence over others of these names.
     pub fn environment(&self) -> [(OsString, OsString); 2] {
         [("HOME".into(), self.home().into()), ("TMPDIR".into(), self.tmp().into())]
     }
 }
 
-/// A check that is about to run behind its fence.
+/// A check that is ready to run in its sandbox.
 pub struct ConfinedCheck<'a> {
     pub confines: Confines<'a>,
     pub env: Vec<(OsString, OsString)>,
@@ -73,7 +72,7 @@ pub struct ConfinedCheck<'a> {
 }
 
 impl ConfinedCheck<'_> {
-    /// Nothing of it may be left.
+    /// Kills the remaining processes of the check's user. If one survives, the verdict is "not run".
     pub fn over(
         self,
         level: Isolation,
@@ -87,11 +86,11 @@ impl ConfinedCheck<'_> {
     }
 }
 
-/// What a run that was killed left in other hands.
+/// Takes back the files that a killed run left in another user's ownership.
 pub fn bring_back(estate: &Estate<'_>) {
     if let Ok(Some(left)) = Handover::left_over(&record(estate.state, estate.workspace)) {
         process::end_user(left.user());
-        // Said when the next one cannot begin.
+        // An error shows when the next attempt cannot begin.
         let _ = left.end();
     }
 }
@@ -101,7 +100,7 @@ fn record(state: &Path, workspace: &Path) -> PathBuf {
     state.join(format!("handed-over-{}", &key[..16]))
 }
 
-/// Where trees are that a check of another user is to reach.
+/// Creates the folder for trees that checks of another user can enter; `None` at other levels than `uid`.
 pub fn open_place(level: Isolation) -> Result<Option<TempDir>, tree::Error> {
     if level != Isolation::Uid {
         return Ok(None);
@@ -116,7 +115,7 @@ pub fn open_place(level: Isolation) -> Result<Option<TempDir>, tree::Error> {
 }
 
 impl Ground {
-    /// What fences without namespaces are made with, at the levels that have one.
+    /// Returns the sandbox features, at the levels without namespaces.
     pub(super) fn confining(&self) -> Option<&Offer> {
         self.offer.as_ref().filter(|_| matches!(self.level, Isolation::Landlock | Isolation::Uid))
     }
@@ -125,7 +124,8 @@ impl Ground {
         Confines { launcher: &offer.launcher, by, network, scratch: &self.scratch }
     }
 
-    /// Where the programs of checks live, and what they load: they see that it is there, so it has to open.
+    /// Returns the folders of programs that checks use, and of the libraries that these load. Checks can
+    /// see that these files exist, so they must be able to open them.
     fn programs(&self) -> Vec<PathBuf> {
         let beside = |tools: &PathBuf| match (tools.ends_with("bin"), tools.parent()) {
             (true, Some(parent)) => LIBRARIES.map(|name| parent.join(name)).to_vec(),
@@ -135,7 +135,7 @@ impl Ground {
         self.tools.iter().cloned().chain(libraries).collect()
     }
 
-    /// Behind Landlock, with these to be written.
+    /// Returns a Landlock sandbox for a check that may write these paths.
     pub(super) fn around_check<'a, 'w>(
         &'a self,
         offer: &'a Offer,
@@ -214,7 +214,7 @@ impl Ground {
         rules.write.extend(work.outbox.map(|outbox| outbox.folder.to_path_buf()));
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
         if let (Home::Shared, Some(home)) = (grant.reach.home, home) {
-            // What checks are run with is not the agent's to write, wherever it lives.
+            // Agents must not write the programs that checks use.
             rules.frozen.extend(self.programs());
             rules.frozen.extend(offer.launcher.first().map(PathBuf::from));
             rules.frozen.retain(|frozen| !frozen.starts_with(work.workspace));
@@ -223,7 +223,7 @@ impl Ground {
         Ok((own, By::Landlock(rules)))
     }
 
-    /// The workspace is that user's while it works.
+    /// Runs an attempt as another user, who owns the workspace meanwhile.
     fn attempt_by_another(
         &self,
         offer: &Offer,
@@ -242,7 +242,7 @@ impl Ground {
             .map_err(|source| scratch(&self.workspace, source))?;
         let confines = self.confines(offer, By::Uid(user), network_of(grant));
         let env: Vec<_> = own.environment().into_iter().chain(trusting_git(work)).collect();
-        // No other user passes through the state folder: a client's folder goes with the attempt here.
+        // Other users cannot enter the state folder, so the client's folder is a temporary one here.
         let [client, topics] = ["client", "topics"].map(|name| own.home().join(name));
         let outbox = work.outbox.map(|outbox| Outbox { folder: &topics, ..outbox });
         for place in [&client, &topics] {
@@ -268,7 +268,7 @@ impl Ground {
     }
 }
 
-/// The model alone cannot be told from the rest of the network without a namespace.
+/// Returns the agent's network. Without a network namespace, access cannot be limited to the model.
 fn network_of(grant: &Grant<'_>) -> Network {
     match grant.reach.network {
         AgentNetwork::Off => Network::Off,
@@ -276,7 +276,8 @@ fn network_of(grant: &Grant<'_>) -> Network {
     }
 }
 
-/// Git does not work in a folder that is another user's, and the workspace's own folder is.
+/// Git refuses to work in a folder that another user owns, and the workspace's top folder is owned by
+/// another user.
 fn trusting_git(work: &Work<'_>) -> Vec<(OsString, OsString)> {
     if work.environment.iter().any(|(name, _)| name == "GIT_CONFIG_COUNT") {
         return Vec::new();

@@ -1,6 +1,6 @@
-//! Agents that are asked for their words: they read, and have one place to write an answer to.
+//! Runs agents that only answer a question: they read, and can write to one folder for the answer.
 //!
-//! **Invariant:** behind a fence nothing they do reaches the workspace, the repository or the log.
+//! **Invariant:** in a sandbox, nothing they do reaches the workspace, the repository or the log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -19,16 +19,16 @@ use crate::sandbox::{
 use crate::tree::handover;
 use crate::{Interrupted, judge, process};
 
-/// What whoever is asked may see and write. Work is done in `sees`.
+/// Paths that the agent may read and write. It works in `sees`.
 #[derive(Clone, Copy, Debug)]
 pub struct Desk<'a> {
     pub sees: &'a Path,
-    /// Where an answer may be written.
+    /// Folder for the answer.
     pub answers: Option<&'a Path>,
 }
 
 impl Ground {
-    /// For whoever only reads: there is no base, and nothing is judged on it.
+    /// Creates an environment for reading only: it has no base, and nothing is judged in it.
     pub fn to_read(offer: Option<Offer>, level: Isolation, estate: &Estate<'_>) -> Self {
         let scratch = estate.state.join("scratch");
         let _ = std::fs::create_dir_all(&scratch);
@@ -52,12 +52,12 @@ impl Ground {
         }
     }
 
-    /// A folder that is gone when it is dropped, for an answer or a tree.
+    /// Creates a temporary folder for an answer or a tree.
     pub fn desk(&self) -> std::io::Result<tempfile::TempDir> {
         tempfile::Builder::new().prefix("desk-").tempdir_in(&self.scratch)
     }
 
-    /// Gives a question to an agent. It has no repository, and no other network than its model's.
+    /// Gives a question to an agent. It has no repository, and no network except its model's.
     pub fn ask(
         &self,
         agent: &dyn Agent,
@@ -106,7 +106,7 @@ impl Ground {
                 Some(layer) => HomePolicy::Layered { home: &home, kept: &layer.folder },
                 None => HomePolicy::Users(&home),
             },
-            // Known when its command is.
+            // Filled in when the command is known.
             needs: NO_NEEDS,
             scratch: &self.scratch,
         };
@@ -118,7 +118,7 @@ impl Ground {
         })
     }
 
-    /// Without namespaces: behind Landlock, or as another user to whom nothing here belongs.
+    /// Asks the agent in a sandbox without namespaces: Landlock, or another user who owns nothing here.
     fn asked_confined(
         &self,
         offer: &Offer,
@@ -128,7 +128,7 @@ impl Ground {
         grant: &Grant<'_>,
     ) -> Result<Result<Attempt, Interrupted>, Unavailable> {
         let own = Own::make()?;
-        // No other user passes through the state folder.
+        // Other users cannot enter the state folder.
         let of_client = own.home().join("client");
         let home = match (self.level, work.home) {
             (Isolation::Uid, Some(_)) => {

@@ -1,7 +1,7 @@
-//! The work of a step as something to be read: what changed, and the tree it made.
+//! Shows the work of a step to a model judge: the changes and the resulting tree.
 //!
-//! **Invariant:** it is the tree a check would have seen, all of the change or none: what is too much to be
-//! read, or is no text, is not judged.
+//! **Invariant:** the judge sees the tree that a check would have seen, with the whole change. Work that is
+//! too large or is not text is not judged.
 
 use std::fs;
 use std::io;
@@ -15,18 +15,18 @@ use super::{Case, Ground, told};
 use crate::Interrupted;
 use crate::tree::{Base, Layer, Why};
 
-/// More than this nobody reads with care.
+/// Most bytes of changed files, before and after; a larger change cannot be judged with care.
 const CHANGED_BYTES: usize = 256 * 1024;
 
-/// What is shown to whoever judges.
+/// The work, as the judge sees it.
 pub struct Exhibit<'a> {
     pub changes: Changes,
-    /// The tree with the work in it; the harness's own.
+    /// provost's own copy of the tree with the work in it.
     pub folder: &'a Path,
 }
 
 impl Ground {
-    /// Shows the work to `judge`. What it says holds is kept, as what a command says.
+    /// Shows the work to `judge`. If the verdict holds, the tree is kept, as after a command.
     pub fn exhibit(
         &self,
         case: &Case<'_>,
@@ -70,7 +70,7 @@ impl Ground {
         {
             return not_run(told(&error));
         }
-        // What never came to a verdict says nothing of the tree.
+        // A judgement that did not run says nothing about the tree.
         let ran = !matches!(verdict.outcome, Outcome::NotRun { .. });
         Ok(Verdict { tree: tree.filter(|_| ran), ..verdict })
     }

@@ -1,6 +1,6 @@
-//! Which level a run is at: the one that is demanded, or the strongest that holds.
+//! Chooses the isolation level of a run: the demanded one, or the strongest one that the machine attests.
 //!
-//! **Invariant:** nothing but the self-test attests a level that has a fence.
+//! **Invariant:** only the self-test attests a level that has a sandbox.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -13,12 +13,12 @@ use crate::config::Demand;
 use crate::sandbox;
 use crate::sandbox::{Attestation, Offer, Probe, Vantage};
 
-/// Those with a fence, strongest first.
+/// Levels with a sandbox, strongest first.
 const FENCED: [Isolation; 3] = [Isolation::Clean, Isolation::Landlock, Isolation::Uid];
 
-/// Finds out what this machine holds, and what of it is used for `demand`.
+/// Finds out which levels this machine supports, and attests the one for `demand`.
 pub fn attest(demand: Demand, estate: &Estate<'_>) -> Result<(Option<Offer>, Attestation), Error> {
-    // What needs nothing of the kernel is not asked of it.
+    // These levels need nothing from the kernel, so no probe runs.
     if let Demand::Exactly(level @ (Isolation::InPlace | Isolation::GuardClean)) = demand {
         return Ok((
             None,
@@ -56,7 +56,7 @@ fn offered(estate: &Estate<'_>) -> Offer {
     offer
 }
 
-/// The levels with a fence, strongest first, and what was seen of each.
+/// Probes the levels with a sandbox, strongest first.
 pub fn levels(estate: &Estate<'_>) -> (Offer, Vec<(Isolation, Vec<Probe>)>) {
     let offer = offered(estate);
     let vantage = vantage(estate);
@@ -64,7 +64,7 @@ pub fn levels(estate: &Estate<'_>) -> (Offer, Vec<(Isolation, Vec<Probe>)>) {
     (offer, seen.into())
 }
 
-/// The first level that holds; of those above, what did not.
+/// Attests the first level whose probes all hold, and reports the failed probes of the stronger ones.
 fn strongest(offer: &Offer, vantage: &Vantage<'_>) -> Attestation {
     let mut failed = Vec::new();
     for level in FENCED {
@@ -86,10 +86,10 @@ fn vantage<'a>(estate: &Estate<'a>) -> Vantage<'a> {
     }
 }
 
-/// Where the server of this state folder says that it listens.
+/// Returns the address on which the server of this state folder listens.
 fn served(state: &Path) -> Option<SocketAddr> {
     let text = std::fs::read_to_string(state.join("serve").join("listening")).ok()?;
     let address: SocketAddr = text.lines().next()?.parse().ok()?;
-    // One that was killed has left its word behind, and a port that nobody has tells nothing.
+    // A killed server leaves this file behind, and a closed port would prove nothing.
     TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok().map(|_| address)
 }

@@ -1,6 +1,7 @@
-//! Whether a check names something that is on this machine and that it cannot see.
+//! Finds paths that a check names and that exist on this machine, but that the check cannot see.
 //!
-//! Looked at are the text of the contract and the scripts it names, as they are in the tree of the check.
+//! It searches the text of the contract and the scripts that the contract names, as they are in the tree of
+//! the check.
 
 use std::path::Path;
 
@@ -12,21 +13,21 @@ use crate::config::Folders;
 use crate::sight::Sight;
 use crate::tree::{Base, Layer};
 
-/// Longer scripts are not looked into.
+/// Longest script that is searched, in bytes.
 const SCRIPT_MAX: usize = 256 * 1024;
-/// What `make` reads.
+/// The files that `make` reads.
 const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
-/// Other languages, by the end of a name.
+/// File name endings of other languages.
 const CODE: [&str; 7] = [".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl"];
 
 impl Ground {
-    /// Why the check cannot be believed, if it names a place that it cannot see.
+    /// Returns the reason why the check cannot be believed, if it names a path that it cannot see.
     pub(super) fn out_of_sight(&self, case: &Case<'_>, base: &Base, layer: &Layer) -> Option<String> {
-        // Elsewhere it sees the machine as it is, but from another folder and with another home.
+        // At other levels it sees the whole machine, but from another folder and with another home.
         let sees_all = !matches!(self.level, Isolation::Clean | Isolation::Landlock);
         let nothing = Folders::default();
         let sight = Sight::of_checks(&self.workspace, case.given.folders.unwrap_or(&nothing));
-        // What Landlock lets every check read.
+        // Landlock lets every check read this.
         let sight = if self.level == Isolation::Landlock { sight.also("/opt") } else { sight };
         let first = |paths: Vec<OuterPath>| {
             let mut paths = paths.iter().filter(|path| !sees_all || !path.path.starts_with('/'));
@@ -51,7 +52,7 @@ impl Ground {
     }
 }
 
-/// What a contract that broke was to find at home, where a check has a home of its own.
+/// Explains a broken contract that names a path in the user's home, since a check has its own home.
 pub(super) fn left_at_home(command: &str, workspace: &Path) -> Option<String> {
     let sight = Sight::of_checks(workspace, &Folders::default());
     let mut paths = shell::outer_paths(command).into_iter().filter(|path| path.path.starts_with("~/"));
@@ -66,7 +67,7 @@ pub(super) fn left_at_home(command: &str, workspace: &Path) -> Option<String> {
     ))
 }
 
-/// The paths that a script looks at; nothing for what is no script.
+/// Returns the paths that a script names; none if the file is not a script.
 fn named_in(name: &str, text: &str) -> Vec<OuterPath> {
     let first = text.lines().next().unwrap_or("");
     let is_shell = name.ends_with(".sh") || name.ends_with(".bash");

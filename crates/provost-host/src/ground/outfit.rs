@@ -1,7 +1,7 @@
-//! What a check finds besides its tree: what was provisioned from lock files, and build caches.
+//! Mounts for a check besides its tree: dependencies provisioned from lock files, and build caches.
 //!
-//! At `guard+clean` there is no fence that could keep a check from writing either: what was provisioned is
-//! copied for each check, and there are no build caches.
+//! At `guard+clean` no sandbox keeps a check from writing them. So provisioned dependencies are copied for
+//! each check, and there are no build caches.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,18 +24,18 @@ pub struct Outfit {
     supplies: Supplies,
     prepared: OnceLock<Prepared>,
     builds: Option<Builds>,
-    /// The approved base.
+    /// Id of the approved base.
     approved: String,
     running: PathBuf,
-    /// Others than this user pass through `running`.
+    /// Other users can enter `running`.
     open: bool,
 }
 
-/// What one check is given, and where that is for its tools.
+/// The mounts of one check, and the variables that lead its tools to them.
 pub struct Fitted {
     given: Given,
     places: Vec<PathBuf>,
-    // Each holds together one folder of `given`.
+    // Each holds one folder of `given`.
     folders: Vec<TempDir>,
     loan: Option<Loan>,
     pub env: Vec<(OsString, OsString)>,
@@ -54,17 +54,17 @@ impl Outfit {
         }
     }
 
-    /// What checks in a folder are given lies there, where others than this user pass.
+    /// Puts the copies for checks into `place`, which other users can enter.
     pub fn give_in(&mut self, place: &Path) {
         (self.running, self.open) = (place.to_path_buf(), true);
     }
 
-    /// Puts in place what the approved base asks for.
+    /// Provisions the dependencies of the approved base.
     pub fn prepare(&self, approved: &View<'_>, means: &Means<'_>) {
         self.prepared.get_or_init(|| self.supplies.prepare(approved, means));
     }
 
-    /// What a check on this tree is given; made now where it is not there yet.
+    /// Returns the dependencies for a check on this tree; provisions them now if they are missing.
     pub fn given(
         &self,
         view: &View<'_>,
@@ -75,12 +75,12 @@ impl Outfit {
         let Some(prepared) = self.prepared.get() else { return Ok(Given::default()) };
         let has_lock = |path: &Path| self.supplies.locks().any(|lock| Path::new(lock) == path);
         let is_changed = layer.changed_paths().chain(layer.deleted_paths()).any(has_lock);
-        // Once the step has passed, its tree is the base and has the same name.
+        // Once the step has passed, its tree is the base and has the same id.
         let scope = if is_changed { &layer.id } else { &base.id };
         self.supplies.given(prepared, view, scope, means)
     }
 
-    /// For a check behind a fence.
+    /// Prepares the mounts of a sandboxed check.
     pub fn fenced(
         &self,
         offer: &Offer,
@@ -106,7 +106,7 @@ impl Outfit {
         Ok(Fitted { given, places, folders, loan, env })
     }
 
-    /// For a check in a folder: it gets a copy, since nothing keeps it from writing.
+    /// Prepares the files of a check in a folder. It gets copies, since nothing keeps it from writing.
     pub fn in_folder(&self, tree: &Path, given: Given, network: bool) -> Result<Fitted, Missing> {
         let (mut env, mut folders) = (Vec::new(), Vec::new());
         for ready in &given.ready {
@@ -129,23 +129,24 @@ impl Outfit {
         Ok(Fitted { given, places: Vec::new(), folders, loan: None, env })
     }
 
-    /// An empty folder for one check.
+    /// Creates an empty folder for one check.
     pub fn room(&self) -> Result<TempDir, Missing> {
         let ready = if self.open { Ok(()) } else { folder::make_private(&self.running) };
         let made = ready.and_then(|()| tempfile::tempdir_in(&self.running));
         made.map_err(Missing::not_placed)
     }
 
-    /// Keeps the build caches of a check, if they may be kept, and says what else is to be said.
+    /// Keeps the build caches of a check if that is allowed, and adds to the verdict what was provisioned
+    /// again.
     pub fn after(&self, fitted: Fitted, layer: &Layer, verdict: Verdict) -> Verdict {
         let may_keep = match (layer.id == self.approved, &verdict.outcome) {
-            // Nothing but approved files: whether they hold does not matter.
+            // Only approved files took part, so the result does not matter.
             (true, Outcome::Held | Outcome::Broke { .. }) => Some(Origin::Approved),
             (false, Outcome::Held) => Some(Origin::Passed),
             _ => None,
         };
         if let (Some(builds), Some(loan), Some(origin)) = (&self.builds, &fitted.loan, may_keep) {
-            // A cache that could not be kept costs time and nothing else.
+            // A cache that cannot be kept costs only time.
             let _ = builds.keep(loan, &layer.id, origin);
         }
         Verdict { provisioned: fitted.given.again, ..verdict }
@@ -153,12 +154,12 @@ impl Outfit {
 }
 
 impl Fitted {
-    /// Another folder that goes with the check, which may write it.
+    /// Adds a folder that the check may write; removed with the check.
     pub fn add_place(&mut self, folder: TempDir) {
         self.folders.push(folder);
     }
 
-    /// Where what is not in the tree was put, for a check in a folder.
+    /// Returns the folders outside of the tree, for a check in a folder.
     pub fn places(&self) -> impl Iterator<Item = &Path> {
         self.folders.iter().map(TempDir::path)
     }

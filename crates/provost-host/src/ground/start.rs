@@ -1,24 +1,24 @@
-//! The tree an attempt begins with in the workspace, and the one it leaves there.
+//! Determines the tree that an attempt begins with in the workspace, and keeps the one that it leaves.
 
 use super::{Approved, Ground};
 use crate::tree;
 use crate::tree::{Start, Touches, Unsettled};
 
-/// What is known of the plan when an attempt is to begin.
+/// State of the plan when an attempt begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Outset<'a> {
-    /// What the steps before left; the approved tree, if none has passed.
+    /// The tree that the steps before left; `None` means the approved base.
     pub tree: Option<&'a str>,
-    /// What the step may change of what the plan may; all of it, where it says nothing.
+    /// The step's own globs, which narrow the plan's; `None` means all of the plan's.
     pub touches: Option<&'a [String]>,
-    /// The trees of the last attempt, if it is not settled: what it began with, and what it left.
+    /// The trees of the last attempt, if it is unsettled: the one it began with, and the one it left.
     pub before: Option<(&'a str, Option<&'a str>)>,
     /// Trees that steps of this plan have left.
     pub own: &'a [String],
 }
 
 impl Ground {
-    /// The tree an attempt begins with; nothing, where checks run in the workspace itself.
+    /// Returns the tree that an attempt begins with; `None` if checks run in the workspace itself.
     pub fn start(&self, outset: &Outset<'_>) -> Result<Option<Start>, tree::Error> {
         let Some(approved) = &self.trees else { return Ok(None) };
         let base = approved.standing(outset.tree)?;
@@ -38,7 +38,7 @@ impl Ground {
         approved.trees.start(&base, layer, before.as_ref(), &own).map(Some)
     }
 
-    /// Keeps what the workspace holds now, over the tree that the attempt began with.
+    /// Keeps the current state of the workspace, as a tree over the one that the attempt began with.
     pub fn keep_work(&self, start: &str, touches: Option<&[String]>) -> Result<Option<String>, tree::Error> {
         let Some(approved) = &self.trees else { return Ok(None) };
         let start = approved.kept(start)?;
@@ -52,7 +52,7 @@ impl Approved {
         tree.map_or_else(|| Ok(self.base.clone()), |id| self.kept(id))
     }
 
-    /// What the workspace has otherwise than a tree, inside the plan's `touches` and the step's.
+    /// Returns the workspace's differences from a tree, inside the plan's `touches` and the step's.
     fn workspace_over(
         &self,
         base: &tree::Base,

@@ -1,5 +1,5 @@
-//! Watches over what an attempt changes where it may not: names it, and has files that would decide
-//! something later wait for a person.
+//! Reports what an attempt changes outside of `touches`, and holds back files that provost would obey later
+//! until a person trusts them.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::tree::Apart;
 use crate::{Interrupted, trust};
 
 impl Ground {
-    /// Carries the attempt out and names what it changed outside of `touches`.
+    /// Runs the attempt and records what it changed outside of `touches`.
     pub(super) fn watched_attempt(
         &self,
         work: &Work<'_>,
@@ -22,7 +22,7 @@ impl Ground {
         apart: Option<&Apart>,
         attempt: impl FnOnce() -> Result<Attempt, Interrupted>,
     ) -> Result<Attempt, Interrupted> {
-        // Behind the fence it works on a copy: the workspace is out of its reach.
+        // In bubblewrap the agent works on a copy and cannot reach the workspace.
         if apart.is_some() && self.level == Isolation::Clean {
             return attempt();
         }
@@ -56,7 +56,8 @@ impl Ground {
         })
     }
 
-    /// Files of the harness that are looked at elsewhere; behind the fence also those no agent can write.
+    /// Returns provost's files that are watched elsewhere, and in bubblewrap also those that no agent can
+    /// write.
     fn protected(&self) -> Vec<PathBuf> {
         let is_out_of_reach = |path: &&PathBuf| self.level == Isolation::Clean && path.exists();
         let decides = |path: &Path| crate::outside::decides_later(path.as_os_str().as_encoded_bytes());

@@ -1,10 +1,12 @@
-//! Tells a check that could not be made, because a tool it needs is not there, from one that broke.
+//! Distinguishes a check that could not run, because a tool is missing, from a check that failed.
 //!
-//! A missing program answers 127 and a missing module of python answers 1: in `! pytest` or `pytest || true`
-//! that looks like a pass. The contract's own shell reports a command that it does not find and ends at once
-//! ([`variable`]); what other shells, `make`, `env` and python say of it is read from the output ([`found`]).
+//! A missing program exits with 127 and a missing Python module with 1: in `! pytest` or `pytest || true`
+//! that looks like a pass. The contract's own shell reports a command that it does not find and ends at
+//! once ([`variable`]). For other shells, `make`, `env` and Python, the output is searched for their
+//! messages ([`found`]).
 //!
-//! **Invariant:** what lies in the tree under test is the work: if it is missing, the check broke.
+//! **Invariant:** files of the tree under test belong to the work: if one of them is missing, the check
+//! failed.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,16 +15,16 @@ use provost_core::language::{inconclusive_failure, tool_names};
 use provost_core::model::plan::{Expectation, Shell};
 use rustix::process::Signal;
 
-/// With this signal the contract's own shell ends when a command is not found.
+/// The signal with which the contract's own shell kills itself if a command is not found.
 pub const ENDED_BY: Signal = Signal::USR2;
 
-/// How the line begins that the shell prints then.
+/// Prefix of the line that the shell prints in that case.
 const TOLD: &str = "provost: not found: ";
 
-/// Bash calls this function for a command that it does not find. Only the contract's own shell and its
-/// subshells end: a script under test that calls something missing is the work's fault. So is a command
-/// that is looked for in the tree. A script that the shell turned into by `exec` has the shell's own level, and
-/// its file among the sources.
+/// Function that bash calls for a command that it does not find. Only the contract's own shell and its
+/// subshells end: a missing command in a script under test is the work's fault, and so is a command that is
+/// searched in the tree. If the shell replaced itself with a script by `exec`, that script has the same
+/// `SHLVL`, but its file is in `BASH_SOURCE`.
 const HANDLER: &str = r#"() {
   local provost_rest="$PATH:" provost_entry
   printf '%s: line %s: %s: command not found\n' "${0##*/}" "${BASH_LINENO[0]}" "$1" >&2
@@ -36,8 +38,9 @@ const HANDLER: &str = r#"() {
   return 127
 }"#;
 
-/// The variable that gives the check's shell its handler. `tree` is where the tree under test is seen. Nothing
-/// for a contract that reads definitions or changes where programs are found: it may call what the work makes.
+/// Returns the variable that gives the check's shell this function. `tree` is the path of the tree under
+/// test. Returns `None` for a contract that reads definitions or changes `PATH`, because it may call
+/// programs of the work, and for one that expects exit code 126 or 127.
 pub fn variable(shell: &Shell, tree: &Path) -> Option<(OsString, OsString)> {
     let wants = |code: i32| shell.expectations.iter().any(|each| each.value == Expectation::ExitIs(code));
     if tool_names::defines(&shell.command) || wants(126) || wants(127) {
@@ -48,11 +51,11 @@ pub fn variable(shell: &Shell, tree: &Path) -> Option<(OsString, OsString)> {
     Some(("BASH_FUNC_command_not_found_handle%%".into(), text.into()))
 }
 
-/// What a check needs and the machine does not have.
+/// A tool that a check needs and the machine does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     Command(String),
-    /// The shell said so where nobody could read it.
+    /// The shell reported it, but the contract discards the message.
     Unnamed,
     Module(String),
 }
@@ -71,14 +74,14 @@ impl Missing {
     }
 }
 
-/// What came of a run.
+/// How a check ended.
 #[derive(Clone, Copy)]
 pub enum End {
     Signalled(i32),
     Held,
 }
 
-/// What was missing, where the check ended because of it or held in spite of it.
+/// Returns the missing tool, if the check ended because of it or held in spite of it.
 pub fn found(shell: &Shell, end: End, outputs: &[&str]) -> Option<Missing> {
     match end {
         End::Signalled(signal) if signal == ENDED_BY.as_raw() => {
@@ -132,11 +135,12 @@ mod tests {
 
     #[test]
     fn what_the_work_has_to_bring_is_not_missing_from_the_machine() {
-        // What is missing of the tree, `unable` of core finds: there the check did not hold.
+        // Missing files of the tree are found by `inconclusive_failure` of core; the check then does not
+        // hold.
         assert_eq!(held("! ./app", "bash: line 1: ./app: No such file or directory"), None);
         assert_eq!(held("! python3 -m mine", "/usr/bin/python3: No module named mine"), None);
         assert_eq!(held("! make test", "/bin/sh: 1: ehco: not found"), None, "a recipe with a slip in it");
-        // A test that prints such a line has printed it, and no more.
+        // The runner was started, so such a line is only an output of a test.
         assert_eq!(held("pytest -q", "/bin/sh: 1: pytest: not found"), None);
         let of = |command: &str, wanted: &[Expectation]| variable(&shell(command, wanted), Path::new("/w"));
         for command in
@@ -182,11 +186,11 @@ mod tests {
             assert_eq!((signal, code), (Some(ENDED_BY.as_raw()), None), "{command}");
         }
         assert!(run("! nothere-1", usual).2.contains("provost: not found: nothere-1"));
-        // Asked for politely, and in the tree.
+        // `command -v` does not end the shell, and neither does a command that is searched in the tree.
         assert_eq!(run("command -v nothere-1 || true", usual).1, Some(0));
         assert_eq!(run("! nothere-1", &format!("{}/bin:{usual}", tree.path().display())).1, Some(0));
         assert_eq!(run("! nothere-1", "bin:/usr/bin").1, Some(0));
-        // A script that is tested has its own faults.
+        // A missing command in a script under test is the script's own fault.
         std::fs::write(tree.path().join("s.sh"), "nothere-1\n").expect("a script");
         assert_eq!(run("! bash s.sh", usual).1, Some(0));
     }

@@ -1,14 +1,15 @@
-//! Sees which test runners a check starts, however it comes to them, and makes their tests fail where asked.
+//! Detects the test runners that a check starts, directly or not, and makes their tests fail on request.
 //!
-//! A check gets a folder of reporters: for Python (loaded by every interpreter, because the folder is on
-//! `PYTHONPATH`), for node (required by `NODE_OPTIONS`), and programs that stand before the real ones on
-//! `PATH`. They write records to a named pipe that the harness reads while the check runs. What was once
-//! written cannot be taken back, and the pipe takes no room on a disk.
+//! A check gets a folder of reporters: one for Python (every interpreter loads it, because the folder is on
+//! `PYTHONPATH`), one for node (loaded by `NODE_OPTIONS`), and wrappers before the real programs on `PATH`.
+//! They write records to a named pipe that provost reads while the check runs. Nothing can be removed from
+//! the pipe afterwards, and it needs no disk space.
 //!
-//! Code under test runs in the process of its runner: code that knows these reporters can call them or keep
-//! them from loading. A runner that was seen before the work and is not seen afterwards does not hold.
+//! Code under test runs in the process of its runner, so code that knows these reporters can call them or
+//! keep them from loading. If a runner was seen before the work and is not seen afterwards, the check does
+//! not hold.
 //!
-//! **Invariant:** a reporter that cannot be made or loaded changes nothing about the check itself.
+//! **Invariant:** a reporter that cannot be created or loaded does not change the check itself.
 
 use std::collections::HashMap;
 use std::env;
@@ -33,7 +34,7 @@ const PYTHON: &str = include_str!("reporter/sitecustomize.py");
 const NODE: &str = include_str!("reporter/reporter.cjs");
 const SHIM: &str = include_str!("reporter/shim.sh");
 
-/// Programs that a shim stands before, where they are on `PATH`.
+/// Programs that get a wrapper if they are on `PATH`.
 const PROGRAMS: [&str; 28] = [
     "python",
     "python3",
@@ -65,13 +66,13 @@ const PROGRAMS: [&str; 28] = [
     "mocha",
 ];
 
-/// More than this is not kept of what was reported.
+/// Most bytes of records that are kept.
 const KEPT: usize = 4 * 1024 * 1024;
 
-/// What the tests of a check are made to do.
+/// The forced result of a check's tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Control {
-    /// What they do.
+    /// Tests run normally.
     #[default]
     AsTheyAre,
     /// Every test fails.
@@ -80,7 +81,7 @@ pub enum Control {
     Pass,
 }
 
-/// What was read from the pipe, and whether all of it was.
+/// The bytes of the pipe, and whether some were dropped.
 type Records = (Vec<u8>, bool);
 
 /// The reporters of one run of a check.
@@ -94,20 +95,20 @@ pub struct Reporter {
 }
 
 impl Drop for Reporter {
-    /// The reader ends by itself once it is told to.
+    /// Stops the reader thread.
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-/// Where the two folders of a reporter are for the check.
+/// The two folders of a reporter, as the check sees them.
 pub struct Places {
     pub tools: PathBuf,
     pub pipe: PathBuf,
 }
 
 impl Places {
-    /// Inside the fence of a check.
+    /// Returns their paths inside the sandbox of a check.
     pub fn fenced() -> Self {
         let within = |name: &str| Path::new(CACHES).join(name);
         Self { tools: within("reporters"), pipe: within("report") }
@@ -115,13 +116,14 @@ impl Places {
 }
 
 impl Reporter {
-    /// Makes the reporters ready and begins to listen.
+    /// Prepares the reporters and starts the reader thread.
     pub fn start(workspace: &Path, control: Control) -> io::Result<Self> {
         let tools = tools(workspace)?;
         let folder = tempfile::Builder::new().prefix("report-").tempdir_in(private_folder()?)?;
         let path = folder.path().join("pipe");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-        // Open for both: then there is always somebody who listens, and no end before ours.
+        // Opened for reading and writing, so that a writer always finds a reader and the reader sees no end
+        // of file.
         let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
         let pipe = OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(&path)?;
         let (done, wake) = (Arc::new(AtomicBool::new(false)), pipe.try_clone()?);
@@ -139,12 +141,13 @@ impl Reporter {
         self.folder.path()
     }
 
-    /// Where both folders are without a fence.
+    /// Returns the paths of both folders without a sandbox.
     pub fn places(&self) -> Places {
         Places { tools: self.tools().to_owned(), pipe: self.pipe_folder().to_owned() }
     }
 
-    /// What the check's environment gets; `given` is what it has so far, the last of a name counts.
+    /// Returns the variables for the check. `given` is its environment so far; the last entry of a name
+    /// counts.
     pub fn environment(
         &self,
         places: &Places,
@@ -171,7 +174,7 @@ impl Reporter {
             ("PYTHONPATH".into(), before(places.tools.join("python").into(), ":", known("PYTHONPATH"))),
             ("PROVOST_REPORT".into(), places.pipe.join("pipe").into()),
         ];
-        // Words of NODE_OPTIONS are separated by spaces.
+        // Entries of NODE_OPTIONS are separated by spaces.
         if !places.tools.as_os_str().as_encoded_bytes().contains(&b' ') {
             env.push(("NODE_OPTIONS".into(), before(required, " ", known("NODE_OPTIONS"))));
         }
@@ -183,7 +186,8 @@ impl Reporter {
         env
     }
 
-    /// What was reported, once every process of the check is dead; `root` is where its tree was.
+    /// Returns the records. Call it when every process of the check is dead; `root` is the path of its
+    /// tree.
     pub fn finish(&self, root: &Path) -> Report {
         self.stop();
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -199,7 +203,7 @@ impl Reporter {
     }
 }
 
-/// Reads until it is told that nobody writes any more; the second value says that something was not kept.
+/// Reads until `done` is set and the pipe is empty. The second value is `true` if bytes were dropped.
 fn listen(mut pipe: File, done: &AtomicBool) -> (Vec<u8>, bool) {
     let (mut kept, mut is_cut) = (Vec::new(), false);
     let mut buffer = vec![0; 64 * 1024];
@@ -221,8 +225,8 @@ fn listen(mut pipe: File, done: &AtomicBool) -> (Vec<u8>, bool) {
     }
 }
 
-/// One folder for all checks of this process with the same `PATH`. It is looked at before each check: where
-/// there is no fence, an agent may have found it.
+/// Returns the folder of reporters, shared by all checks of this process with the same `PATH`. It is
+/// verified before each check, because an unsandboxed agent may have changed it.
 fn tools(workspace: &Path) -> io::Result<Arc<TempDir>> {
     static KNOWN: Mutex<Option<HashMap<OsString, Arc<TempDir>>>> = Mutex::new(None);
     let programs = programs(workspace);

@@ -1,8 +1,9 @@
-//! A home and a temporary folder for each check: empty, private, and used again while they stay so.
+//! Provides each check with an empty, private home and temporary folder, and reuses them while they stay
+//! so.
 //!
-//! Making and removing folders costs more than starting the check, on a disk that is busy. So a process
-//! keeps its rooms, looks into each before it lets one in, and empties it afterwards. A process that
-//! died without [`leave`] is cleaned up after by the next one.
+//! On a busy disk, creating and removing folders costs more than starting the check. So a process keeps its
+//! folders, verifies each before a check uses it, and reuses it only if the check left it empty. If a
+//! process died without [`leave`], the next process removes its folders.
 //!
 //! **Invariant:** no check finds anything that was there before it.
 
@@ -18,16 +19,16 @@ use rustix::process::geteuid;
 
 static HOUSE: Mutex<Option<House>> = Mutex::new(None);
 
-/// One process's rooms.
+/// The folders of one process.
 struct House {
     path: PathBuf,
-    /// While this is locked, the house has an owner.
+    /// The lock shows that the owner is alive.
     _door: File,
     built: u32,
     free: Vec<[Folder; 2]>,
 }
 
-/// Home and temporary folder, for one check.
+/// Home and temporary folder of one check.
 pub struct Room {
     folders: [Folder; 2],
 }
@@ -76,7 +77,7 @@ impl Drop for Room {
     }
 }
 
-/// This process's own folder, for what checks are given beside their rooms.
+/// Returns this process's own folder, for other files that checks need.
 pub fn private_folder() -> io::Result<PathBuf> {
     let mut house = house();
     Ok(match &mut *house {
@@ -85,7 +86,7 @@ pub fn private_folder() -> io::Result<PathBuf> {
     })
 }
 
-/// Removes what this process made. Called once, by the binary, when nothing is judged any more.
+/// Removes all folders of this process. The binary calls it once, after the last check.
 pub fn leave() {
     if let Some(house) = house().take() {
         remove(&house.path);
@@ -107,7 +108,7 @@ impl House {
     }
 }
 
-/// One folder for each user, so that what was abandoned is found without looking through all of `/tmp`.
+/// Returns the user's folder, so that abandoned folders are found without searching all of `/tmp`.
 fn street() -> io::Result<PathBuf> {
     let path = env::temp_dir().join(format!("provost-{}", geteuid().as_raw()));
     match DirBuilder::new().mode(0o700).create(&path) {
@@ -118,13 +119,13 @@ fn street() -> io::Result<PathBuf> {
     if is_private(&fs::symlink_metadata(&path)?) {
         return Ok(path);
     }
-    // Somebody else was there first, with whatever in mind.
+    // Another user created this path first, perhaps with bad intent.
     Ok(tempfile::Builder::new().prefix("provost-").tempdir()?.keep())
 }
 
 fn remove_abandoned(street: &Path) {
     for entry in fs::read_dir(street).into_iter().flatten().flatten() {
-        // A young one may have an owner that has not come to lock its door yet.
+        // The owner of a new folder may not have locked it yet.
         let is_old = entry.metadata().and_then(|found| found.modified()).is_ok_and(is_long_ago);
         let is_ours = entry.file_name().as_encoded_bytes().starts_with(b"judge-");
         if is_old && is_ours && File::open(entry.path()).is_ok_and(|door| door.try_lock().is_ok()) {
@@ -148,7 +149,7 @@ impl Folder {
         Self { path: PathBuf::new(), identity: (0, 0) }
     }
 
-    /// The same folder as was made, as private, and empty.
+    /// Returns whether this is still the same folder, private and empty.
     fn is_untouched(&self) -> bool {
         let is_same = |found: Metadata| (found.dev(), found.ino()) == self.identity && is_private(&found);
         fs::symlink_metadata(&self.path).is_ok_and(is_same)
@@ -160,7 +161,7 @@ fn is_private(found: &Metadata) -> bool {
     found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o7777 == 0o700
 }
 
-/// As far as it goes: a check may have made what we cannot remove.
+/// Removes a path, as far as possible: a check may have created files that this user cannot remove.
 fn remove(path: &Path) {
     if fs::remove_dir_all(path).is_err() {
         let _ = fs::remove_file(path);

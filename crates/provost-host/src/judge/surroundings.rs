@@ -1,13 +1,13 @@
-//! The environment of a check: nothing the agent could have prepared.
+//! Builds the environment of a check from values that no agent can influence.
 //!
-//! Set: `PATH` (what the harness was started with, less relative entries and the workspace), `HOME` and
-//! `TMPDIR` (empty, and emptied afterwards), `LC_CTYPE=C.UTF-8`, `SHELL`, `TERM=dumb`, `CI=true` (tools ask
-//! nobody, open nothing and rewrite no snapshots), and where installed toolchains live, for tools on `PATH`
-//! that find themselves through `HOME`; also what the caller provisioned. Everything else is absent: no
-//! `LD_*`, `BASH_ENV`, `GIT_*`.
+//! Set are: `PATH` (the one provost was started with, without relative entries and the workspace), `HOME`
+//! and `TMPDIR` (empty folders), `LC_CTYPE=C.UTF-8`, `SHELL`, `TERM=dumb`, `CI=true` (so tools do not
+//! prompt, open nothing and rewrite no snapshots), the folders of installed toolchains, for tools on `PATH`
+//! that find themselves through `HOME`, and the caller's variables for provisioned dependencies. Everything
+//! else is absent: no `LD_*`, `BASH_ENV`, `GIT_*`.
 //!
-//! A virtual environment of the workspace that is on `PATH` stays there behind a fence, where the tree has
-//! the copy of it from before any agent.
+//! If a virtual environment of the workspace is on `PATH`, it stays there in a sandbox; the tree has a copy
+//! of it from before any agent ran.
 
 use std::collections::HashMap;
 use std::env;
@@ -24,8 +24,8 @@ use super::rooms::Room;
 use super::toolchains::{self, Outside};
 use crate::sandbox;
 
-/// Where version managers keep what their entries on `PATH` start, relative to the user's home. Places
-/// of programs only, never of configuration.
+/// Folders in which version managers keep the programs behind their entries on `PATH`, relative to the
+/// user's home. Folders of programs only, never of configuration.
 const TOOLCHAINS: [(&str, &str); 7] = [
     ("RUSTUP_HOME", ".rustup"),
     ("PYENV_ROOT", ".pyenv"),
@@ -36,16 +36,16 @@ const TOOLCHAINS: [(&str, &str); 7] = [
     ("UV_PYTHON_INSTALL_DIR", ".local/share/uv/python"),
 ];
 
-/// Variables that name where one program lives, passed on where the person has set them.
+/// Variables that name the folder of one program; passed on if the person has set them.
 const INSTALLED: [&str; 6] =
     ["VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOROOT", "DOTNET_ROOT", "GEM_HOME"];
 
 pub struct Surroundings {
     environment: Vec<(OsString, OsString)>,
-    /// `PATH` where the tree stands at the place of the workspace.
+    /// `PATH` in a sandbox, where the tree is mounted at the workspace's path.
     fenced_path: OsString,
     plain_path: OsString,
-    // Declared for its drop.
+    // Returns the folders to the pool on drop.
     _room: Room,
 }
 
@@ -66,14 +66,14 @@ impl Surroundings {
         &self.environment
     }
 
-    /// The same behind a fence, where home and temporary folder are the fence's own.
+    /// Returns the environment in a sandbox, which has its own home and temporary folder.
     pub fn inside_a_fence(&self) -> Vec<(OsString, OsString)> {
         let mut environment = self.environment.clone();
         for (name, value) in &mut environment {
             match name.to_str() {
                 Some("HOME") => *value = sandbox::HOME.into(),
                 Some("TMPDIR") => *value = sandbox::TMP.into(),
-                // Something may stand before it.
+                // Entries may have been added before it.
                 Some("PATH") => {
                     let plain = self.plain_path.as_encoded_bytes();
                     let before = value.as_encoded_bytes().strip_suffix(plain).map(<[u8]>::to_vec);
@@ -89,19 +89,19 @@ impl Surroundings {
     }
 }
 
-/// What finds programs: `PATH`, and where toolchains live.
+/// Returns the variables by which programs are found: `PATH` and the folders of toolchains.
 pub fn programs(workspace: &Path) -> Vec<(OsString, OsString)> {
     fixed_part(workspace).variables.clone()
 }
 
-/// Where programs live that `PATH` names and the system's folders do not hold, with what they need. Known
-/// from the first call on, so that it is asked before any agent runs.
+/// Returns the folders of programs on `PATH` outside of the system's folders, with what these programs
+/// need. The first call fixes the result, so call it before any agent runs.
 pub fn toolchains(workspace: &Path) -> Vec<PathBuf> {
     fixed_part(workspace).folders.clone()
 }
 
-/// Folders of the workspace, relative to it, whose programs are on `PATH`: checks get them as they were
-/// before any agent.
+/// Returns the folders of the workspace, relative to it, whose programs are on `PATH`. Checks get a copy of
+/// them from before any agent ran.
 pub fn kept_in_workspace(workspace: &Path) -> Vec<String> {
     let kept = path_of_the_person().into_iter();
     let kept = kept.filter_map(|folder| toolchains::kept_in_workspace(&folder, workspace));
@@ -111,13 +111,13 @@ pub fn kept_in_workspace(workspace: &Path) -> Vec<String> {
     names
 }
 
-/// What the programs of a check are found by, for its verdict.
+/// Returns how the programs of a check are found, for its verdict.
 pub fn environment(workspace: &Path) -> Environment {
     let fixed = fixed_part(workspace);
     fixed.recorded.get_or_init(|| fixed.record()).clone()
 }
 
-/// The system's own, before any that `PATH` might hold.
+/// Returns the system's bash, in preference to another one on `PATH`.
 pub fn bash() -> &'static OsStr {
     static BASH: OnceLock<&OsStr> = OnceLock::new();
     BASH.get_or_init(|| {
@@ -126,7 +126,7 @@ pub fn bash() -> &'static OsStr {
     })
 }
 
-/// Worked out once for each workspace: what an agent changes later has no part in it.
+/// Computed once for each workspace, so that later changes by an agent have no effect.
 struct Fixed {
     variables: Vec<(OsString, OsString)>,
     fenced_path: OsString,
@@ -135,7 +135,7 @@ struct Fixed {
 }
 
 impl Fixed {
-    /// Names the folders of programs, and digests what is in them without reading it.
+    /// Returns the folders of programs, and a digest over the names, sizes and times of their entries.
     fn record(&self) -> Environment {
         let path: Vec<PathBuf> = env::split_paths(&self.fenced_path).collect();
         let mut parts: Vec<Vec<u8>> = Vec::new();
@@ -156,7 +156,7 @@ impl Fixed {
     }
 }
 
-/// Name, size and time of each entry of a folder, sorted.
+/// Returns name, size and time of each entry of a folder, sorted.
 fn stamps(folder: &Path) -> Vec<Vec<u8>> {
     use std::os::unix::fs::MetadataExt as _;
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -171,7 +171,7 @@ fn stamps(folder: &Path) -> Vec<Vec<u8>> {
     stamps
 }
 
-/// Each with its length before it, so that no two lists look alike.
+/// Joins the parts, each with its length before it, so that different lists give different bytes.
 fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
     parts.iter().flat_map(|part| [&(part.len() as u64).to_le_bytes(), part.as_slice()].concat()).collect()
 }
@@ -188,7 +188,7 @@ fn fixed_part(workspace: &Path) -> Arc<Fixed> {
     fixed
 }
 
-/// The absolute entries of `PATH` that are there: what does not exist yet, an agent could make.
+/// Returns the absolute entries of `PATH` that exist; an agent could create one that does not.
 fn path_of_the_person() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     env::split_paths(&path).filter(|folder| folder.is_absolute() && folder.is_dir()).collect()
@@ -208,9 +208,9 @@ fn work_out(given: &Path) -> Fixed {
     let fenced_path = join(fenced.collect());
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), join(kept.iter().collect())),
-        // UTF-8 and otherwise the C locale, as `LANG=C.UTF-8` is, without a dozen files to open each time.
+        // UTF-8 and otherwise the C locale, as `LANG=C.UTF-8`, but without opening a dozen files each time.
         ("LC_CTYPE".into(), "C.UTF-8".into()),
-        // Bash would ask the user database for it.
+        // Otherwise bash would look it up in the user database.
         ("SHELL".into(), bash().into()),
         ("TERM".into(), "dumb".into()),
         ("CI".into(), "true".into()),
@@ -237,7 +237,7 @@ fn work_out(given: &Path) -> Fixed {
     Fixed { variables, fenced_path, folders, recorded: OnceLock::new() }
 }
 
-/// Where `pip install --user` puts packages, if its programs are on `PATH`: the base, and the folders in it.
+/// Returns the folder of `pip install --user` and its library folders, if its programs are on `PATH`.
 fn packages_of_the_person(home: &Path, path: &[PathBuf]) -> Option<(PathBuf, Vec<PathBuf>)> {
     let base = env::var_os("PYTHONUSERBASE").map(PathBuf::from).unwrap_or_else(|| home.join(".local"));
     if !path.contains(&base.join("bin")) {

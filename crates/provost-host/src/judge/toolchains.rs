@@ -1,12 +1,12 @@
 //! Finds the folders that programs on `PATH` need, so that a check can see them read-only.
 //!
-//! A folder of `PATH` is rarely enough: `node` of a version manager needs the prefix above its `bin`, a
-//! virtual environment needs the Python it was made with, a command that pipx installed is a link into
-//! another folder. So links and `#!` lines are followed, and for each place that is reached the smallest
-//! folder is taken that holds a whole installation.
+//! A folder of `PATH` is rarely enough: the `node` of a version manager needs the prefix above its `bin`, a
+//! virtual environment needs the Python it was made with, a command installed by pipx is a link into
+//! another folder. So links and `#!` lines are followed, and for each path that is reached, the smallest
+//! folder with a whole installation is taken.
 //!
-//! **Invariant:** nothing inside the workspace is named here, and no folder that holds the workspace or the
-//! user's home.
+//! **Invariant:** the result contains nothing inside the workspace, and no folder that contains the
+//! workspace or the user's home.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -15,42 +15,43 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Places that every check sees.
+/// Folders that every check sees.
 const SYSTEM: [&str; 10] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/nix/store", "/gnu/store"];
 /// Folders of programs in an installation.
 const BINARIES: [&str; 3] = ["bin", "sbin", "libexec"];
-/// What an installation has beside its folder of programs.
+/// Entries beside the folder of programs in an installation.
 const BESIDE: [&str; 7] = ["pyvenv.cfg", "lib", "lib64", "libexec", "include", "share", "jmods"];
-/// Folders of a home that hold more than one installation, and things that are nobody's business.
+/// Folders of a home that hold several installations, and private files.
 const SHARED: [&str; 5] = [".local", ".local/share", ".config", ".cache", ".cargo"];
-/// How many entries of a folder are looked at, how many links in a row, and how much of a file.
+/// Most entries of a folder, most links in a row, and most bytes of a file that are looked at.
 const ENTRIES: usize = 5_000;
 const HOPS: usize = 8;
 const LINE: u64 = 512;
 
-/// What no folder may hold.
+/// Paths that no folder of the result may contain.
 #[derive(Clone, Copy)]
 pub struct Outside<'a> {
     pub workspace: &'a Path,
     pub home: Option<&'a Path>,
 }
 
-/// The folders, and single files where no folder will do, that a check has to see for the programs in
-/// `path`. `more` are folders that are needed whole.
+/// Returns the folders, or single files if no folder fits, that a check needs for the programs in `path`.
+/// `more` are folders that are needed whole.
 pub fn folders(path: &[PathBuf], more: &[PathBuf], outside: Outside<'_>) -> Vec<PathBuf> {
     let mut search = Search { outside, found: more.iter().cloned().collect(), looked: BTreeSet::new() };
     for folder in path {
         search.programs(folder);
     }
     let mut places: Vec<PathBuf> = search.found.into_iter().filter(|place| !is_system(place)).collect();
-    // Sorted: what is inside another is seen with it. But what is seen at a link is not seen beneath it.
+    // The list is sorted, so a path inside another follows it and is dropped. Paths are compared as text,
+    // so a link and its target both stay.
     places.dedup_by(|inner, outer| inner.starts_with(&*outer));
     places
 }
 
-/// The folder of the workspace that has to be kept as it is, so that a check can use the programs in
-/// `folder`: a virtual environment, or the packages of node.
+/// Returns the folder of the workspace that must be copied for checks to use the programs in `folder`: a
+/// virtual environment, or the packages of node.
 pub fn kept_in_workspace(folder: &Path, workspace: &Path) -> Option<PathBuf> {
     let prefix = folder.parent()?;
     let is_environment = folder.ends_with("bin") && prefix.join("pyvenv.cfg").is_file();
@@ -70,7 +71,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// A folder of programs, and whatever its entries lead to.
+    /// Adds a folder of programs, and everything that its entries need.
     fn programs(&mut self, folder: &Path) {
         if !self.looked.insert(folder.to_path_buf()) {
             return;
@@ -94,7 +95,7 @@ impl Search<'_> {
         }
     }
 
-    /// Every place that a link leads through.
+    /// Adds every path that a link leads through.
     fn link(&mut self, link: &Path) {
         let mut at = link.to_path_buf();
         for _ in 0..HOPS {
@@ -112,7 +113,7 @@ impl Search<'_> {
         }
     }
 
-    /// A program that has to be there.
+    /// Adds a program.
     fn file(&mut self, program: &Path) {
         if is_system(program)
             || !program.exists()
@@ -131,7 +132,7 @@ impl Search<'_> {
         }
     }
 
-    /// The program that runs a script.
+    /// Adds the interpreter of a script.
     fn interpreter(&mut self, script: &Path) {
         let Some(interpreter) = first_word_after_shebang(script) else { return };
         if interpreter.is_absolute() && !is_system(&interpreter) {
@@ -169,7 +170,7 @@ impl Search<'_> {
         }
     }
 
-    /// The whole installation that a folder of programs belongs to; the folder itself, where there is none.
+    /// Returns the whole installation that a folder of programs belongs to, or else the folder itself.
     fn installation(&self, folder: &Path) -> PathBuf {
         let Some(prefix) = folder.parent() else { return folder.to_path_buf() };
         let is_binaries = BINARIES.iter().any(|name| folder.ends_with(name));
@@ -189,17 +190,17 @@ impl Search<'_> {
     }
 }
 
-/// `/opt` and its like: many installations, and more.
+/// Returns whether a path is a top folder such as `/opt`, which holds many installations.
 fn is_top(place: &Path) -> bool {
     place.components().count() <= 2
 }
 
-/// Whether every check sees this place.
+/// Returns whether every check sees this path.
 pub fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 
-/// Where a link in `folder` leads, without `..` and links in the way.
+/// Returns the target of a link in `folder`, with `..` resolved.
 fn followed(folder: &Path, target: &Path) -> Option<PathBuf> {
     if target.is_absolute() && !target.components().any(|part| part == Component::ParentDir) {
         return Some(target.to_path_buf());
@@ -235,7 +236,7 @@ mod tests {
 
     use super::{Outside, folders, kept_in_workspace};
 
-    /// A home with tools in it, as installers leave them.
+    /// Creates an empty folder for a test's home.
     fn home() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a real path");

@@ -1,4 +1,4 @@
-//! The APIs that are metered: what their clients are told, what is let through, how they say no.
+//! The metered APIs: variables of their clients, requests that may pass, and the format of rejections.
 
 use serde_json::{Value, json};
 
@@ -9,20 +9,20 @@ pub enum Api {
     Anthropic,
     OpenAi,
     Gemini,
-    /// Whoever speaks as OpenAI does.
+    /// A server that speaks the OpenAI API.
     Chat,
 }
 
 /// A request that may pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// A model answers, and tells what it used in this form.
+    /// A model call; the answer reports its usage in this form.
     Answer(Form),
-    /// What models there are, how many tokens a text has.
+    /// A free request: the list of models, or the token count of a text.
     Aside,
 }
 
-/// How an answer tells what was used.
+/// The format in which an answer reports its usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Messages,
@@ -31,12 +31,12 @@ pub(super) enum Form {
     Gemini,
 }
 
-/// Why the meter itself answers.
+/// A rejection that the meter itself sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct No {
     pub status: u16,
     pub why: String,
-    /// It would be the same the next time.
+    /// A retry would be rejected in the same way.
     pub is_final: bool,
 }
 
@@ -53,7 +53,7 @@ impl No {
 impl Api {
     pub const ALL: [Api; 4] = [Api::Anthropic, Api::OpenAi, Api::Gemini, Api::Chat];
 
-    /// As it is written in the configuration.
+    /// Returns the word in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Api::Anthropic => "anthropic",
@@ -63,7 +63,7 @@ impl Api {
         }
     }
 
-    /// Where the provider is; a server of one's own has to be named.
+    /// Returns the provider's address; a server of the user's own has to be configured.
     pub fn usual_upstream(self) -> Option<&'static str> {
         match self {
             Api::Anthropic => Some("https://api.anthropic.com"),
@@ -73,7 +73,7 @@ impl Api {
         }
     }
 
-    /// Where its clients look for their key.
+    /// Returns the variable in which its clients look for their key.
     pub fn usual_key(self) -> Option<&'static str> {
         match self {
             Api::Anthropic => Some("ANTHROPIC_API_KEY"),
@@ -83,7 +83,7 @@ impl Api {
         }
     }
 
-    /// What belongs to the base URL for the clients of this API.
+    /// Returns the path that the clients of this API expect in the base URL.
     pub(super) fn base_path(self) -> &'static str {
         match self {
             Api::Anthropic | Api::Gemini => "",
@@ -91,19 +91,19 @@ impl Api {
         }
     }
 
-    /// What tells its clients where to go and with what.
+    /// Returns the variables that give its clients the address and the token.
     pub(super) fn variables(self, base_url: &str, token: &str) -> Vec<(&'static str, String)> {
         let (urls, key): (&[&str], _) = match self {
             Api::Anthropic => (&["ANTHROPIC_BASE_URL"], "ANTHROPIC_API_KEY"),
             Api::OpenAi | Api::Chat => (&["OPENAI_BASE_URL", "OPENAI_API_BASE"], "OPENAI_API_KEY"),
             Api::Gemini => (&["GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"], "GEMINI_API_KEY"),
         };
-        // Our own agent knows these, whatever its API.
+        // provost's own agent reads these, whatever its API.
         let urls = urls.iter().chain(&["MODEL_BASE_URL"]).map(|name| (*name, base_url.to_owned()));
         urls.chain([key, "MODEL_API_KEY"].map(|name| (name, token.to_owned()))).collect()
     }
 
-    /// Other logins of its clients, which they would rather use than the token.
+    /// Returns variables of other logins, which its clients would prefer to the token.
     pub(super) fn hides(self) -> &'static [&'static str] {
         match self {
             Api::Anthropic => &["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
@@ -112,7 +112,7 @@ impl Api {
         }
     }
 
-    /// The header the upstream wants.
+    /// Returns the header with the key, for the upstream.
     pub(super) fn login(self, key: &Key) -> (&'static str, String) {
         match self {
             Api::Anthropic if !key.is_bearer() => ("x-api-key", key.expose().to_owned()),
@@ -121,8 +121,9 @@ impl Api {
         }
     }
 
-    /// What may pass. Everything else is refused: a key opens more doors than a model's, and some of them
-    /// lead past the count. `path` is without its query and without the base.
+    /// Returns whether and how a request may pass. Everything else is rejected: a key gives access to more
+    /// than models, and some of that would not be counted. `path` is without its query and without the
+    /// base.
     pub(super) fn asked(self, method: &str, path: &str) -> Option<Asked> {
         match (self, method) {
             (Api::Anthropic, "POST") => match path {
@@ -159,13 +160,13 @@ impl Api {
                 let is_model = name.is_empty() || name.strip_prefix('/').is_some_and(is_name);
                 is_model.then_some(Asked::Aside)
             }
-            // Whether there is somebody.
+            // A client tests the connection.
             (_, "HEAD") => (path == "/" || path.is_empty()).then_some(Asked::Aside),
             _ => None,
         }
     }
 
-    /// In the words of this API, so that its clients show them.
+    /// Returns the rejection in the format of this API, so that its clients show the message.
     pub(super) fn refusal(self, no: &No) -> Value {
         let message = format!("provost: {}", no.why);
         match self {
@@ -203,7 +204,7 @@ impl Api {
     }
 }
 
-/// One part of a path, and none that leads elsewhere.
+/// Returns whether the text is a single path segment that cannot lead elsewhere.
 fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b':' | b'@');
     !text.is_empty() && !text.contains("..") && text.bytes().all(fits)

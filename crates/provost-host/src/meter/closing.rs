@@ -1,11 +1,12 @@
-//! Answers whose end the agent has, or is about to get, and which are not in the books yet.
+//! Tracks answers that have reached the agent, or are about to, but whose usage is not booked yet.
 //!
-//! **Invariant:** who asks again after an answer asks behind its booking, however long that takes.
+//! **Invariant:** the request after an answer is checked after the answer is booked, unless booking takes
+//! longer than `PATIENCE`.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// An upstream that said what it took, and then does not end, holds up nobody for longer.
+/// Longest wait for an upstream that has reported its usage but does not end its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -14,7 +15,7 @@ pub struct Closing {
     booked: Condvar,
 }
 
-/// One of them; gone once it is in the books.
+/// An answer that is not booked yet; dropped when it is booked.
 pub struct Answer<'a>(&'a Closing);
 
 impl Closing {
@@ -23,7 +24,7 @@ impl Closing {
         Answer(self)
     }
 
-    /// Until everything that was answered is booked.
+    /// Waits until every answer is booked.
     pub fn wait(&self) {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.booked.wait_timeout_while(answers, PATIENCE, |answers| *answers > 0);

@@ -1,17 +1,17 @@
-//! Looks at an answer as it passes, for what it says was used.
+//! Reads the usage from an answer while it passes.
 //!
-//! It reads along and keeps nothing back: a line of a stream until it has ended, a body until it is whole.
+//! Nothing is delayed: only the current line of a stream, or the body, is buffered for parsing.
 
 use provost_core::model::usage::Usage;
 use serde_json::Value;
 
 use super::api::Form;
 
-/// A line of a stream that tells the whole answer once more may be long.
+/// Longest line of a stream that is parsed, in bytes; some streams repeat the whole answer in one line.
 const LINE_MAX: usize = 32 * 1024 * 1024;
 const BODY_MAX: usize = 64 * 1024 * 1024;
 
-/// What one answer said it used, as far as it said it.
+/// The usage that one answer reported, as far as it did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     pub model: Option<String>,
@@ -22,13 +22,13 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// An error costs nothing.
+    /// Returns zero usage, for an error.
     pub fn nothing() -> Self {
         let zero = Some(0);
         Self { model: None, input: zero, output: zero, cache_read: zero, cache_write: zero }
     }
 
-    /// As one call.
+    /// Returns the usage as one call.
     pub fn usage(&self) -> Usage {
         Usage {
             model: self.model.clone(),
@@ -50,7 +50,7 @@ pub struct Tap {
 }
 
 enum Body {
-    /// Events: the line that has not ended yet.
+    /// Server-sent events: the line that has not ended yet.
     Stream {
         line: Vec<u8>,
         is_too_long: bool,
@@ -96,7 +96,7 @@ impl Tap {
         }
     }
 
-    /// What comes after this says no more about what was used, as far as is known.
+    /// Returns whether the answer has reported its output tokens, normally the last usage that it reports.
     pub fn has_said_all(&self) -> bool {
         self.counted.output.is_some()
     }
@@ -105,7 +105,7 @@ impl Tap {
         match &self.body {
             Body::Stream { line, .. } => event(self.form, line, &mut self.counted),
             Body::Whole(body) => match serde_json::from_slice(body) {
-                // A stream of Gemini's that nobody wanted as events.
+                // A stream of Gemini that was not requested as server-sent events.
                 Ok(Value::Array(parts)) => {
                     parts.iter().for_each(|part| read(self.form, part, &mut self.counted));
                 }
@@ -119,7 +119,7 @@ impl Tap {
 
 fn event(form: Form, line: &[u8], counted: &mut Counted) {
     let Some(data) = line.strip_prefix(b"data:") else { return };
-    // Most lines are a few words of the answer; they need not be understood.
+    // Most lines are a few words of the answer and need no parsing.
     if data.windows(6).any(|six| six == b"\"usage")
         && let Ok(value) = serde_json::from_slice::<Value>(data)
     {
@@ -127,7 +127,7 @@ fn event(form: Form, line: &[u8], counted: &mut Counted) {
     }
 }
 
-/// What this part of an answer says, over what was said before.
+/// Merges the usage of this part of an answer into `counted`.
 fn read(form: Form, part: &Value, counted: &mut Counted) {
     let (usage, model) = match form {
         Form::Messages if part["message"].is_object() => {
@@ -149,14 +149,14 @@ fn read(form: Form, part: &Value, counted: &mut Counted) {
     let or_none = |name: &str| number(name).unwrap_or(0);
     match form {
         Form::Messages => {
-            // What came from a cache, or went into one, is told apart from the rest.
+            // Cached input is reported separately from the rest.
             if let Some(fresh) = number("input_tokens") {
                 let (read, written) =
                     (or_none("cache_read_input_tokens"), or_none("cache_creation_input_tokens"));
                 counted.input = Some(fresh + read + written);
                 (counted.cache_read, counted.cache_write) = (Some(read), Some(written));
             }
-            // At its beginning a stream cannot know.
+            // The first event of a stream cannot know the output.
             if part["type"] != "message_start" {
                 counted.output = number("output_tokens").or(counted.output);
             }
@@ -169,7 +169,7 @@ fn read(form: Form, part: &Value, counted: &mut Counted) {
         }
         Form::Completions => {
             counted.input = number("prompt_tokens").or(counted.input);
-            // An embedding writes nothing.
+            // An embedding has no output.
             let total = number("total_tokens");
             let rest = || Some(total?.saturating_sub(number("prompt_tokens")?));
             counted.output = number("completion_tokens").or_else(rest).or(counted.output);
@@ -177,7 +177,7 @@ fn read(form: Form, part: &Value, counted: &mut Counted) {
                 usage["prompt_tokens_details"]["cached_tokens"].as_u64().or(counted.cache_read);
         }
         Form::Gemini => {
-            // What is nothing is not written there.
+            // Gemini leaves out counts that are zero.
             counted.input = Some(or_none("promptTokenCount") + or_none("toolUsePromptTokenCount"));
             counted.cache_read = Some(or_none("cachedContentTokenCount"));
             let is_over = part["candidates"]
@@ -196,7 +196,7 @@ mod tests {
     use super::{Counted, Form, Tap};
 
     fn counted(form: Form, kind: &str, body: &str) -> Counted {
-        // However it comes.
+        // Fed in pieces of several sizes.
         let mut all: Vec<Counted> = [1, 7, body.len().max(1)]
             .into_iter()
             .map(|size| {
@@ -228,7 +228,7 @@ mod tests {
             counted(Form::Messages, SSE, &format!("{start}{end}")),
             of("m", 1000, Some(50), 600, Some(100))
         );
-        // Cut before its end, it has not said what it wrote.
+        // A stream that is cut off has not reported its output.
         assert_eq!(counted(Form::Messages, SSE, start), of("m", 1000, None, 600, Some(100)));
     }
 

@@ -1,4 +1,4 @@
-//! One request and its answer, from the agent to the provider and back.
+//! Handles one request of an agent: forwards it to the provider and streams the answer back.
 
 use std::io::{self, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -15,12 +15,12 @@ use super::tally::Call;
 use super::upstream::Wire;
 use super::{Counter, locked};
 
-/// Between two requests of a client.
+/// Longest pause between two requests of a client.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
-/// A longer event is passed on in parts, whatever it is.
+/// Longest event that is filtered, in bytes; a longer one is passed on unfiltered.
 const EVENT_MAX: usize = 1024 * 1024;
 
-/// Whether there is something to keep the connection for.
+/// State of a connection after an answer.
 enum Then {
     Goes,
     Ends,
@@ -56,7 +56,7 @@ pub fn serve(counter: &Counter, agent: &TcpStream, number: u64) -> io::Result<()
 }
 
 impl Counter {
-    /// Before a call: whether there is something left for it.
+    /// Checks the limit before a call.
     fn allows(&self, question: Question) -> Result<Question, No> {
         if question.form.is_none() {
             return Ok(question);
@@ -125,14 +125,15 @@ impl Counter {
         passed
     }
 
-    /// Sends the question, and reads the head of its answer.
+    /// Sends the request and reads the head of its answer.
     fn asked(&self, agent: &TcpStream, number: u64, question: &Question) -> Result<(Wire, Head), Unanswered> {
         let kept = locked(&self.idle).pop().filter(Wire::is_quiet);
         let is_kept = kept.is_some();
         let connect = || self.way.connect(&self.service.target).map_err(Unanswered::Unreached);
         let wire = kept.map_or_else(connect, Ok)?;
         match self.ask(wire, agent, number, question) {
-            // It was closed while nobody looked; nothing of this question has been seen.
+            // An error on a reused connection is taken as a close by the upstream while it was idle, so the
+            // request is sent again on a new connection.
             Err(error) if is_kept && error.kind() != ErrorKind::ConnectionAborted => {
                 self.ask(connect()?, agent, number, question).map_err(Unanswered::Lost)
             }
@@ -151,7 +152,7 @@ impl Counter {
         if !self.wires.attach(number, wire.handle()) {
             return Err(ErrorKind::ConnectionAborted.into());
         }
-        // One that does not want all of it may have said why.
+        // An upstream that rejects a request before it has read all of it may have sent the reason.
         let sent = wire.send(&question.sent(self));
         loop {
             let head = match (Head::read(&mut wire.reader), &sent) {
@@ -160,7 +161,7 @@ impl Counter {
                 (Err(error), Ok(())) => return Err(error),
                 (_, Err(error)) => return Err(io::Error::new(error.kind(), error.to_string())),
             };
-            // Words in between, such as 100 and 103, are for us.
+            // Interim answers such as 100 and 103 are not passed on.
             if status(&head) >= 200 {
                 return Ok((wire, head));
             }
@@ -205,9 +206,9 @@ impl Counter {
 
 /// Why there is no answer.
 enum Unanswered {
-    /// Nobody saw the question.
+    /// The request was not sent.
     Unreached(io::Error),
-    /// Somebody may have.
+    /// The upstream may have seen the request.
     Lost(io::Error),
 }
 
@@ -215,8 +216,8 @@ fn status(head: &Head) -> u16 {
     head.first.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(502)
 }
 
-/// Passes an answer on, piece by piece as it comes; `look` is told whether the agent has all with this one,
-/// and says what goes out for each, and for the end.
+/// Streams an answer to the agent. `look` gets each piece, and whether it is the last one, and returns what
+/// is sent for it.
 fn carry(
     mut agent: &TcpStream,
     question: &Question,
@@ -236,7 +237,7 @@ fn carry(
     };
     let is_chunked = length.is_none() && question.is_11;
     match length {
-        // That of what a GET would get; there is no body.
+        // The length that a GET would have; there is no body.
         Some(_) if question.method == "HEAD" => {
             let told = head.header("content-length").unwrap_or("0");
             text.push_str(&format!("content-length: {told}\r\n"));
@@ -273,15 +274,15 @@ fn carry(
     Ok(if has_ended { Then::Ends } else { Then::Goes })
 }
 
-/// Holds back the one event of a stream that was not asked for by the agent.
+/// Removes the usage event from a stream, if the meter requested it and the agent did not.
 #[derive(Default)]
 struct Sieve {
-    /// An event that has not ended yet.
+    /// The event that has not ended yet.
     begun: Vec<u8>,
 }
 
 impl Sieve {
-    /// Nothing more is the end.
+    /// Filters a piece; an empty piece means the end.
     fn through(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         if piece.is_empty() {
             out.append(&mut self.begun);
@@ -309,10 +310,10 @@ fn is_usage_alone(event: &[u8]) -> bool {
     value["usage"].is_object() && value["choices"].as_array().is_some_and(Vec::is_empty)
 }
 
-/// The meter's own answer. The connection ends with it: what else was sent is not read.
+/// Sends the meter's own answer and ends the connection; the rest of the request is ignored.
 fn say(counter: &Counter, mut agent: &TcpStream, no: &No) -> io::Result<()> {
     let body = counter.service.api.refusal(no).to_string();
-    // Clients of these APIs try again by the status, unless they are told not to.
+    // Clients of these APIs retry by the status code, unless this header forbids it.
     let again = if no.is_final { "x-should-retry: false\r\n" } else { "" };
     let head = format!(
         "HTTP/1.1 {} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{again}connection: close\r\n\r\n",
@@ -322,7 +323,7 @@ fn say(counter: &Counter, mut agent: &TcpStream, no: &No) -> io::Result<()> {
     );
     agent.write_all(format!("{head}{body}").as_bytes())?;
     agent.shutdown(Shutdown::Write)?;
-    // What is still coming is read, so that the answer is not lost to a reset.
+    // Reads what is still arriving, so that a reset does not destroy the answer.
     agent.set_read_timeout(Some(Duration::from_secs(1)))?;
     let _ = io::copy(&mut agent.take(64 << 20), &mut io::sink());
     Ok(())

@@ -1,11 +1,11 @@
-//! As much of HTTP/1.1 as the meter speaks, on both of its sides.
+//! The part of HTTP/1.1 that the meter needs, for agents and for providers.
 
 use std::io::{self, BufRead, ErrorKind};
 
 const HEAD_MAX: usize = 64 * 1024;
 const PIECE: usize = 64 * 1024;
 
-/// Between two neighbours; nobody else's business.
+/// Hop-by-hop headers, not forwarded.
 const HOP: [&str; 10] = [
     "connection",
     "keep-alive",
@@ -19,7 +19,7 @@ const HOP: [&str; 10] = [
     "content-length",
 ];
 
-/// The first line and the headers of either side.
+/// The first line and the headers of a request or an answer.
 #[derive(Clone, Debug)]
 pub struct Head {
     pub first: String,
@@ -27,7 +27,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// `None` where nothing comes any more.
+    /// Reads a head; `None` at the end of the stream.
     pub fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut left = HEAD_MAX;
         let Some(first) = line(from, &mut left)? else { return Ok(None) };
@@ -57,7 +57,7 @@ impl Head {
         values.flat_map(|(_, value)| value.split(',')).any(|each| each.trim().eq_ignore_ascii_case(token))
     }
 
-    /// What is passed on of it.
+    /// Returns the headers that are forwarded.
     pub fn passed(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_passed = |name: &str| !HOP.iter().any(|hop| hop.eq_ignore_ascii_case(name));
         self.headers
@@ -66,7 +66,8 @@ impl Head {
             .filter(move |(name, _)| is_passed(name))
     }
 
-    /// How long the body is; both ways of saying it at once are an attempt at something else.
+    /// Returns how the body is delimited. A head with both kinds of length is an error, because it is used
+    /// for request smuggling.
     pub fn length(&self) -> io::Result<Option<Framing>> {
         let is_chunked = self.has_token("transfer-encoding", "chunked");
         match (is_chunked, self.header("content-length")) {
@@ -81,7 +82,7 @@ impl Head {
     }
 }
 
-/// Lines lose their ends; a head that is too large is invalid data.
+/// Reads a line without its end; a head that is too large is invalid data.
 fn line(from: &mut impl BufRead, left: &mut usize) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     loop {
@@ -100,18 +101,18 @@ fn line(from: &mut impl BufRead, left: &mut usize) -> io::Result<Option<String>>
     }
     bytes.pop();
     bytes.pop_if(|last| *last == b'\r');
-    // Whoever reads a lone one of these as the end of a line would read another request.
+    // A parser that takes a lone control character as a line end would see another request.
     if bytes.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
         return Err(ErrorKind::InvalidData.into());
     }
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// Where a body ends.
+/// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     Length(u64),
-    /// Of the chunk that has begun.
+    /// `left`: bytes left in the current chunk.
     Chunked {
         left: Option<u64>,
     },
@@ -119,7 +120,7 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Puts into `piece` what has come, and says whether there may be more.
+    /// Reads the next bytes into `piece`; returns `false` at the end of the body.
     pub fn next(&mut self, from: &mut impl BufRead, piece: &mut Vec<u8>) -> io::Result<bool> {
         piece.clear();
         match self {
@@ -138,7 +139,7 @@ impl Framing {
                     Some(count) if count > 0 => count,
                     before => {
                         if before.is_some() {
-                            // The end of the one before.
+                            // The line end of the chunk before.
                             short_line(from)?;
                         }
                         let size = short_line(from)?;
@@ -163,7 +164,7 @@ fn short_line(from: &mut impl BufRead) -> io::Result<String> {
     line(from, &mut HEAD_MAX.clone())?.ok_or_else(|| ErrorKind::UnexpectedEof.into())
 }
 
-/// At least one byte, and no waiting for more.
+/// Reads at least one byte, without waiting for more.
 fn some(from: &mut impl BufRead, most: u64, piece: &mut Vec<u8>) -> io::Result<u64> {
     let found = from.fill_buf()?;
     if found.is_empty() {
@@ -182,7 +183,7 @@ mod tests {
     use super::{Framing, Head};
 
     fn whole(mut framing: Framing, bytes: &str) -> Option<(String, String)> {
-        // However it comes.
+        // Read in small pieces.
         let mut from = BufReader::with_capacity(3, bytes.as_bytes());
         let (mut all, mut piece) = (Vec::new(), Vec::new());
         while framing.next(&mut from, &mut piece).ok()? {

@@ -1,4 +1,4 @@
-//! The key to the model's API: where it comes from, and that it is not shown.
+//! Reads the key of a model's API, and keeps it from being shown.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -8,22 +8,22 @@ use std::time::Duration;
 use crate::process;
 use crate::process::{How, Keep, Spawn};
 
-/// A key is a line; what says more is no key.
+/// Longest key, in bytes.
 const KEY_MAX: usize = 16 * 1024;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the key is. Never a file of ours.
+/// The source of the key; never one of provost's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Variable(String),
-    /// What it prints is the key.
+    /// A program that prints the key.
     Command(Vec<String>),
 }
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key {
     value: String,
-    /// The variable it stood in.
+    /// The variable that held it.
     variable: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// `environment` is the user's; a command runs with it, outside of the workspace.
+    /// Reads the key. `environment` is the user's; a command runs with it, outside of the workspace.
     pub fn key(&self, environment: &[(OsString, OsString)], workspace: &Path) -> Result<Key, NoKey> {
         match self {
             Source::Variable(name) => {
@@ -83,18 +83,18 @@ impl Key {
         is_fit.then(|| Self { value: value.to_owned(), variable: variable.map(str::to_owned) })
     }
 
-    /// For the head of a request, and for whoever takes secrets out of texts.
+    /// Returns the key, for the head of a request and for the redaction of secrets.
     pub fn expose(&self) -> &str {
         &self.value
     }
 
-    /// Whether this variable is it, or has it in it.
+    /// Returns whether this variable is the key's own or contains the key.
     pub(super) fn is_in(&self, name: &OsStr, value: &OsStr) -> bool {
         let holds = || value.to_str().is_some_and(|value| value.contains(&self.value));
         self.variable.as_deref().is_some_and(|own| name == own) || holds()
     }
 
-    /// By its variable's name it is a login, not an API key.
+    /// Returns whether it is a login token instead of an API key, by its variable's name.
     pub(super) fn is_bearer(&self) -> bool {
         self.variable.as_deref().is_some_and(|name| name.ends_with("AUTH_TOKEN"))
     }
@@ -107,7 +107,7 @@ fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path
     let ended = process::run(Spawn {
         program: program.as_os_str(),
         args: &args,
-        // Not the workspace: what lies there is the agent's.
+        // Not the workspace, because agents write there.
         cwd: Path::new("/"),
         env: environment,
         stdin: b"",
@@ -123,7 +123,7 @@ fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path
     let ended = ended.map_err(|error| failed(error.to_string()))?;
     match ended.how {
         How::Exited(0) => {}
-        // Its words may hold the key.
+        // The output is not shown; it may contain the key.
         How::Exited(code) => return Err(failed(format!("it exited with {code}"))),
         How::TimedOut => return Err(failed(format!("it did not end within {} s", PATIENCE.as_secs()))),
         How::Signalled(_) | How::OverBounds(_) | How::Stopped => {
@@ -134,7 +134,7 @@ fn said(words: &[String], environment: &[(OsString, OsString)], workspace: &Path
     key.ok_or_else(|| failed("what it printed is not one line of printable ASCII".to_owned()))
 }
 
-/// The program itself, and none that an agent could have put there.
+/// Finds the program, outside of the workspace, where no agent can have put it.
 fn found(program: &Path, environment: &[(OsString, OsString)], workspace: &Path) -> Result<PathBuf, NoKey> {
     let is_inside = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(workspace));
     if program.components().count() > 1 {

@@ -1,4 +1,4 @@
-//! What an agent wants of its model: read, found fit, and made ready to be sent on.
+//! Reads an agent's request, checks it and prepares it for the upstream.
 
 use std::io::{BufReader, Write as _};
 use std::net::TcpStream;
@@ -10,32 +10,32 @@ use super::Counter;
 use super::api::{Asked, Form, No};
 use super::http::{Framing, Head};
 
-/// More than any provider takes.
+/// Largest request body, in bytes; no provider accepts more.
 const BODY_MAX: usize = 48 * 1024 * 1024;
-/// Of all agents together, while it is read and sent on.
+/// Most bytes of all request bodies in memory, over all agents.
 const IN_HAND_MAX: usize = 512 * 1024 * 1024;
 
 static IN_HAND: AtomicUsize = AtomicUsize::new(0);
 
-/// What is the agent's own business with the meter, or the meter's with the provider.
+/// Headers that are meant for the meter, or that the meter sets itself; not forwarded.
 const NOT_PASSED: [&str; 7] =
     ["host", "expect", "accept-encoding", "authorization", "x-api-key", "x-goog-api-key", "cookie"];
 
-/// What the agent wants, read and found fit.
+/// A request that was read and may pass.
 pub struct Question {
     pub method: String,
-    /// Of the upstream, with its query.
+    /// Path at the upstream, with its query.
     path: String,
     head: Head,
     pub body: Vec<u8>,
     pub form: Option<Form>,
     pub model: Option<String>,
-    /// It was us who wanted the usage in the stream.
+    /// The meter requested the usage in the stream, so it removes that event again.
     pub drops_usage: bool,
     pub is_11: bool,
 }
 
-/// Memory that a body takes, until it is sent on.
+/// Memory of a body, counted until it is sent.
 #[derive(Default)]
 pub struct Held(usize);
 
@@ -52,7 +52,7 @@ impl Drop for Held {
     }
 }
 
-/// Or why it does not pass. The limit is not looked at here.
+/// Reads a request, or returns the rejection. The limit is not checked here.
 pub fn read(
     counter: &Counter,
     reader: &mut BufReader<TcpStream>,
@@ -98,7 +98,7 @@ pub fn read(
     Ok(question)
 }
 
-/// By any of the ways in which the clients of these APIs show a key.
+/// Returns whether the request has the token, in any of the ways in which clients of these APIs send a key.
 fn is_let_in(head: &Head, query: &str, token: &str) -> bool {
     let bearer = head.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let named = ["x-api-key", "x-goog-api-key"].map(|name| head.header(name));
@@ -110,7 +110,7 @@ fn is_let_in(head: &Head, query: &str, token: &str) -> bool {
         .any(|shown| is_same(shown.as_bytes(), token.as_bytes()))
 }
 
-/// In the same time, wherever they differ.
+/// Compares in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
@@ -142,7 +142,7 @@ fn body(reader: &mut BufReader<TcpStream>, head: &Head, held: &mut Held) -> Resu
 }
 
 impl Question {
-    /// What the count needs to know of a call, and to have in it.
+    /// Reads the model of a call and makes sure that the answer will report its usage.
     fn understand(&mut self, form: Form, path: &str) -> Result<(), No> {
         let mut body: Value = serde_json::from_slice(&self.body)
             .map_err(|error| No::now(400, format!("the body is not JSON: {error}")))?;
@@ -157,7 +157,7 @@ impl Question {
         if body["background"] == json!(true) {
             return Err(No::now(400, "`background` is not let through: nobody could count what it takes"));
         }
-        // Without this a stream of this kind does not say what it took.
+        // Without this option such a stream does not report its usage.
         let is_stream = form == Form::Completions && body["stream"] == json!(true);
         if is_stream && body["stream_options"]["include_usage"] != json!(true) {
             self.body = with_usage(&self.body, &mut body["stream_options"]);
@@ -166,7 +166,7 @@ impl Question {
         Ok(())
     }
 
-    /// As the upstream gets it, with the key.
+    /// Returns the request for the upstream, with the key.
     pub fn sent(&self, counter: &Counter) -> Vec<u8> {
         let service = &counter.service;
         let mut text =
@@ -179,7 +179,7 @@ impl Question {
         if let Some((name, value)) = service.key.as_ref().map(|key| service.api.login(key)) {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
-        // What is packed cannot be read along.
+        // A compressed answer could not be parsed.
         text.push_str(&format!("accept-encoding: identity\r\ncontent-length: {}\r\n\r\n", self.body.len()));
         let mut bytes = text.into_bytes();
         bytes.extend_from_slice(&self.body);
@@ -187,8 +187,8 @@ impl Question {
     }
 }
 
-/// The same text with one more member: the order of the others may mean something to a model. Where there
-/// was one of this name, the last one counts.
+/// Appends a member to the JSON text. The order of the other members stays, because it may matter to a
+/// model. If the name exists already, the last one counts.
 fn with_usage(body: &[u8], options: &mut Value) -> Vec<u8> {
     if !options.is_object() {
         *options = json!({});

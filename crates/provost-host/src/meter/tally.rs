@@ -1,7 +1,7 @@
-//! What an account has used, and what it may use.
+//! Sums the usage of an account and checks its limit.
 //!
-//! What one answer left unsaid is unknown in the sum, for whoever reads it. The limit is held against what
-//! is known and a guess at the rest, so that it is a limit all the same.
+//! If an answer did not report a count, that sum is unknown to readers. The limit is compared with the
+//! known counts plus an estimate of the rest, so that it still applies.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use provost_core::model::usage::Usage;
 
 use super::count::Counted;
 
-/// What may be spent; without a number, as much as is wanted.
+/// Spending limits; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     pub tokens: Option<u64>,
@@ -25,10 +25,10 @@ pub struct Tally {
     cache_read: Sum,
     cache_write: Sum,
     money: Sum,
-    /// What was let out for the limit: known, or guessed.
+    /// Amounts that count towards the limit: known or estimated.
     tokens: u64,
     micro_usd: u64,
-    /// Answers that ended before they said what they took.
+    /// Answers that ended before they reported their output.
     unsaid: u64,
     stopped: Option<String>,
 }
@@ -36,7 +36,7 @@ pub struct Tally {
 #[derive(Debug, Default)]
 struct Sum {
     known: u64,
-    /// Some of it nobody counted.
+    /// A part of the sum is unknown.
     lacks: bool,
 }
 
@@ -51,21 +51,21 @@ impl Sum {
     }
 }
 
-/// One call that is over.
+/// One finished call.
 pub struct Call<'a> {
     pub counted: &'a Counted,
     pub micro_usd: Option<u64>,
-    /// Bytes of the question and of the answer, for what was left unsaid.
+    /// Bytes of request and answer, for the estimate.
     pub bytes: (usize, usize),
 }
 
-/// Nobody counted: four bytes are about a token.
+/// Estimates tokens from bytes: four bytes are about one token.
 fn guess(bytes: usize) -> u64 {
     u64::try_from(bytes / 4).unwrap_or(u64::MAX)
 }
 
 impl Tally {
-    /// A question is on its way.
+    /// Counts a call that begins.
     pub fn begin(&mut self) {
         self.calls += 1;
     }
@@ -87,7 +87,7 @@ impl Tally {
         self.micro_usd = self.micro_usd.saturating_add(call.micro_usd.unwrap_or(0));
     }
 
-    /// Why there is no next call, if there is none.
+    /// Returns the reason if the limit is reached.
     pub fn is_over(&mut self, limit: &Limit) -> Option<String> {
         let why = match (limit.tokens, limit.micro_usd) {
             (Some(0), _) | (_, Some(0)) => "the budget is used up".to_owned(),
@@ -103,13 +103,13 @@ impl Tally {
         Some(why)
     }
 
-    /// A call was refused for this; the first reason is kept.
+    /// Records why a call was rejected; only the first reason is kept.
     pub fn stop(&mut self, why: String) {
         self.stopped.get_or_insert(why);
     }
 
     pub fn usage(&self) -> Usage {
-        // The one that was asked most.
+        // The model with the most calls.
         let model = self.models.iter().max_by_key(|(_, calls)| **calls).map(|(model, _)| model.clone());
         Usage {
             model,
@@ -122,7 +122,7 @@ impl Tally {
         }
     }
 
-    /// For people.
+    /// Returns notes for people.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(why) = &self.stopped {

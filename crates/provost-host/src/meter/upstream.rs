@@ -1,6 +1,7 @@
-//! The way to the provider: directly or through the user's own proxy, plain or with TLS.
+//! Connects to the provider: directly or through the user's proxy, plain or with TLS.
 //!
-//! **Invariant:** whoever waits for the provider sees when the agent goes away, and hangs up.
+//! **Invariant:** a thread that waits for the provider notices when the agent disconnects, and ends the
+//! connection.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -17,22 +18,22 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use crate::proxy::{Address, Upstream};
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(20);
-/// A model may think for minutes before the next byte comes.
+/// A model may think for minutes before the next byte arrives.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
-/// Where the API is.
+/// The address of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     is_tls: bool,
     address: Address,
-    /// As it stands in a request: without the port that is usual.
+    /// As sent in the `host` header: without a default port.
     host: String,
-    /// Before the path of each request; without a slash at its end.
+    /// Prefix of each request's path, without a trailing slash.
     path: String,
 }
 
 impl Target {
-    /// `https://host[:port][/path]`, or `http://` for a server of one's own.
+    /// Parses `https://host[:port][/path]`, or `http://` for a server of the user's own.
     pub fn parse(url: &str) -> Option<Self> {
         let (scheme, rest) = url.trim().split_once("://")?;
         let is_tls = match scheme.to_ascii_lowercase().as_str() {
@@ -65,10 +66,10 @@ impl fmt::Display for Target {
     }
 }
 
-/// How this machine gets out: the user's proxy, and whom the user trusts.
+/// The user's network settings: the proxy and the trusted certificates.
 pub struct Way {
     proxy: Option<Upstream>,
-    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`; else what the system has.
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR`; otherwise the system's certificates.
     certificates: (Option<PathBuf>, Option<PathBuf>),
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
@@ -99,7 +100,8 @@ impl Way {
                 let config = config.map_err(io::Error::other)?;
                 let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
                 let mut stream = StreamOwned::new(connection, watched);
-                // Before anything is sent: whoever it is not gets no question, and no key.
+                // Verified before anything is sent, so that a wrong server gets neither the request nor the
+                // key.
                 while stream.conn.is_handshaking() {
                     stream.conn.complete_io(&mut stream.sock)?;
                 }
@@ -146,7 +148,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// From here on it is this agent who waits.
+    /// Sets the agent that waits for the next answer.
     pub fn wait_for(&mut self, agent: &TcpStream) -> io::Result<()> {
         let watched = match self.reader.get_mut() {
             Stream::Plain(watched) => watched,
@@ -156,12 +158,12 @@ impl Wire {
         Ok(())
     }
 
-    /// To end it from elsewhere.
+    /// Returns a handle with which another thread can end the connection.
     pub fn handle(&self) -> Option<TcpStream> {
         self.raw.try_clone().ok()
     }
 
-    /// Nothing has come since the last answer, not even the end.
+    /// Returns whether nothing has arrived since the last answer, not even the end of the stream.
     pub fn is_quiet(&self) -> bool {
         let mut looked_at = [PollFd::new(&self.raw, PollFlags::IN | PollFlags::RDHUP)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -205,11 +207,11 @@ impl Write for Stream {
     }
 }
 
-/// Reads from the provider for as long as the agent is there.
+/// Reads from the provider while the agent is connected.
 pub struct Watched {
     wire: TcpStream,
     agent: Option<TcpStream>,
-    /// For the next byte.
+    /// Timeout for the next byte.
     patience: Duration,
 }
 

@@ -1,7 +1,7 @@
-//! Carries messages one way, on a thread of its own: tries, waits, tries again.
+//! Delivers notifications over one channel, on its own thread and with retries.
 //!
-//! **Invariant:** giving a message to a courier never waits. Only [`Courier::finish`] does, and no
-//! longer than it was told.
+//! **Invariant:** passing a message to a courier never blocks. Only [`Courier::finish`] does, for a limited
+//! time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::{Memory, Message, Undelivered, Way};
 
-/// Between one try and the next; after the last one it is for another run.
+/// Pauses between tries; after the last one, the next run tries again.
 const BACKOFF: [Duration; 5] = [
     Duration::from_millis(500),
     Duration::from_secs(5),
@@ -19,23 +19,23 @@ const BACKOFF: [Duration; 5] = [
     Duration::from_secs(120),
     Duration::from_secs(600),
 ];
-/// One try, while the run is under way.
+/// Timeout of one try while the run is active.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a program gets to end after it was asked to, when the run is over.
+/// Time that a program has to end after the request, when the run is over.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
 pub struct Courier {
     desk: Arc<Desk>,
     name: String,
     key: String,
-    /// What cannot be ended is not waited for.
+    /// `false` for a webhook, which cannot be interrupted and is therefore not waited for.
     can_be_ended: bool,
 }
 
 struct Desk {
     state: Mutex<State>,
     changed: Condvar,
-    /// Ends a program that is still at work.
+    /// Ends a program that is still running.
     stop: AtomicBool,
     memory: Arc<Memory>,
 }
@@ -43,9 +43,9 @@ struct Desk {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Message>,
-    /// Whatever was ever in the queue.
+    /// Ids of all messages that were ever queued.
     taken: BTreeSet<String>,
-    /// When everything has to be over.
+    /// The time at which everything has to be over.
     closing: Option<Instant>,
     over: bool,
     complaints: Vec<String>,
@@ -70,7 +70,7 @@ impl Courier {
         Self { desk, name, key, can_be_ended }
     }
 
-    /// Takes it along, once, unless it was delivered before.
+    /// Queues a message once, unless it was delivered before.
     pub fn take(&self, message: &Message) {
         if self.desk.memory.has(&message.id, &self.key) {
             return;
@@ -82,13 +82,14 @@ impl Courier {
         }
     }
 
-    /// The run is over, and there will be no more: the time in which all couriers have a last try.
+    /// Ends the queue. Each courier may try until `patience` is over.
     pub fn close(&self, patience: Duration) {
         self.desk.lock().closing = Some(Instant::now() + patience);
         self.desk.changed.notify_all();
     }
 
-    /// Waits for the end of that time at most. What could not be delivered, a line each.
+    /// Waits until the time of `close` is over at most. Returns one line for each message that was not
+    /// delivered.
     pub fn finish(self) -> Vec<String> {
         let mut state = self.desk.lock();
         let until = |state: &State| state.closing.unwrap_or_else(Instant::now);
@@ -138,7 +139,7 @@ impl Desk {
         }
     }
 
-    /// The next message; nothing once there will be none.
+    /// Returns the next message; `None` after the end of the queue.
     fn next(&self) -> Option<Message> {
         let mut state = self.lock();
         loop {
@@ -176,7 +177,7 @@ impl Desk {
                 Err(failed) => match closing.map(|end| end.saturating_duration_since(Instant::now())) {
                     None => self.pause(BACKOFF[tries]),
                     Some(left) if left <= BACKOFF[0] => return Err(failed),
-                    // There is no later than this.
+                    // The run is over, so there is no time for a longer pause.
                     Some(_) => std::thread::sleep(BACKOFF[0]),
                 },
             }
@@ -184,7 +185,7 @@ impl Desk {
         }
     }
 
-    /// Cut short when the run is over.
+    /// Waits; ends early when the run is over.
     fn pause(&self, time: Duration) {
         let end = Instant::now() + time;
         let mut state = self.lock();

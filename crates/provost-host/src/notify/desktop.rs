@@ -1,4 +1,4 @@
-//! The desktop's own notifications: `notify-send` where there is one, else `osascript`.
+//! Desktop notifications by `notify-send`, or else by `osascript`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub enum Desktop {
     Osascript(PathBuf),
 }
 
-/// What this machine has, by the `PATH` of `environment`.
+/// Finds the notification program on the `PATH` of `environment`.
 pub fn find(environment: &[(OsString, OsString)]) -> Option<Desktop> {
     let path = environment.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value)?;
     let search = |program: &str| {
@@ -31,11 +31,11 @@ impl Desktop {
         }
     }
 
-    /// Texts are arguments, never part of a script.
+    /// Returns the arguments. Texts are arguments, never part of a script.
     pub(super) fn arguments(&self, message: &Message) -> Vec<OsString> {
         let words = match self {
             Desktop::NotifySend(_) => {
-                // The line may be taken for markup.
+                // The line may be interpreted as markup.
                 let line = message.line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
                 vec!["--app-name=provost".to_owned(), "--".to_owned(), message.title.clone(), line]
             }

@@ -1,7 +1,8 @@
-//! Which items were told, and by which way: a line each, in a file for each plan in the state folder.
+//! Records which items were delivered over which channel: one line each, in one file per plan in the state
+//! folder.
 //!
-//! A line is written when something was delivered, so a crash in between tells it twice rather than
-//! never. Nothing else rests on it: who takes lines away is told again.
+//! A line is written after the delivery, so after a crash an item is delivered twice rather than never.
+//! Nothing else depends on the file: if a line is removed, the item is delivered again.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +17,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Of one plan, by its identifier. A file that cannot be read remembers nothing.
+    /// Opens the record of a plan, by its identifier. A file that cannot be read counts as empty.
     pub fn open(state: &Path, plan: &str) -> Self {
         let path = state.join("notified").join(plan);
         let text = fs::read_to_string(&path).unwrap_or_default();
@@ -32,7 +33,7 @@ impl Memory {
         if let Some(folder) = self.path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        // One write at the end of the file: what others write meanwhile stays whole.
+        // One append in a single write, so that lines of other processes stay whole.
         let mut file = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path)?;
         file.write_all(format!("{line}\n").as_bytes())?;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(line);

@@ -1,10 +1,10 @@
-//! Webhooks: the item as JSON, signed as Standard Webhooks has it.
+//! Sends the item as JSON to a webhook, signed as in the Standard Webhooks specification.
 //!
-//! `webhook-id` is the same for every try, `webhook-timestamp` is the second of this one, and
+//! `webhook-id` is the same for every try, `webhook-timestamp` is the time of this try in seconds, and
 //! `webhook-signature` is `v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64.
 //!
-//! **Invariant:** where a secret is configured and not there, nothing is sent unsigned.
-//! **Invariant:** no redirect is followed: the address that was configured is the one that is told.
+//! **Invariant:** if a secret is configured but missing, nothing is sent unsigned.
+//! **Invariant:** no redirect is followed: only the configured address gets the item.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -22,18 +22,18 @@ use super::{Message, Undelivered};
 use crate::config;
 use crate::config::notify;
 
-/// One that does not answer for so long is tried again later.
+/// Timeout of one request; a later try follows.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub struct Webhook {
     url: String,
     uri: Uri,
     secret: Secret,
-    /// Whose certificates are believed, or why that cannot be said.
+    /// The trusted certificates, or why they cannot be read.
     roots: Result<RootCerts, String>,
 }
 
-/// What it is signed with.
+/// The secret that signs requests.
 pub enum Secret {
     None,
     /// The variable is not set.
@@ -42,7 +42,7 @@ pub enum Secret {
 }
 
 impl Secret {
-    /// A secret that begins with `whsec_` is base64 behind that, as other senders give them out.
+    /// Creates a key from a secret. After `whsec_` the secret is base64, as other senders write it.
     pub fn new(text: &str) -> Self {
         let encoded = text.strip_prefix("whsec_").and_then(|rest| BASE64_STANDARD.decode(rest).ok());
         let bytes = encoded.unwrap_or_else(|| text.as_bytes().to_vec());
@@ -63,7 +63,7 @@ fn variable_of<'e>(name: &str, environment: &'e [(OsString, OsString)]) -> Optio
     found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
 }
 
-/// Those that `SSL_CERT_FILE` names, as for other programs; else those that are built in.
+/// Reads the certificates of `SSL_CERT_FILE`, or else uses the built-in ones.
 fn roots(environment: &[(OsString, OsString)]) -> Result<RootCerts, String> {
     let Some(path) = variable_of("SSL_CERT_FILE", environment).map(Path::new) else {
         return Ok(RootCerts::WebPki);
@@ -82,7 +82,7 @@ fn roots(environment: &[(OsString, OsString)]) -> Result<RootCerts, String> {
     }
 }
 
-/// `v1,` and the code, for a header.
+/// Returns the value of the signature header.
 fn signature(key: &hmac::Key, id: &str, second: u64, body: &str) -> String {
     let code = hmac::sign(key, format!("{id}.{second}.{body}").as_bytes());
     format!("v1,{}", BASE64_STANDARD.encode(code))
@@ -98,7 +98,7 @@ impl Webhook {
         }
     }
 
-    /// A path or a query may hold a secret; a host does not.
+    /// Returns the host, which holds no secret; a path or a query may.
     pub(super) fn host(&self) -> &str {
         self.uri.host().unwrap_or("?")
     }
@@ -139,7 +139,7 @@ impl Webhook {
             .tls_config(TlsConfig::builder().root_certs(roots).build())
             .http_status_as_error(false)
             .user_agent(concat!("provost/", env!("CARGO_PKG_VERSION")));
-        // What listens on this machine is not behind a proxy.
+        // A server on this machine is not behind a proxy.
         let config = if notify::is_loopback(self.host()) { config.proxy(None) } else { config };
         config.build().into()
     }
@@ -158,7 +158,7 @@ fn heard(status: u16) -> Result<(), Undelivered> {
 mod tests {
     use super::{Secret, signature};
 
-    /// The example of the specification of Standard Webhooks.
+    /// The example of the Standard Webhooks specification.
     #[test]
     fn a_signature_is_what_other_receivers_compute() {
         let Secret::Key(key) = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw") else { panic!("a key") };

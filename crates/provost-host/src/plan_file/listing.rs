@@ -1,36 +1,36 @@
-//! All plans of a repository, and what else lies in their folders that is called like one.
+//! Lists all plans of a repository, and other files in their folders with similar names.
 
 use std::path::{Path, PathBuf};
 
 use super::name::{UNNAMED, conflict_copy, named_slug};
 use super::{Error, PlanPlace, Reason, Search};
 
-/// More files than this are no folder of plans.
+/// Most entries of a folder that are read.
 const MOST: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// The one without a name first, then by name. A name that two files have is there twice.
+    /// `PLAN.md` first, then sorted by name. If two files have the same name, both are listed.
     pub plans: Vec<PlanPlace>,
-    /// Called like a plan, and not to be named: `PLAN-Fix.md`.
+    /// Files with names like a plan's that cannot be used as names: `PLAN-Fix.md`.
     pub unnameable: Vec<PathBuf>,
     pub copies: Vec<ConflictCopy>,
-    /// Where plans are kept.
+    /// The folder in which plans are created.
     pub folder: PathBuf,
     pub workspace: PathBuf,
 }
 
-/// What a tool that keeps folders in step left of two edits at once.
+/// A conflict copy, which a sync tool made of two simultaneous edits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConflictCopy {
     pub path: PathBuf,
-    /// The file it is a copy of.
+    /// The file that it is a copy of.
     pub of: PathBuf,
-    /// Who makes such names.
+    /// The tool that uses such names.
     pub by: &'static str,
 }
 
-/// Everything in the folders in which plans are looked for.
+/// Lists everything in the folders in which plans are searched.
 pub fn list_in(cwd: &Path, folder: &Path) -> Result<Listing, Error> {
     let search = Search::new(cwd, folder)?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -40,7 +40,7 @@ pub fn list_in(cwd: &Path, folder: &Path) -> Result<Listing, Error> {
         ..Listing::default()
     };
     let mut folders = search.folders();
-    // Plans of a folder somebody happens to stand in are theirs who name them.
+    // Plans in the current folder are found only by name, unless it is the workspace.
     folders.retain(|folder| *folder != search.cwd || search.cwd == search.workspace);
     for folder in folders {
         let is_shared = Some(&folder) == search.shared.as_ref();
@@ -66,7 +66,7 @@ impl Listing {
     fn add(&mut self, search: &Search, path: &Path, is_shared: bool) {
         let Ok(place) = search.place(path, Reason::Name) else { return };
         let is_known = self.plans.iter().any(|other| other.path == place.path);
-        // In a worktree, a plan of its own stands for the one it shares.
+        // In a worktree, its own plan hides the shared one of the same name.
         let is_hidden = is_shared && self.plans.iter().any(|other| other.name == place.name);
         if !is_known && !is_hidden {
             self.plans.push(place);
@@ -74,7 +74,7 @@ impl Listing {
     }
 }
 
-/// The names in a folder that are text, in order.
+/// Returns the UTF-8 names in a folder, sorted.
 fn names(folder: &Path) -> Vec<String> {
     let entries = folder.read_dir().into_iter().flatten().flatten().take(MOST);
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();

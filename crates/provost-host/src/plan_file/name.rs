@@ -1,13 +1,13 @@
-//! What a plan may be called, and what the tools that keep folders in step make of its file's name.
+//! Rules for names of plans, and the file names that sync tools use for conflict copies.
 //!
-//! **Invariant:** a slug is one component of a path, and the name of no conflict copy.
+//! **Invariant:** a slug is a single path component, and not the name of a conflict copy.
 
-/// The plan without a name.
+/// The file of the plan without a name.
 pub const UNNAMED: &str = "PLAN.md";
-/// What Syncthing puts between a name and its ending.
+/// The text that Syncthing inserts between a name and its extension.
 const SYNCTHING: &str = ".sync-conflict-";
 
-/// `fix-auth`, `PLAN-fix-auth.md` and `PLAN.md` as the name of a file; nothing else is one.
+/// Returns the file name for `fix-auth`, `PLAN-fix-auth.md` or `PLAN.md`; `None` for anything else.
 pub fn as_file_name(name: &str) -> Option<String> {
     if name == UNNAMED {
         return Some(UNNAMED.to_owned());
@@ -31,7 +31,7 @@ pub fn is_slug(name: &str) -> bool {
         && !name.contains(SYNCTHING)
 }
 
-/// A slug for any file that was given by its path.
+/// Returns a slug for any file that was given by its path.
 pub fn slug_of(file_name: &str) -> String {
     let stem = file_name.strip_suffix(".md").unwrap_or(file_name);
     let stem = stem.strip_prefix("PLAN-").unwrap_or(stem).to_ascii_lowercase();
@@ -41,7 +41,7 @@ pub fn slug_of(file_name: &str) -> String {
     if slug.is_empty() { "plan".to_owned() } else { slug.to_owned() }
 }
 
-/// The name of the progress file that belongs to a plan's file.
+/// Returns the name of the progress file that belongs to a plan's file.
 pub fn progress_of(file_name: &str) -> String {
     match file_name {
         UNNAMED => "progress.md".to_owned(),
@@ -49,8 +49,8 @@ pub fn progress_of(file_name: &str) -> String {
     }
 }
 
-/// Of which file a conflict copy is one, and who makes such names. Whether the original is there is
-/// only asked where the name alone does not tell.
+/// Returns the original of a conflict copy, and the tool that uses such names. `is_there` is called only if
+/// the name alone is ambiguous.
 pub fn conflict_copy(
     file_name: &str,
     host: &str,
@@ -93,8 +93,8 @@ pub fn conflict_copy(
     machine_copy(stem, ending, host, is_there)
 }
 
-/// OneDrive adds the name of the computer. That could be part of a plan's name as well, so the original
-/// has to be there, and the rest has to look like a computer, or be this one.
+/// Recognises copies of OneDrive, which adds the computer's name. A plan's name could end in the same way,
+/// so the original must exist, and the suffix must look like a computer's name or be this one's.
 fn machine_copy(
     stem: &str,
     ending: &str,
@@ -111,7 +111,7 @@ fn machine_copy(
     })
 }
 
-/// A file of the folder of plans that the harness writes.
+/// Returns whether provost writes a file of this name in a folder of plans.
 fn is_ours(file_name: &str) -> bool {
     let of_plan = |rest: &str| rest.strip_suffix(".md").is_some_and(is_slug);
     let of_lease = |rest: &str| rest.strip_suffix(".json").is_some_and(is_slug);
@@ -121,7 +121,7 @@ fn is_ours(file_name: &str) -> bool {
         || file_name.strip_prefix("lease-").is_some_and(of_lease)
 }
 
-/// `stem (words)` → `stem`, `words`.
+/// Splits `stem (words)` into `stem` and `words`.
 fn bracketed(stem: &str, open: char, close: char) -> Option<(&str, &str)> {
     let (stem, words) = stem.strip_suffix(close)?.rsplit_once(open)?;
     Some((stem.trim_end(), words))

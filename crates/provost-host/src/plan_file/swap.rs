@@ -1,9 +1,9 @@
-//! Puts new text in the place of the text it was made from, or leaves everything as it was.
+//! Replaces a file's text if it still is the expected text, and leaves it unchanged otherwise.
 //!
-//! Reading, comparing and renaming leaves a moment in which an editor's save would be lost. So the new
-//! file is exchanged with the old one in one step, and what came out is looked at afterwards: if it is
-//! not what was expected, it goes back. What remains is an editor that writes into the file it opened
-//! before the exchange and saves after it; no file system can tell us of that one.
+//! With reading, comparing and renaming, an editor's save in between would be lost. So the new file is
+//! exchanged with the old one atomically, and the old one is checked afterwards: if it is not the expected
+//! text, it is put back. One case remains: an editor that opened the file before the exchange and writes
+//! into it afterwards; no file system can report that.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -17,15 +17,15 @@ use tempfile::NamedTempFile;
 
 use super::{Error, Stamp, read};
 
-/// Somebody who saves more often than this in a row while we put things back is a program.
+/// Most exchanges while putting a file back; only a program saves more often in a row.
 const EXCHANGES: usize = 32;
 
-/// Replaces the text at `path` by `new`, if it is still the text with the hash `expected`. The file
-/// keeps its permissions; a link keeps being a link.
+/// Replaces the text at `path` by `new`, if it still has the hash `expected`. The file keeps its
+/// permissions; a link stays a link.
 pub fn replace(path: &Path, expected: &Hash, new: &[u8]) -> Result<Stamp, Error> {
     let path = &path.canonicalize().map_err(Error::io(path, "find"))?;
     let folder = path.parent().unwrap_or(Path::new("/"));
-    // Of our own kind only one at a time; the exchange is for all others.
+    // The lock excludes other provost processes; the exchange protects against all other programs.
     let held = File::open(folder).map_err(Error::io(folder, "open"))?;
     let locked = held.lock().is_ok();
 
@@ -42,7 +42,7 @@ pub fn replace(path: &Path, expected: &Hash, new: &[u8]) -> Result<Stamp, Error>
     }
 }
 
-/// Puts a text where nothing is; what is there already stays.
+/// Creates a file; an existing one stays unchanged and is an error.
 pub fn create(path: &Path, new: &[u8]) -> Result<(), Error> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut fresh = tempfile::Builder::new()
@@ -60,13 +60,13 @@ pub fn create(path: &Path, new: &[u8]) -> Result<(), Error> {
         }
         Err(error) => return Err(Error::io(path, "write")(error.error)),
     }
-    // The name is as durable as the text.
+    // Makes the name as durable as the text.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(())
 }
 
-/// The new text in a file of its own, in the same folder, with the same permissions, on the disk. It
-/// is removed again on every way out.
+/// Writes the new text to a temporary file in the same folder, with the same permissions, and syncs it. The
+/// file is removed on every error.
 fn prepared(path: &Path, folder: &Path, new: &[u8]) -> Result<NamedTempFile, Error> {
     let failed = |attempted| Error::io(path, attempted);
     let mut fresh = tempfile::Builder::new()
@@ -85,7 +85,7 @@ fn exchange(one: &Path, other: &Path) -> Result<(), Errno> {
     rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
 }
 
-/// The new text is in place and `fresh` names what came out.
+/// Checks the old file after the exchange; `fresh` is its name now.
 fn settle(
     path: &Path,
     expected: &Hash,
@@ -96,14 +96,14 @@ fn settle(
     let out = read(fresh.path()).map(|text| text.hash);
     if out.as_ref().is_ok_and(|out| out == expected) {
         let _ = held.sync_all();
-        // Of our own file: the name may be somebody else's by now.
+        // The stamp of our own file: another file may have the name already.
         let metadata = fresh.as_file().metadata().map_err(Error::io(path, "look at"))?;
         return Ok(Stamp::of(&metadata));
     }
     put_back(path, Hash::of(new), out.ok(), fresh)
 }
 
-/// Exchanges until what comes out is what we had put in: then the newest edit is in place again.
+/// Exchanges until our own text comes out: then the newest edit is in place again.
 fn put_back(path: &Path, ours: Hash, out: Option<Hash>, fresh: NamedTempFile) -> Result<Stamp, Error> {
     let mut placed = Some(ours);
     let mut out = out;
@@ -119,7 +119,8 @@ fn put_back(path: &Path, ours: Hash, out: Option<Hash>, fresh: NamedTempFile) ->
     if left == Some(ours) {
         return Err(changed(path, None));
     }
-    // Two others wrote while we put the first one back: the later is in place, the earlier is kept.
+    // Two others wrote while the first edit was put back: the later edit is in place, the earlier one is
+    // saved.
     Err(changed(path, keep(path, left, fresh)))
 }
 
@@ -130,7 +131,7 @@ fn keep(path: &Path, left: Option<Hash>, fresh: NamedTempFile) -> Option<PathBuf
     fresh.persist(&copy).ok().map(|_| copy)
 }
 
-/// Where names cannot be exchanged: under the lock, look once more and rename.
+/// Fallback for file systems without exchange: compares again under the lock and renames.
 fn rename(path: &Path, expected: &Hash, fresh: NamedTempFile, held: &File) -> Result<Stamp, Error> {
     if read(path)?.hash != *expected {
         return Err(changed(path, None));
@@ -149,7 +150,7 @@ fn changed(path: &Path, kept: Option<PathBuf>) -> Error {
 mod tests {
     use super::*;
 
-    /// As `replace`, where the file system cannot exchange.
+    /// Like `replace` on a file system without exchange.
     fn replace_by_rename(path: &Path, expected: &Hash, new: &[u8]) -> Result<Stamp, Error> {
         let folder = path.parent().expect("a folder");
         let held = File::open(folder).expect("the folder");

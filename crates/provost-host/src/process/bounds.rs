@@ -1,10 +1,11 @@
-//! How much of the machine a child and everything it starts may take, and the look whether they do.
+//! Limits the resources of a child and everything it starts, and checks whether they stay within the
+//! limits.
 //!
-//! A look is two system calls and three small files for each process; what is dear is done only where the
-//! cheap answer is above the bound: pages that processes share are counted once only then, and files are
-//! only added up once the file system has lost as much room as the bound is wide.
+//! A check costs two system calls and three small files per process. Expensive work is done only if the
+//! cheap answer is above the limit: only then are shared pages counted once, and files are added up only
+//! once the file system has lost as much free space as the limit allows.
 //!
-//! Not seen: what was written outside of the working folder and closed again.
+//! Not detected: files that were written outside the working folder and closed again.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,26 +18,26 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use super::proc_files;
 
-/// From one look to the next.
+/// Interval between two checks.
 const EVERY: Duration = Duration::from_millis(500);
-/// So many processes are looked at for files in memory; they have the same ones.
+/// Number of processes whose in-memory file systems are examined; the others share the same ones.
 const MANY: usize = 64;
-/// A tree that takes longer than this to add up is not added up to its end.
+/// Time limit for adding up a folder; after it, the partial sum counts.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes written into the working folder, and into any one file anywhere.
+    /// Bytes written into the working folder, and into any single file anywhere.
     pub disk: u64,
-    /// Bytes of memory, of all processes together.
+    /// Bytes of memory of all processes together.
     pub memory: u64,
     pub processes: u64,
-    /// In a cgroup of its own, where that can be had: for what no fence ends.
+    /// Put the child into its own cgroup if possible: for children that no sandbox ends.
     pub cgroup: bool,
 }
 
 impl Bounds {
-    /// Four fifths of the memory there is.
+    /// Returns four fifths of the machine's memory.
     pub fn usual_memory() -> u64 {
         let machine = rustix::system::sysinfo();
         (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit)) / 5 * 4
@@ -50,7 +51,7 @@ pub enum Bound {
     Processes,
 }
 
-/// More than was allowed.
+/// A limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
     pub bound: Bound,
@@ -69,7 +70,7 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// As people say it: `1.5 GiB`.
+/// Formats a size for people: `1.5 GiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let Some(unit) = (1..=4).rev().find(|unit| bytes >> (10 * unit) > 0) else {
@@ -84,20 +85,21 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Looks at a child from time to time.
+/// Checks a child's resources at intervals.
 pub struct Watch<'a> {
     bounds: Bounds,
     folder: &'a Path,
     begun: SystemTime,
     next: Instant,
-    /// What the file system had left at the last look.
+    /// Free space of the file system at the last check.
     room: u64,
-    /// What it lost from look to look, whatever it won. The files are added up once this is too much.
+    /// Sum of all losses of free space between checks; gains are ignored. Files are added up once this
+    /// exceeds the limit.
     lost: u64,
 }
 
 impl<'a> Watch<'a> {
-    /// Of a child that was started this moment.
+    /// Starts watching a child that was just started.
     pub fn begin(bounds: Bounds, folder: &'a Path, leader: Pid) -> Self {
         limit_files(bounds.disk, vec![leader.as_raw_nonzero().get()]);
         Self {
@@ -114,12 +116,12 @@ impl<'a> Watch<'a> {
         self.next
     }
 
-    /// So many processes are certainly too many.
+    /// Number of processes above which counting can stop.
     pub fn enough(&self) -> usize {
         usize::try_from(self.bounds.processes).unwrap_or(usize::MAX)
     }
 
-    /// What is over its bound among these processes and in the folder.
+    /// Returns the first limit that these processes or the folder exceed.
     pub fn look(&mut self, processes: &[i32]) -> Option<Exceeded> {
         self.next = Instant::now() + EVERY;
         limit_files(self.bounds.disk, processes.to_vec());
@@ -138,36 +140,37 @@ impl<'a> Watch<'a> {
             return 0;
         }
         let found = Tally::since(self.begun, self.bounds.disk).of(self.folder, processes);
-        // Somebody else's, most of it. Half of what is left may go before they are added up again.
+        // Most of the lost space is not the child's. Count again after half of the remaining allowance is
+        // lost.
         self.lost = found.midpoint(self.bounds.disk);
         found
     }
 }
 
-/// Lets no file of these processes grow past the bound, nor of what they have started. A shell before the
-/// program could do it earlier, for the price of another exec; this way a child may be a fork ahead, and
-/// is caught up with.
+/// Limits the file size of these processes and of their descendants. A shell started before the program
+/// could set the limit earlier, at the cost of another exec. This way a child may have forked before the
+/// limit applies; the next check finds such a process.
 fn limit_files(bytes: u64, mut free: Vec<i32>) {
     if bytes == u64::MAX {
         return;
     }
-    // Never more than we have ourselves.
+    // Never above provost's own limit.
     let bytes = getrlimit(Resource::Fsize).current.map_or(bytes, |own| own.min(bytes));
     let largest = Rlimit { current: Some(bytes), maximum: Some(bytes) };
     while let Some(pid) = free.pop() {
-        // Without a number it would be ourselves.
+        // Without a pid the call would change provost's own limit.
         let Some(pid_typed) = proc_files::typed(pid) else { continue };
         match prlimit(Some(pid_typed), Resource::Fsize, largest) {
-            // It has been limited before, and so has what it started.
+            // It was limited earlier, and so were the processes it started.
             Ok(before) if before == largest => {}
-            // What it starts from here on is limited from the start.
+            // Processes it starts from now on inherit the limit.
             Ok(_) => free.extend(proc_files::children(pid)),
             Err(_) => {}
         }
     }
 }
 
-/// Memory of these processes. Pages that several of them have are counted once, if it matters.
+/// Returns the memory of these processes. Shared pages are counted once if the simple sum is too large.
 fn held(processes: &[i32], allowed: u64) -> u64 {
     let files = in_memory(processes);
     let resident: u64 = processes.iter().map(|pid| proc_files::resident(*pid)).sum();
@@ -178,12 +181,12 @@ fn held(processes: &[i32], allowed: u64) -> u64 {
     processes.iter().map(own).sum::<u64>() + files
 }
 
-/// Files in memory (on a tmpfs, by its magic number) that are these processes' own: behind a fence,
-/// temporary folders are.
+/// Returns the size of the in-memory files (tmpfs, recognised by its magic number) that only these
+/// processes have: in a sandbox, temporary folders are in memory.
 fn in_memory(processes: &[i32]) -> u64 {
     const PLACES: [&str; 4] = ["/tmp", "/run", "/var/tmp", "/dev/shm"];
     let device = |path: &str| fs::metadata(path).map(|found| found.dev()).ok();
-    // What the machine has is not theirs.
+    // File systems of the machine itself do not count.
     let mut known: HashSet<u64> = PLACES.into_iter().chain(["/", "/dev"]).filter_map(device).collect();
     let mut bytes = 0;
     for pid in processes.iter().take(MANY) {
@@ -202,16 +205,16 @@ fn in_memory(processes: &[i32]) -> u64 {
 }
 
 fn room(folder: &Path) -> u64 {
-    // Where it cannot be asked, nothing is ever missing.
+    // If the file system cannot be asked, no space is ever lost.
     rustix::fs::statvfs(folder).map_or(u64::MAX, |found| found.f_bfree.saturating_mul(found.f_frsize))
 }
 
-/// Adds up what was written since a moment.
+/// Adds up the files that were written since a given time.
 struct Tally {
     since: (i64, i64),
     enough: u64,
     bytes: u64,
-    /// Those with several names, or none.
+    /// Inodes that were counted by descriptor, or that have several names.
     known: HashSet<u64>,
     until: Instant,
 }
@@ -230,7 +233,7 @@ impl Tally {
 
     fn of(mut self, folder: &Path, processes: &[i32]) -> u64 {
         let Ok(top) = fs::metadata(folder) else { return 0 };
-        // Also files that have no name any more.
+        // Open descriptors also show files that have been deleted.
         for path in processes.iter().flat_map(|pid| proc_files::open_files(*pid)) {
             if let Ok(found) = fs::metadata(path)
                 && found.dev() == top.dev()
@@ -261,7 +264,7 @@ impl Tally {
         self.bytes
     }
 
-    /// By the time of its last change, which nobody can set back.
+    /// Counts a file by its ctime, which no program can set back.
     fn take(&mut self, found: &fs::Metadata) {
         if found.is_file() && (found.ctime(), found.ctime_nsec()) >= self.since {
             self.bytes += found.blocks() * 512;

@@ -1,7 +1,7 @@
-//! Who is at the other end of a TCP connection, where that is on this machine.
+//! Finds the process at the other end of a TCP connection, if it is on this machine.
 //!
-//! The kernel lists every connection with the inode of its socket, and every process with the sockets it has
-//! open. A socket that several have open has several owners, and all of them count.
+//! The kernel lists every connection with the inode of its socket, and every process with the sockets it
+//! has open. If several processes have the socket open, all of them count as callers.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,19 +10,20 @@ use rustix::process::getpid;
 
 use super::Lineage;
 
-/// What can be said of whoever is at the other end.
+/// The result of a search for the caller.
 #[derive(Debug)]
 pub enum Caller {
-    /// Processes of this machine, each with its parents.
+    /// Processes of this machine, each with its ancestors.
     Local(Vec<Lineage>),
-    /// On this machine, and not to be seen; and why. Its socket is there, or it has hung up.
+    /// A process of this machine that cannot be examined, with the reason. `socket` is `None` if its socket
+    /// was not found, for example because it has hung up.
     Unseen { why: String, socket: Option<u64> },
-    /// On another machine.
+    /// The caller is on another machine.
     Remote,
 }
 
 impl Caller {
-    /// Of those that can be seen.
+    /// Returns the lineages of the callers that can be examined.
     pub fn lineages(&self) -> &[Lineage] {
         match self {
             Caller::Local(lineages) => lineages,
@@ -31,7 +32,7 @@ impl Caller {
     }
 }
 
-/// `ours` and `theirs` are the two ends, as this process sees them.
+/// Finds the caller of a connection. `ours` and `theirs` are its two ends, as this process sees them.
 pub fn caller(ours: SocketAddr, theirs: SocketAddr) -> Caller {
     let inode = match inode(ours, theirs) {
         Some(inode) => inode,
@@ -51,13 +52,14 @@ pub fn caller(ours: SocketAddr, theirs: SocketAddr) -> Caller {
     }
 }
 
-/// Whether that process, or one below it, can have this socket open. One that cannot be looked at can.
+/// Returns whether the process `top` or a descendant may have this socket open. A process that cannot be
+/// examined counts as one that may.
 pub fn can_be_below(top: u32, socket: u64) -> bool {
     let is_below = |pid: &i32| Lineage::of(*pid).is_ok_and(|lineage| lineage.has(top));
     processes().filter(is_below).any(|pid| has_open(pid, socket) != Some(false))
 }
 
-/// Of the socket at their end.
+/// Returns the inode of the socket at their end.
 fn inode(ours: SocketAddr, theirs: SocketAddr) -> Option<u64> {
     let is_theirs = |line: &&str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
@@ -74,12 +76,12 @@ fn inode(ours: SocketAddr, theirs: SocketAddr) -> Option<u64> {
         let text = fs::read_to_string(table).ok()?;
         let line = text.lines().skip(1).find(is_theirs)?;
         let inode = line.split_ascii_whitespace().nth(9)?.parse().ok()?;
-        // A connection that is being closed has none any more.
+        // A connection that is being closed has no inode any more.
         (inode != 0).then_some(inode)
     })
 }
 
-/// `0100007F:1F90`, in words of the machine's own byte order.
+/// Parses an address such as `0100007F:1F90`: words in the machine's byte order.
 fn address(text: &str) -> Option<SocketAddr> {
     let (ip, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
@@ -94,19 +96,19 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, port))
 }
 
-/// All there are, but this one.
+/// Returns all processes except this one.
 fn processes() -> impl Iterator<Item = i32> {
     let me = getpid().as_raw_nonzero().get();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(move |pid| *pid != me)
 }
 
-/// Nothing, where it does not let itself be looked at.
+/// Returns whether the process has the socket open; `None` if the process cannot be examined.
 fn has_open(pid: i32, socket: u64) -> Option<bool> {
     let link = format!("socket:[{socket}]");
     let open = match fs::read_dir(format!("/proc/{pid}/fd")) {
         Ok(open) => open,
-        // It is gone, and so is what it had open.
+        // The process has ended, and its descriptors are closed.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(false),
         Err(_) => return None,
     };
@@ -124,7 +126,7 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_the_kernel_writes_them() {
-        // On a machine whose bytes are in the other order it writes them otherwise.
+        // On a big-endian machine the kernel writes addresses differently.
         if cfg!(target_endian = "little") {
             assert_eq!(address("0100007F:1F90"), "127.0.0.1:8080".parse().ok());
             assert_eq!(address("00000000000000000000000001000000:0050"), "[::1]:80".parse().ok());

@@ -1,10 +1,10 @@
-//! A cgroup for a child that no fence encloses: whatever it starts is in it, and ends by one write,
-//! however fast it forks and whatever it forgot of where it came from.
+//! Puts a child that runs without a sandbox into a cgroup: everything it starts is in the cgroup, and one
+//! write ends all of it, however fast it forks and even if it cleared its environment.
 //!
-//! It needs a cgroup of version 2 that this user may write: root's, or one that was delegated. Where
-//! there is none, nothing is different. A child of the same rights can leave it again: it is one more
-//! net, not the only one. So it is taken in after its start, with what it has forked by then: a shell that
-//! enters before it becomes the program would cost as much as the program's own start.
+//! This needs a version 2 cgroup that this user may write: root's, or a delegated one. Without one, provost
+//! works without a cgroup. A child with the same rights can leave the cgroup again, so it is an additional
+//! protection, not the only one. The child enters after its start, together with what it has forked by
+//! then: a shell that enters before it executes the program would cost as much as the start of the program.
 //!
 //! **Invariant:** only folders that were made here are written to or removed.
 
@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 
 use super::{Survivor, proc_files};
 
-/// How long the kernel may take; a millisecond or three, and seconds on a busy machine.
+/// Time the kernel may take: usually 1 to 3 ms, on a busy machine seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// One child's own. Gone with this.
+/// The cgroup of one child. Dropping it ends and removes the cgroup.
 pub struct Cgroup {
     path: PathBuf,
 }
 
-/// Where cgroups can be made here, or why they cannot.
+/// Returns the folder in which cgroups can be made, or the reason why they cannot.
 pub fn offered() -> Result<&'static Path, &'static str> {
     static HOME: OnceLock<Result<PathBuf, &'static str>> = OnceLock::new();
     HOME.get_or_init(|| {
@@ -42,12 +42,13 @@ pub fn offered() -> Result<&'static Path, &'static str> {
 }
 
 impl Cgroup {
-    /// Takes in these processes, which are all of a child's, and what they have forked meanwhile.
+    /// Makes a cgroup and moves these processes (all of one child) into it, with what they forked
+    /// meanwhile.
     pub fn around(mut outside: Vec<i32>) -> Option<Self> {
         let cgroup = Self::make_in(offered().ok()?)?;
         let procs = cgroup.path.join("cgroup.procs");
         while let Some(pid) = outside.pop() {
-            // What it forks from here on is born inside.
+            // Processes it forks from now on start inside.
             if fs::write(&procs, pid.to_string()).is_ok() {
                 let own = proc_files::children(pid).into_iter();
                 outside.extend(own.filter(|child| !cgroup.has(*child)));
@@ -70,11 +71,11 @@ impl Cgroup {
         Some(Self { path })
     }
 
-    /// Ends everything inside. Returns what is there all the same.
+    /// Ends everything inside. Returns the processes that are still there.
     pub fn end(&self) -> Vec<Survivor> {
         let begun = Instant::now();
         let mut pause = Duration::from_micros(100);
-        // One that holds nobody is gone with the first of these, which is all it takes.
+        // For an empty cgroup the first `remove_dir` succeeds, and nothing else is needed.
         while fs::remove_dir(&self.path).is_err() && self.is_populated() {
             let _ = fs::write(self.path.join("cgroup.kill"), "1");
             if begun.elapsed() > PATIENCE {
@@ -106,7 +107,7 @@ impl Drop for Cgroup {
     }
 }
 
-/// It may have made some inside, which go first. The files in them are the kernel's.
+/// Removes a cgroup, its nested cgroups first. The files in them belong to the kernel.
 fn remove(path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -116,7 +117,7 @@ fn remove(path: &Path) {
     let _ = fs::remove_dir(path);
 }
 
-/// The cgroup this process is in, as a folder.
+/// Returns the folder of the cgroup this process is in.
 fn own_folder() -> Option<PathBuf> {
     let ours = fs::read_to_string("/proc/self/cgroup").ok()?;
     let ours = Path::new(ours.lines().find_map(|line| line.strip_prefix("0::"))?);
@@ -125,13 +126,14 @@ fn own_folder() -> Option<PathBuf> {
         let (mount, kind) = line.split_once(" - ")?;
         let mut words = mount.split(' ').skip(3);
         let (root, at) = (words.next()?, words.next()?);
-        // A place with a space in its name is written otherwise; nobody has that.
+        // A mount point with a space in its name is escaped here and not recognised; this does not occur in
+        // practice.
         let within = ours.strip_prefix(root).ok().filter(|_| kind.starts_with("cgroup2 "))?;
         Some(Path::new(at).join(within)).filter(|folder| folder.is_dir())
     })
 }
 
-/// Whose a cgroup is, as its name says: which process, of those that had the number, and who counts.
+/// The owner of a cgroup, as encoded in its name: pid, start time and pid namespace.
 struct Owner {
     namespace: u64,
     pid: i32,
@@ -164,7 +166,7 @@ fn namespace() -> Option<u64> {
     Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
 }
 
-/// Ends and removes what a harness left that died.
+/// Ends and removes the cgroups that a dead provost process left behind.
 fn remove_abandoned(home: &Path) {
     let Some(here) = namespace() else { return };
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {

@@ -1,11 +1,11 @@
-//! Ends what got away: children that left their group, and what a crashed harness left behind.
+//! Ends escaped processes: children that left their group, and processes that a crashed provost left
+//! behind.
 //!
-//! A process that leaves its session and its parent is given to us by the kernel when we are its
-//! subreaper, so it is found among our own children, not in a scan of the machine. Whose it is, is read
-//! from the tag every child was started with.
+//! When a process leaves its session and its parent dies, the kernel makes it a child of its subreaper,
+//! which is this process. So it is found among our own children, without a scan of the machine. The tag
+//! that every child was started with says which run it belongs to.
 //!
-//! **Invariant:** never ends this process, its ancestors, or what belongs to another run that is under
-//! way.
+//! **Invariant:** never ends this process, its ancestors, or processes of another active run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -22,17 +22,17 @@ use rustix::process::{
 
 use super::{Survivor, TAG, cgroup, proc_files};
 
-/// How long killed processes may take to be gone. A busy machine needs seconds for it.
+/// Time that killed processes may take to disappear. A busy machine needs seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After this, look whether what is left of a group is only corpses nobody buries.
+/// After this time, check whether only zombies that no process reaps are left of a group.
 const CORPSES_AFTER: Duration = Duration::from_millis(20);
-/// A child that has lived so long is there to work.
+/// A child that has lived this long is doing real work, and gets a cgroup.
 const ALONE: Duration = Duration::from_millis(100);
-/// The first of the pauses between looks.
+/// The first pause between two checks.
 const PAUSE: Duration = Duration::from_micros(100);
 
 static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
-/// There have been two runs at once.
+/// Set once two runs have been active at the same time.
 static IN_COMPANY: AtomicBool = AtomicBool::new(false);
 static UNDER_WAY: Mutex<BTreeMap<u64, Run>> = Mutex::new(BTreeMap::new());
 
@@ -41,14 +41,15 @@ struct Run {
     leader: Option<i32>,
 }
 
-/// Makes the kernel give this process every orphan among its descendants. Called once, by the binary.
+/// Makes this process the subreaper of its descendants, so that it inherits their orphans. The binary calls
+/// it once.
 pub fn become_subreaper() -> std::io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     IS_SUBREAPER.store(true, Ordering::Relaxed);
     Ok(())
 }
 
-/// One call of `run`, known to all others from before its child exists until nothing is left of it.
+/// One call of `run`, registered from before its child exists until nothing is left of it.
 pub struct UnderWay(u64);
 
 impl UnderWay {
@@ -68,8 +69,8 @@ impl UnderWay {
         }
     }
 
-    /// How long its child may be left without a cgroup: no moment, where runs are side by side and what
-    /// comes back to us could be of either.
+    /// Returns how long its child may run without a cgroup. Zero once runs have been active side by side,
+    /// because an orphan could then belong to either.
     pub fn solitude(&self) -> Duration {
         if IN_COMPANY.load(Ordering::Relaxed) { Duration::ZERO } else { ALONE }
     }
@@ -91,8 +92,8 @@ fn runs() -> MutexGuard<'static, BTreeMap<u64, Run>> {
     UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until nothing is left of the run whose leader was killed with its group and reaped, ending
-/// what left the group. Returns what is still there.
+/// Waits until nothing is left of a run whose leader was killed with its group and reaped; ends processes
+/// that left the group. Returns the processes that are still there.
 pub fn sweep(run: &UnderWay, tag: &str, group: Pid) -> Vec<Survivor> {
     let begun = Instant::now();
     let mut pause = PAUSE;
@@ -100,7 +101,7 @@ pub fn sweep(run: &UnderWay, tag: &str, group: Pid) -> Vec<Survivor> {
     let mut looks_needed = 1;
     let mut calm_looks = 0;
     loop {
-        // First the group: a member that dies in between may leave us a child, which is then found.
+        // Check the group first: a member that dies in between may leave us an orphan, which is then found.
         let group_is_gone = test_kill_process_group(group).is_err();
         let pass = end_orphans(run, tag, group, &mut condemned);
         if group_is_gone && pass.seen.is_empty() {
@@ -112,7 +113,8 @@ pub fn sweep(run: &UnderWay, tag: &str, group: Pid) -> Vec<Survivor> {
         }
         calm_looks = 0;
         if !pass.seen.is_empty() {
-            // Who dies may have forked a moment before, and the list of children is read while it changes.
+            // A process may have forked just before it died, and the list of children changes while it is
+            // read.
             looks_needed = 2;
         }
         let waited = begun.elapsed();
@@ -122,7 +124,7 @@ pub fn sweep(run: &UnderWay, tag: &str, group: Pid) -> Vec<Survivor> {
             return left.into_iter().map(Survivor::of).collect();
         }
         if pass.is_fresh {
-            // One that becomes another all the time is caught only by who does not sleep.
+            // A process that forks and exits all the time is caught only without sleeping.
             pause = PAUSE;
             continue;
         }
@@ -134,17 +136,17 @@ pub fn sweep(run: &UnderWay, tag: &str, group: Pid) -> Vec<Survivor> {
     }
 }
 
-/// What a look among our children found of a run.
+/// The result of one search for a run's processes among our children.
 struct Pass {
-    /// All of them, the dead included.
+    /// All of them, including dead ones.
     seen: Vec<i32>,
-    /// Those that are not gone yet.
+    /// Those that have not been reaped yet.
     left: Vec<i32>,
-    /// Some of them were not there before.
+    /// True if some of them were not found before.
     is_fresh: bool,
 }
 
-/// Kills and reaps what was given to us as an orphan of this run.
+/// Kills and reaps the orphans of this run that became our children.
 fn end_orphans(run: &UnderWay, tag: &str, group: Pid, condemned: &mut Vec<i32>) -> Pass {
     let mut pass = Pass { seen: Vec::new(), left: Vec::new(), is_fresh: false };
     if !IS_SUBREAPER.load(Ordering::Relaxed) {
@@ -163,13 +165,13 @@ fn end_orphans(run: &UnderWay, tag: &str, group: Pid, condemned: &mut Vec<i32>) 
             condemned.push(pid);
         }
     }
-    // All of them are killed before the first is waited for.
+    // Kill all of them before waiting for the first.
     for pid in pass.seen.iter().copied() {
-        // Exactly this pid: nobody else's child may be reaped here.
+        // Wait for exactly this pid: other children must not be reaped here.
         if matches!(waitpid(proc_files::typed(pid), WaitOptions::NOHANG), Ok(None)) {
             pass.left.push(pid);
         } else {
-            // From here on its number may be another's.
+            // From now on its pid may be reused.
             condemned.retain(|known| *known != pid);
         }
     }
@@ -188,23 +190,24 @@ fn is_of_run(run: &UnderWay, tag: &str, group: Pid, pid: i32) -> bool {
     // Our own group holds children that were not started here, such as a pager.
     let is_stranger = own_group == Some(getpgrp());
     if !is_stranger && runs.keys().all(|number| *number == run.0) {
-        // There is nobody else whose it could be; asked first, because some do not live long.
+        // No other run is active, so it must belong to this one. This comes first, because some processes
+        // exit before their tag can be read.
         return true;
     }
     if proc_files::stat(pid).is_none_or(|stat| stat.is_dead()) {
-        // The dead do not say whose they were. Burying an orphan harms nobody.
+        // A dead process no longer shows its tag. Reaping an orphan does no harm.
         return !is_stranger;
     }
     match proc_files::variable(pid, TAG) {
         Some(found) if found == tag => true,
-        // Left over from a run that is over.
+        // Left over from a run that has ended.
         Some(found) => !runs.values().any(|other| other.tag == found),
-        // It cleared its environment. It might be another run's.
+        // It cleared its environment, so it may belong to another run.
         None => false,
     }
 }
 
-/// The leader and what descends from it, orphans included; not many more than `enough`.
+/// Returns the leader and its descendants, including orphans; stops soon after `enough`.
 pub fn members(run: &UnderWay, tag: &str, leader: Pid, enough: usize) -> Vec<i32> {
     let mut found = vec![leader.as_raw_nonzero().get()];
     let mut known: HashSet<i32> = found.iter().copied().collect();
@@ -227,7 +230,8 @@ fn living_members(group: Pid) -> Vec<i32> {
     proc_files::of_this_user().into_iter().filter(is_member).collect()
 }
 
-/// Who holds these pipes open, by name; nothing is done to them, for a descriptor can be passed on.
+/// Names the processes that hold these pipes open. Does not end them: a descriptor can be passed to any
+/// process.
 pub fn holders(inodes: &[u64]) -> Vec<Survivor> {
     let mut pids: Vec<i32> = inodes.iter().flat_map(|inode| proc_files::holders_of_pipe(*inode)).collect();
     pids.sort_unstable();
@@ -235,33 +239,33 @@ pub fn holders(inodes: &[u64]) -> Vec<Survivor> {
     pids.into_iter().map(Survivor::of).collect()
 }
 
-/// Ends every process of this user that was started for an attempt whose tag begins with `tag_prefix`,
-/// with its group, and waits until they are gone. A scan of the machine: for a resume, not for a run.
+/// Ends every process of this user whose attempt tag begins with `tag_prefix`, with its group, and waits
+/// until they are gone. Scans all processes of the machine: for a resume, not for every run.
 pub fn end_leftovers(tag_prefix: &str) -> Vec<Survivor> {
-    // Cgroups of a harness that died are ended when they are first looked for.
+    // The first call of `offered` ends the cgroups of a dead provost process.
     let _ = cgroup::offered();
     let is_live = |tag: &str| runs().values().any(|run| run.tag == tag);
     end_tagged(|tag| tag.starts_with(tag_prefix) && !is_live(tag))
 }
 
-/// The same for one attempt, whose leader is dead.
+/// Ends the processes of one attempt whose leader is dead.
 pub fn end_remains(tag: &str) -> Vec<Survivor> {
     end_tagged(|found| found == tag)
 }
 
-/// The same for exactly one attempt of a harness that is gone.
+/// Ends the processes of one attempt of a provost process that is dead.
 pub fn end_attempt(tag: &str) -> Vec<Survivor> {
     let _ = cgroup::offered();
     end_remains(tag)
 }
 
-/// Ends every process of a user that was made up for one attempt or check. Root alone can.
+/// Ends every process of a user id that was created for one attempt or check. Only root can do this.
 pub fn end_user(user: u32) -> Vec<Survivor> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let of_user = |pid: i32| {
             let handle = pidfd_open(proc_files::typed(pid)?, PidfdFlags::empty()).ok()?;
-            // A corpse has no user to speak of any more, and does nothing.
+            // A zombie no longer has a meaningful user, and does nothing.
             let lives = proc_files::stat(pid).is_some_and(|stat| !stat.is_dead());
             (lives && proc_files::user(pid)? == user).then_some((pid, handle))
         };
@@ -294,7 +298,7 @@ fn end_tagged(is_meant: impl Fn(&str) -> bool) -> Vec<Survivor> {
                 let _ = kill_process_group(group, Signal::KILL);
             }
         }
-        // Gone before the next look, which finds what was forked meanwhile.
+        // Wait until these are gone: the next search finds what they forked meanwhile.
         let left: Vec<i32> =
             found.iter().filter(|(_, handle)| !gone(handle, deadline)).map(|(pid, _)| *pid).collect();
         if found.is_empty() || Instant::now() >= deadline {
@@ -303,7 +307,7 @@ fn end_tagged(is_meant: impl Fn(&str) -> bool) -> Vec<Survivor> {
     }
 }
 
-/// Us and those we descend from.
+/// This process and its ancestors, which must not be ended.
 struct Spared {
     pids: Vec<i32>,
     groups: Vec<i32>,
@@ -317,7 +321,8 @@ impl Spared {
     }
 }
 
-/// The handle is taken before the look, so that what is killed is what was looked at.
+/// Returns a handle of the process if its tag matches. The handle is opened before the tag is read, so that
+/// the process that is killed is the one that was examined.
 fn leftover(pid: i32, is_meant: impl Fn(&str) -> bool, spared: &Spared) -> Option<(i32, OwnedFd)> {
     if spared.pids.contains(&pid) {
         return None;
@@ -331,13 +336,13 @@ fn gone(handle: &OwnedFd, deadline: Instant) -> bool {
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
     let ended = rustix::event::poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&timeout));
-    // A child of ours would stay a corpse.
+    // Reap it if it is our child; otherwise it would stay a zombie.
     let _ = waitid(WaitId::PidFd(handle.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
     ended.is_ok_and(|ready| ready > 0)
 }
 
-/// The tag of the attempt this process runs in: its own, or an ancestor's, for a child may clear its
-/// environment but not its parents'.
+/// Returns the tag of the attempt this process runs in: its own or an ancestor's, because a child can clear
+/// its own environment but not that of its ancestors.
 pub fn inside_attempt() -> Option<String> {
     match std::env::var_os(TAG) {
         Some(tag) => Some(tag.to_string_lossy().into_owned()),

@@ -1,7 +1,7 @@
-//! Makes of what was printed something that can be kept in the log and shown to people.
+//! Turns captured output into an excerpt that can be stored in the log and shown to people.
 //!
-//! **Invariant:** an excerpt is within its limit, is text, and cannot move a terminal's cursor or turn
-//! its words around.
+//! **Invariant:** an excerpt is within its limit, is text, and contains no character that moves a
+//! terminal's cursor or reorders text.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,8 @@ use provost_core::model::verdict::Excerpt;
 use super::Output;
 
 impl Output {
-    /// At most `limit` bytes: all of it, or as much of its beginning as of its end.
+    /// Returns at most `limit` bytes: the whole output, or half of the limit each from its beginning and
+    /// its end.
     pub fn excerpt(&self, limit: usize) -> Excerpt {
         let half = limit / 2;
         if self.is_whole() && self.bytes <= limit as u64 {
@@ -32,7 +33,7 @@ impl Output {
         Excerpt { head, tail, bytes: self.bytes }
     }
 
-    /// The last `count` bytes that were kept, where they follow each other.
+    /// Returns the last `count` bytes that were kept, if they are contiguous; otherwise the tail.
     fn end(&self, count: usize) -> Vec<u8> {
         let missing = count.saturating_sub(self.tail.len());
         if missing == 0 || !self.is_whole() {
@@ -43,7 +44,7 @@ impl Output {
     }
 }
 
-/// At most `count` bytes, and no half character at the cut.
+/// Returns at most `count` bytes, without a partial character at the cut.
 fn first(bytes: &[u8], count: usize) -> &[u8] {
     let mut end = count.min(bytes.len());
     while end > count.saturating_sub(4) && end < bytes.len() && is_continuation(bytes[end]) {
@@ -75,7 +76,7 @@ fn visible(bytes: &[u8]) -> String {
     for c in text.chars() {
         match c {
             c if !is_dangerous(c) => shown.push(c),
-            // There is a picture for each of the old control characters.
+            // Unicode has a picture for each ASCII control character.
             c if c.is_ascii() => {
                 shown.push(char::from_u32(0x2400 + u32::from(c)).filter(|_| c != '\x7f').unwrap_or('␡'));
             }
@@ -87,7 +88,7 @@ fn visible(bytes: &[u8]) -> String {
     shown
 }
 
-/// Control characters, and those that hide or reorder others.
+/// Returns true for control characters and for characters that hide or reorder others.
 fn is_dangerous(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

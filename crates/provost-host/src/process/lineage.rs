@@ -1,10 +1,9 @@
-//! Where a process comes from: its parents up to the first, and of this one the terminal it was started at.
+//! Finds the ancestors of a process up to the first, and the terminal that this process was started at.
 //!
-//! A process can clear its environment, but not change its parents; what it can do is to look at them
-//! through a `/proc` of its own making. So the kernel's own is insisted on, and nothing may be mounted
-//! over what is read there.
+//! A process can clear its environment but not change its ancestors. It could still show us a fake `/proc`,
+//! so this module insists on the kernel's own `/proc` with nothing mounted over the files it reads.
 //!
-//! **Invariant:** a lineage is whole or it is an error; a part of one says nothing.
+//! **Invariant:** a lineage is complete or an error; a partial lineage proves nothing.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -18,12 +17,12 @@ use rustix::process::{getpid, getppid, getsid};
 
 use super::{TAG, proc_files};
 
-/// The root of every `/proc` has this number.
+/// Inode number of the root of every `/proc`.
 const PROC_ROOT_INODE: u64 = 1;
-/// A parent may end while it is looked at; this often in a row it is not chance.
+/// A parent may end while it is read; more failures than this are not chance.
 const LOOKS: usize = 100;
 
-/// Why nothing can be said about where this process comes from.
+/// Reason why the ancestors of a process cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum Blind {
     #[error("/proc is not the kernel's own")]
@@ -34,11 +33,11 @@ pub enum Blind {
     Cut { pid: i32 },
 }
 
-/// This process and those it descends from, nearest first.
+/// A process and its ancestors, nearest first.
 #[derive(Debug)]
 pub struct Lineage {
     ancestors: Vec<Ancestor>,
-    /// In which the numbers above are to be read.
+    /// The pid namespace to which the pids above belong.
     pub pid_namespace: Option<u64>,
 }
 
@@ -46,20 +45,20 @@ pub struct Lineage {
 struct Ancestor {
     pid: i32,
     parent: i32,
-    /// In ticks since the machine was started.
+    /// In clock ticks since boot.
     started: u64,
 }
 
-/// The terminal a person sits at, by its session.
+/// The terminal that this process was started at, described by the age of its session.
 #[derive(Clone, Copy, Debug)]
 pub struct Seat {
-    /// So long before this process the session was begun.
+    /// Time from the start of the session to the start of this process.
     pub begun_before: Duration,
-    /// So long before this process the machine was started.
+    /// Time from boot to the start of this process.
     pub booted_before: Duration,
 }
 
-/// How long ago they were started.
+/// Time since the start of the process and of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Age {
     pub process: Duration,
@@ -72,21 +71,21 @@ impl Lineage {
         let parent = || getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
         let before = parent();
         let ancestors = proc.climb(getpid().as_raw_nonzero().get())?;
-        // The kernel says it without /proc as well; it may have changed on the way.
+        // `getppid` must agree with /proc; the parent may have changed in between.
         if ancestors.first().is_none_or(|own| own.parent != before && own.parent != parent()) {
             return Err(Blind::NotUs);
         }
         Ok(Self { ancestors, pid_namespace: pid_namespace() })
     }
 
-    /// Of another process, as it is numbered here.
+    /// Returns the lineage of another process, by its pid in this namespace.
     pub fn of(pid: i32) -> Result<Self, Blind> {
         let ancestors = Proc::open()?.climb(pid)?;
         Ok(Self { ancestors, pid_namespace: pid_namespace() })
     }
 
-    /// How long ago the process itself was started, and a second less, for clocks are rounded; and how long
-    /// ago the machine was.
+    /// Returns the age of the process, less one second because clocks are rounded, and the uptime of the
+    /// machine.
     pub fn age(&self) -> Option<Age> {
         let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
         let machine =
@@ -97,28 +96,29 @@ impl Lineage {
         Some(Age { process, machine })
     }
 
-    /// The tag of the attempt that one of them was started in.
+    /// Returns the tag of the attempt that the process or one of its ancestors was started in.
     pub fn attempt(&self) -> Option<String> {
         self.ancestors.iter().find_map(|ancestor| proc_files::variable(ancestor.pid, TAG))
     }
 
-    /// Whether that process is this one or above it.
+    /// Returns whether the pid is this process or one of its ancestors.
     pub fn has(&self, pid: u32) -> bool {
         self.ancestors.iter().any(|ancestor| u32::try_from(ancestor.pid) == Ok(pid))
     }
 
-    /// This process and those above it, nearest first: their numbers, and when each was started.
+    /// Returns the pid and the start time of this process and its ancestors, nearest first.
     pub fn processes(&self) -> impl Iterator<Item = (i32, u64)> {
         self.ancestors.iter().map(|ancestor| (ancestor.pid, ancestor.started))
     }
 
-    /// When a process was started, in ticks since the machine was; nothing, if it is not there.
+    /// Returns the start time of a process in ticks since boot, or `None` if it does not exist.
     pub fn started(pid: i32) -> Option<u64> {
         Proc::open().ok()?.stat(pid).map(|seen| seen.started)
     }
 
-    /// The terminal this process was started at, or why there is none that tells anything: whoever
-    /// began its session must be among our parents, for anybody can open a terminal and write into it.
+    /// Returns the terminal this process was started at, or the reason why there is no usable one. The
+    /// leader of the terminal's session must be among our ancestors, because any process can open a
+    /// terminal and write to it.
     pub fn seat(&self) -> Result<Seat, &'static str> {
         let stdin = std::io::stdin();
         if !rustix::termios::isatty(&stdin) {
@@ -134,7 +134,7 @@ impl Lineage {
             Duration::from_millis(count.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1))
         };
         Ok(Seat {
-            // A tick less: both are rounded down.
+            // One tick less, because both values are rounded down.
             begun_before: ticks(own.started.saturating_sub(leader.started).saturating_sub(1)),
             booted_before: ticks(own.started),
         })
@@ -145,7 +145,7 @@ fn pid_namespace() -> Option<u64> {
     std::fs::metadata("/proc/self/ns/pid").ok().map(|found| found.ino())
 }
 
-/// The kernel's own `/proc`, as this process is numbered in it.
+/// The kernel's own `/proc`, in the pid namespace of this process.
 struct Proc(OwnedFd);
 
 impl Proc {
@@ -165,7 +165,7 @@ impl Proc {
         Ok(Self(folder))
     }
 
-    /// The process and its parents up to the first.
+    /// Returns the process and its ancestors up to the first.
     fn climb(&self, mut pid: i32) -> Result<Vec<Ancestor>, Blind> {
         let mut ancestors: Vec<Ancestor> = Vec::new();
         let mut looks = 0;
@@ -197,19 +197,19 @@ impl Proc {
         parsed(pid, &text)
     }
 
-    /// Not through anything that was mounted over it.
+    /// Opens a file of `/proc`, but not one that something was mounted over.
     fn file(&self, path: &str) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
         match rustix::fs::openat2(self.0.as_fd(), path, flags, Mode::empty(), resolve) {
-            // A kernel that is too old for the question, or a container that does not let it be asked.
+            // The kernel is too old for `openat2`, or a container forbids it.
             Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(self.0.as_fd(), path, flags, Mode::empty()),
             other => other,
         }
     }
 }
 
-/// The name may hold anything, brackets and spaces included; it ends at the last bracket.
+/// Parses a `stat` file. The name may contain brackets and spaces; it ends at the last closing bracket.
 fn parsed(pid: i32, text: &[u8]) -> Option<Ancestor> {
     let after_name = text.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;

@@ -1,6 +1,6 @@
-//! What a child printed: its beginning, its end, and how much there was.
+//! Captures a child's output: its beginning, its end, and its total length.
 //!
-//! **Invariant:** memory is bounded by [`Keep`], whatever is printed.
+//! **Invariant:** memory is bounded by [`Keep`], however much is printed.
 
 /// How many bytes of a stream are kept from its beginning and from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub struct Keep {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     pub head: Vec<u8>,
-    /// What was kept after the head; it follows the head directly when nothing was left out.
+    /// Bytes kept after the head; they follow the head directly if nothing was left out.
     pub tail: Vec<u8>,
     pub bytes: u64,
 }
 
 impl Output {
-    /// Nothing was left out.
+    /// Returns whether nothing was left out.
     pub fn is_whole(&self) -> bool {
         self.bytes == (self.head.len() + self.tail.len()) as u64
     }
@@ -39,7 +39,7 @@ impl Capture {
         *bytes += chunk.len() as u64;
         let (to_head, rest) = chunk.split_at(chunk.len().min(self.keep.head - head.len()));
         head.extend_from_slice(to_head);
-        // Let the tail grow to twice its size before it is cut: each byte is then moved at most once.
+        // Let the tail grow to twice its size before it is cut, so that each byte is moved at most once.
         let rest = &rest[rest.len().saturating_sub(self.keep.tail)..];
         if tail.len() + rest.len() > 2 * self.keep.tail {
             cut_front(tail, self.keep.tail - rest.len());

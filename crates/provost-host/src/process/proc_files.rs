@@ -1,5 +1,5 @@
-//! What `/proc` says about processes. Every answer may be out of date when it arrives; a process that
-//! is gone, or not ours to look at, answers with nothing.
+//! Reads information about processes from `/proc`. Every answer may be out of date when it arrives. For a
+//! process that has ended or may not be examined, the functions return nothing.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,7 +15,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Dead, and only waiting to be reaped.
+    /// Returns whether the process is dead and only waits to be reaped.
     pub fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
@@ -23,7 +23,7 @@ impl Stat {
 
 pub fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything, spaces and brackets included; it ends at the last bracket.
+    // The name may contain spaces and brackets; it ends at the last closing bracket.
     let after_name = text.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;
     let mut fields = fields.split_ascii_whitespace();
@@ -31,7 +31,7 @@ pub fn stat(pid: i32) -> Option<Stat> {
     Some(Stat { state, parent: fields.next()?.parse().ok()?, group: fields.next()?.parse().ok()? })
 }
 
-/// The value of a variable in the environment the process was started with.
+/// Returns the value of a variable in the environment the process was started with.
 pub fn variable(pid: i32, name: &str) -> Option<String> {
     let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let value = environ
@@ -40,7 +40,7 @@ pub fn variable(pid: i32, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// What people know the process by.
+/// Returns the command line of the process, shortened, or its short name.
 pub fn name(pid: i32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line = String::from_utf8_lossy(&line).replace('\0', " ");
@@ -50,7 +50,8 @@ pub fn name(pid: i32) -> String {
     }
 }
 
-/// When it was started, in the kernel's own count: with it, a number means one process only.
+/// Returns the start time of the process in clock ticks since boot: pid and start time identify one
+/// process.
 pub fn started(pid: i32) -> Option<u64> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let after_name = text.iter().rposition(|byte| *byte == b')')?;
@@ -58,13 +59,13 @@ pub fn started(pid: i32) -> Option<u64> {
     fields.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// The children of our first thread, to which the kernel gives orphans as well.
+/// Returns the children of our first thread, which also receives the orphans.
 pub fn own_children() -> Vec<i32> {
     let me = getpid().as_raw_nonzero().get();
     children_of_thread(me, me)
 }
 
-/// The children of all its threads.
+/// Returns the children of all threads of a process.
 pub fn children(pid: i32) -> Vec<i32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let threads = threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -76,34 +77,34 @@ fn children_of_thread(pid: i32, thread: i32) -> Vec<i32> {
     listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Bytes it has in memory, shared ones included.
+/// Returns the resident memory in bytes, shared pages included.
 pub fn resident(pid: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages.saturating_mul(rustix::param::page_size() as u64)
 }
 
-/// The same with its part of shared ones only. It takes as long as the process is large.
+/// Returns the memory in bytes with only its share of shared pages. Takes longer for larger processes.
 pub fn proportional(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.saturating_mul(1024))
 }
 
-/// What it has open, as paths that lead there even if it has no name any more.
+/// Returns the open files as `/proc` paths, which also work for deleted files.
 pub fn open_files(pid: i32) -> Vec<PathBuf> {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     open.map(|entry| entry.path()).collect()
 }
 
-/// Whose it really is: who may not be looked into appears as root's in `/proc`.
+/// Returns the real user of a process. (The owner of its `/proc` folder is root if it may not be examined.)
 pub fn user(pid: i32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Every process of this user.
+/// Returns every process of this user.
 pub fn of_this_user() -> Vec<i32> {
     let me = geteuid().as_raw();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -111,13 +112,13 @@ pub fn of_this_user() -> Vec<i32> {
         .flatten()
         .filter_map(|entry| {
             let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-            // Root sees itself in everybody; it owns what it started under another name as well.
+            // Root takes all processes, because it may have started processes as another user.
             (me == 0 || entry.metadata().ok()?.uid() == me).then_some(pid)
         })
         .collect()
 }
 
-/// This process and those it descends from, nearest first.
+/// Returns this process and its ancestors, nearest first.
 pub fn lineage() -> Vec<i32> {
     let mut lineage = vec![getpid().as_raw_nonzero().get()];
     while let Some(parent) = lineage.last().and_then(|pid| stat(*pid)).map(|stat| stat.parent) {
@@ -129,7 +130,7 @@ pub fn lineage() -> Vec<i32> {
     lineage
 }
 
-/// Who has this pipe open, except ourselves.
+/// Returns the processes that have this pipe open, except this one.
 pub fn holders_of_pipe(inode: u64) -> Vec<i32> {
     let link = format!("pipe:[{inode}]");
     let me = getpid().as_raw_nonzero().get();

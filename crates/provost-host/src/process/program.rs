@@ -1,4 +1,4 @@
-//! Where the program of a child is, and why one could not be started.
+//! Finds the program of a child, and explains why a start failed.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::{NotStarted, Spawn};
 
-/// Looks a bare name up in the child's own `PATH`. Done here because the standard library gives up
-/// posix_spawn to do it.
+/// Looks a bare name up in the child's own `PATH`. This is done here because the standard library would do
+/// it without posix_spawn.
 pub(super) fn find_program(spawn: &Spawn<'_>) -> Result<PathBuf, NotStarted> {
     let program = Path::new(spawn.program);
     if program.components().count() > 1 || program.is_absolute() {
@@ -30,7 +30,7 @@ pub(super) fn find_program(spawn: &Spawn<'_>) -> Result<PathBuf, NotStarted> {
     }
 }
 
-/// The kernel has one word for several things that are not there.
+/// Finds out why the start failed: the kernel reports one error for several missing things.
 pub(super) fn why_not(program: PathBuf, cwd: &Path, source: io::Error) -> NotStarted {
     let at = if program.is_absolute() { program.clone() } else { cwd.join(&program) };
     match source.kind() {
@@ -38,7 +38,7 @@ pub(super) fn why_not(program: PathBuf, cwd: &Path, source: io::Error) -> NotSta
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if !at.exists() => {
             NotStarted::NotFound { program }
         }
-        // It is there, and what its first line names is not.
+        // The program exists, but the interpreter in its first line does not.
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
             NotStarted::NotExecutable { program, source }
         }

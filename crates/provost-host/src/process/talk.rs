@@ -1,6 +1,7 @@
-//! A conversation with a child: what it prints is heard as it comes, and what is said goes to its stdin.
+//! Holds a conversation with a child: passes its output to a [`Peer`] as it arrives, and writes the answers
+//! to its stdin.
 //!
-//! **Invariant:** whoever does not listen is not waited for, and what was not said yet is bounded.
+//! **Invariant:** provost never blocks on a child that does not read, and the unwritten bytes are bounded.
 
 use std::os::fd::OwnedFd;
 
@@ -8,21 +9,21 @@ use provost_core::model::plan::Stream;
 
 use super::Tee;
 
-/// More than this waits for nobody: the child does not read.
+/// Limit of unwritten bytes. Above it, the child does not read and its stdin is closed.
 const UNSAID_MAX: usize = 64 << 20;
 
 /// The other side of a child's conversation.
 pub trait Peer {
-    /// The child is there. What is put into `say` is written to its stdin, here and below.
+    /// The child has started. Bytes put into `say` are written to its stdin, here and below.
     fn begin(&mut self, say: &mut Vec<u8>);
     fn hear(&mut self, stream: Stream, bytes: &[u8], say: &mut Vec<u8>);
-    /// The child is about to be ended before its time.
+    /// The child is about to be ended early.
     fn break_off(&mut self, say: &mut Vec<u8>);
-    /// Nothing more is to be said by either.
+    /// Returns whether neither side has anything more to say.
     fn is_over(&self) -> bool;
 }
 
-/// Who hears a child, and who answers it.
+/// The receivers of a child's output: the callback, and the peer that answers.
 pub(super) struct Ears<'t, 'p> {
     tee: Tee<'t>,
     talk: Option<Talk<'p>>,
@@ -30,7 +31,7 @@ pub(super) struct Ears<'t, 'p> {
 
 struct Talk<'p> {
     peer: &'p mut dyn Peer,
-    /// Nothing once the child, or we, have closed it.
+    /// `None` once the child or provost has closed it.
     pipe: Option<OwnedFd>,
     unsaid: Vec<u8>,
 }
@@ -61,7 +62,8 @@ impl<'t, 'p> Ears<'t, 'p> {
         }
     }
 
-    /// True where there is somebody to tell.
+    /// Tells the child, through its peer, that it is being ended. Returns false if there is no
+    /// conversation.
     pub fn break_off(&mut self) -> bool {
         let Some(talk) = self.talk.as_mut().filter(|talk| talk.pipe.is_some()) else { return false };
         talk.peer.break_off(&mut talk.unsaid);
@@ -69,13 +71,13 @@ impl<'t, 'p> Ears<'t, 'p> {
         true
     }
 
-    /// True once: all was said, and the child is told so by the end of its stdin.
+    /// Closes the child's stdin if the conversation is over. Returns true the first time.
     pub fn part(&mut self) -> bool {
         let Some(talk) = self.talk.as_mut().filter(|talk| talk.peer.is_over()) else { return false };
         talk.pipe.take().is_some()
     }
 
-    /// Where something is waiting to be said.
+    /// Returns the pipe to poll for writing, if bytes are waiting.
     pub fn mouth(&self) -> Option<&OwnedFd> {
         let talk = self.talk.as_ref().filter(|talk| !talk.unsaid.is_empty())?;
         talk.pipe.as_ref()
@@ -96,7 +98,7 @@ impl Talk<'_> {
                 Ok(count) => drop(self.unsaid.drain(..count)),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) if self.unsaid.len() <= UNSAID_MAX => return,
-                // It does not listen any more.
+                // The child does not read any more.
                 Err(_) => {
                     self.pipe = None;
                     return self.unsaid.clear();

@@ -1,4 +1,4 @@
-//! Runs the command of a supply, and takes what it left.
+//! Runs the command of a supply and takes its result.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,8 +19,8 @@ use crate::{folder, judge, process, sandbox};
 use super::known::Kind;
 use super::{Around, Ground, Means, Missing, Supplies, Supply, View, crates, named};
 
-/// How the world outside is reached from here: proxies, certificates and registries. Of the user's
-/// files none takes part, because agents can write them.
+/// Variables for network access: proxies, certificates and registries. The user's files take no part,
+/// because agents can write them.
 const TRANSPORT: [&str; 22] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -47,11 +47,11 @@ const TRANSPORT: [&str; 22] = [
 ];
 const GRACE: Duration = Duration::from_secs(2);
 const SAID: Keep = Keep { head: 16 * 1024, tail: 16 * 1024 };
-/// So much of what a command said is told.
+/// Most lines, and most characters of a line, of a command's output in a message.
 const LINES: usize = 4;
 const LINE: usize = 200;
 
-/// One command in its room.
+/// One command in its folder.
 struct Run<'a> {
     supplies: &'a Supplies,
     supply: &'a Supply,
@@ -60,12 +60,12 @@ struct Run<'a> {
     room: &'a Path,
     network: Network,
     script: &'a str,
-    /// Folders that the command reads, and what they are called for it.
+    /// Folders that the command reads, with their names for it.
     more: Vec<(&'static str, PathBuf)>,
     env: Vec<(OsString, OsString)>,
 }
 
-/// Leaves the result in `room`, in a folder with the supply's name.
+/// Runs the supply's command; the result is in `room`, in a folder with the supply's name.
 pub fn supply(
     supply: &Supply,
     supplies: &Supplies,
@@ -109,7 +109,8 @@ pub fn supply(
     run(Network::On, &supply.command, more, Vec::new())
 }
 
-/// The user's cache of packages is believed as far as the lock file has the digest of each.
+/// Returns whether the lock file has a digest for each package; only then the user's package cache is
+/// trusted.
 fn has_integrity(lock: &[u8]) -> bool {
     let Ok(lock) = serde_json::from_slice::<serde_json::Value>(lock) else { return false };
     let Some(packages) = lock.get("packages").and_then(serde_json::Value::as_object) else { return false };
@@ -158,7 +159,7 @@ impl Run<'_> {
         let own = [(&place, self.result()), (&home, self.room.join("home")), (&tmp, self.room.join("tmp"))];
         let mut keep: Vec<Kept<'_>> =
             own.iter().map(|(at, folder)| Kept { at, what: What::Writable(folder) }).collect();
-        // A tool may believe that it writes them.
+        // A tool may need to write to them.
         let more: Vec<(PathBuf, [PathBuf; 1], PathBuf)> = self
             .more
             .iter()
@@ -267,7 +268,7 @@ impl Run<'_> {
     }
 }
 
-/// How it ended, and the last lines of what it said.
+/// Returns how the command ended, and its last lines of output.
 fn said(ended: &Ended) -> String {
     let how = match ended.how {
         How::Exited(0) => "something of it could not be ended".to_owned(),
@@ -286,7 +287,7 @@ fn said(ended: &Ended) -> String {
     if last.is_empty() { how } else { format!("{how}: {}", last.join(" | ")) }
 }
 
-/// An address may hold a password, and this is about to be kept.
+/// Removes secrets, because an address may contain a password and the text is stored.
 fn redacted(text: &str) -> String {
     let secret = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));

@@ -1,8 +1,8 @@
-//! Crates out of the user's own cache, for a machine without a network and because it is quicker.
+//! Takes crates from the user's own cache, because that is faster and works without a network.
 //!
-//! The user's home is open to agents, so nothing there is believed: a crate counts by the checksum in the
-//! approved `Cargo.lock`, and of the index nothing is used. The crates become a directory source, which
-//! says about each what its own manifest says.
+//! Agents can write the user's home, so nothing there is trusted: a crate is used only if it has the
+//! checksum of the approved `Cargo.lock`, and the index is not used. The crates become a directory source,
+//! which takes all metadata from each crate's own manifest.
 //!
 //! **Invariant:** files are copied, never linked, and only those whose bytes have the locked checksum.
 
@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use provost_core::model::hash::Hash;
 use serde::Deserialize;
 
-/// No crate is larger than its registry lets it be.
+/// Largest crate file that is read, in bytes.
 const CRATE_MAX: u64 = 256 << 20;
 
-/// In the fence: makes `vendor` in the home of cargo out of the crates, and lets cargo have its say.
+/// Script for the sandbox: unpacks the crates to `vendor` in cargo's home, and lets cargo verify the
+/// result.
 pub const UNPACK: &str = r#"
 set -e
 mkdir "$CARGO_HOME/vendor"
@@ -45,8 +46,8 @@ struct Package {
     checksum: Option<String>,
 }
 
-/// Copies all that the lock file asks for into `to`; false if the cache does not have it all. `home` is
-/// what the home of cargo will be called, and gets the configuration that names the crates.
+/// Copies all crates of the lock file into `to`; returns `false` if the cache lacks one. `home` becomes
+/// cargo's home and gets the configuration that names the crates.
 pub fn gather(lock: &[u8], to: &Path, home: &Path) -> io::Result<bool> {
     let Some(cache) = users_cache() else { return Ok(false) };
     let Ok(lock) = toml::from_slice::<Lock>(lock) else { return Ok(false) };
@@ -77,7 +78,7 @@ pub fn gather(lock: &[u8], to: &Path, home: &Path) -> io::Result<bool> {
         };
         let _ = writeln!(text, "replace-with = \"provisioned\"");
     }
-    // A path in a configuration counts from the folder around the one it lies in.
+    // A path in a configuration is relative to the parent of the folder that contains the file.
     let folder = home.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let _ =
         writeln!(text, "[source.provisioned]\ndirectory = {}", toml::Value::from(format!("{folder}/vendor")));
@@ -91,7 +92,7 @@ fn users_cache() -> Option<PathBuf> {
     Some(home.join("registry/cache"))
 }
 
-/// The bytes of a crate, if some registry's cache has them as they are locked.
+/// Returns the bytes of a crate, if a registry's cache has them with the locked checksum.
 fn find(cache: &Path, package: &Package, checksum: &str) -> Option<Vec<u8>> {
     let is_plain = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte))

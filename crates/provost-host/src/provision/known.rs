@@ -1,6 +1,6 @@
-//! The kinds of lock files that are provided for without being asked.
+//! The kinds of lock files that are provisioned by default.
 //!
-//! What is not asked for costs nothing: a lock file that names no package from elsewhere starts nothing.
+//! A lock file without external packages starts no command.
 
 use std::path::PathBuf;
 
@@ -63,7 +63,7 @@ impl Kind {
     fn command(self) -> &'static str {
         match self {
             Kind::Cargo => "cargo fetch --locked",
-            // The scripts of packages are code from elsewhere; somebody has to ask for them.
+            // Packages' scripts are third-party code, so they run only if the configuration asks for them.
             Kind::Npm => "npm ci --ignore-scripts --no-audit --no-fund --prefer-offline",
             Kind::Uv => "uv sync --frozen",
             Kind::Pip => PIP,
@@ -87,7 +87,7 @@ impl Kind {
                 &[("VIRTUAL_ENV", "{into}"), ("UV_LINK_MODE", "copy"), ("UV_PYTHON_DOWNLOADS", "never")]
             }
             Kind::Pip => &[("VIRTUAL_ENV", "{into}")],
-            // Read-only folders could not be removed again.
+            // Read-only folders could not be removed later.
             Kind::Go => &[("GOMODCACHE", "{into}"), ("GOFLAGS", "-modcacherw"), ("GOTOOLCHAIN", "local")],
         }
     }
@@ -118,7 +118,7 @@ impl Kind {
         };
         let Some(own) = own else { return supply };
         if let Some(command) = &own.command {
-            // Whoever writes the command knows what it is for.
+            // With its own command, the built-in rules of this kind do not apply.
             (supply.command, supply.kind) = (command.clone(), None);
         } else if own.scripts {
             supply.command = supply.command.replace(" --ignore-scripts", "");
@@ -136,7 +136,7 @@ impl Kind {
         supply
     }
 
-    /// Does this lock file name anything that is not in the tree? One that cannot be read does.
+    /// Returns whether this lock file names anything outside of the tree; `true` if it cannot be parsed.
     pub fn asks(self, lock: &[u8]) -> bool {
         let text = String::from_utf8_lossy(lock);
         let has_line = |is_asking: fn(&str) -> bool| text.lines().map(str::trim).any(is_asking);
@@ -155,7 +155,7 @@ impl Kind {
         }
     }
 
-    /// The tree brings along what would be fetched.
+    /// Returns whether the tree contains the packages already.
     pub fn is_served(self, view: &View<'_>) -> bool {
         let is_vendored = |name: &&str| {
             let text = view.read(name).unwrap_or_default();
@@ -170,7 +170,7 @@ impl Kind {
     }
 }
 
-/// The end of a sentence that says what went wrong.
+/// Returns the part of an error message that says what the user can do.
 pub fn what_to_do(name: &str) -> String {
     let way = match name {
         "cargo" => "vendor the crates (`cargo vendor`), or run `cargo fetch` once where there is a network",

@@ -1,4 +1,4 @@
-//! A host and a port, as they stand in requests, in URLs and in the configuration.
+//! A host and a port, as in requests, URLs and the configuration.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ pub struct Address {
 const HOST_MAX: usize = 253;
 
 impl Address {
-    /// `host:port`, `1.2.3.4:port`, `[::1]:port`; nothing else.
+    /// Parses `host:port`, `1.2.3.4:port` or `[::1]:port`; nothing else.
     pub fn parse(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let port: u16 = port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok())??;
@@ -24,7 +24,7 @@ impl Address {
         (port != 0).then(|| Self { host: host.trim_end_matches('.').to_ascii_lowercase(), port })
     }
 
-    /// The address a URL leads to; without a scheme it is `host[:port]`.
+    /// Returns the address of a URL; without a scheme, the text is `host[:port]`.
     pub fn of_url(url: &str, usual_port: u16) -> Option<Self> {
         let (usual, rest) = match url.trim().split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (443, rest),

@@ -1,8 +1,7 @@
-//! Who counts as the model's API: the well-known ones, and what the user named.
+//! Decides which addresses count as the model's API: well-known hosts, and those that the user named.
 //!
-//! What the user named is taken at its word, a machine at home or this one included. A well-known name
-//! must lead out into the world: whoever answers for it with an address of the house has something else
-//! in mind.
+//! An address that the user named is accepted as it is, also on the local network or on this machine. A
+//! well-known name must resolve to a public address; a private one indicates an attack.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -10,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::Address;
 
-/// Hosts of the common clients, each with 443: where the model answers, and where a login is renewed.
+/// Hosts of the common clients, each with port 443: for the model, and for the renewal of a login.
 const WELL_KNOWN: [&str; 24] = [
     "api.anthropic.com",
     "console.anthropic.com",
@@ -38,7 +37,7 @@ const WELL_KNOWN: [&str; 24] = [
     "api.githubcopilot.com",
 ];
 
-/// Variables in which a user tells a client where its model is.
+/// Variables in which a user gives a client the address of its model.
 const BASE_URLS: [&str; 15] = [
     "ANTHROPIC_BASE_URL",
     "ANTHROPIC_BEDROCK_BASE_URL",
@@ -61,11 +60,11 @@ const OLLAMA_PORT: u16 = 11434;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     named: BTreeSet<Address>,
-    /// Not even the well-known ones.
+    /// Well-known hosts are not allowed either.
     no_others: bool,
 }
 
-/// Why an address may be reached.
+/// Why an address is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     WellKnown,
@@ -73,7 +72,7 @@ pub enum Leave {
 }
 
 impl Allowed {
-    /// What the environment of the agent and the configuration of its role name.
+    /// Allows the addresses in the agent's environment and in the configuration of its role.
     pub fn new(environment: &[(OsString, OsString)], api: &[String]) -> Self {
         let of_environment = environment.iter().filter_map(|(name, value)| {
             let (name, value) = (name.to_str()?, value.to_str()?);
@@ -85,7 +84,8 @@ impl Allowed {
         Self { named: of_environment.chain(of_role).map(at_home).collect(), no_others: false }
     }
 
-    /// The meter, and what the configuration names besides: who goes past it is not counted.
+    /// Allows only the meter and the addresses in the configuration, because other connections would not be
+    /// counted.
     pub fn only(meter: SocketAddr, api: &[String]) -> Self {
         let meter = Address { host: meter.ip().to_string(), port: meter.port() };
         let of_role = api.iter().filter_map(|text| Address::parse(text)).map(at_home);
@@ -100,13 +100,13 @@ impl Allowed {
         (is_well_known && !self.no_others).then_some(Leave::WellKnown)
     }
 
-    /// Addresses of this very machine: behind the fence its names mean something else.
+    /// Returns the loopback addresses, which mean something else inside the sandbox.
     pub fn loopback(&self) -> impl Iterator<Item = &Address> {
         self.named.iter().filter(|address| address.is_loopback())
     }
 }
 
-/// A server that listens everywhere is reached here.
+/// Maps the wildcard address of a server to loopback.
 fn at_home(address: Address) -> Address {
     match address.host.as_str() {
         "0.0.0.0" => Address { host: "127.0.0.1".to_owned(), ..address },
@@ -116,12 +116,12 @@ fn at_home(address: Address) -> Address {
 }
 
 impl Leave {
-    /// Whether the name of such a host may lead to this address.
+    /// Returns whether the name of such a host may resolve to this address.
     pub(super) fn covers(self, host: &str, ip: IpAddr) -> bool {
         match (self, host.parse::<IpAddr>()) {
             (Leave::Named, Ok(named)) => ip == named,
             (Leave::Named, Err(_)) if host == "localhost" => ip.is_loopback(),
-            // A name of the house is fine; one that turns around to this machine is not.
+            // A name may resolve to the local network, but not to this machine.
             (Leave::Named, Err(_)) => is_public(ip) || is_of_the_house(ip),
             (Leave::WellKnown, _) => is_public(ip),
         }
@@ -145,12 +145,12 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     !(is_special || ip.is_private() || ip.is_loopback() || ip.is_link_local() || ip.is_multicast())
 }
 
-/// Unique local and link-local.
+/// Returns whether the address is unique local or link-local.
 fn is_local_v6(ip: Ipv6Addr) -> bool {
     ip.segments()[0] & 0xfe00 == 0xfc00 || ip.segments()[0] & 0xffc0 == 0xfe80
 }
 
-/// An IPv4 address in the clothes of an IPv6 one: mapped, translated, or 6to4.
+/// Returns the IPv4 address inside an IPv6 address: mapped, translated, or 6to4.
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let of = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match ip.segments() {

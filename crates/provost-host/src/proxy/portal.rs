@@ -1,13 +1,13 @@
-//! The inner end of the way out: a process behind the fence that stands for the proxy.
+//! Sandbox forwarder: a process inside the sandbox that forwards connections to the proxy.
 //!
-//! It listens on the loopback of a network that has nothing else in it, and hands each connection to the
-//! proxy's socket. The agent is told of it in the usual variables. Where the user's own model listens on
-//! the machine's loopback, it listens at the same address in here, so that clients which go past proxies
-//! for such addresses find it as well.
+//! It listens on the loopback of the sandbox's otherwise empty network, and forwards each connection to the
+//! proxy's socket. The agent learns its address from the usual variables. If the user's own model listens
+//! on the machine's loopback, the forwarder also listens at the same address in the sandbox, for clients
+//! that bypass proxies for such addresses.
 //!
-//! What is started first becomes the agent's program itself, so that its end is the agent's own; the one
-//! that listens is nobody's child but the fence's. It has no say: whoever is let out is decided by the
-//! proxy, and an agent that ends this process has ended its own way out.
+//! The first process becomes the agent's program itself, so that its exit is the agent's exit. The
+//! listening process is a child of the sandbox only. It decides nothing: the proxy decides which
+//! connections are allowed, and an agent that kills this process has only cut off itself.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -25,25 +25,25 @@ use std::time::Duration;
 use super::pump::pump;
 use super::{Address, IDLE};
 
-/// More than the proxy takes, so that it is the proxy who says no.
+/// More connections than the proxy accepts, so that the proxy sends the refusal.
 const CONNECTIONS: usize = 128;
-/// The agent's own servers in here are not the proxy's business.
+/// Servers of the agent's own inside the sandbox are reached without the proxy.
 const NOT_THROUGH_THE_PROXY: &str = "localhost,127.0.0.1,::1";
 const PROXY_VARIABLES: [&str; 6] =
     ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-/// A portal to be, as its command line says it.
+/// A forwarder, as its command line describes it.
 #[derive(Clone, Debug)]
 pub struct Portal {
-    /// Starts another one like this: a program and its first arguments.
+    /// The command that starts another process of this kind: a program and its first arguments.
     pub launcher: Vec<OsString>,
     pub socket: PathBuf,
-    /// Addresses of the machine's loopback that it stands for.
+    /// Loopback addresses of the machine that it also listens on.
     pub direct: Vec<String>,
 }
 
 impl Portal {
-    /// Has a portal opened, and becomes the program. Returns only if it cannot.
+    /// Starts the forwarder and replaces this process with the program. Returns only on an error.
     pub fn enter(&self, command: &[OsString]) -> io::Result<Infallible> {
         let [program, args @ ..] = command else { return Err(io::ErrorKind::InvalidInput.into()) };
         let mut starter = self.another("leave")?.stdout(Stdio::piped()).spawn()?;
@@ -63,8 +63,8 @@ impl Portal {
         Err(io::Error::new(error.kind(), format!("{}: {error}", program.display())))
     }
 
-    /// Starts the one that listens, and leaves it: an agent that waits for all its children would wait for
-    /// it for ever.
+    /// Starts the listening process and exits, so that it is not the agent's child: an agent that waits for
+    /// all its children would wait for it forever.
     pub fn leave(&self) -> io::Result<()> {
         self.another("serve")?.process_group(0).spawn().map(|_| ())
     }
@@ -80,14 +80,14 @@ impl Portal {
         Ok(command)
     }
 
-    /// Listens, says on which port, and stays until the fence falls.
+    /// Listens, prints the port, and runs until the sandbox ends.
     pub fn serve(&self) -> io::Result<Infallible> {
         let main = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = main.local_addr()?.port();
         let ways = Arc::new(Ways { socket: self.socket.clone(), open: AtomicUsize::new(0) });
         for address in self.direct.iter().filter_map(|text| Address::parse(text)) {
             for ip in places(&address) {
-                // A port that only root may have is not to be had in here.
+                // Privileged ports cannot be bound in here.
                 if let Ok(listener) = TcpListener::bind((ip, address.port)) {
                     ways.listen(listener, Some(address.clone()))?;
                 }
@@ -115,7 +115,8 @@ struct Ways {
 }
 
 impl Ways {
-    /// With an address every connection is for it; without one the client says where it wants to go.
+    /// Accepts connections. With an address, every connection goes there; without one, the client names its
+    /// target.
     fn listen(self: &Arc<Self>, listener: TcpListener, to: Option<Address>) -> io::Result<()> {
         let ways = self.clone();
         thread::Builder::new().spawn(move || {
@@ -153,7 +154,7 @@ impl Ways {
     }
 }
 
-/// Reads the proxy's answer to `CONNECT`, and not a byte more.
+/// Reads the proxy's answer to `CONNECT`, and no byte more.
 fn is_let_through(outside: &mut UnixStream) -> io::Result<bool> {
     let mut answer = Vec::new();
     let mut byte = [0];

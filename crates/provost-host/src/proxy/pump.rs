@@ -1,4 +1,4 @@
-//! Carries bytes both ways between two connections, until both have said all they had to say.
+//! Copies bytes in both directions between two connections, until both sides have ended.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a silent side is looked at.
+/// How often a silent side is checked.
 const LOOK: Duration = Duration::from_secs(20);
 const BUFFER: usize = 32 * 1024;
 
@@ -36,7 +36,7 @@ impl Wire for UnixStream {
     }
 }
 
-/// Ends when both sides have, when one breaks, or when neither has said anything for `idle`.
+/// Copies until both sides have ended, one fails, or both were silent for `idle`.
 pub fn pump<A, B>(one: &A, other: &B, idle: Duration) -> io::Result<()>
 where
     A: Wire + Sync,
@@ -59,7 +59,7 @@ where
 
 struct Clock {
     begun: Instant,
-    /// When a byte was last carried, in either direction.
+    /// When the last byte was copied, in either direction.
     last_ms: AtomicU64,
     idle: Duration,
 }
@@ -84,7 +84,7 @@ impl Clock {
         let mut buffer = vec![0; BUFFER];
         loop {
             match (&mut &*from).read(&mut buffer) {
-                // It may still listen.
+                // Only this direction has ended; the other side may still receive.
                 Ok(0) => return to.shut(Shutdown::Write),
                 Ok(count) => {
                     self.last_ms.store(self.now_ms(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The head of a request to the proxy: where it wants to go, and what is passed on.
+//! Parses the head of a request to the proxy: its target, and what is forwarded.
 
 use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use super::Address;
 
 const HEAD_MAX: usize = 32 * 1024;
 
-/// Between a client and a proxy; nobody else's business.
+/// Headers between client and proxy, not forwarded.
 const OURS: [&str; 6] =
     ["proxy-connection", "proxy-authorization", "proxy-authenticate", "connection", "keep-alive", "host"];
 
@@ -17,13 +17,14 @@ pub struct Request {
 }
 
 pub enum Form {
-    /// `CONNECT host:port`: bytes, whatever they are.
+    /// `CONNECT host:port`: forwards bytes unchanged.
     Tunnel,
-    /// `GET http://host/path`: the head as the server expects it.
+    /// `GET http://host/path`: the head in the form that the server expects.
     Whole(Vec<u8>),
 }
 
-/// The head with its last empty line, and what came after it. Too large a head is invalid data.
+/// Reads the head up to its empty line, and returns the bytes after it separately. A head that is too large
+/// is invalid data.
 pub fn read_head(mut from: &UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
@@ -32,7 +33,7 @@ pub fn read_head(mut from: &UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
         if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // The end may lie across two reads.
+        // The end may be split over two reads.
         let looked_at = bytes.len().saturating_sub(3);
         bytes.extend_from_slice(&buffer[..count]);
         if let Some(end) = bytes[looked_at..].windows(4).position(|four| four == b"\r\n\r\n") {
@@ -77,7 +78,7 @@ impl Request {
                 passed.extend_from_slice(b"\r\n");
             }
         }
-        // The next request may be for somebody else.
+        // The next request on this connection might be for another host.
         passed.extend_from_slice(b"Connection: close\r\n\r\n");
         Ok(Self { to, form: Form::Whole(passed) })
     }

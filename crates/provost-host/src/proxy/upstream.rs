@@ -1,4 +1,4 @@
-//! Where the user goes out through a proxy of their own, ours does too.
+//! Connects through the user's own proxy, if there is one.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -18,14 +18,14 @@ const ANSWER_MAX: usize = 16 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     at: Address,
-    /// `user:password`, as the proxy wants it.
+    /// Base64 of `user:password`, for the proxy's header.
     authorization: Option<String>,
-    /// Hosts, and ends of hosts, that are reached without it.
+    /// Hosts, and suffixes of hosts, that are reached without it.
     past: Vec<String>,
 }
 
 impl Upstream {
-    /// The one the environment names, if it speaks plain HTTP; any other kind is left alone.
+    /// Returns the proxy that the environment names, if it speaks plain HTTP; other kinds are ignored.
     pub fn of(environment: &[(OsString, OsString)]) -> Option<Self> {
         let value = |name: &str| {
             let found = environment.iter().find(|(known, _)| known == name)?;
@@ -58,7 +58,7 @@ impl Upstream {
         stream.set_read_timeout(Some(CONNECT_PATIENCE))?;
         let login =
             self.authorization.as_ref().map(|login| format!("Proxy-Authorization: Basic {login}\r\n"));
-        // At once: some look no further than the first packet.
+        // Sent in one write, because some proxies read only the first packet.
         let request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{}\r\n", login.unwrap_or_default());
         stream.write_all(request.as_bytes())?;
         let (mut answer, mut byte) = (Vec::new(), [0]);
@@ -74,7 +74,7 @@ impl Upstream {
     }
 }
 
-/// `%40` is an at sign.
+/// Decodes percent-encoding: `%40` is an at sign.
 fn decoded(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,6 +1,6 @@
-//! The layer over the user's home that takes what agents of one role write, kept from attempt to attempt.
+//! Overlay over the user's home that keeps what agents of one role write, across attempts.
 //!
-//! **Invariant:** one layer is never used by two attempts at once; the second gets another.
+//! **Invariant:** two attempts never use the same layer at once; the second gets another one.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -11,12 +11,12 @@ use provost_core::model::hash::Hash;
 
 use crate::folder;
 
-/// More attempts of one role than this are not under way at once.
+/// Most simultaneous attempts of one role.
 const AT_ONCE: usize = 256;
 
 #[derive(Debug)]
 pub struct Layer {
-    /// Holds `upper` and `work`.
+    /// Contains `upper` and `work`.
     pub folder: PathBuf,
     // Held for its lock.
     _lock: File,
@@ -44,11 +44,11 @@ impl Layer {
 }
 
 impl Layer {
-    /// Puts away what is in it, so that the next attempt sees the person's home as it is. Where it went, if
-    /// there was anything.
+    /// Moves the content away, so that the next attempt sees the user's home unchanged. Returns the new
+    /// path, if there was any content.
     pub fn set_aside(&self) -> Option<PathBuf> {
         let [upper, work, aside] = ["upper", "work", "aside"].map(|name| self.folder.join(name));
-        // What cannot be listed is not known to be empty.
+        // A folder that cannot be listed counts as not empty.
         if fs::read_dir(&upper).is_ok_and(|mut entries| entries.next().is_none()) {
             return None;
         }
@@ -64,7 +64,7 @@ fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)
 }
 
-/// A role may have any name, a folder may not.
+/// Returns a folder name for a role, which may have any name.
 fn folder_name(role: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     match !role.is_empty() && role.len() <= 64 && role.bytes().all(is_plain) {

@@ -1,10 +1,9 @@
-//! What an agent sees of the repository it works in.
+//! Prepares what an agent sees of the repository.
 //!
-//! A repository holds programs that git runs for whoever uses it next: hooks, and whatever its
-//! configuration names. So even where the agent has the repository itself, these are not its to write.
+//! A repository contains programs that git runs later for others: hooks, and programs in its configuration.
+//! So even if the agent has the repository itself, it cannot write these.
 //!
-//! **Invariant:** git is not run here, and when an attempt is over nothing was written to the repository
-//! but by the agent.
+//! **Invariant:** this module runs no git, and after an attempt only the agent has changed the repository.
 
 use std::fs;
 use std::io;
@@ -16,37 +15,37 @@ use tempfile::TempPath;
 use super::Error;
 use crate::git;
 
-/// Folders and files git runs programs from, or is led elsewhere by.
+/// Files and folders from which git runs programs, or which redirect git.
 const GUARDED: [&str; 5] = ["config", "config.worktree", "hooks", "info", "modules"];
 /// The same in the folder of a linked worktree.
 const GUARDED_LINKS: [&str; 3] = ["commondir", "gitdir", "config.worktree"];
-/// So many linked worktrees are guarded one by one; with more, all of them as a whole.
+/// Most linked worktrees that are protected one by one; with more, their whole folder is read-only.
 const WORKTREES: usize = 64;
-/// Where a repository lies whose place in the workspace is a file.
+/// Path of the repository inside the sandbox, if `.git` in the workspace is a file.
 const ELSEWHERE: &str = "/run/provost-git";
 
-/// Where the repository of a workspace lies, as it was before any agent ran.
+/// The paths of a workspace's repository, as they were before any agent ran.
 #[derive(Debug, Default)]
 pub struct Repository {
     /// `.git` of the checkout: a folder, or a file that names one.
     link: Option<PathBuf>,
-    /// The folder of this worktree, and the one it shares with others; the same for a plain checkout.
+    /// The folder of this worktree, and the one that it shares with others; the same for a plain checkout.
     own: Option<PathBuf>,
     shared: Option<PathBuf>,
-    /// Not there before, made so that it can be guarded, taken away again with this.
+    /// Files that provost created so that they can be protected; removed on drop.
     made: Mutex<Vec<PathBuf>>,
 }
 
-/// How it looks behind the fence.
+/// The repository's mounts in the sandbox.
 #[derive(Debug, Default)]
 pub struct Sight {
     pub writable: Vec<PathBuf>,
     pub read_only: Vec<PathBuf>,
     pub hidden: Vec<PathBuf>,
     pub instead: Vec<(PathBuf, PathBuf)>,
-    /// Not there before; must not be there after.
+    /// Did not exist before, and must not exist afterwards.
     absent: Vec<PathBuf>,
-    // Goes with the attempt.
+    // Removed with the attempt.
     _file: Option<TempPath>,
 }
 
@@ -59,13 +58,14 @@ impl Repository {
             return Self { link: Some(link), own: None, shared: None, made: Mutex::default() };
         }
         let own = git::git_folder(&top).and_then(real);
-        // A file in the workspace may name any repository. It is ours if that one names it as well.
+        // A file in the workspace may name any repository. It is accepted only if that repository names the
+        // file too.
         let own = own.filter(|own| link.is_dir() || is_linked_back(own, &link));
         let shared = own.as_deref().map(git::shared_folder).and_then(real);
         Self { link: Some(link), own, shared, made: Mutex::default() }
     }
 
-    /// The repository itself, less what git would run from it.
+    /// Returns mounts for the repository itself, with read-only protection for what git runs from it.
     pub fn shared(&self) -> Result<Sight, Error> {
         let mut sight = Sight::default();
         let (Some(link), Some(own), Some(shared)) = (&self.link, &self.own, &self.shared) else {
@@ -85,21 +85,22 @@ impl Repository {
         Ok(sight)
     }
 
-    /// What is not there cannot be guarded, and who makes it has git run what is in it.
+    /// Creates missing files that need protection: an agent that creates one would make git run its
+    /// content.
     fn make_missing(&self, shared: &Path) -> io::Result<()> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         for name in ["hooks", "info", "config.worktree"] {
             let path = shared.join(name);
             let outcome = match name {
                 _ if path.exists() => continue,
-                // Git reads it only where the configuration says so.
+                // Git reads it only if the configuration says so.
                 "config.worktree" if has_worktree_settings(shared) => fs::File::create_new(&path).map(|_| ()),
                 "config.worktree" => continue,
                 _ => fs::create_dir(&path),
             };
             match outcome {
                 Ok(()) => made.push(path),
-                // Where we may not write, the agent may not either.
+                // If provost may not write there, the agent may not either.
                 Err(error) if is_closed(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -114,13 +115,13 @@ impl Repository {
         Sight { hidden, ..Sight::default() }
     }
 
-    /// Another repository in its place.
+    /// Returns mounts with another repository in its place.
     pub fn instead(&self, clone: &Path, scratch: &Path) -> Result<Sight, Error> {
         let Some(link) = &self.link else { return Ok(Sight::default()) };
         if link.is_dir() && !link.is_symlink() {
             return Ok(Sight { instead: vec![(link.clone(), clone.to_owned())], ..Sight::default() });
         }
-        // A folder cannot stand where a file is; but the file can name another folder.
+        // A folder cannot be mounted over a file, but the file can name another folder.
         let failed = |source| Error::Guard { path: link.clone(), source };
         let file = tempfile::Builder::new().prefix("gitdir-").tempfile_in(scratch).map_err(failed)?;
         fs::write(file.path(), format!("gitdir: {ELSEWHERE}\n")).map_err(failed)?;
@@ -134,7 +135,7 @@ impl Repository {
     }
 }
 
-/// `gitdir` in the folder of a linked worktree names the worktree's file.
+/// Returns whether `gitdir` in the folder of a linked worktree names the worktree's `.git` file.
 fn is_linked_back(own: &Path, link: &Path) -> bool {
     let named = fs::read_to_string(own.join("gitdir")).unwrap_or_default();
     let real = |path: &Path| path.canonicalize().ok();
@@ -149,7 +150,7 @@ fn is_closed(error: &io::Error) -> bool {
 impl Drop for Repository {
     fn drop(&mut self) {
         for path in self.made.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            // Only where it is empty: a person may have put something there meanwhile.
+            // Only if it is still empty: a person may have written to it meanwhile.
             let _ = match path.is_dir() {
                 true => fs::remove_dir(path),
                 false if fs::metadata(&path).is_ok_and(|found| found.len() == 0) => fs::remove_file(path),
@@ -162,7 +163,7 @@ impl Drop for Repository {
 impl Sight {
     fn guard(&mut self, shared: &Path) {
         self.read_only.extend(GUARDED.map(|name| shared.join(name)).into_iter().filter(|path| path.exists()));
-        // It would lead git to another configuration, and an empty one would break the repository.
+        // The file would lead git to another configuration, and an empty one would break the repository.
         let elsewhere = shared.join("commondir");
         match elsewhere.exists() {
             true => self.read_only.push(elsewhere),
@@ -179,7 +180,7 @@ impl Sight {
         self.read_only.extend(links.filter(|path| path.exists()));
     }
 
-    /// Takes away what the fence could not keep from being made.
+    /// Removes files that the sandbox could not prevent. Returns notes for people.
     pub fn restore(self) -> Vec<String> {
         let appeared = self.absent.iter().filter(|path| fs::symlink_metadata(path).is_ok());
         appeared
@@ -194,7 +195,7 @@ impl Sight {
     }
 }
 
-/// Git reads the second file only where the first one says so.
+/// Returns whether git reads `config.worktree`, which `config` has to enable.
 fn has_worktree_settings(shared: &Path) -> bool {
     let config = fs::read(shared.join("config")).unwrap_or_default();
     String::from_utf8_lossy(&config).to_ascii_lowercase().contains("worktreeconfig")

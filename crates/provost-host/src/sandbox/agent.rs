@@ -1,10 +1,11 @@
-//! The fence of an agent: the system's folders, what its program needs, its home and its workspace.
+//! Builds the sandbox of an agent: the system's folders, what its program needs, its home and its
+//! workspace.
 //!
-//! Everything else of the machine is absent. Folders besides the system's, home and workspace are sealed:
-//! they are seen through an overlay of their own, in which a socket or a named pipe leads nowhere.
+//! The rest of the machine is absent. Folders other than the system's, home and workspace are sealed: the
+//! agent sees them through a separate overlay, in which sockets and named pipes do not work.
 //!
 //! **Invariant:** the folders that lead to a protected path are mount points too, as far up as the agent
-//! could write: none of them can be renamed and put up again with another content.
+//! could write: none of them can be renamed and recreated with other content.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -23,12 +24,12 @@ use crate::proxy;
 
 const ENTER: &str = include_str!("enter.sh");
 const HOME: &str = include_str!("home.sh");
-/// A layer that is not kept lies in memory: 2 GiB.
+/// Size limit of a layer that is not kept and lies in memory: 2 GiB.
 const FORGOTTEN_SIZE: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Folders of programs that are installed for everybody; to be read where they are there.
+/// Folders of programs installed for all users; readable if they exist.
 const INSTALLED: [&str; 3] = ["/opt", "/snap", "/nix/var/nix/profiles"];
-/// What the system tells about itself and its packages. Nobody listens in there.
+/// Information about the system and its packages. No process listens on a socket there.
 const ABOUT: [&str; 9] = [
     "/sys",
     "/var/lib/alternatives",
@@ -40,29 +41,29 @@ const ABOUT: [&str; 9] = [
     "/var/lib/rpm",
     "/var/lib/snapd/snap",
 ];
-/// What every fence shows; see [`Offer::system`].
+/// Folders that every sandbox shows; see [`Offer::system`].
 const SYSTEM: [&str; 10] =
     ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 
-/// What becomes of a path.
+/// The way a path appears in the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Role {
     Writable,
     ReadOnly,
-    /// To be read, and nothing in it leads to anybody.
+    /// Readable, and sockets and pipes in it lead nowhere.
     Sealed,
-    /// In the user's home with a layer over it.
+    /// In the user's home, with a layer over it.
     Layered,
-    /// Something else is seen there.
+    /// Another path is shown there.
     Instead(PathBuf),
-    /// The agent's own, empty, gone afterwards.
+    /// The agent's own: empty, removed afterwards.
     Private,
     Hidden {
         is_folder: bool,
     },
 }
 
-/// By path, so that a folder comes before what is in it.
+/// Ordered by path, so that a folder comes before its content.
 type Places = BTreeMap<PathBuf, Role>;
 
 pub fn wrap(
@@ -75,7 +76,7 @@ pub fn wrap(
     let mut places = places(offer, fence)?;
     let_in(&mut places, Path::new(program))?;
     let portal = if let Outlet::Portal(portal) = &fence.network { portal.launcher } else { &[] };
-    // Our own program serves its tools, too.
+    // provost's own program also serves the agent's tools.
     for launcher in portal.first().into_iter().chain(offer.launcher.first()) {
         let_in(&mut places, Path::new(launcher))?;
     }
@@ -116,7 +117,7 @@ pub fn wrap(
     if let Outlet::Portal(portal) = &fence.network {
         arguments.mount("--ro-bind", real(portal.folder)?, PORTAL);
     }
-    // Last: until here bubblewrap makes the places that the rest is mounted on.
+    // Last: until here bubblewrap creates the mount points for the rest.
     arguments.flags(&["--remount-ro", "/"]);
     arguments.place("--chdir", real(fence.workspace)?);
     match &fence.network {
@@ -126,7 +127,7 @@ pub fn wrap(
     Ok(Wrapped { program: leader.into(), args: arguments.0, status })
 }
 
-/// As far as bubblewrap: a namespace in which the home with its layer is mounted.
+/// Builds the arguments up to bubblewrap: a namespace in which the home with its layer is mounted.
 fn layered(
     offer: &Offer,
     [room, status, home, kept]: [&Path; 4],
@@ -179,7 +180,7 @@ fn places(offer: &Offer, fence: &AgentFence<'_>) -> Result<Places, Unavailable> 
     };
     let home = not_root(real(home)?)?;
     if role == Role::Layered {
-        // An overlay has one file system beneath it, and none that is mounted in it.
+        // An overlay covers one file system, without the file systems mounted inside it.
         places.extend(mounted_in(&home).into_iter().map(|place| (place, Role::ReadOnly)));
     }
     places.insert(home, role);
@@ -191,7 +192,7 @@ fn places(offer: &Offer, fence: &AgentFence<'_>) -> Result<Places, Unavailable> 
     for path in fence.read_only.iter().chain(fence.veiled.iter().map(|(path, _)| path)) {
         places.insert(real(path)?, Role::ReadOnly);
     }
-    // A scratch holds what the fence reports: as good as hidden, wherever it is.
+    // The scratch folder contains the sandbox's reports: it is hidden wherever it is.
     for path in fence.hidden.iter().copied().chain([fence.scratch]) {
         let path = not_root(real(path)?)?;
         if path == workspace {
@@ -201,7 +202,7 @@ fn places(offer: &Offer, fence: &AgentFence<'_>) -> Result<Places, Unavailable> 
         places.insert(path, Role::Hidden { is_folder });
     }
     for (place, source) in fence.instead {
-        // In a folder that is private it is made; anywhere else it must be there.
+        // In a private folder bubblewrap creates it; anywhere else it must exist.
         let is_private = place.ancestors().skip(1).any(|folder| places.get(folder) == Some(&Role::Private));
         let place = if is_private { place.to_path_buf() } else { real(place)? };
         places.insert(place, Role::Instead(real(source)?));
@@ -214,10 +215,10 @@ fn is_layered(home: HomePolicy<'_>) -> bool {
     matches!(home, HomePolicy::Layered { .. })
 }
 
-/// What the program needs beside all that was placed so far. A folder comes before what is in it.
+/// Adds what the program needs in addition to the places so far. A folder comes before its content.
 fn add_needs(places: &mut Places, needs: &Needs, can_seal: bool) {
     for own in &needs.temporary {
-        // In the workspace and in the home it is what it is.
+        // In the workspace and in the home the folder stays as it is.
         if matches!(around(places, own), None | Some((_, Role::Private | Role::ReadOnly))) {
             places.entry(own.clone()).or_insert(Role::Private);
         }
@@ -228,7 +229,7 @@ fn add_needs(places: &mut Places, needs: &Needs, can_seal: bool) {
             continue;
         }
         let role = if can_seal && path.is_dir() { Role::Sealed } else { Role::ReadOnly };
-        // An overlay does not show what is mounted in the folder beneath it.
+        // An overlay does not show file systems mounted inside the folder below it.
         let inner = if role == Role::Sealed { mounted_in(&path) } else { Vec::new() };
         for place in inner {
             places.entry(place).or_insert(Role::ReadOnly);
@@ -239,14 +240,14 @@ fn add_needs(places: &mut Places, needs: &Needs, can_seal: bool) {
         places.entry(path.to_path_buf()).or_insert(Role::ReadOnly);
     }
     for program in &needs.program {
-        // Whatever an attempt before wrote to the layer, the next one has the same program.
+        // Every attempt gets the same program, whatever an earlier one wrote to the layer.
         if matches!(around(places, program), Some((_, Role::Layered))) {
             places.entry(program.clone()).or_insert(Role::ReadOnly);
         }
     }
 }
 
-/// The nearest place around a path, less the path itself.
+/// Returns the nearest place that contains the path, not the path itself.
 fn around<'a>(places: &'a Places, path: &Path) -> Option<(&'a Path, &'a Role)> {
     path.ancestors()
         .skip(1)
@@ -254,7 +255,7 @@ fn around<'a>(places: &'a Places, path: &Path) -> Option<(&'a Path, &'a Role)> {
         .map(|(at, role)| (at.as_path(), role))
 }
 
-/// Whether something around a path shows it.
+/// Returns whether a place that contains the path makes it visible.
 fn is_seen(places: &Places, path: &Path) -> bool {
     match around(places, path) {
         None => is_system(path),
@@ -275,7 +276,7 @@ fn sealed(places: &Places) -> Vec<&Path> {
     places.iter().filter(|(_, role)| **role == Role::Sealed).map(|(path, _)| path.as_path()).collect()
 }
 
-/// Links on the way to what is seen, and those that the system has at its top.
+/// Returns the symbolic links that lead to visible paths, and those at the top of the file system.
 fn links(fence: &AgentFence<'_>, places: &Places) -> BTreeMap<PathBuf, PathBuf> {
     let entries = std::fs::read_dir("/").into_iter().flatten().flatten().map(|entry| entry.path());
     let top = entries.chain(["/var/run", "/var/lock", "/var/mail"].map(PathBuf::from));
@@ -291,7 +292,8 @@ enum Before {
     Nothing,
 }
 
-/// What is in a private folder comes after it, all else before anything is placed on the way.
+/// Adds links. Links in a private folder come after that folder; all others come before any place is
+/// mounted.
 fn add_links(arguments: &mut Arguments, places: &Places, links: &BTreeMap<PathBuf, PathBuf>, before: Before) {
     for (link, target) in links {
         let is_private = matches!(around(places, link), Some((_, Role::Private)));
@@ -301,9 +303,9 @@ fn add_links(arguments: &mut Arguments, places: &Places, links: &BTreeMap<PathBu
     }
 }
 
-/// Mends what an agent has made of its layer where something is to be mounted. A link there would lead the
-/// mount out of the fence, and a file or a deletion would hide the way: what is not a folder is taken away,
-/// and the user's own is seen again. A folder on the way can be entered again.
+/// Repairs the agent's layer at the paths that will be mount points. A link there would lead the mount out
+/// of the sandbox, and a file or a deletion would block the path: everything that is not a folder is
+/// removed, so that the user's own file shows again. Folders on the path are made accessible again.
 fn mend(upper: &Path, home: &Path, places: &Places) {
     let open = |folder: &Path, found: &Metadata| {
         if found.mode() & 0o700 != 0o700 {
@@ -335,7 +337,7 @@ fn mend(upper: &Path, home: &Path, places: &Places) {
     }
 }
 
-/// Where something is mounted beneath this folder, as far as it can be seen.
+/// Returns the visible mount points below this folder.
 fn mounted_in(folder: &Path) -> Vec<PathBuf> {
     let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let lines = table.split(|byte| *byte == b'\n');
@@ -343,7 +345,7 @@ fn mounted_in(folder: &Path) -> Vec<PathBuf> {
     places.filter(|place| place != folder && place.starts_with(folder) && place.is_dir()).collect()
 }
 
-/// Blanks, tabs, newlines and backslashes stand there as three octal digits.
+/// Decodes a path: spaces, tabs, newlines and backslashes are written as three octal digits.
 fn unescaped(word: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -364,7 +366,7 @@ fn unescaped(word: &[u8]) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// A program is seen, wherever it lies, unless it is in a folder that is hidden from agents.
+/// Makes a program visible, wherever it is, unless it is in a folder that is hidden from agents.
 fn let_in(places: &mut Places, program: &Path) -> Result<(), Unavailable> {
     if !program.is_absolute() || !program.is_file() {
         return Ok(());
@@ -378,7 +380,7 @@ fn let_in(places: &mut Places, program: &Path) -> Result<(), Unavailable> {
     Ok(())
 }
 
-/// A path that is not there cannot be protected: whoever makes it first has it.
+/// Resolves a path. A path that does not exist cannot be protected, because the agent could create it.
 fn real(path: &Path) -> Result<PathBuf, Unavailable> {
     path.canonicalize().map_err(|_| Unavailable::refused(path, "it is not there yet"))
 }
@@ -390,7 +392,7 @@ fn not_root(path: PathBuf) -> Result<PathBuf, Unavailable> {
     Ok(path)
 }
 
-/// Makes a mount point of each folder that leads from something writable to something else.
+/// Makes a mount point of each folder between a writable place and another place inside it.
 fn pin(places: &mut Places) {
     let mut pinned = Vec::new();
     for path in places.keys() {
@@ -404,7 +406,7 @@ fn pin(places: &mut Places) {
     places.extend(pinned);
 }
 
-/// `room` is where a home with its layer is mounted.
+/// Adds the mounts. `room` is the folder in which a home with its layer is mounted.
 fn add_places(arguments: &mut Arguments, places: &Places, room: &Path) {
     let layered = room.join("home");
     let home = places.iter().find(|(_, role)| **role == Role::Layered).map(|(home, _)| home.as_path());
@@ -429,7 +431,7 @@ fn add_places(arguments: &mut Arguments, places: &Places, room: &Path) {
                 _ => arguments.mount("--ro-bind", path, path),
             },
             Role::Private => arguments.place("--tmpfs", path),
-            // What is around it is empty already.
+            // The place that contains it is empty anyway.
             Role::Hidden { .. } if !is_seen(places, path) => {}
             Role::Hidden { is_folder: true } => {
                 arguments.place("--tmpfs", path);
@@ -438,7 +440,7 @@ fn add_places(arguments: &mut Arguments, places: &Places, room: &Path) {
             Role::Hidden { is_folder: false } => arguments.mount("--ro-bind", "/dev/null", path),
         }
     }
-    // After all that had to be made in them.
+    // After everything that had to be created in them.
     for path in covers {
         arguments.place("--remount-ro", path);
     }

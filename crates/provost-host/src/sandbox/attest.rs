@@ -1,8 +1,8 @@
-//! Attacks the fences from inside, and says what held.
+//! Attacks the sandboxes from inside and reports what held.
 //!
-//! A level is what was seen to hold a moment ago on this machine, not what was configured. What is said
-//! inside is checked against what is seen outside wherever that can be done: a probe that did not run
-//! must not look like one that was denied.
+//! An isolation level is what was just observed to hold on this machine, not what was configured. Reports
+//! from inside are compared with observations from outside if possible: a probe that did not run must not
+//! look like one that was denied.
 //!
 //! **Invariant:** a probe that reported nothing did not hold.
 
@@ -28,20 +28,20 @@ use crate::process;
 use crate::process::{Bounds, Ended, How};
 
 const PROBES: &str = include_str!("probes.sh");
-/// Enough for what the probes write, and little for a machine.
+/// Size limit: enough for the files that the probes write, and small for any machine.
 const ROOM: u64 = 16 * 1024 * 1024;
 
-/// What there is to protect.
+/// The data and processes to protect.
 #[derive(Clone, Copy, Debug)]
 pub struct Vantage<'a> {
     pub state: &'a Path,
     pub harness_pid: u32,
-    /// Of the local API, when it is served.
+    /// Address of the local API, if it is served.
     pub api: Option<SocketAddr>,
     pub workspace: &'a Path,
 }
 
-/// What held, on this machine, a moment ago.
+/// The protections that were just observed on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Attestation {
     pub level: Isolation,
@@ -52,20 +52,20 @@ pub struct Attestation {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Probe {
-    /// Which fence, and what was tried: `check/state-write`.
+    /// The sandbox and the attack: `check/state-write`.
     pub name: String,
     pub held: bool,
     pub detail: String,
 }
 
 impl Attestation {
-    /// What keeps this machine from the level above.
+    /// Returns the probes that keep this machine from the higher level.
     pub fn failed(&self) -> impl Iterator<Item = &Probe> {
         self.probes.iter().filter(|probe| !probe.held)
     }
 }
 
-/// Runs the probes inside the very fences that will be used at `clean`.
+/// Runs the probes inside the same sandboxes that will be used at `clean`.
 pub fn self_test(offer: &Offer, vantage: &Vantage<'_>) -> Attestation {
     let probes = probes(offer, vantage, Isolation::Clean);
     let has_held = probes.iter().all(|probe| probe.held);
@@ -77,13 +77,13 @@ pub fn attested(offer: &Offer, level: Isolation, probes: Vec<Probe>) -> Attestat
     Attestation { level, probes, kernel: offer.kernel.clone(), bubblewrap }
 }
 
-/// What comes of it when the fences of a level are attacked from inside.
+/// Attacks the sandboxes of a level from inside and returns the results.
 pub fn probes(offer: &Offer, vantage: &Vantage<'_>, level: Isolation) -> Vec<Probe> {
     let by = match level {
         Isolation::Clean => Means::Bubblewrap,
         Isolation::Landlock => Means::Landlock,
         Isolation::Uid => Means::Uid,
-        // There is nothing to be attacked.
+        // These levels have no sandbox to attack.
         Isolation::GuardClean | Isolation::InPlace | Isolation::None => return Vec::new(),
     };
     let mut probes = Vec::new();
@@ -136,7 +136,7 @@ impl Fence {
         Probe { name: format!("{level}{}/{name}", self.name()), held, detail: detail.into() }
     }
 
-    /// Whether this is promised, so that it has to be seen to hold.
+    /// Returns whether the sandbox promises this, so that the probe must hold.
     fn promises(self, name: &str) -> bool {
         let has_namespaces = self.by == Means::Bubblewrap;
         match name {
@@ -149,16 +149,16 @@ impl Fence {
     }
 }
 
-/// A small tree in the state folder, a door to knock at, and a name nobody else has.
+/// The test setup: a small tree in the state folder, a listening port, and a unique name.
 struct Site<'a> {
     vantage: &'a Vantage<'a>,
     folder: TempDir,
-    /// What is inside a fence without namespaces, where everybody passes.
+    /// The folder for sandboxes without namespaces, in a place that every user can enter.
     own: TempDir,
     door: TcpListener,
     port: u16,
     mark: String,
-    /// Who is inside, where that is another.
+    /// The user inside the sandbox, if it is another one.
     user: OnceCell<u32>,
 }
 
@@ -192,16 +192,16 @@ impl<'a> Site<'a> {
             (Means::Landlock, _) => self.behind_landlock(offer, fence.inside, &args)?,
             (Means::Uid, _) => self.behind_uid(offer, fence.inside, &args)?,
         };
-        // As attempts are: without a namespace, what is left is ended by its cgroup.
+        // As for attempts: without a namespace, the cgroup ends processes that are left.
         let usual = Bounds { disk: u64::MAX, memory: u64::MAX, processes: u64::MAX, cgroup: true };
         let bounds = (fence.by != Means::Bubblewrap).then_some(usual);
         let ended = probe::run_within(Path::new(&wrapped.program), &wrapped.args, "self-test", bounds)
             .map_err(|error| Unavailable::NotEntered { said: error.to_string() })?;
-        // Else nobody but root could remove it: what an overlay leaves there is closed to all.
+        // The overlay leaves a folder without permissions here, which only root could remove.
         let closed = kept_of(self.folder.path()).join("work").join("work");
         let _ = fs::set_permissions(closed, fs::Permissions::from_mode(0o700));
         let how = wrapped.how(&ended)?;
-        // Before anything else: what is still alive now has outlived its fence.
+        // First of all: a process that is still alive now has outlived its sandbox.
         if let Some(user) = self.user.get() {
             process::end_user(*user);
         }
@@ -265,7 +265,7 @@ impl<'a> Site<'a> {
         super::agent(offer, &fence, "bash".as_ref(), args)
     }
 
-    /// The user's home, where it is not the workspace's to write anyhow.
+    /// Returns the user's home, unless it is in the workspace and so writable anyway.
     fn home(&self) -> Option<PathBuf> {
         home().filter(|home| !home.starts_with(self.vantage.workspace))
     }
@@ -276,7 +276,7 @@ impl<'a> Site<'a> {
 
     fn arguments(&self, offer: &Offer, fence: Fence) -> Vec<OsString> {
         let unshare = offer.unshare.as_ref().map_or_else(|_| "unshare".into(), OsString::from);
-        // The fence's environment is that of the run; a home is the one thing the probes need.
+        // The environment in the sandbox is that of the run; a home is the only variable the probes need.
         let script = match fence.by {
             Means::Bubblewrap => format!("HOME={HOME}\n{PROBES}"),
             Means::Landlock | Means::Uid => PROBES.to_owned(),
@@ -322,7 +322,7 @@ impl<'a> Site<'a> {
         if let Err(missing) = &offer.uid {
             return Err(Unavailable::Missing { what: "a user of its own", missing: missing.clone() });
         }
-        // The log and the key are root's alone from here on.
+        // From now on only root can read the log and the key.
         fs::set_permissions(self.vantage.state, fs::Permissions::from_mode(0o700))
             .map_err(|source| Unavailable::scratch(self.vantage.state, source))?;
         if inside == Inside::Agent {
@@ -393,7 +393,7 @@ impl<'a> Site<'a> {
         probes
     }
 
-    /// A fence in which nothing works holds everything, and is worth nothing.
+    /// Checks that programs run inside: a sandbox in which nothing works passes every other probe.
     fn works(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
         let base = self.folder.path().join("base");
         let has_leaked = fence.inside == Inside::Check
@@ -409,7 +409,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// A number means another process in another namespace, so that a signal may well find one.
+    /// A pid means another process in another namespace, so a signal may well reach one there.
     fn signal(&self, fence: Fence, said: &HashMap<&str, &str>) -> Probe {
         let held = match fence.by {
             Means::Bubblewrap => said.contains_key("signal") && is_another("pid", said),
@@ -440,16 +440,17 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Processes of a check are kept out of each other by our own program, where it is known.
+/// Returns the result of the tracing probe: provost's own program protects a check's processes from each
+/// other.
 fn traced(fence: Fence, ended: &Ended) -> Probe {
     let text = String::from_utf8_lossy(&ended.stdout.head);
     let said = text.lines().find_map(|line| line.strip_prefix("trace\t")).unwrap_or("nothing was reported");
-    // Without namespaces memory is written through `/proc` all the same: only the system calls are denied.
+    // Without namespaces, memory can still be written through `/proc`: only the system calls are denied.
     let held = said == "denied" || fence.by != Means::Bubblewrap;
     fence.probe("trace", held, said)
 }
 
-/// Another user has to come there.
+/// Refuses a path that another user cannot reach.
 fn refuse_closed_ways(path: &Path) -> Result<(), Unavailable> {
     let is_closed = |way: &&Path| fs::metadata(way).is_ok_and(|found| found.mode() & 0o001 == 0);
     match path.ancestors().skip(1).find(is_closed) {
@@ -458,7 +459,7 @@ fn refuse_closed_ways(path: &Path) -> Result<(), Unavailable> {
     }
 }
 
-/// Where the probes' layer over the home is.
+/// Returns the folder of the probes' layer over the home.
 fn kept_of(folder: &Path) -> PathBuf {
     folder.join("kept")
 }
@@ -467,14 +468,14 @@ fn home() -> Option<PathBuf> {
     env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir())
 }
 
-/// Inside was a namespace that the harness is not in.
+/// Returns whether the namespace inside differs from provost's own.
 fn is_another(namespace: &str, said: &HashMap<&str, &str>) -> bool {
     let ours = fs::read_link(format!("/proc/self/ns/{namespace}"));
     let theirs = said.get(format!("namespace {namespace}").as_str()).filter(|theirs| !theirs.is_empty());
     matches!((ours, theirs), (Ok(ours), Some(theirs)) if ours != Path::new(theirs))
 }
 
-/// Something in each home on this machine that we can see and a check must not.
+/// Returns one file of each home on this machine that provost can see and a check must not.
 fn in_homes(workspace: &Path) -> Vec<PathBuf> {
     let others = fs::read_dir("/home").into_iter().flatten().flatten().map(|entry| entry.path());
     let homes = others.chain(["/root".into()]).chain(env::var_os("HOME").map(PathBuf::from));
@@ -485,7 +486,7 @@ fn in_homes(workspace: &Path) -> Vec<PathBuf> {
     homes.filter_map(first_in).collect()
 }
 
-/// Is there a process that was started with this mark?
+/// Returns whether a process that was started with this mark is alive.
 fn is_alive(mark: &str) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     processes.filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)).any(

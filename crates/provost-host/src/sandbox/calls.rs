@@ -1,5 +1,5 @@
-//! System calls that nothing confined has any business with: ways into other processes, into the kernel,
-//! and sockets that lead to somebody who would act for whoever asks.
+//! Forbids system calls that no confined program needs: access to other processes and to the kernel, and
+//! sockets to services that would act for the caller.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,18 +29,18 @@ const FORBIDDEN: [libc::c_long; 19] = [
     libc::SYS_kexec_load,
     libc::SYS_open_by_handle_at,
 ];
-// Of another type in every C library.
+// The type of these constants differs between C libraries.
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
-/// The second way to call the same on x86-64, which a filter sees under another number.
+/// The x32 variant of the system calls on x86-64, which a filter sees under other numbers.
 const X32: libc::c_long = 0x4000_0000;
 
-/// Sockets that may be made.
+/// Sockets that may be created.
 #[derive(Clone, Copy)]
 pub struct Sockets {
     pub network: bool,
-    /// With a name in the file system. Where permissions do not keep a stranger from connecting, the user's
-    /// own session, terminals and containers are at the other end.
+    /// Sockets with a name in the file system. If permissions do not stop a confined program from
+    /// connecting, it could reach the user's own session, terminals and containers.
     pub local: bool,
 }
 
@@ -48,9 +48,9 @@ pub fn forbid(sockets: Sockets) -> io::Result<()> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().map(|number| (*number, Vec::new())).collect();
     let word = SeccompCmpArgLen::Dword;
-    // Somebody else's limits.
+    // Limits of other processes.
     rules.insert(libc::SYS_prlimit64, vec![rule(0, word.clone(), SeccompCmpOp::Ne, 0)?]);
-    // Typing into somebody's terminal.
+    // Input into another process's terminal.
     let typing = rule(1, word.clone(), SeccompCmpOp::Eq, TIOCSTI)?;
     let console = rule(1, word.clone(), SeccompCmpOp::Eq, TIOCLINUX)?;
     rules.insert(libc::SYS_ioctl, vec![typing, console]);
@@ -68,7 +68,7 @@ pub fn forbid(sockets: Sockets) -> io::Result<()> {
         }
     }
     if !sockets.local {
-        // One of such a pair can be connected to another end.
+        // A datagram socket of a pair can be connected to another address.
         let kind = SeccompCmpOp::MaskedEq(0xf);
         let datagram = u64::from(libc::SOCK_DGRAM.unsigned_abs());
         rules.insert(libc::SYS_socketpair, vec![rule(1, SeccompCmpArgLen::Dword, kind, datagram)?]);

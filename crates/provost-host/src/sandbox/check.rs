@@ -1,10 +1,11 @@
-//! The fence of a check: the system's programs, a tree of the harness's own, and nothing else.
+//! Builds the sandbox of a check: the system's programs, a tree made by provost, and nothing else.
 //!
-//! Two namespaces, one in the other. In the outer one a fixed script mounts a room of bounded size and
-//! the tree over it; in the inner one bubblewrap shows that tree in an otherwise empty file system. Both
-//! are left by `exec`: one process, which is the leader that is waited for.
+//! It uses two nested namespaces. In the outer one a fixed script mounts a tmpfs of limited size and the
+//! tree over it; in the inner one bubblewrap shows that tree in an otherwise empty file system. Each stage
+//! replaces itself by `exec`, so that one process remains: the leader that provost waits for.
 //!
-//! **Invariant:** what is visible is listed here or in the [`CheckFence`]; all else is absent, not denied.
+//! **Invariant:** what is visible is listed here or in the [`CheckFence`]; everything else is absent, not
+//! denied.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -20,10 +21,10 @@ use super::{
 const BUILD: &str = include_str!("check.sh");
 const ENTER: &str = include_str!("enter.sh");
 
-/// Places inside that are the system's; no tree may stand in them.
+/// Paths inside that belong to the system; a tree cannot be there.
 const RESERVED: [&str; 11] =
     ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/dev", "/sys"];
-/// Places inside that are the check's own, and their names in its room. A tree may stand in them.
+/// Paths inside that are private to the check, with their names in its tmpfs. A tree may be inside them.
 const PRIVATE: [(&str, &str); 4] = [("tmp", TMP), ("run", "/run"), ("shm", "/dev/shm"), ("home", HOME)];
 
 pub fn wrap(
@@ -44,7 +45,8 @@ pub fn wrap(
             let mut gone = Vec::new();
             let beneath: Vec<&Path> = over.into_iter().chain([lower]).collect();
             deleted.iter().for_each(|path| find_gone(path, &beneath, layer, &mut gone));
-            // By our own program, where it is known; the script does the same with five programs more.
+            // provost's own program does it if it is known; otherwise the script does the same with five
+            // more programs.
             let leader = match offer.launcher.split_first() {
                 None => {
                     outer.flags(&["--user", "--map-root-user", "--mount", "--"]);
@@ -96,7 +98,7 @@ pub fn wrap(
     }
     add_private_places(&mut inner, fence, &room, is_guarded);
     add_tree(&mut inner, offer, fence, &room);
-    // Last: until here bubblewrap makes the places that the rest is mounted on.
+    // Last: until here bubblewrap creates the mount points for the rest.
     inner.flags(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir"]);
     inner.add([fence.at.as_os_str()]);
     match is_guarded {
@@ -107,12 +109,14 @@ pub fn wrap(
     Ok(Wrapped { program: leader.into(), args: outer.0, status })
 }
 
-/// Our own program has the last word inside: it keeps the processes of the check out of each other.
+/// Returns whether provost's own program runs last inside, to protect the check's processes from each
+/// other.
 fn is_guarded(offer: &Offer, fence: &CheckFence<'_>) -> bool {
     offer.can_guard() && fence.processes != Processes::Traceable
 }
 
-/// Starts our own program by its descriptor, since its file is not there to be seen; it starts the other.
+/// Starts provost's own program by its descriptor, because its file is not visible inside; it starts the
+/// check.
 fn add_guarded(
     inner: &mut Arguments,
     offer: &Offer,
@@ -127,7 +131,7 @@ fn add_guarded(
     inner.program(OsStr::new(super::room::SELF), &words);
 }
 
-/// The system's configuration as it is in the room.
+/// Shows the system's configuration from the tmpfs, with the library in it.
 fn with_library(inner: &mut Arguments, room: &Path) {
     let is_etc = |words: &[OsString]| words == ["--ro-bind", "/etc", "/etc"];
     if let Some(at) = inner.0.windows(3).position(is_etc) {
@@ -141,22 +145,24 @@ fn namespaces(network: Network, is_guarded: bool) -> Arguments {
     arguments.flags(&["--unshare-uts", "--unshare-cgroup", "--die-with-parent", "--new-session"]);
     arguments.flags(&["--cap-drop", "ALL", "--json-status-fd", "3"]);
     match is_guarded {
-        // It makes namespaces once more, and then nobody does. Where the user is root, the kernel wants this.
+        // provost's program makes namespaces once more, and then nothing can. If the user is root, the
+        // kernel requires this capability.
         true => arguments.flags(&["--cap-add", "CAP_SETFCAP"]),
         false => arguments.flags(&["--disable-userns"]),
     }
     if network == Network::Off {
         arguments.flags(&["--unshare-net"]);
     }
-    // The outer namespace has the user as root; inside they are themselves again.
+    // In the outer namespace the user is root; inside, the user has the original id again.
     arguments.flags(&["--uid", &geteuid().as_raw().to_string(), "--gid", &getegid().as_raw().to_string()]);
     arguments
 }
 
-/// What a check may write and nobody sees: all in the one room, so that one bound holds for all of it.
+/// Adds the folders that only the check sees and writes: all in one tmpfs, so that one limit covers them.
 fn add_private_places(inner: &mut Arguments, fence: &CheckFence<'_>, room: &Path, is_guarded: bool) {
     match is_guarded {
-        // The machine's own, until the check's is mounted over it: nothing of the check runs before that.
+        // The machine's own `/proc`, until the check's is mounted over it: no code of the check runs before
+        // that.
         true => inner.flags(&["--bind", "/proc", "/proc"]),
         false => inner.flags(&["--proc", "/proc"]),
     }
@@ -175,7 +181,7 @@ fn add_tree(inner: &mut Arguments, offer: &Offer, fence: &CheckFence<'_>, room: 
         inner.mount("--ro-bind", names, names);
     }
     let mut toolchains = fence.toolchains.to_vec();
-    // A folder before what is in it, which it would cover.
+    // A folder before its content, which it would cover.
     toolchains.sort_unstable();
     for toolchain in toolchains.iter().filter(|path| !path.starts_with("/usr")) {
         inner.mount("--ro-bind", toolchain, toolchain);
@@ -201,7 +207,7 @@ fn add_tree(inner: &mut Arguments, offer: &Offer, fence: &CheckFence<'_>, room: 
     }
 }
 
-/// Where something that must not be seen would be seen: the path outside, and the one inside.
+/// Returns every place in which a hidden path would be visible: the path outside, and the path inside.
 fn sights_of(hidden: &Path, fence: &CheckFence<'_>) -> Vec<(PathBuf, PathBuf)> {
     let mut sights = Vec::new();
     if let Ok(within) = hidden.strip_prefix(fence.at) {
@@ -230,7 +236,8 @@ fn trees(tree: CheckTree<'_>) -> Vec<&Path> {
     }
 }
 
-/// For the script: how many, and of each its number, where it is laid out and the names of its lowers.
+/// Adds, for the script, the number of layered folders, and for each its number, its folder and its lower
+/// names.
 fn add_layered(outer: &mut Arguments, fence: &CheckFence<'_>, room: &Path) -> Result<(), Unavailable> {
     let mut layered = Arguments::default();
     for (number, kept) in fence.keep.iter().enumerate() {
@@ -243,7 +250,8 @@ fn add_layered(outer: &mut Arguments, fence: &CheckFence<'_>, room: &Path) -> Re
     Ok(())
 }
 
-/// What is to be removed from base and layer as one, so that what was deleted and made again is there.
+/// Finds the paths to remove from base and layer together, so that a file that was deleted and recreated
+/// stays.
 fn find_gone(path: &Path, beneath: &[&Path], layer: &Path, gone: &mut Vec<PathBuf>) {
     let kind = |tree: &Path| fs::symlink_metadata(tree.join(path)).map(|found| found.is_dir()).ok();
     match (kind(layer), beneath.iter().find_map(|tree| kind(tree))) {
@@ -286,7 +294,7 @@ fn refuse_what_would_not_hold(fence: &CheckFence<'_>) -> Result<(), Unavailable>
     refuse_ways_out(fence, &trees)
 }
 
-/// Relative paths stay beneath the tree, and no link in the tree leads a mount elsewhere.
+/// Refuses relative paths that leave the tree, and links in the tree that lead a mount elsewhere.
 fn refuse_ways_out(fence: &CheckFence<'_>, trees: &[&Path]) -> Result<(), Unavailable> {
     let deleted = match fence.tree {
         CheckTree::Overlay { deleted, .. } => deleted,

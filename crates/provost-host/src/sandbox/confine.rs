@@ -1,11 +1,11 @@
-//! A fence around one process and what it starts, with no namespace: Landlock, or a user of its own.
+//! Confines one process and its descendants without namespaces: by Landlock, or by a separate user.
 //!
-//! A program of ours is started in place of the one that is meant; it reads its [`Orders`], gives up what
-//! they say in [`enter`](super::enter()) and becomes the program. Nothing is mounted: paths are what they
-//! are outside, and what is not to be reached is refused instead of absent.
+//! provost's own program is started in place of the intended one. It reads its [`Orders`], gives up the
+//! rights they name in [`enter`](super::enter()) and executes the program. Nothing is mounted: paths are
+//! the same as outside, and access to everything else is denied; the files are not absent.
 //!
-//! **Invariant:** what is granted is listed here or by the caller; a folder that is hidden is reached only
-//! where something in it is granted by name.
+//! **Invariant:** what is granted is listed here or by the caller; in a hidden folder, only paths that are
+//! granted by name are accessible.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Network, Offer, Unavailable, Wrapped, status_in};
 
-/// Programs and what they are configured with.
+/// Programs and their configuration.
 const SYSTEM: [&str; 11] = [
     "/usr",
     "/bin",
@@ -30,17 +30,17 @@ const SYSTEM: [&str; 11] = [
     "/nix/store",
     "/gnu/store",
 ];
-/// Devices that lead to nobody, and the memory that programs share.
+/// Harmless devices, and shared memory.
 pub(super) const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm"];
 
-/// What a process is to give up before it becomes another.
+/// The rights that a process gives up before it executes another program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Orders {
-    /// Where to report that it was done.
+    /// The file to which it reports that this is done.
     pub(super) status: PathBuf,
     pub(super) by: By,
-    /// Sockets of the network may be opened.
+    /// True if network sockets may be opened.
     pub(super) network: bool,
 }
 
@@ -51,18 +51,19 @@ pub enum By {
     Uid(u32),
 }
 
-/// What Landlock lets through: beneath these paths, less what is hidden in them.
+/// Paths that Landlock allows, with everything below them except what is hidden.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
-    /// Neither read nor written, where it lies in one of the above. A path above in a hidden one is granted.
+    /// Neither readable nor writable, if it is inside one of the paths above. A path above inside a hidden
+    /// one is granted.
     pub hidden: Vec<PathBuf>,
-    /// Not written, where it lies in one that is.
+    /// Not writable, if it is inside a writable path.
     pub frozen: Vec<PathBuf>,
 }
 
-/// How a process is confined.
+/// Configuration of a confined process.
 #[derive(Clone, Debug)]
 pub struct Confines<'a> {
     /// Starts [`enter`](super::enter()): a program and its first arguments. The orders follow, then `--`
@@ -70,12 +71,13 @@ pub struct Confines<'a> {
     pub launcher: &'a [OsString],
     pub by: By,
     pub network: Network,
-    /// A folder of the harness's that nothing confined reaches.
+    /// A folder of provost that no confined process can access.
     pub scratch: &'a Path,
 }
 
 impl Rules {
-    /// A check reads the system and the toolchains, and writes what it is given.
+    /// Returns the rules of a check: it reads the system and the toolchains, and writes what the caller
+    /// adds.
     pub fn of_check(offer: &Offer, state: &Path, network: Network, toolchains: &[PathBuf]) -> Self {
         let resolver = offer.resolver().filter(|_| network == Network::On).map(Path::to_path_buf);
         let read = SYSTEM.iter().chain(&["/proc"]).map(PathBuf::from);
@@ -87,7 +89,8 @@ impl Rules {
         }
     }
 
-    /// An agent reads the machine, less what is hidden and the rooms of checks; devices as a check.
+    /// Returns the rules of an agent: it reads the machine except hidden paths and checks' folders; devices
+    /// as for a check.
     pub fn of_agent(hidden: &[&Path], workspace: &Path) -> Result<Self, Unavailable> {
         if let Some(inside) = hidden.iter().find(|hidden| hidden.starts_with(workspace)) {
             return Err(Unavailable::refused(
@@ -106,7 +109,7 @@ impl Rules {
     }
 }
 
-/// Puts a program behind it. The working folder is whatever the caller starts it in.
+/// Confines a program. Its working folder is the one that the caller starts it in.
 pub fn confine(confines: &Confines<'_>, program: &OsStr, args: &[OsString]) -> Result<Wrapped, Unavailable> {
     let Some((launcher, first)) = confines.launcher.split_first() else {
         let reason = "there is no program that puts it up".to_owned();

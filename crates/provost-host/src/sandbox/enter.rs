@@ -1,7 +1,8 @@
-//! The confined side: gives up what the orders say, reports it, and becomes the program.
+//! Runs inside the confined process: gives up the rights that the orders name, reports it, and executes the
+//! program.
 //!
-//! **Invariant:** the program is started only behind everything that was ordered; what cannot be had ends
-//! the process instead.
+//! **Invariant:** the program is started only with every restriction in place; if one is not available, the
+//! process ends instead.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ use super::calls::{self, Sockets};
 use super::confine::{By, Orders};
 use super::{inside, landlock, room, uid};
 
-/// Never returns where all is well: this process is the command then.
+/// Applies the orders and executes the command. Returns only on failure.
 pub fn enter(orders: &str, command: &[OsString]) -> io::Result<Infallible> {
     match orders {
         room::ORDER => return room::build(command),
@@ -25,7 +26,7 @@ pub fn enter(orders: &str, command: &[OsString]) -> io::Result<Infallible> {
     }
     let (program, args) = command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
     let orders: Orders = serde_json::from_str(orders)?;
-    // Opened while it can be; closed by becoming another program.
+    // Opened while this is still allowed; closed by the exec.
     let mut status = File::options().append(true).open(&orders.status)?;
     let local = match &orders.by {
         By::Landlock(rules) => {

@@ -1,11 +1,11 @@
-//! The last part of a check's way in: a process namespace of the check's own, in which nothing of the
-//! harness is, and in which its processes are kept out of each other.
+//! The last stage of entering a check: a separate pid namespace without provost's processes, in which the
+//! check's processes are protected from each other.
 //!
-//! Bubblewrap starts [`enter`], which leaves for new namespaces and starts [`begin`] as their first process.
-//! That one mounts a `/proc` of its own, gives up what it may do, starts the contract and waits for it.
+//! Bubblewrap starts [`enter`], which makes new namespaces and starts [`begin`] as their first process.
+//! That process mounts its own `/proc`, gives up its capabilities, starts the contract and waits for it.
 //!
-//! **Invariant:** the contract is started only when all of this was done, and the harness is told so; what
-//! cannot be had ends the process instead.
+//! **Invariant:** the contract is started only after all of this was done and reported; if one part is not
+//! available, the process ends instead.
 
 use std::convert::Infallible;
 use std::env;
@@ -22,13 +22,13 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::{Processes, uid, untraced};
 
-/// The word for the process that bubblewrap starts.
+/// The order for the process that bubblewrap starts.
 pub const ORDER: &str = "inside";
-/// The word for the first process of the namespace.
+/// The order for the first process of the namespace.
 pub const BEGIN: &str = "begin";
-/// Stands for the descriptor that is reported on, until its number is known.
+/// Placeholder for the number of the status descriptor.
 pub const STATUS: &str = "@status";
-/// The report of the first process: the contract is about to be started.
+/// The report of the first process: the contract is about to start.
 const ENTERED: &str = "{\"inside\":true}\n";
 
 impl Processes {
@@ -41,11 +41,11 @@ impl Processes {
     }
 }
 
-/// Leaves for namespaces of its own and starts their first process, with the same words.
+/// Makes new namespaces and starts their first process with the same arguments.
 pub fn enter(words: &[OsString]) -> io::Result<Infallible> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     close_own_file();
-    // The library has made this process unreadable, for itself too.
+    // The preloaded library has made this process unreadable, for itself too.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS)?;
     fs::write("/proc/self/setgroups", "deny")?;
@@ -59,7 +59,7 @@ pub fn enter(words: &[OsString]) -> io::Result<Infallible> {
     exit(ended.code().or(ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
 }
 
-/// This program was started by its descriptor, which nothing inside is to have.
+/// Closes the descriptor this program was started by, so that nothing inside inherits it.
 fn close_own_file() {
     let own = env::args_os().next().unwrap_or_default();
     let number = own.to_str().and_then(|own| own.strip_prefix("/proc/self/fd/")?.parse::<i32>().ok());
@@ -68,7 +68,7 @@ fn close_own_file() {
     }
 }
 
-/// A program that is no root's has what it may do only from the ambient set.
+/// Keeps capabilities across exec. A program not run by root gets them only from the ambient set.
 fn keep_for_the_next(kept: CapabilitySet) -> io::Result<()> {
     let all = rustix::thread::capabilities(None)?;
     rustix::thread::set_capabilities(None, CapabilitySets { inheritable: kept, ..all })?;
@@ -78,8 +78,8 @@ fn keep_for_the_next(kept: CapabilitySet) -> io::Result<()> {
     Ok(())
 }
 
-/// The first process of the namespace: the descriptor to report on, how processes see each other, and the
-/// program with its arguments.
+/// Runs as the first process of the namespace. Arguments: the descriptor to report on, how processes see
+/// each other, and the program with its arguments.
 pub fn begin(words: &[OsString]) -> io::Result<Infallible> {
     let [descriptor, processes, program, args @ ..] = words else {
         return Err(io::Error::other("words are missing"));
@@ -111,7 +111,7 @@ pub fn begin(words: &[OsString]) -> io::Result<Infallible> {
     }
 }
 
-/// Opened anew, for this process alone: what is started next must not have it.
+/// Opens the status file again for this process only: the program that starts next must not inherit it.
 fn report_on(descriptor: &OsStr) -> io::Result<File> {
     let number: i32 = descriptor
         .to_str()

@@ -1,7 +1,8 @@
-//! Folders of the harness's that a check sees besides its tree: what was provisioned, and build caches.
+//! Folders of provost that a check sees in addition to its tree: provisioned dependencies, and build
+//! caches.
 //!
-//! **Invariant:** a lower folder is never written: what a check does to it goes elsewhere, and whether
-//! that is remembered is the caller's to decide, afterwards.
+//! **Invariant:** a lower folder is never written: a check's writes go elsewhere, and the caller decides
+//! afterwards whether to keep them.
 
 use std::fs;
 use std::io;
@@ -10,12 +11,12 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{CheckFence, Unavailable};
 
-/// Where folders are that are not part of the tree; nothing else is there.
+/// Folder inside for those that are not part of the tree; nothing else is there.
 pub const CACHES: &str = "/var/cache/check";
 
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
-    /// Relative to the tree, an absolute path in [`CACHES`], or the very path that is shown.
+    /// Relative to the tree, an absolute path in [`CACHES`], or the same path as the source.
     pub at: &'a Path,
     pub what: What<'a>,
 }
@@ -23,12 +24,12 @@ pub struct Kept<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum What<'a> {
     ReadOnly(&'a Path),
-    /// What is written stays there.
+    /// Writes are kept in this folder.
     Writable(&'a Path),
-    /// These as one folder, the first on top.
+    /// These folders merged into one, the first on top.
     Layered {
         lowers: &'a [PathBuf],
-        /// Empty, and of the caller's: it gets what holds the mount together.
+        /// An empty folder of the caller, for the files that the mount needs.
         folder: &'a Path,
         writes: Writes,
     },
@@ -36,13 +37,13 @@ pub enum What<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// Into the room of the check, within its bound.
+    /// Into the tmpfs of the check, within its size limit.
     Forgotten,
-    /// Into [`UPPER`] in the folder, as an overlay keeps it. Without a bound, and not on every file system.
+    /// Into [`UPPER`] in the folder, in overlay format. Without a limit, and not on every file system.
     Remembered,
 }
 
-/// What a check wrote, where it is remembered.
+/// Name of the folder with a check's writes, if they are kept.
 pub const UPPER: &str = "upper";
 
 impl<'a> Kept<'a> {
@@ -60,11 +61,11 @@ impl<'a> Kept<'a> {
     }
 
     pub(super) fn inside(&self, fence: &CheckFence<'_>) -> PathBuf {
-        // An absolute path stays what it is.
+        // An absolute path stays as it is.
         fence.at.join(self.at)
     }
 
-    /// Something of the machine, seen where it is.
+    /// Returns whether it is a path of the machine, shown at the same place.
     pub(super) fn is_itself(&self) -> bool {
         match self.what {
             What::ReadOnly(place) | What::Writable(place) => place == self.at && place.is_absolute(),
@@ -88,8 +89,8 @@ impl<'a> Kept<'a> {
         !within.as_os_str().is_empty() && is_plain
     }
 
-    /// Lays out what the script mounts, with names that are short and ours: the folder, and the names of
-    /// the lowers in it, joined as the mount wants them.
+    /// Prepares the folder for the script's mount, with short names chosen by provost. Returns the folder
+    /// and the names of the lowers in it, joined as the mount needs them.
     pub(super) fn laid_out(
         &self,
         room: &Path,
@@ -109,7 +110,7 @@ impl<'a> Kept<'a> {
             for own in [UPPER, "work"] {
                 match writes {
                     Writes::Remembered => fs::create_dir(folder.join(own))?,
-                    // Made by the script, in a room that is there by then.
+                    // The script creates them in the tmpfs, which exists by then.
                     Writes::Forgotten => symlink(room.join(format!("{own}{number}")), folder.join(own))?,
                 }
             }

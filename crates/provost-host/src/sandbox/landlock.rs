@@ -1,14 +1,15 @@
-//! Landlock: what a process and its children may open, whom they may signal and where they may connect.
+//! Landlock: limits which files a process and its children may open, which processes they may signal, and
+//! where they may connect.
 //!
-//! It is a list of what is allowed, and a rule holds for everything beneath it: nothing can be carved out
-//! of a folder. So where something is hidden in a folder, the entries beside it are granted one by one, and
-//! the folder itself cannot be listed; what is made in it later is not granted.
+//! Landlock is a list of allowed paths, and a rule covers everything below its path: nothing can be
+//! excluded from a folder. So if a folder contains something hidden, the entries beside it are granted one
+//! by one. Then the folder itself cannot be listed, and files created in it later are not granted.
 //!
-//! Not covered by the kernel: that something is there and what its attributes are (`stat`, `chmod`,
-//! `utimes`), and a second hard link to a hidden file. Nor are sockets with a name in the file system, which
-//! is why [`calls`](super::calls) lets none be made.
+//! The kernel does not cover the existence and the attributes of files (`stat`, `chmod`, `utimes`), nor a
+//! second hard link to a hidden file. It does not cover sockets with a name in the file system either, so
+//! [`calls`](super::calls) forbids them.
 //!
-//! **Invariant:** all of it is enforced, or nothing is started.
+//! **Invariant:** all rules are enforced, or nothing is started.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,22 +24,23 @@ use rustix::fs::{Dir, FileType, Mode, OFlags};
 use super::Missing;
 use super::confine::Rules;
 
-/// The first with all that is asked for: files, devices, TCP, signals and abstract sockets (Linux 6.12).
+/// The first version with everything needed: files, devices, TCP, signals and abstract sockets (Linux
+/// 6.12).
 const NEEDED: ABI = ABI::V6;
 
-/// What is granted on what was opened.
+/// An open file or folder, and the access granted on it.
 pub struct Granted {
     on: OwnedFd,
     access: BitFlags<AccessFs>,
 }
 
-/// Opens everything that is granted, without following what could lead to something hidden.
+/// Opens everything that is granted, without following links that could lead to something hidden.
 pub fn open(rules: &Rules) -> io::Result<Vec<Granted>> {
     let hidden = real(&rules.hidden);
     let kept: Vec<PathBuf> = hidden.iter().cloned().chain(real(&rules.frozen)).collect();
     let mut granted = Vec::new();
     for (roots, access, less) in [(&rules.read, reading(), &hidden), (&rules.write, writing(), &kept)] {
-        // What is not there needs no rule.
+        // A path that does not exist needs no rule.
         for root in real(roots) {
             let Ok(opened) = opened(&root) else { continue };
             grant(opened, &root, access, less, &mut granted)?;
@@ -47,7 +49,7 @@ pub fn open(rules: &Rules) -> io::Result<Vec<Granted>> {
     Ok(granted)
 }
 
-/// From here on nothing but what was granted can be opened, by this process or any that it starts.
+/// Restricts this process and all it starts to what was granted.
 pub fn restrict(granted: Vec<Granted>, network: bool) -> io::Result<()> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -68,7 +70,7 @@ pub fn restrict(granted: Vec<Granted>, network: bool) -> io::Result<()> {
     }
 }
 
-/// What the kernel has, asked by a thread that is restricted and gone.
+/// Finds out what the kernel offers. A thread restricts itself for this test and ends.
 pub fn offered() -> Result<String, Missing> {
     let missing = |why: String, hint: &str| Missing { why, hint: hint.to_owned() };
     let ask = || {
@@ -96,7 +98,7 @@ fn reading() -> BitFlags<AccessFs> {
     AccessFs::from_read(NEEDED)
 }
 
-/// All but making devices. Of those that are there, none is granted that could be spoken to.
+/// Returns all rights except creating devices. Of existing devices only harmless ones are granted.
 fn writing() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEEDED) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
 }
@@ -111,7 +113,7 @@ fn opened(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, PLAIN, Mode::empty())?)
 }
 
-/// Grants what was opened; or, where something in it is not to be reached, what is beside that.
+/// Grants access to an open path; if something in it is excluded, grants the entries beside that instead.
 fn grant(
     on: OwnedFd,
     path: &Path,
@@ -125,7 +127,7 @@ fn grant(
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&on)?.st_mode);
     if kind != FileType::Directory {
         let access = access & AccessFs::from_file(NEEDED);
-        // A link is not followed: where it leads is granted or not for what it is.
+        // A link is not followed: its target is granted, or not, by its own path.
         if kind != FileType::Symlink && !access.is_empty() {
             granted.push(Granted { on, access });
         }

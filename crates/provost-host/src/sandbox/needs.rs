@@ -1,10 +1,10 @@
-//! What an agent's program needs of the machine besides the system's folders, its home and its workspace.
+//! Finds what an agent's program needs besides the system's folders, its home and its workspace.
 //!
-//! Four sources name it: `PATH`, the other variables of its environment, its own command line, and links on
-//! the way to any of these. All of them were written by the person, before the agent ran.
+//! There are four sources: `PATH`, the other variables of its environment, its own command line, and
+//! symbolic links on the path to any of these. A person wrote all of them before the agent ran.
 //!
-//! **Invariant:** no word that an agent could have written is looked at: the prompt is no part of the command.
-//! **Invariant:** only folders and plain files are needed; a socket or a pipe never is.
+//! **Invariant:** no text that an agent could have written is used: the prompt is not part of the command.
+//! **Invariant:** only folders and regular files can be needed, never a socket or a pipe.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -14,20 +14,20 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Places that an agent sees besides what every agent sees.
+/// Paths that an agent sees in addition to what every agent sees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// To be read, at their own places.
+    /// Readable, at their own paths.
     pub read: BTreeSet<PathBuf>,
-    /// What the program is started from: no earlier attempt may have changed it.
+    /// Files the program is started from: an earlier attempt must not have changed them.
     pub program: BTreeSet<PathBuf>,
-    /// The person's temporary folders: the agent's own there, empty at first.
+    /// The person's temporary folders: the agent gets its own, empty folders there.
     pub temporary: BTreeSet<PathBuf>,
-    /// Symbolic links on the way, and where they lead.
+    /// Symbolic links on the path, and their targets.
     pub links: BTreeSet<(PathBuf, PathBuf)>,
 }
 
-/// Nothing more than every agent sees.
+/// No additional paths.
 pub const NO_NEEDS: &Needs = &Needs {
     read: BTreeSet::new(),
     program: BTreeSet::new(),
@@ -36,13 +36,13 @@ pub const NO_NEEDS: &Needs = &Needs {
 };
 
 const TEMPORARY: [&str; 4] = ["TMPDIR", "TMP", "TEMP", "TEMPDIR"];
-/// Variables that name no tool: where the person is, and where sockets of their session lie.
+/// Variables that do not name a tool: the person's current folders, and places of session sockets.
 const NO_TOOLS: [&str; 5] = ["HOME", "PWD", "OLDPWD", "XDG_RUNTIME_DIR", "MAIL"];
-/// Beside a folder of programs whose parent holds too much.
+/// Folders beside a folder of programs, used if their parent holds too much.
 const LIBRARIES: [&str; 5] = ["lib", "lib64", "libexec", "include", "share"];
 /// Programs that are often links into the installation they belong to.
 const INTERPRETERS: [&str; 5] = ["python3", "python", "node", "ruby", "java"];
-/// Folders that many programs share: never needed as a whole.
+/// Folders that many programs share: never added as a whole.
 const SHARED: [&str; 9] =
     ["/tmp", "/var/tmp", "/run", "/home", "/var/lib", "/var/cache", "/usr", "/etc", "/dev/shm"];
 
@@ -51,7 +51,7 @@ const SHARED: [&str; 9] =
 pub struct CommandLine<'a> {
     pub program: &'a OsStr,
     pub args: &'a [OsString],
-    /// Where it is started.
+    /// The working folder.
     pub folder: &'a Path,
     pub environment: &'a [(OsString, OsString)],
 }
@@ -84,7 +84,7 @@ impl Needs {
         needs
     }
 
-    /// A folder or a plain file, and where it really is.
+    /// Adds a folder or a regular file by its real path.
     fn add(&mut self, path: &Path) {
         if !is_plain(path) || is_shared(path) {
             return;
@@ -97,7 +97,7 @@ impl Needs {
         self.read.insert(real);
     }
 
-    /// A file with its neighbours: a script reads what lies beside it.
+    /// Adds a file and its folder: a script reads the files beside it.
     fn add_file(&mut self, path: &Path) {
         self.add(path);
         if let Some(folder) = path.parent().filter(|_| path.is_file()) {
@@ -105,7 +105,7 @@ impl Needs {
         }
     }
 
-    /// A folder of programs, with the libraries of the installation it belongs to.
+    /// Adds a folder of programs, with the libraries of the installation it belongs to.
     fn add_programs(&mut self, folder: &Path) {
         if !folder.is_absolute() || !folder.is_dir() {
             return;
@@ -137,7 +137,7 @@ impl Needs {
         self.add_packages(&real);
         self.program.insert(real.clone());
         let Some(interpreter) = interpreter(&real) else { return };
-        // A script is a package more often than not.
+        // A script is usually part of a package.
         self.program.extend(real.parent().filter(|folder| !is_shared(folder)).map(Path::to_path_buf));
         self.add(&interpreter);
         let folders = [interpreter.clone()].into_iter().chain(interpreter.canonicalize());
@@ -146,14 +146,15 @@ impl Needs {
         }
     }
 
-    /// The folder of packages that a program is installed in: it loads the others that lie there.
+    /// Adds the folder of packages in which a program is installed: the program loads other packages from
+    /// it.
     fn add_packages(&mut self, program: &Path) {
         let packages = program.ancestors().filter(|folder| folder.ends_with("node_modules"));
         packages.last().into_iter().for_each(|folder| self.add(folder));
         program.parent().into_iter().for_each(|folder| self.add_installation(folder));
     }
 
-    /// Each link on the way to a path, and on the way to where that leads.
+    /// Adds each symbolic link on the path, and those on the path to its target.
     fn add_links(&mut self, path: &Path) {
         let mut at = PathBuf::new();
         for part in path.components() {
@@ -168,7 +169,7 @@ impl Needs {
     }
 }
 
-/// Where the program is that this name starts.
+/// Returns the path of the program that this name starts.
 pub fn find_program(program: &OsStr, folder: &Path, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
     if Path::new(program).components().count() > 1 {
         return Some(folder.join(program)).filter(|path| path.exists());
@@ -181,17 +182,17 @@ fn variable<'a>(environment: &'a [(OsString, OsString)], name: &str) -> Option<&
     environment.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
 }
 
-/// Absolute, and without a way back up.
+/// Returns whether the path is absolute and has no `..`.
 fn is_plain(path: &Path) -> bool {
     path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
 }
 
-/// The root, a folder right below it, or one that belongs to many programs.
+/// Returns true for the root, a folder directly below it, and folders that many programs share.
 fn is_shared(path: &Path) -> bool {
     path.components().count() <= 2 || SHARED.iter().any(|shared| Path::new(shared) == path)
 }
 
-/// The absolute paths in an argument that are there; it may be a line for a shell.
+/// Returns the absolute paths in an argument that exist; the argument may be a shell command line.
 fn paths_in(arg: &OsStr) -> Vec<PathBuf> {
     let ends = |byte: &u8| byte.is_ascii_whitespace() || b"'\"`;&|<>()=,".contains(byte);
     let whole = [arg.as_bytes()].into_iter();
@@ -199,7 +200,7 @@ fn paths_in(arg: &OsStr) -> Vec<PathBuf> {
     words.map(|word| PathBuf::from(OsStr::from_bytes(word))).filter(|path| path.exists()).collect()
 }
 
-/// What a script's first line names.
+/// Returns the interpreter that the first line of a script names.
 fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut start = Vec::new();
     fs::File::open(script).ok()?.take(512).read_to_end(&mut start).ok()?;

@@ -20,7 +20,7 @@ pub struct Bubblewrap {
     pub version: String,
 }
 
-/// What the script of the overlay runs.
+/// The programs that the overlay script runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverlayTools {
     pub mount: PathBuf,
@@ -32,22 +32,22 @@ pub struct OverlayTools {
 pub struct Offer {
     pub kernel: String,
     pub is_root: bool,
-    /// Found, and it did put up a fence with all that a check needs.
+    /// Found, and tested: it made a sandbox with everything that a check needs.
     pub bubblewrap: Result<Bubblewrap, Missing>,
     pub unshare: Result<PathBuf, Missing>,
     /// As this user, without privileges.
     pub user_namespaces: Result<(), Missing>,
     pub pid_namespaces: Result<(), Missing>,
-    /// Mounted in a user namespace, with deletions and folders that are made again.
+    /// Mounted in a user namespace, with deleted and recreated folders.
     pub overlay: Result<OverlayTools, Missing>,
-    /// An agent that starts its own bubblewrap inside ours.
+    /// An agent can start its own bubblewrap inside provost's.
     pub nesting: Result<(), Missing>,
     pub landlock: Result<String, Missing>,
-    /// Agents and checks can be other users than the harness.
+    /// Agents and checks can run as other users than provost.
     pub uid: Result<String, Missing>,
-    /// Starts what confines itself, for the levels without namespaces; said by whoever has the program.
+    /// Command that starts provost's own program inside a sandbox; the caller sets it.
     pub launcher: Vec<OsString>,
-    /// What only some may read of the system's configuration, and we may.
+    /// Files of the system's configuration that not all users may read, but this one may.
     pub(super) secrets: Vec<PathBuf>,
     pub(super) sh: PathBuf,
     pub(super) system: Vec<OsString>,
@@ -100,8 +100,8 @@ impl Offer {
         ]
     }
 
-    /// What keeps this machine from having the fences of `clean`, as far as that shows without the
-    /// self-test.
+    /// Returns the reason why this machine cannot have the sandboxes of `clean`, as far as that is known
+    /// without the self-test.
     pub fn lacks(&self) -> Option<String> {
         let fence = self.bubblewrap().map(|_| ()).and_then(|()| self.unshare().map(|_| ()));
         fence.and_then(|()| self.overlay().map(|_| ())).err().map(|error| error.to_string())
@@ -123,17 +123,17 @@ impl Offer {
         &self.sh
     }
 
-    /// Our own program is known, which keeps the processes of a check out of each other.
+    /// Returns whether provost's own program is known, which protects a check's processes from each other.
     pub(super) fn can_guard(&self) -> bool {
         self.launcher.first().is_some_and(|program| Path::new(program).is_absolute())
     }
 
-    /// The arguments that show the system's own folders, less what only root may read in them.
+    /// Returns the arguments that show the system's own folders, without what only root may read in them.
     pub(super) fn system(&self) -> &[OsString] {
         &self.system
     }
 
-    /// Where `/etc/resolv.conf` leads, when that is outside the system's folders.
+    /// Returns the target of `/etc/resolv.conf`, if it is outside the system's folders.
     pub(super) fn resolver(&self) -> Option<&Path> {
         self.resolver.as_deref()
     }
@@ -143,7 +143,7 @@ fn has<'a, T>(what: &'static str, offered: &'a Result<T, Missing>) -> Result<&'a
     offered.as_ref().map_err(|missing| Unavailable::Missing { what, missing: missing.clone() })
 }
 
-/// Asked here and not with the rest: no fence needs it.
+/// Asked here and not with the rest, because no sandbox needs it.
 fn cgroups() -> Result<(), Missing> {
     let hint = "Run provost in a delegated cgroup: systemd-run --user --scope -p Delegate=yes provost run.";
     process::cgroups_offered()

@@ -1,9 +1,10 @@
-//! Tries what this machine offers for sandboxes: bubblewrap, namespaces, overlays, Landlock.
+//! Tests which sandbox features this machine has: bubblewrap, namespaces, overlays, Landlock.
 //!
-//! Everything is tried: a program that is installed and a feature that is compiled in may still be
-//! forbidden by a sysctl, a security module or the container around us.
+//! Each feature is really tried: an installed program or a compiled-in feature may still be forbidden by a
+//! sysctl, a security module or the surrounding container.
 //!
-//! **Invariant:** no program is taken from where an agent writes: the workspace, or the user's home.
+//! **Invariant:** no program is taken from a folder that an agent can write: the workspace, or the user's
+//! home.
 
 use std::env;
 use std::ffi::OsString;
@@ -22,11 +23,11 @@ use super::{CheckFence, CheckTree, Network, Processes, USUAL_SIZE};
 use crate::process;
 use crate::process::{Bounds, Ended, How, Keep, Spawn};
 
-/// Before anything that `PATH` names: these are the system's.
+/// Searched before `PATH`: these are the system's folders.
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Tries everything once.
+/// Tries every feature once.
 pub fn survey(workspace: &Path) -> Offer {
     let sought = Sought::outside(workspace);
     let secrets = secrets();
@@ -59,7 +60,7 @@ fn missing(why: impl Into<String>, hint: impl Into<String>) -> Missing {
     Missing { why: why.into(), hint: hint.into() }
 }
 
-/// Where programs are looked for.
+/// The folders in which programs are searched.
 struct Sought {
     folders: Vec<PathBuf>,
     not_in: Vec<PathBuf>,
@@ -75,13 +76,14 @@ impl Sought {
         Self { folders: SYSTEM_FOLDERS.iter().map(PathBuf::from).chain(named).collect(), not_in }
     }
 
-    /// The first one, by the path it is really at: what a link leads to may be the agent's to write.
+    /// Returns the first match. Checks its real path, because an agent may be able to write the target of a
+    /// link.
     fn find(&self, name: &str) -> Option<PathBuf> {
         self.folders.iter().find_map(|folder| {
             let found = folder.join(name);
             let real = found.canonicalize().ok()?;
             let is_safe = !self.not_in.iter().any(|theirs| real.starts_with(theirs));
-            // By the name it was asked for: a busybox knows by it what to be.
+            // Keep the name that was asked for: busybox chooses its function by it.
             (is_safe && real.is_file() && access(&real, Access::EXEC_OK).is_ok()).then_some(found)
         })
     }
@@ -148,8 +150,8 @@ fn nesting(offer: &Offer) -> Result<(), Missing> {
     Ok(())
 }
 
-/// The fence of a check itself, around a small tree: a folder that is removed and made again needs
-/// extended attributes that older kernels do not have on a tmpfs.
+/// Tries a real check sandbox around a small tree: removing and recreating a folder needs extended
+/// attributes that older kernels do not have on a tmpfs.
 fn overlay(sought: &Sought, offer: &Offer) -> Result<OverlayTools, Missing> {
     const TRY: &str = "test ! -e gone && test -e kept && rm -r folder && mkdir folder && : > folder/new";
     let tools = OverlayTools {
@@ -187,7 +189,7 @@ fn overlay(sought: &Sought, offer: &Offer) -> Result<OverlayTools, Missing> {
     Ok(tools)
 }
 
-/// Runs a program and returns what it printed, or why it did not work.
+/// Runs a program and returns what it printed, or the reason why it failed.
 fn attempt(program: &Path, args: &[OsString]) -> Result<String, String> {
     let ended = run(program, args, "survey").map_err(|error| error.to_string())?;
     match ended.how {
@@ -228,7 +230,7 @@ pub(super) fn run_within(
     })
 }
 
-/// Which of the usual locks is closed.
+/// Returns a hint for the setting that forbids namespaces.
 fn namespace_hint() -> String {
     let setting = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
     let is = |name, value: &str| setting(name).trim() == value;
@@ -246,7 +248,7 @@ fn namespace_hint() -> String {
     hint.to_owned()
 }
 
-/// Programs and their configuration, at the places they are used to.
+/// Returns the arguments that show programs and their configuration at their usual paths.
 fn system_folders(secrets: &[(PathBuf, bool)]) -> Vec<OsString> {
     let mut arguments = super::Arguments::default();
     arguments.mount("--ro-bind", "/usr", "/usr");
@@ -275,7 +277,7 @@ fn secrets() -> Vec<(PathBuf, bool)> {
     secrets
 }
 
-/// What not everybody may read, and we may: no check has any business with it.
+/// Finds files that not all users may read but this one may: no check needs them.
 fn find_secrets(folder: &Path, groups: &[u32], secrets: &mut Vec<(PathBuf, bool)>) {
     let mut entries: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().collect();
     entries.sort_unstable_by_key(fs::DirEntry::file_name);
@@ -284,7 +286,7 @@ fn find_secrets(folder: &Path, groups: &[u32], secrets: &mut Vec<(PathBuf, bool)
         let everybody = if found.is_dir() { 0o005 } else { 0o004 };
         let is_ours = found.uid() == geteuid().as_raw() || groups.contains(&found.gid());
         if !found.is_symlink() && found.mode() & everybody != everybody {
-            // One that is empty or not ours to read gives nothing away.
+            // An empty file, or one that provost cannot read, reveals nothing.
             if is_ours && (found.is_dir() || found.len() > 0) {
                 secrets.push((entry.path(), found.is_dir()));
             }

@@ -1,9 +1,9 @@
-//! The room of a check, as `check.sh` builds it, by the harness's own program: five programs less to be
-//! started for each check. It makes itself root of a user and mount namespace of its own first; nothing
-//! it mounts is seen outside.
+//! Builds the tmpfs and mounts of a check, as `check.sh` does, inside provost's own program: each check
+//! starts five programs fewer. It first makes itself root of a new user and mount namespace; its mounts are
+//! not visible outside.
 //!
-//! **Invariant:** what the script does, this does: the tests of the fence hold for both. Besides, it puts the
-//! library of [`untraced`](super::untraced) where every program of the check loads it.
+//! **Invariant:** it does the same as the script: the tests of the sandbox cover both. In addition, it puts
+//! the library of [`untraced`](super::untraced) where every program of the check loads it.
 
 use std::convert::Infallible;
 use std::ffi::{CString, OsStr, OsString};
@@ -24,19 +24,20 @@ use rustix::process::{getegid, geteuid};
 
 use super::{inside, untraced};
 
-/// The word that says that a room is to be built.
+/// The order to build the tmpfs and mounts.
 pub const ORDER: &str = "room";
-/// The word that says that there is a tree already, and only a report to be opened.
+/// The order to only open the status file, because the tree exists already.
 pub const ONLY_REPORT: &str = "report";
-/// Stands for this very program among the words of the next one, which may not see its file.
+/// Placeholder for this program in the next program's arguments, because its file may not be visible there.
 pub const SELF: &str = "@self";
-/// In the room: the system's configuration, with the library in it.
+/// Folder in the tmpfs: the system's configuration, with the library in it.
 pub const ETC: &str = "etc";
-/// What bubblewrap reports on; the number is put in here.
+/// The option of bubblewrap for its status descriptor; the number is filled in here.
 const REPORT: &str = "--json-status-fd";
 
-/// Room, status, size, lower, layer, over, how many are to vanish, how many are layered, three words for
-/// each of these, what is to vanish, and the program with its arguments.
+/// Builds everything and executes the program. Arguments: room, status, size, lower, layer, over, the
+/// number of paths to remove, the number of layered folders, three words for each of these, the paths to
+/// remove, and the program with its arguments.
 pub fn build(words: &[OsString]) -> io::Result<Infallible> {
     let mut words = words.iter();
     let mut next =
@@ -78,7 +79,7 @@ pub fn build(words: &[OsString]) -> io::Result<Infallible> {
     become_fence(program, arguments, &status)
 }
 
-/// Status, and the program with its arguments.
+/// Only opens the status file. Arguments: status, and the program with its arguments.
 pub fn only_report(words: &[OsString]) -> io::Result<Infallible> {
     let [status, program, arguments @ ..] = words else {
         return Err(io::Error::other("words are missing"));
@@ -87,14 +88,14 @@ pub fn only_report(words: &[OsString]) -> io::Result<Infallible> {
     become_fence(program, arguments.to_vec(), &report(status)?)
 }
 
-/// More than one process writes to it, each at its end.
+/// Opens the status file for appending, because several processes write to it.
 fn report(status: &OsStr) -> io::Result<File> {
     let status = OpenOptions::new().append(true).create(true).open(status)?;
     rustix::io::fcntl_setfd(&status, FdFlags::empty())?;
     Ok(status)
 }
 
-/// Becomes bubblewrap, which starts this program again where that was asked for.
+/// Executes bubblewrap, which starts this program again if that was requested.
 fn become_fence(program: &OsStr, arguments: Vec<OsString>, status: &File) -> io::Result<Infallible> {
     let mut arguments = arguments;
     let report = arguments.iter().position(|word| word == REPORT);
@@ -105,14 +106,14 @@ fn become_fence(program: &OsStr, arguments: Vec<OsString>, status: &File) -> io:
     if let Some(place) = own_place(&arguments) {
         let opened = rustix::fs::open("/proc/self/exe", OFlags::PATH, Mode::empty())?;
         arguments[place] = format!("/proc/self/fd/{}", opened.as_raw_fd()).into();
-        // Bubblewrap closes the one it reports on.
+        // Bubblewrap closes the descriptor that it reports on.
         let again = rustix::io::dup(status)?;
-        // Only the first: what follows are words of the contract.
+        // Only the first one: those after it are the contract's own words.
         if let Some(word) = arguments.iter_mut().find(|word| *word == inside::STATUS) {
             *word = again.as_raw_fd().to_string().into();
         }
         own = Some([opened, again]);
-        // Until it is said that the contract was reached, it was not.
+        // Until a process reports that it reached the contract, the contract was not reached.
         let mut status = status;
         status.write_all(b"{\"inside\":false}\n")?;
     }
@@ -121,14 +122,14 @@ fn become_fence(program: &OsStr, arguments: Vec<OsString>, status: &File) -> io:
     Err(io::Error::new(error.kind(), format!("{}: {error}", program.display())))
 }
 
-/// Where this program stands among the words of bubblewrap: as the program it starts, or nowhere.
+/// Returns the position of this program in bubblewrap's arguments, if bubblewrap starts it.
 fn own_place(arguments: &[OsString]) -> Option<usize> {
     let place = arguments.iter().position(|word| word == "--")? + 1;
     (arguments.get(place)? == SELF).then_some(place)
 }
 
-/// Lays the library over the system's configuration, where the loader of every program looks for it. Where
-/// that cannot be done, the configuration is as it is: nothing that was promised for certain rests on it.
+/// Adds the library to the system's configuration, where the loader of every program looks for it. If that
+/// fails, the configuration stays as it is: no guarantee depends on the library.
 fn add_library() -> io::Result<()> {
     let place = |name: &str| format!("{ETC}-{name}");
     make(ETC)?;
@@ -155,10 +156,10 @@ fn add_library() -> io::Result<()> {
     }
 }
 
-/// Libraries that every program loads first.
+/// The list of libraries that every program loads first.
 const PRELOAD: &str = "ld.so.preload";
 
-/// Into a user namespace of its own, where the user is root, and a mount namespace of its own.
+/// Enters a new user namespace, in which the user is root, and a new mount namespace.
 fn step_aside() -> io::Result<()> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
@@ -181,7 +182,7 @@ fn make(name: &str) -> io::Result<()> {
     DirBuilder::new().mode(0o755).create(name)
 }
 
-/// Folders that are named in `lowers` lie one over the other; what is written goes into `upper`.
+/// Mounts an overlay of the folders named in `lowers`; writes go into `upper`.
 fn overlay(lowers: &[u8], more: &str, at: &Path) -> io::Result<()> {
     let rest = format!(",upperdir=upper,workdir=work,userxattr{more}");
     let options = option([b"lowerdir=", lowers, rest.as_bytes()].concat())?;
@@ -199,7 +200,7 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) => Err(error),
     };
     match removed {
-        // Gone with the folder it was in, or never there.
+        // It was removed with its folder, or never existed.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(())
         }

@@ -1,12 +1,12 @@
-//! How a fenced program ended, as told by the fence and not by the program.
+//! Tells how a program in a sandbox ended, as reported by the sandbox and not by the program.
 //!
-//! Bubblewrap writes what it sees into a file of the harness's, from outside the namespaces it made. It
-//! reports an exit code only for a program that it did execute: without one, the fence itself failed,
-//! whatever code came out.
+//! Bubblewrap writes its observations into a file of provost, from outside the namespaces it made. It
+//! reports an exit code only for a program that it did execute: without one, the sandbox itself failed,
+//! whatever exit code came out.
 //!
-//! A program that died of signal n is reported as 128 + n, as a shell would. Nobody outside can tell it
-//! from a program that exited so: [`signal_behind`] names the signal there may have been. It came from inside
-//! the fence in any case; where somebody outside ends the fence, its own process died of the signal.
+//! A program killed by signal n is reported as 128 + n, as in a shell. From outside it cannot be told from
+//! a program that exited with this code: [`signal_behind`] names the possible signal. That signal came from
+//! inside the sandbox; if the sandbox is killed from outside, its own process dies of the signal.
 
 use std::fs;
 use std::path::Path;
@@ -21,29 +21,30 @@ use crate::process::{Ended, How};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The namespaces were made. What was to be seen inside may still have been missing.
+    /// The namespaces were made. A path that should be visible inside may still have been missing.
     pub started: bool,
-    /// Only of a program that was executed, and that ended by itself.
+    /// Only for a program that was executed and ended by itself.
     pub exit_code: Option<i32>,
-    /// The fence's first process, and the namespace it is the first of.
+    /// The sandbox's first process; `namespace` is the pid namespace whose first process it is.
     child: Option<i32>,
     namespace: Option<u64>,
     pub home: HomeSeen,
-    /// Reported by a process that confined itself: it was about to become the program, and did or did not.
+    /// Reported by a process that confined itself: true before it executed the program, false if that
+    /// failed.
     entered: Option<bool>,
-    /// Whether a check that is started by a process of ours was reached; nothing, where there is none.
+    /// True once a check that provost's own program starts was reached; `None` if that program is not used.
     inside: Option<bool>,
 }
 
-/// What an agent had for a home, where it is the user's with a layer over it.
+/// The home that an agent really had, if it should be the user's with a layer over it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HomeSeen {
     #[default]
     AsAsked,
-    /// The layer could not be kept: what was written is gone.
+    /// The layer could not be kept: the writes are lost.
     Forgotten,
-    /// There could be no layer over the user's home, so there was nothing in it.
+    /// A layer over the user's home was not possible, so the home was empty.
     Empty,
 }
 
@@ -61,7 +62,7 @@ struct Report {
     inside: Option<bool>,
 }
 
-/// What the fence reported so far. A report that is not there or cannot be read says nothing.
+/// Reads what the sandbox reported so far. A missing or unreadable report counts as no report.
 pub fn read_status(path: &Path) -> Status {
     let text = fs::read(path).unwrap_or_default();
     let mut status = Status::default();
@@ -79,20 +80,20 @@ pub fn read_status(path: &Path) -> Status {
     status
 }
 
-/// The signal that may have ended a fenced program with this exit code.
+/// Returns the signal that may have ended a program in a sandbox with this exit code.
 pub fn signal_behind(exit_code: i32) -> Option<i32> {
     (129..=128 + 64).contains(&exit_code).then_some(exit_code - 128)
 }
 
-/// How long the kernel may take to end what is left in a fence; it takes a millisecond.
+/// Time the kernel may take to end the rest of a sandbox; usually a millisecond.
 const BURIAL: Duration = Duration::from_secs(5);
 
-/// Waits until the fence's first process is dead, which it is only when all others inside are: the
-/// kernel ends them first. Bubblewrap itself returns a moment earlier. False when it is not dead in time.
+/// Waits until the sandbox's first process is dead. The kernel ends all other processes inside first, so
+/// everything is dead then. Bubblewrap itself returns a moment earlier. Returns false after the timeout.
 pub(super) fn is_over(status: Status) -> bool {
     let Some(first) = status.child.and_then(Pid::from_raw) else { return true };
     let Ok(end) = pidfd_open(first, PidfdFlags::empty()) else { return true };
-    // The number may be somebody else's by now. Where that cannot be seen, waiting does no harm.
+    // The pid may have been reused. If that cannot be seen, waiting does no harm.
     let namespace = fs::read_link(format!("/proc/{}/ns/pid", first.as_raw_nonzero()));
     let is_another = |inode: u64| namespace.is_ok_and(|found| found != Path::new(&format!("pid:[{inode}]")));
     if status.namespace.is_some_and(is_another) {
@@ -102,7 +103,7 @@ pub(super) fn is_over(status: Status) -> bool {
     matches!(poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&timeout)), Ok(1))
 }
 
-/// How the program inside ended, or that it never was.
+/// Returns how the program inside ended, or an error if it never started.
 pub(super) fn ending(status: Status, ended: &Ended) -> Result<How, Unavailable> {
     if !is_over(status) {
         return Err(Unavailable::Outlived { pid: status.child.unwrap_or_default() });
@@ -116,12 +117,12 @@ pub(super) fn ending(status: Status, ended: &Ended) -> Result<How, Unavailable> 
         }
         (How::Exited(code), Some(reported)) if code == reported => Ok(ended.how),
         (How::Exited(_), _) => Err(Unavailable::NotEntered { said: last_line(&ended.stderr.head) }),
-        // The fence was ended from outside, and everything in it with it.
+        // The sandbox was ended from outside, with everything in it.
         (How::Signalled(_) | How::TimedOut | How::OverBounds(_) | How::Stopped, _) => Ok(ended.how),
     }
 }
 
-/// The fence's own complaint comes last; a warning may stand before it.
+/// Returns the last line: the sandbox's own error comes last; warnings may precede it.
 pub(super) fn last_line(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()

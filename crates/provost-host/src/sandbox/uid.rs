@@ -1,4 +1,4 @@
-//! Another user, one that has no name, no group and no file, and what only root may do given up.
+//! Switches to another user without name, group and files, and gives up root's rights.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,12 +8,12 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::Missing;
 
-/// Above what systems, containers and network directories give out.
+/// Above the ids that systems, containers and network directories assign.
 const FIRST: u32 = 2_000_000_000;
-/// So many at once, in one harness.
+/// Number of user ids for each provost process.
 const EACH: u32 = 64;
 
-/// A user that nobody else is: no other harness on this machine, and none of the last ones here.
+/// Returns a user id that no other provost process on this machine has and that was not used recently here.
 pub fn unused_uid() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     FIRST + std::process::id() % (1 << 22) * EACH + NEXT.fetch_add(1, Ordering::Relaxed) % EACH
@@ -24,7 +24,7 @@ pub fn offered() -> Result<String, Missing> {
         let hint = "Only root can start programs as other users; `clean` and `landlock` need no root.";
         return Err(Missing { why: "provost does not run as root".to_owned(), hint: hint.to_owned() });
     }
-    // A user namespace may map a few users only.
+    // A user namespace may map only a few users.
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let is_mapped = map.lines().any(|line| {
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -42,10 +42,10 @@ pub fn offered() -> Result<String, Missing> {
     Ok("works: provost runs as root".to_owned())
 }
 
-/// This process is that user from here on. Called while it has one thread.
+/// Switches this process to that user. Must be called while the process has one thread.
 pub fn become_another(number: u32) -> io::Result<()> {
     let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
-    // Else `/dev/stdout` could not be opened.
+    // Otherwise the program could not open `/dev/stdout`.
     let streams = [
         rustix::fs::fchown(io::stdout(), Some(user), None),
         rustix::fs::fchown(io::stderr(), Some(user), None),
@@ -57,11 +57,11 @@ pub fn become_another(number: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// No program that is started gets them back: `no_new_privs` holds for all of them.
+/// Gives up all capabilities. `no_new_privs` makes sure that no program that is started gets them back.
 pub fn give_up_capabilities() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     for capability in CapabilitySet::all().iter() {
-        // Refused to who is not root, and needless there.
+        // Fails for users other than root, and is not needed for them.
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);
     }
     let _ = rustix::thread::clear_ambient_capability_set();

@@ -1,20 +1,20 @@
-//! Keeps the processes of a check out of each other: the program under test cannot read or steer what
-//! judges it.
+//! Protects the processes of a check from each other: the program under test cannot read or control the
+//! process that judges it.
 //!
-//! Three things together do it. System calls that reach into another process are denied, so that a debugger
-//! in a check fails with "Operation not permitted". `/proc` is read-only, so that no memory is written
-//! through it. And a library that every program loads first asks the kernel not to let others of the same
-//! user look into it (`PR_SET_DUMPABLE`): its memory, its variables and its open files.
+//! Three measures work together. System calls that access another process are denied, so that a debugger in
+//! a check fails with "Operation not permitted". `/proc` is read-only, so that no memory can be written
+//! through it. And a library that every program loads first tells the kernel not to let other processes of
+//! the same user read its memory, its environment and its open files (`PR_SET_DUMPABLE`).
 //!
-//! Not covered: a program without a dynamic loader can be read (not written) by others in the check, and so
-//! can any program in the moment before its loader has run.
+//! Not covered: other processes in the check can read (not write) a program without a dynamic loader, and
+//! any program in the moment before its loader has run.
 
 use std::io;
 
 use seccompiler::{BpfProgram, sock_filter};
 
-/// How a kernel is called: its name for it, the numbers of the calls that reach into another process, and
-/// the number of the one that sets limits.
+/// System calls of one architecture: its code in the kernel, the numbers of the calls that access another
+/// process, and the number of the one that sets limits.
 struct Calls {
     architecture: u32,
     reaching: &'static [u32],
@@ -24,7 +24,7 @@ struct Calls {
 // In each: ptrace, process_vm_readv, process_vm_writev, kcmp, pidfd_getfd.
 #[cfg(target_arch = "x86_64")]
 const CALLS: [Calls; 2] = [
-    // The last three are numbers of a third way to call, which old kernels took here too.
+    // The last three are x32 numbers, which old kernels also accepted here.
     Calls { architecture: 0xc000_003e, reaching: &[101, 310, 311, 312, 438, 521, 539, 540], limits: 302 },
     Calls { architecture: 0x4000_0003, reaching: &[26, 347, 348, 349, 438], limits: 340 },
 ];
@@ -36,7 +36,7 @@ const CALLS: [Calls; 2] = [
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const CALLS: [Calls; 0] = [];
 
-/// From here on the first number of a third way to call.
+/// System call numbers from here on belong to the x32 interface.
 const X32: u32 = 0x4000_0000;
 
 const LOAD: u16 = 0x20;
@@ -45,12 +45,12 @@ const IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const ALLOW: u32 = 0x7fff_0000;
 const REFUSE: u32 = 0x0005_0000;
-/// Where the filter finds the number of the call, its architecture and its first argument.
+/// Offsets of the call's number, its architecture and its first argument in the filter's input.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const FIRST: u32 = 16;
 
-/// Denies this process and all that it starts the calls that reach into another process.
+/// Denies this process and all its descendants the system calls that access another process.
 pub fn forbid_tracing() -> io::Result<()> {
     if CALLS.is_empty() {
         return Err(io::Error::other("how to deny tracing is not known for this machine's processor"));
@@ -70,7 +70,7 @@ fn filter() -> BpfProgram {
 }
 
 fn block(calls: &Calls) -> BpfProgram {
-    // What follows the tests: allow, limits (3), refuse, no such call.
+    // After the tests follow: allow, limits (3), refuse, no such call.
     let tests = calls.reaching.len() + 2;
     let mut block = vec![word(LOAD, NUMBER), jump(IF_AT_LEAST, X32, tests + 4, 0)];
     for (index, number) in calls.reaching.iter().enumerate() {
@@ -79,7 +79,7 @@ fn block(calls: &Calls) -> BpfProgram {
     }
     block.push(jump(IF_EQUAL, calls.limits, 1, 0));
     block.push(word(RETURN, ALLOW));
-    // One's own limits are one's own business.
+    // A process may change its own limits.
     block.push(word(LOAD, FIRST));
     block.push(jump(IF_EQUAL, 0, 1, 0));
     block.push(word(RETURN, REFUSE | libc::EPERM.unsigned_abs()));
@@ -97,11 +97,11 @@ fn jump(code: u16, k: u32, then: usize, otherwise: usize) -> sock_filter {
     sock_filter { code, jt: short(then), jf: short(otherwise), k }
 }
 
-/// Its name contains one that AddressSanitizer looks for: a program built with it refuses to start when
-/// another library than its own comes first.
+/// The name contains one that AddressSanitizer looks for: a program built with it refuses to start if
+/// another library than its own is loaded first.
 pub const LIBRARY: &str = "provost-untraced/libasan.so";
 
-/// `prctl(PR_SET_DUMPABLE, 0)` and a return.
+/// Machine code of `prctl(PR_SET_DUMPABLE, 0)` and a return.
 #[cfg(target_arch = "x86_64")]
 const CODE: &[u8] = &[
     0xf3, 0x0f, 0x1e, 0xfa, // endbr64
@@ -129,15 +129,15 @@ const CODE: &[u8] = &[
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const CODE: &[u8] = &[];
 
-/// Where the parts of the library are: its tables of names, its code, what the loader reads.
+/// Offsets of the parts of the library: its tables of names, its code, its dynamic section.
 const NAMES: u64 = 0x120;
 const SYMBOLS: u64 = 0x128;
 const START: u64 = 0x140;
 const DYNAMIC: u64 = 0x180;
-/// The largest page a kernel has here; the writable part begins this far behind the rest.
+/// The largest page size of these kernels; the writable part begins this far after the rest.
 const PAGE: u64 = 0x10000;
 
-/// A shared library that does nothing but [`CODE`] when it is loaded; `None` for other processors.
+/// Returns a shared library that only runs [`CODE`] when it is loaded; `None` for other processors.
 pub fn library() -> Option<Vec<u8>> {
     let machine: u16 = match std::env::consts::ARCH {
         "x86_64" => 62,
@@ -154,7 +154,7 @@ pub fn library() -> Option<Vec<u8>> {
     let whole = |bytes: &mut Vec<u8>, values: &[u64]| {
         values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
     };
-    // A shared object; its segments follow at 64, and it has no sections.
+    // A shared object; its segments start at offset 64, and it has no sections.
     half(&mut bytes, &[3, machine]);
     bytes.extend(1_u32.to_le_bytes());
     whole(&mut bytes, &[0, 64, 0]);
@@ -183,7 +183,7 @@ pub fn library() -> Option<Vec<u8>> {
 mod tests {
     use super::{IF_AT_LEAST, IF_EQUAL, LOAD, RETURN, filter};
 
-    /// What the filter answers to a call.
+    /// Returns the filter's answer to a call.
     fn answer(architecture: u32, number: u32, first: u32) -> u32 {
         let program = filter();
         let (mut at, mut loaded) = (0, 0);

@@ -1,12 +1,11 @@
-//! The work must hold without the runner configuration that it brought.
+//! Negative control: a contract must hold without the test runner configuration that the work added.
 //!
-//! Taken away: files that only configure a runner (`conftest.py`, `jest.config.js`), and files of the project
-//! whose parts for a runner changed (`[tool.pytest]` of `pyproject.toml`, a script of `package.json` that was
-//! there before). New tests may need them, so that it is enough if it holds without those too.
+//! Removed are files that only configure a runner (`conftest.py`, `jest.config.js`), and project files
+//! whose runner sections changed (`[tool.pytest]` of `pyproject.toml`, an existing script of
+//! `package.json`). New tests may need them, so it is enough if the contract holds without these tests too.
 //!
-//! If it does not hold, that is no proof of cheating: honest tests may need the file. Where the plan writes
-//! the file out in `touches`, a person approved it, and the verdict says what it rests on. Otherwise a person
-//! decides.
+//! If it does not hold, that does not prove cheating: honest tests may need the file. If the plan names the
+//! file literally in `touches`, a person approved it, and the verdict lists it. Otherwise a person decides.
 
 use std::path::Path;
 
@@ -24,7 +23,8 @@ const PYPROJECT: [&[&str]; 4] =
 const PACKAGE: [&str; 5] = ["jest", "mocha", "ava", "vitest", "tap"];
 
 impl Bench<'_> {
-    /// The configuration that the check rests on with a person's consent; an error is how it ends instead.
+    /// Returns the configuration that the check depends on with a person's approval; `Err` is the outcome
+    /// that replaces the verdict's.
     pub(super) fn without_configuration(&self) -> Result<Result<Vec<String>, Outcome>, Interrupted> {
         let brought = self.configuration_brought();
         if brought.is_empty() || self.doubts.writes_tests {
@@ -71,7 +71,7 @@ impl Bench<'_> {
             .collect()
     }
 
-    /// A file of the project whose parts for a runner are others than before.
+    /// Returns whether a project file's runner sections changed.
     fn configures_runner(&self, path: &str) -> bool {
         let (before, after) =
             (self.text_of_base(path).unwrap_or_default(), self.text(path).unwrap_or_default());
@@ -105,7 +105,7 @@ fn table<'t>(root: &'t toml::Table, keys: &[&str]) -> Option<&'t toml::Value> {
     rest.iter().try_fold(root.get(*first)?, |value, key| value.get(*key))
 }
 
-/// The lines of a section, without blank ones.
+/// Returns the lines of a section, without blank ones.
 fn section<'t>(text: &'t str, head: &str) -> Vec<&'t str> {
     let lines = text.lines().map(str::trim).skip_while(|line| *line != head).skip(1);
     lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty()).collect()

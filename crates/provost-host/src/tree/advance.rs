@@ -1,7 +1,7 @@
-//! A base on top of another: the files that differ from the tree that was approved, and a list of those
-//! that are gone from it.
+//! Makes a base on top of another: the files that differ from the approved tree, and a list of those
+//! removed from it.
 //!
-//! **Invariant:** what is shared between two bases is shared as whole files that nobody writes.
+//! **Invariant:** two bases share only whole files that are never written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -13,8 +13,9 @@ use super::checkout::Checkout;
 use super::index::{Index, Kind, joined};
 use super::{Base, Error, Layer};
 
-/// Puts into the layer what the new base has otherwise than the tree it stands on: what steps before it
-/// changed. Its own files are there already, the very ones the check saw: what that built is still younger.
+/// Adds to the layer the changes of earlier steps, so that it holds every difference between the new base
+/// and the tree below it. The layer's own files stay as the check saw them, so that build results stay
+/// newer.
 pub fn complete(list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
     let Some(over) = &base.over else { return Ok(()) };
     let (mut files, mut empty) = (BTreeMap::new(), Vec::new());
@@ -31,7 +32,7 @@ pub fn complete(list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
     }
     for (path, from) in files.iter().filter(|(path, _)| !own.contains(Path::new(OsStr::from_bytes(path)))) {
         let entry = list.find(path).map_err(|error| Error::io("list", &layer.path, error))?;
-        // Taken away again, or turned into a folder since.
+        // Removed again, or turned into a folder since.
         let Some(kind) = entry.map(|entry| entry.kind).filter(|kind| *kind != Kind::Folder) else { continue };
         checkout.share(path, from, kind)?;
     }
@@ -39,7 +40,7 @@ pub fn complete(list: &Index, base: &Base, layer: &Layer) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every file and link beneath a folder, and every folder that holds nothing.
+/// Finds every file and link below a folder, and every empty folder.
 fn find_files(
     folder: &Path,
     path: &Path,
@@ -62,8 +63,8 @@ fn find_files(
     Ok(())
 }
 
-/// What the new base stands on: the id of the tree beneath, and what that tree has and the new base has
-/// not, each after a zero. A folder that went with the last of its files goes as a whole.
+/// Returns the record of the tree below: its id, and the paths that it has and the new base does not, each
+/// after a zero byte. If all files of a folder are gone, the folder is listed as a whole.
 pub fn ground(list: &Index, base: &Base, layer: &Layer) -> Result<Vec<u8>, Error> {
     let mut gone = Gone { ground: &base.ground().index, list, names: BTreeSet::new() };
     let removed = layer.deleted_paths().chain(base.gone.iter().map(PathBuf::as_path));
@@ -84,13 +85,13 @@ impl Gone<'_> {
     fn look(&mut self, path: &[u8]) -> io::Result<()> {
         let Some(there) = self.ground.find(path)? else { return Ok(()) };
         match self.list.find(path)? {
-            // A file or a link stands there, or above it, and covers it.
+            // A file or a link is there, or above it, and covers it.
             None if self.is_covered(path)? => {}
             None => {
                 let top = self.top(path)?;
                 self.names.insert(top.to_vec());
             }
-            // A folder that was gone as a whole and is there again, with other things in it.
+            // A folder that was removed as a whole exists again, with other content.
             Some(now) if now.kind == Kind::Folder && there.kind == Kind::Folder => {
                 for entry in self.ground.listing(&there)? {
                     self.look(&joined(path, &entry.name))?;
@@ -109,7 +110,7 @@ impl Gone<'_> {
         })
     }
 
-    /// As far up as nothing is left.
+    /// Returns the highest folder of the path in which nothing is left.
     fn top<'p>(&self, path: &'p [u8]) -> io::Result<&'p [u8]> {
         match path.iter().rposition(|byte| *byte == b'/').map(|slash| &path[..slash]) {
             Some(folder) if self.list.find(folder)?.is_none() => self.top(folder),
@@ -118,14 +119,14 @@ impl Gone<'_> {
     }
 }
 
-/// The same, read again; `None` where a base stands on no other.
+/// Parses that record; `None` if the base is not on top of another.
 pub fn read_ground(words: &[u8]) -> Option<(String, Vec<PathBuf>)> {
     let mut words = words.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
     let id = words.next()?.to_string_lossy().into_owned();
     Some((id, words.map(PathBuf::from).collect()))
 }
 
-/// Is every file of the base what its index says?
+/// Returns whether every file of the base matches its index.
 pub fn is_whole(base: &Base, is_entry: impl Fn(&Path, &super::index::Entry) -> io::Result<bool>) -> bool {
     let wrong = || io::Error::from(io::ErrorKind::InvalidData);
     let mut check = |path: &[u8], entry: &super::index::Entry| {

@@ -1,16 +1,17 @@
-//! Trees that agents work in side by side, and how their work comes together.
+//! Gives agents that work in parallel separate trees, and combines their results.
 //!
-//! Each has a copy of its own of the tree it began with. What it changed is taken over from there like
-//! from a workspace; where other steps have passed meanwhile, it is carried onto what they left. The user's
-//! workspace gets what has passed, and nothing else.
+//! Each agent has its own copy of the tree it began with. provost imports its changes from there as from a
+//! workspace; if other steps have passed meanwhile, the changes are applied to the result of those steps.
+//! The user's workspace gets only what has passed.
 //!
 //! ```text
 //! <place>/base   the id of the tree it began with
 //! <place>/tree   the agent's own copy
 //! ```
 //!
-//! **Invariant:** a file that two steps changed is never merged: it is a conflict, and named.
-//! **Invariant:** nothing of the user's is overwritten in the workspace that is not as the harness knew it.
+//! **Invariant:** a file that two steps changed is never merged: it is reported as a conflict by name.
+//! **Invariant:** a file in the user's workspace is overwritten only if its content is what provost
+//! expects.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -27,20 +28,20 @@ use super::index::{Draft, Entry, Index, Kind, joined};
 use super::{Base, Error, Layer, Trees};
 use crate::safe_open;
 
-/// So many names of files go into a conflict.
+/// Limit on the file names in a conflict.
 const NAMES: usize = 20;
 
-/// A tree of an agent's own.
+/// The separate tree of one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Apart {
-    /// Where it works.
+    /// The folder in which the agent works.
     pub folder: PathBuf,
     /// The id of the tree it began with.
     pub base: String,
 }
 
 impl Apart {
-    /// The one that was made in this place, if there is one.
+    /// Returns the tree that was made in this place, if there is one.
     pub fn at(place: &Path) -> Option<Self> {
         let base = fs::read_to_string(place.join("base")).ok()?;
         Some(Self { folder: place.join("tree"), base: base.trim().to_owned() })
@@ -48,8 +49,8 @@ impl Apart {
 }
 
 impl Trees {
-    /// A copy of a tree for an agent, in place of whatever was there. It began with `base`, and may hold
-    /// more by now.
+    /// Makes a copy of a tree for an agent and replaces what was in `place`. `base` is the tree the agent
+    /// began with; `tree` may contain more by now.
     pub fn set_apart(&self, tree: &Base, base: &str, place: &Path) -> Result<Apart, Error> {
         let parent = place.parent().unwrap_or(place);
         fs::create_dir_all(parent).map_err(|error| Error::io("make", parent, error))?;
@@ -73,7 +74,7 @@ impl Trees {
         Ok(Apart { folder: place.join("tree"), base: base.to_owned() })
     }
 
-    /// The same changes on another tree, where nobody else has changed the same files.
+    /// Applies the changes to another tree, if no other step has changed the same files.
     pub fn carried(&self, layer: Layer, from: &Base, onto: &Base) -> Result<Layer, Error> {
         layer.must_fit(from)?;
         if from.id == onto.id {
@@ -109,14 +110,14 @@ impl Trees {
         })
     }
 
-    /// Brings the workspace from one tree to another, file by file. Says what it left alone, because
-    /// somebody else had changed it.
+    /// Updates the workspace from one tree to another, file by file. Returns the paths it did not touch
+    /// because they had been changed otherwise.
     pub fn bring_home(&self, before: &Base, after: &Base) -> Result<Vec<String>, Error> {
         let listed = |error| Error::io("list", &after.path, error);
         let mut changes = Vec::new();
         let roots = (Some(before.index.root()), Some(after.index.root()));
         differing(&before.index, &after.index, b"", roots, &mut changes).map_err(listed)?;
-        // What goes, goes first: something else may come in its place.
+        // Removals first: another file may come at the same place.
         changes.sort_by_key(|change| change.after.is_some());
         let top =
             safe_open::top(&self.workspace).map_err(|errno| Error::io("open", &self.workspace, errno))?;
@@ -138,7 +139,7 @@ impl Trees {
     }
 }
 
-/// Takes a tree of an agent's own away. What it could not write, it may not be able to remove.
+/// Removes an agent's separate tree, including folders without permissions.
 pub fn clear_apart(place: &Path) -> Result<(), Error> {
     let removed = fs::remove_dir_all(place).or_else(|_| {
         open_up(place);
@@ -150,7 +151,7 @@ pub fn clear_apart(place: &Path) -> Result<(), Error> {
     }
 }
 
-/// Folders that an agent has closed to its own user.
+/// Restores the permissions of folders that an agent removed from its own user.
 fn open_up(folder: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     let _ = fs::set_permissions(folder, fs::Permissions::from_mode(0o700));
@@ -161,7 +162,7 @@ fn open_up(folder: &Path) {
     }
 }
 
-/// A layer and a tree that has gone on without it.
+/// A layer, and a tree that has changed meanwhile.
 struct Meeting<'a> {
     from: &'a Index,
     onto: &'a Index,
@@ -170,7 +171,7 @@ struct Meeting<'a> {
 }
 
 impl Meeting<'_> {
-    /// Whether there is still something to take away.
+    /// Checks a removal. Returns whether the path still exists.
     fn takes_away(&mut self, path: &[u8]) -> io::Result<bool> {
         let (then, now) = (self.from.find(path)?, self.onto.find(path)?);
         if now.is_some() && !is_same(then.as_ref(), now.as_ref()) {
@@ -190,7 +191,7 @@ impl Meeting<'_> {
         Ok(())
     }
 
-    /// A file stands by now where this path needs a folder.
+    /// Returns whether a file is now where this path needs a folder.
     fn is_in_the_way(&self, path: &[u8]) -> io::Result<bool> {
         for (at, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
             let folder = &path[..at];
@@ -209,7 +210,7 @@ fn is_same(one: Option<&Entry>, other: Option<&Entry>) -> bool {
     one.map(told) == other.map(told)
 }
 
-/// A file or a link that two trees have otherwise.
+/// A file or a link that differs between two trees.
 struct Change {
     path: Vec<u8>,
     before: Option<Entry>,
@@ -247,14 +248,14 @@ fn differing(
     Ok(())
 }
 
-/// A path in the workspace, to which no link leads.
+/// A path in the workspace, accessed without following links.
 struct Place<'a> {
     top: &'a OwnedFd,
     path: &'a [u8],
 }
 
 impl Place<'_> {
-    /// Is it what a tree has there, nothing included?
+    /// Returns whether the workspace has exactly this entry at the path (`None`: no file).
     fn is(&self, entry: Option<&Entry>) -> bool {
         let (folder, name) = self.split();
         let folder = match folder.is_empty() {
@@ -274,7 +275,7 @@ impl Place<'_> {
             Kind::Link => safe_open::target(&folder, name.as_bytes())
                 .is_ok_and(|target| provost_core::model::hash::Hash::of(&target) == entry.digest),
             Kind::File | Kind::Program | Kind::Moded(_) => {
-                // With which umask it was written does not matter.
+                // Differences that only come from the umask do not matter.
                 let alike = |kind: Kind| kind == entry.kind || kind.as_in_git() == entry.kind;
                 stamp.kind() == FileType::RegularFile
                     && alike(Kind::of_file(stamp.mode))
@@ -315,7 +316,7 @@ impl Place<'_> {
         copied
     }
 
-    /// The folder it lies in, made where it was not there.
+    /// Opens the folder that contains it; creates it if necessary.
     fn made(&self, folder: &[u8]) -> io::Result<OwnedFd> {
         let mut here = rustix::io::dup(self.top)?;
         for name in folder.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
@@ -328,7 +329,7 @@ impl Place<'_> {
         Ok(here)
     }
 
-    /// Folders that are empty without it.
+    /// Removes folders that are empty after a removal.
     fn prune(&self, folder: &[u8]) {
         let mut folder = folder;
         while !folder.is_empty() {

@@ -1,9 +1,10 @@
-//! A branch that is checked out has moved: its files and its index follow, where nobody changed them.
+//! Updates checkouts of a branch that has moved: their files and their index follow, if the user did not
+//! change them.
 //!
-//! Git is not run in the checkout. Files are written beside their places and renamed into them; the index
-//! is a copy that git in the mirror has brought up to date, put in place under git's own lock.
+//! git is not run in the checkout. Files are written under a temporary name and renamed; the index is a
+//! copy that git updates in the mirror, and that replaces the original under git's own lock.
 //!
-//! **Invariant:** a file that is neither as the branch had it nor as it has it now is not touched.
+//! **Invariant:** a file that matches neither the old nor the new commit is not touched.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -23,19 +24,19 @@ use super::{Error, Trees};
 use crate::git;
 use crate::safe_open;
 
-/// Where a file of a checkout stands between two commits.
+/// The state of a checkout's file relative to two commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stands {
-    /// With the older one alone.
+    /// It matches only the older one.
     Old,
     New,
-    /// Somebody changed it.
+    /// It was changed.
     Neither,
 }
 
 impl Trees {
-    /// Files of the checkout that differ between two commits of the mirror and were changed by somebody, in
-    /// the folder or in the index.
+    /// Returns the files of the checkout that differ between two commits of the mirror and that were
+    /// changed, in the folder or in the index.
     pub fn in_the_way(&self, checkout: &Path, old: &str, new: &str) -> Result<Vec<String>, Error> {
         let mut found = Vec::new();
         let staged = self.staged(checkout, old).unwrap_or_default();
@@ -50,13 +51,14 @@ impl Trees {
         Ok(found)
     }
 
-    /// Brings files and index from one commit to the other. `false`, where the index could not follow.
+    /// Updates files and index from one commit to the other. Returns `false` if the index could not be
+    /// updated.
     pub fn arrive(&self, checkout: &Path, old: &str, new: &str) -> Result<bool, Error> {
         let standing = self.standing(checkout, old, new)?;
         let top = safe_open::top(checkout).map_err(|errno| Error::io("open", checkout, errno))?;
         let ids = standing.iter().filter_map(|(change, _)| Some(change.new.as_ref()?.1.as_str()));
         let blobs = self.blobs(ids.collect())?;
-        // What is gone goes first: something else may stand in its place.
+        // Removals first: another file may come at the same place.
         let (gone, come): (Vec<_>, Vec<_>) = standing.iter().partition(|(change, _)| change.new.is_none());
         for (change, stands) in gone.iter().chain(&come) {
             if *stands != Stands::Old || !change.is_of_files() {
@@ -97,7 +99,7 @@ impl Trees {
             })
         };
         let each = |change: Differing| {
-            // What is no file here or there is left for its owner to bring up to date.
+            // Entries that are not files in either commit are left for their owner to update.
             let stands = if change.is_of_files() { stands(&change) } else { Ok(Stands::Old) };
             let failed = |error: io::Error| Error::io("read", &checkout.join(change.as_path()), error);
             stands.map_err(failed).map(|stands| (change.clone(), stands))
@@ -105,7 +107,7 @@ impl Trees {
         differing.into_iter().map(each).collect()
     }
 
-    /// The entries of the checkout's index: path, mode and object.
+    /// Returns the entries of the checkout's index: path, mode and object.
     fn staged(&self, checkout: &Path, commit: &str) -> Result<Vec<Staged>, Error> {
         let (_room, copy) = self.index_copy(checkout)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
@@ -131,7 +133,7 @@ impl Trees {
         Ok((room, copy))
     }
 
-    /// The index of the checkout says what the files are now.
+    /// Updates the index of the checkout to the new state of the files.
     fn follow(&self, checkout: &Path, commit: &str, changes: &[Differing]) -> Result<(), Error> {
         let folder = git::git_folder(checkout).unwrap_or_default();
         let (index, lock) = (folder.join("index"), folder.join("index.lock"));
@@ -154,9 +156,9 @@ impl Trees {
         let failed = |error: io::Error| Error::io("lock", &lock, error);
         let modified = fs::metadata(&index).and_then(|found| found.modified()).map_err(failed)?;
         lock_with(&folder, &lock, &read(&copy)?).map_err(failed)?;
-        // By its time git knows which files may have changed in the moment after they were looked at.
+        // git uses this time to decide which files may have changed just after they were examined.
         let _ = fs::File::open(&lock).and_then(|locked| locked.set_modified(modified));
-        // Whoever wrote it meanwhile has the word.
+        // If another program has changed the index meanwhile, its version wins.
         let written = match read(&index)? == before {
             true => fs::rename(&lock, &index).map_err(failed),
             false => Err(failed(io::ErrorKind::WouldBlock.into())),
@@ -170,7 +172,8 @@ impl Trees {
 
 type Staged = (Vec<u8>, (String, String));
 
-/// What is at a path: nothing, or a file of this content. Whatever else is there has no digest of a file.
+/// Returns the digest of the file at a path, or `None` if there is nothing. For anything else:
+/// [`Hash::NONE`].
 fn digest(top: &OwnedFd, path: &[u8]) -> io::Result<Option<Hash>> {
     match safe_open::file(top, path) {
         Ok(file) if safe_open::stamp(&file)?.kind() == FileType::RegularFile => {
@@ -199,7 +202,7 @@ fn put(top: &OwnedFd, path: &[u8], mode: u32, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The folder, made where it is not there; no link leads to it.
+/// Opens the folder without following links; creates it if it does not exist.
 fn made(top: &OwnedFd, path: &[u8]) -> io::Result<OwnedFd> {
     let mut here = safe_open::folder(top, b".").or_else(|_| rustix::io::dup(top))?;
     for name in path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
@@ -212,7 +215,7 @@ fn made(top: &OwnedFd, path: &[u8]) -> io::Result<OwnedFd> {
     Ok(here)
 }
 
-/// With the folders that are empty then, as git does it.
+/// Removes a file and the folders that become empty, as git does.
 fn remove(top: &OwnedFd, path: &[u8]) -> io::Result<()> {
     let mut path = path;
     let mut how = AtFlags::empty();

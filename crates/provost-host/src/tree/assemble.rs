@@ -1,20 +1,20 @@
-//! A writable tree of base and layer, where no overlay can be had.
+//! Builds a writable tree of base and layer, for machines without overlays.
 //!
-//! One worktree is kept and brought up to date in place, so a check finds unchanged files with their
-//! old times and builds stay incremental. What a check may have done to it cannot be known, so before
-//! each check every file is looked at (not read): one whose device, inode, size, mode, links, times of
-//! writing and of change are those noted when its content was known is left alone; any other is
-//! written anew, as a new file; what does not belong is removed. The time of change cannot be set by a
-//! program, only the clock moves it; a file that had changed so shortly before it was noted that a
-//! second change could bear the same time is read again instead.
+//! One worktree is kept and updated in place, so that a check finds unchanged files with their old times
+//! and builds stay incremental. provost cannot know what a check did to it, so before each check it
+//! examines the metadata of every file (not the content). A file is left alone if its device, inode, size,
+//! mode, number of links, mtime and ctime are those noted when its content was known. Any other file is
+//! written again, as a new file; files that do not belong are removed. No program can set the ctime, only
+//! the clock moves it. If a file had changed so shortly before it was noted that a second change could have
+//! the same ctime, it is read again.
 //!
-//! Nothing has to be put back afterwards, so nothing is lost by a kill. While one check has the
-//! worktree, another gets a plain copy of its own.
+//! Nothing has to be restored afterwards, so a kill loses nothing. While one check uses the worktree,
+//! another check gets a plain copy.
 //!
-//! What is written is held against its digest as it is copied: without a fence, an agent can have written
+//! The content is compared with its digest while it is copied: without a sandbox, an agent may have written
 //! to the kept base itself.
 //!
-//! **Invariant:** nothing in an assembled tree shares its bytes with a base or a layer.
+//! **Invariant:** no file of an assembled tree shares its bytes with a base or a layer.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -35,15 +35,15 @@ use super::keep::{self, boot, try_lock};
 use super::{Base, Error, Layer, Trees};
 use crate::safe_open::{self, Stamp};
 
-/// Above the coarsest clock a file system of ours stamps with.
+/// Longer than the coarsest clock that a file system uses for its times.
 const YOUNG: Duration = Duration::from_millis(100);
 const NOTES: &[u8] = b"provost worktree 2\n";
 
-/// A tree for one check. Dropped, it is free for the next one.
+/// A tree for one check. Dropping it frees it for the next check.
 #[derive(Debug)]
 pub struct Assembled {
     pub path: PathBuf,
-    /// How many files had to be written.
+    /// Number of files that had to be written.
     pub written: usize,
     _held: Held,
 }
@@ -55,8 +55,8 @@ enum Held {
 }
 
 impl Trees {
-    /// A writable tree of base and layer for one check: the kept worktree, or a copy while another
-    /// check has that.
+    /// Returns a writable tree of base and layer for one check: the kept worktree, or a copy while another
+    /// check uses that.
     pub fn assemble(&self, base: &Base, layer: &Layer) -> Result<Assembled, Error> {
         let sealed = layer.sealed_on(base)?;
         let index = Index::in_memory(sealed, &base.ground().index)
@@ -107,7 +107,7 @@ impl Trees {
     }
 }
 
-/// Where the content of a file is.
+/// Finds the stored content of a file.
 struct Sources<'a> {
     base: &'a Base,
     layer: &'a Layer,
@@ -115,7 +115,8 @@ struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// Somebody wrote what only the harness writes. The base is looked at as a whole before it is used again.
+    /// Reports that a file that only provost writes was changed. Marks the base, so that it is verified
+    /// completely before it is used again.
     fn altered(&self, path: &[u8]) -> Error {
         self.base.doubt();
         Error::Altered { path: self.of(path) }
@@ -130,7 +131,7 @@ impl Sources<'_> {
     }
 }
 
-/// What is known of a file in the worktree.
+/// The known state of a file in the worktree.
 struct Note {
     leaf: Leaf,
     stamp: Stamp,
@@ -159,7 +160,7 @@ impl Refresh {
         if tree.symlink_metadata().is_err() {
             checkout::make_folder(&tree)?;
         }
-        // A check may have closed its own folder.
+        // A check may have removed the permissions of its own folder.
         let _ = fs::set_permissions(&tree, std::os::unix::fs::PermissionsExt::from_mode(0o755));
         let top = rustix::fs::open(
             &tree,
@@ -174,7 +175,7 @@ impl Refresh {
         Ok(Self { place: place.to_path_buf(), top, known, now: Notes::new(), written: 0, is_changed: false })
     }
 
-    /// How many files were written.
+    /// Updates the worktree and returns the number of files written.
     fn run(mut self, index: &Index, sources: &Sources<'_>) -> Result<usize, Error> {
         let top = rustix::io::dup(&self.top).map_err(|errno| Error::io("open", &self.place, errno))?;
         let mut links = Vec::new();
@@ -206,7 +207,7 @@ impl Refresh {
         let names = safe_open::names(folder, usize::MAX);
         let names = names.map_err(|errno| Error::io("read", &self.at(path), errno))?;
         let mut there: HashMap<Vec<u8>, FileType> = names.into_iter().collect();
-        // First all that does not belong goes, so that nothing is ever written through a link.
+        // First remove everything that does not belong, so that nothing is ever written through a link.
         there.retain(|name, kind| {
             let entry = wanted.binary_search_by(|entry| entry.name.cmp(name)).ok().map(|at| &wanted[at]);
             match (entry.map(|entry| entry.kind), &*kind) {
@@ -291,7 +292,7 @@ impl Refresh {
         Ok(())
     }
 
-    /// The note of a file that is as it was when it was noted, and as it is wanted.
+    /// Returns the note of a file if the file is unchanged since and has the wanted content.
     fn still_known(&mut self, folder: &OwnedFd, path: &[u8], entry: &Entry) -> Option<Note> {
         let note = self.known.get(path)?;
         let stamp = safe_open::stamp_at(folder, &entry.name).ok()?;
@@ -329,7 +330,7 @@ impl Refresh {
     }
 }
 
-/// Could it be changed once more and bear the same time?
+/// Returns whether another change could still give the file the same ctime.
 pub fn is_young(stamp: &Stamp) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, nanos) = stamp.changed;
@@ -337,7 +338,7 @@ pub fn is_young(stamp: &Stamp) -> bool {
     changed + YOUNG >= now
 }
 
-/// Folders that a check closed are opened, so that they can be removed.
+/// Restores permissions of folders that a check changed, so that they can be removed.
 fn make_writable(folder: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     let Ok(metadata) = fs::symlink_metadata(folder) else { return };
@@ -357,7 +358,8 @@ fn make_writable(folder: &Path) {
 fn written_notes(notes: &Notes) -> Vec<u8> {
     let mut bytes = [NOTES, boot().as_bytes(), b"\n"].concat();
     for (path, Note { leaf, stamp, .. }) in notes {
-        // Notes outlive the moment they are written in: young is judged by the clock of now.
+        // Notes outlive the moment they are written in: whether a file is young is decided by the current
+        // time.
         bytes.push(u8::from(is_young(stamp)));
         bytes.extend(leaf.kind.letters());
         bytes.extend(leaf.digest.0);
@@ -372,7 +374,8 @@ fn written_notes(notes: &Notes) -> Vec<u8> {
     bytes
 }
 
-/// `None` for notes of another version or boot, or cut short: then nothing is known.
+/// Parses the notes. `None` for notes of another version or boot, or incomplete ones: then nothing is
+/// known.
 fn read_notes(bytes: &[u8]) -> Option<Notes> {
     let mut rest = bytes.strip_prefix(NOTES)?.strip_prefix(boot().as_bytes())?.strip_prefix(b"\n")?;
     let mut take = |count: usize| -> Option<&[u8]> {

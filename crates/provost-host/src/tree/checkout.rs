@@ -1,12 +1,12 @@
-//! Writes a tree, file by file, where nothing was before.
+//! Writes a tree, file by file, into an empty place.
 //!
-//! Files are written first and links last, so nothing is ever written through a link, whatever a tree
-//! claims to hold. Modes are what the tree says (0644, 0755 for programs and folders, if nothing else),
-//! whatever the umask: a check sees the same on every machine.
+//! Files are written first and links last, so that nothing is ever written through a link, whatever a tree
+//! contains. Modes are those of the tree (by default 0644, and 0755 for programs and folders), whatever the
+//! umask is: a check sees the same on every machine.
 //!
-//! **Invariant:** a link is made only if it stays inside the tree: it is relative, and every `..` of it
-//! comes first and not further up than the link lies deep. Links that all keep to this lead out
-//! together no more than alone.
+//! **Invariant:** a link is made only if it stays inside the tree: it is relative, and all its `..` come
+//! first and do not go further up than the link is deep. Links that all follow this rule cannot lead out in
+//! combination either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -35,14 +35,14 @@ pub struct Checkout<'a> {
 }
 
 impl<'a> Checkout<'a> {
-    /// Begins in an empty folder, with the listing of what it will hold.
+    /// Begins in a new, empty folder. `draft` collects the list of its content.
     pub fn begin(path: PathBuf, draft: Draft<'a>) -> Result<Self, Error> {
         make_folder(&path)?;
         let top = safe_open::top(&path).map_err(|errno| Error::io("open", &path, errno))?;
         Ok(Self { path, top, folders: BTreeSet::new(), links: BTreeMap::new(), draft })
     }
 
-    /// Goes on in a tree that has these files and folders, without a listing.
+    /// Continues in a tree that has these files and folders, without a list of content.
     pub fn go_on<'p>(
         path: PathBuf,
         files: impl Iterator<Item = &'p Path>,
@@ -55,7 +55,7 @@ impl<'a> Checkout<'a> {
         Ok(Self { path, top, folders, links: BTreeMap::new(), draft: Draft::default() })
     }
 
-    /// A new file, to be written by the caller, who says afterwards what it holds.
+    /// Creates a file. The caller writes it and afterwards records its content with `holds`.
     pub fn file(&mut self, path: &[u8], kind: Kind) -> Result<File, Error> {
         self.make_parents(path)?;
         safe_open::new_file(&self.top, path, kind.mode()).map_err(|errno| self.refused(path, errno))
@@ -71,13 +71,13 @@ impl<'a> Checkout<'a> {
         self.draft.set(path, leaf).map_err(|error| Error::io("note", &self.at(path), error))
     }
 
-    /// A link, made when all files are there.
+    /// Records a link, which is created after all files.
     pub fn link(&mut self, path: &[u8], target: &[u8]) -> Result<(), Error> {
         self.links.insert(path.to_vec(), target.to_vec());
         self.holds(path, Leaf { kind: Kind::Link, digest: Hash::of(target), size: target.len() as u64 })
     }
 
-    /// Where a link that will be made leads.
+    /// Returns the target of a link that will be created.
     pub fn target(&self, path: &[u8]) -> Option<&[u8]> {
         self.links.get(path).map(Vec::as_slice)
     }
@@ -87,7 +87,7 @@ impl<'a> Checkout<'a> {
         self.draft.folder(path).map_err(|error| Error::io("note", &self.at(path), error))
     }
 
-    /// The same file or link as in another tree of ours, which nobody writes.
+    /// Adds the same file or link as in another tree of provost, which is never written.
     pub fn share(&mut self, path: &[u8], source: &Path, kind: Kind) -> Result<(), Error> {
         if kind == Kind::Link {
             let target = std::fs::read_link(source).map_err(|error| Error::io("read", source, error))?;
@@ -99,12 +99,12 @@ impl<'a> Checkout<'a> {
         match rustix::fs::linkat(rustix::fs::CWD, source, &self.top, name, AtFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(self.refused(path, Errno::EXIST)),
-            // Too many links to one file, or a file system without them.
+            // Too many links to one file, or a file system without hard links.
             Err(_) => self.copy(path, source, kind).map(|_| ()),
         }
     }
 
-    /// The same content in a file of its own.
+    /// Adds a copy of the content as a separate file.
     pub fn copy(&mut self, path: &[u8], source: &Path, kind: Kind) -> Result<File, Error> {
         let mut from = File::open(source).map_err(|error| Error::io("open", source, error))?;
         let mut to = self.file(path, kind)?;
@@ -112,7 +112,7 @@ impl<'a> Checkout<'a> {
         Ok(to)
     }
 
-    /// Makes the links. The tree is whole.
+    /// Creates the links. The tree is complete then.
     pub fn finish(mut self) -> Result<Draft<'a>, Error> {
         for (path, target) in std::mem::take(&mut self.links) {
             self.make_parents(&path)?;
@@ -122,7 +122,7 @@ impl<'a> Checkout<'a> {
         Ok(self.draft)
     }
 
-    /// Gives a file that was written the time of its last change.
+    /// Sets the mtime of a written file.
     pub fn set_time(&self, path: &[u8], modified: Duration) -> Result<(), Error> {
         let time = rustix::fs::Timespec {
             tv_sec: modified.as_secs().try_into().unwrap_or_default(),
@@ -147,7 +147,7 @@ impl<'a> Checkout<'a> {
         self.make_parents(path)?;
         let (name, mode) = (OsStr::from_bytes(path), Mode::from_raw_mode(0o755));
         rustix::fs::mkdirat(&self.top, name, mode).map_err(|errno| self.refused(path, errno))?;
-        // The umask had its say.
+        // The umask may have changed the mode.
         rustix::fs::chmodat(&self.top, name, mode, AtFlags::empty())
             .map_err(|errno| self.refused(path, errno))?;
         self.folders.insert(path.to_vec());
@@ -160,7 +160,7 @@ impl<'a> Checkout<'a> {
 
     fn refused(&self, path: &[u8], errno: Errno) -> Error {
         match errno {
-            // In a new tree nothing is there yet, so two names of it are one on this file system.
+            // A new tree is empty, so two of its names are the same on this file system.
             Errno::EXIST | Errno::NOTDIR => Error::Clash { path: lossy(path) },
             _ => Error::io("write", &self.at(path), errno),
         }
@@ -169,7 +169,8 @@ impl<'a> Checkout<'a> {
 
 type WriteFile<'a> = dyn FnMut(&mut Checkout<'_>, &[u8], Kind) -> Result<(), Error> + 'a;
 
-/// Writes all that an index lists: files by `file`, folders and links as they are in `place_of` their paths.
+/// Writes everything that an index lists: files by `file`, folders and links as they are at `place_of` the
+/// path.
 pub fn fill(
     checkout: &mut Checkout<'_>,
     index: &Index,
@@ -199,7 +200,7 @@ pub fn fill(
     }
 }
 
-/// Folders of a tree have the same mode everywhere.
+/// Creates a folder with the mode that all folders of trees have.
 pub fn make_folder(path: &Path) -> Result<(), Error> {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::create_dir(path).map_err(|error| Error::io("make", path, error))?;
@@ -207,7 +208,7 @@ pub fn make_folder(path: &Path) -> Result<(), Error> {
         .map_err(|error| Error::io("make", path, error))
 }
 
-/// Does a link at `path` that leads to `target` stay inside the tree?
+/// Returns whether a link at `path` with this `target` stays inside the tree.
 pub fn stays_inside(path: &[u8], target: &[u8]) -> bool {
     let mut depth = path.iter().filter(|byte| **byte == b'/').count();
     let mut is_leading = true;
@@ -218,7 +219,7 @@ pub fn stays_inside(path: &[u8], target: &[u8]) -> bool {
         match part {
             b"" | b"." => {}
             b".." if is_leading && depth > 0 => depth -= 1,
-            // After a name, `..` is the parent of wherever that name leads.
+            // After a name, `..` is the parent of the place to which that name leads.
             b".." => return false,
             _ => is_leading = false,
         }
@@ -226,7 +227,7 @@ pub fn stays_inside(path: &[u8], target: &[u8]) -> bool {
     true
 }
 
-/// Gives a copy the time of its original, which build tools compare.
+/// Gives a copy the mtime of its original, which build tools compare.
 pub fn keep_time(file: &File, modified: (i64, i64)) -> Result<(), Errno> {
     let time = rustix::fs::Timespec { tv_sec: modified.0, tv_nsec: modified.1 as _ };
     rustix::fs::futimens(file, &Timestamps { last_access: time, last_modification: time })

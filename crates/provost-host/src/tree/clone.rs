@@ -1,7 +1,7 @@
-//! A repository of an agent's own: one commit, everything before it, and nothing else of what the user has.
+//! Makes a separate repository for an agent: one commit, its history, and nothing else of the user's data.
 //!
-//! No other branch, no reflog, no stash, no remote and no configuration come with it. It is made from the
-//! objects of the workspace's repository by way of the mirror, like a base: git runs in the mirror alone.
+//! It has no other branch, reflog, stash, remote or configuration. It is made from the objects of the
+//! workspace's repository through the mirror, like a base: git runs only in the mirror.
 
 use std::fs;
 use std::path::Path;
@@ -10,11 +10,11 @@ use super::keep::Lock;
 use super::mirror::Mirror;
 use super::{Error, Trees};
 
-/// The branch an agent finds itself on.
+/// The branch that is checked out for the agent.
 const BRANCH: &str = "main";
 
 impl Trees {
-    /// Makes it in `folder`, which is empty. Its index is that of the commit.
+    /// Makes the repository in `folder`, which is empty. Its index is that of the commit.
     pub fn clone_of(&self, commit: &str, folder: &Path) -> Result<(), Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;

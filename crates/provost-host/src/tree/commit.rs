@@ -1,12 +1,12 @@
-//! Exactly the tree that was judged, as a commit of the user's repository.
+//! Makes a commit of exactly the judged tree in the user's repository.
 //!
-//! The commit is made in the mirror, from the tree the harness kept: the approved commit's tree with
-//! the files that were taken over, less what git ignores and the harness's own files, unless a person asks
-//! for those, and nothing else. It is handed over as a pack and a ref, written as
-//! files: git is not run in the user's repository, and its HEAD, index, hooks and configuration are not
-//! looked at.
+//! The commit is made in the mirror from the tree that provost kept: the approved commit's tree with the
+//! imported files. Ignored files and provost's own files are left out, unless a person asks for them. The
+//! commit is handed over as a pack and a ref, written as files: git is not run in the user's repository,
+//! and its HEAD, index, hooks and configuration are not read.
 //!
-//! **Invariant:** a ref is made or moved from the value that was read, under its lock, or not at all.
+//! **Invariant:** a ref is created or moved only from the value that was read, under its lock, or not at
+//! all.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -25,10 +25,10 @@ use super::{Base, Error, Laid, Layer, Refused, TREE, Trees, Why};
 use crate::git;
 use crate::safe_open;
 
-/// Plans and progress files are not longer.
+/// Limit on the size of plans and progress files.
 const OWN_BYTES: u64 = 64 << 20;
 
-/// Who commits, and what they say.
+/// Author and message of a commit.
 #[derive(Clone, Debug)]
 pub struct Authored<'a> {
     pub name: &'a str,
@@ -48,27 +48,27 @@ impl Authored<'_> {
     }
 }
 
-/// What goes into a commit beside the work. Nothing of it, where nobody asks for it.
+/// Optional content of a commit in addition to the work. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct With {
-    /// What git ignores and a glob of `touches` named.
+    /// Files that git ignores and a glob of `touches` named.
     pub ignored: bool,
-    /// Files of the harness's own, relative to the workspace, as they are there now.
+    /// provost's own files, relative to the workspace, as they are now.
     pub plan: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     pub commit: String,
-    /// The tree as git names it.
+    /// The tree's id in git.
     pub tree: String,
-    /// What the judged tree has otherwise than the commit, and why.
+    /// Paths in which the judged tree differs from the commit, with the reason.
     pub left_out: Vec<Refused>,
 }
 
 impl Trees {
-    /// Makes a commit on top of `parent`, the commit `approved` was made of, whose tree is `judged` less what
-    /// no commit is to have.
+    /// Makes a commit on top of `parent`, the commit that `approved` was made of. Its tree is `judged`
+    /// without the paths that a commit must not contain.
     pub fn commit(
         &self,
         parent: &str,
@@ -93,8 +93,8 @@ impl Trees {
         Ok(Committed { commit: word(&commit), tree, left_out })
     }
 
-    /// Takes out what no commit is to have: what git ignores, the harness's own files, and what lies in
-    /// another repository.
+    /// Removes the changes that a commit must not contain: ignored files, provost's own files, and files
+    /// that are in another repository.
     fn left_out(&self, listing: &[u8], changes: &mut Vec<Change>, with: &With) -> Vec<Refused> {
         let entries = listing.split(|byte| *byte == 0).filter_map(|line| {
             let tab = line.iter().position(|byte| *byte == b'\t')?;
@@ -128,8 +128,8 @@ impl Trees {
         left_out
     }
 
-    /// The approved tree with what the judged one has and git ignores: no commit has it, and the checks that
-    /// held may need it.
+    /// Returns the approved tree with the ignored files of the judged one: no commit contains them, and the
+    /// checks that passed may need them.
     pub fn with_ignored(&self, approved: &Base, judged: &Base) -> Result<Base, Error> {
         let Some(ignored) = &self.ignored else { return Ok(approved.clone()) };
         let is_left_out = |path: &[u8]| {
@@ -158,7 +158,7 @@ impl Trees {
         self.advance(approved, Layer::laid(approved, draft, (folder, path), laid)?)
     }
 
-    /// The commit's tree with what differs between two of ours, as git names it.
+    /// Writes the commit's tree with the differences between two bases, and returns its id in git.
     pub(super) fn written_on(
         &self,
         mirror: &Mirror<'_>,
@@ -184,7 +184,8 @@ impl Trees {
         Ok(word(&mirror.git(&["write-tree"], b"", &with_index)?))
     }
 
-    /// What `update-index` reads for a file of the workspace as it is now; nothing, where it is not there.
+    /// Returns the input of `update-index` for a file of the workspace as it is now; empty if it does not
+    /// exist.
     fn listed_now(&self, mirror: &Mirror<'_>, path: &str) -> Result<Vec<u8>, Error> {
         let failed = |error: io::Error| Error::io("read", &self.workspace.join(path), error);
         let top = safe_open::top(&self.workspace).map_err(|errno| failed(errno.into()))?;
@@ -198,7 +199,7 @@ impl Trees {
         Ok([format!("100644 {object}\t").as_bytes(), path.as_bytes(), b"\0"].concat())
     }
 
-    /// What `update-index` reads: mode, object and path of everything that changed.
+    /// Returns the input of `update-index`: mode, object and path of every change.
     fn listed(
         &self,
         mirror: &Mirror<'_>,
@@ -230,12 +231,13 @@ impl Trees {
         Ok(listed)
     }
 
-    /// Says something about a commit beside it, in the notes that are there already.
+    /// Adds a git note to a commit, on top of the existing notes. Returns the new and the previous notes
+    /// commit.
     pub fn note(&self, commit: &str, notes: &str, text: &str) -> Result<(String, Option<String>), Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
         let before = git::find(&self.workspace, notes);
-        // Somebody who died may have left the name here, for notes that the user's repository never got.
+        // A process that died may have left the ref here, for notes that the user's repository never got.
         match &before {
             Some(before) => {
                 Mirror::open(&self.folder, &self.workspace, before)?.borrow()?;
@@ -253,13 +255,14 @@ impl Trees {
         Ok((now, before))
     }
 
-    /// Gives the user's repository a commit that the mirror has, under a name. `expected` is what the
-    /// name stood for before.
+    /// Gives the user's repository a commit of the mirror under a ref name. `expected` is the previous
+    /// value of the ref.
     pub fn hand_over(&self, commit: &str, name: &str, expected: Option<&str>) -> Result<(), Error> {
         self.hand_over_all(&[commit], name, expected)
     }
 
-    /// The same for several that are not there yet; the name will stand for the last.
+    /// Like [`Trees::hand_over`] for several commits that are not there yet; the ref will name the last
+    /// one.
     pub fn hand_over_all(&self, commits: &[&str], name: &str, expected: Option<&str>) -> Result<(), Error> {
         let commit = commits.last().copied().unwrap_or_default();
         let refused = |said: &str| Error::Git { commit: commit.to_owned(), said: said.to_owned() };
@@ -277,14 +280,14 @@ impl Trees {
         move_ref(&self.workspace, &repository, name, commit, expected)
     }
 
-    /// The objects the user's repository does not have, as one pack in its folder.
+    /// Writes the objects that the user's repository does not have as one pack in its folder.
     fn pack(&self, mirror: &Mirror<'_>, commits: &[&str], objects: &Path) -> Result<(), Error> {
         let packs = objects.join("pack");
         let is_folder = fs::symlink_metadata(&packs).is_ok_and(|found| found.is_dir());
         if !is_folder {
             fs::create_dir(&packs).map_err(|error| Error::io("make", &packs, error))?;
         }
-        // Parents are the user's own; these commits and their trees are ours to bring.
+        // The user's repository has the parents; provost brings only these commits and their trees.
         let words = ["rev-list", "--objects", "--no-object-names", "--no-walk"];
         let args: Vec<&str> = words.iter().chain(commits).chain(&["--"]).copied().collect();
         let list = mirror.git(&args, b"", &[])?;
@@ -296,7 +299,7 @@ impl Trees {
             .map_err(|error| Error::io("make a folder in", &self.folder, error))?;
         let name = mirror.git_path(&["pack-objects", "--quiet"], &room.path().join("pack"), &list, &[])?;
         let name = word(&name);
-        // The index last: without it a pack is not looked at.
+        // The index last: git ignores a pack without an index.
         for extension in ["pack", "idx"] {
             let file = format!("pack-{name}.{extension}");
             let (from, to) = (room.path().join(&file), packs.join(&file));
@@ -306,7 +309,8 @@ impl Trees {
     }
 }
 
-/// The objects of all files whose names fit on a line, in the order of the changes.
+/// Writes the objects of all files whose names fit on a line; returns their ids in the order of the
+/// changes.
 fn written_at_once(
     mirror: &Mirror<'_>,
     judged: &Base,
@@ -338,7 +342,7 @@ fn written(
     Ok(word(&mirror.git_path(&["hash-object", "-w", "--no-filters"], &file, b"", &[])?))
 }
 
-/// The object of a file whose lines end otherwise in a commit.
+/// Writes the object of a file whose lines end differently in a commit, and returns its id.
 fn with_line_ends(
     mirror: &Mirror<'_>,
     judged: &Base,
@@ -356,11 +360,11 @@ fn with_line_ends(
 }
 
 fn fits_on_a_line(folder: &Path, path: &[u8]) -> bool {
-    // Git reads a quoted name where one begins with a quote; ours begin with a slash.
+    // git expects a quoted name if it begins with a quote; these names begin with a slash.
     !path.contains(&b'\n') && !folder.as_os_str().as_bytes().contains(&b'\n')
 }
 
-/// Copies a file to its place in one step.
+/// Copies a file to its place atomically.
 fn put(from: &Path, folder: &Path, to: &Path) -> io::Result<()> {
     let mut coming = tempfile::Builder::new().prefix("tmp_pack_").tempfile_in(folder)?;
     io::copy(&mut fs::File::open(from)?, coming.as_file_mut())?;
@@ -371,7 +375,7 @@ fn put(from: &Path, folder: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Git's own way: whoever has the lock file may move the ref.
+/// Moves a ref as git does it: the process that holds the lock file may move it.
 pub(super) fn move_ref(
     workspace: &Path,
     repository: &Path,
@@ -404,7 +408,7 @@ pub(super) fn move_ref(
     written
 }
 
-/// Where the repository keeps a list of what the ref stood for, its owner finds the way back.
+/// Appends to the reflog, if the repository has one for this ref, so that its owner can go back.
 fn note_move(list: &Path, commit: &str, before: Option<&str>) {
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
     let nothing = "0".repeat(commit.len());
@@ -416,13 +420,13 @@ fn note_move(list: &Path, commit: &str, before: Option<&str>) {
     }
 }
 
-/// The lock says from its first moment what the ref is to be: one that says the same is of somebody like
-/// us who was killed, and is as good as our own.
+/// Takes git's lock of a ref. The lock contains the new value from its first moment: if an existing lock
+/// has the same value, a provost process that was killed made it, and it counts as ours.
 fn take_lock(repository: &Path, lock: &Path, commit: &str) -> io::Result<()> {
     lock_with(repository, lock, format!("{commit}\n").as_bytes())
 }
 
-/// Makes a lock of git's that holds its text from the first moment.
+/// Creates a git lock file that has its content from the first moment.
 pub(super) fn lock_with(folder: &Path, lock: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut text = tempfile::Builder::new().prefix("tmp_provost_").tempfile_in(folder)?;
     text.write_all(bytes)?;
@@ -437,7 +441,7 @@ pub(super) fn lock_with(folder: &Path, lock: &Path, bytes: &[u8]) -> io::Result<
     }
 }
 
-/// A path and what is there now; nothing, where it is gone.
+/// A path and what is there now; `None` if it was removed.
 pub(super) type Change = (Vec<u8>, Option<Leaf>);
 
 pub(super) fn changes(old: &Base, new: &Base) -> Result<Vec<Change>, Error> {

@@ -1,24 +1,24 @@
-//! What a walk over a workspace has found so far.
+//! Collects the results of a walk over a workspace.
 
 use super::checkout::lossy;
 use super::index::Leaf;
 use super::{Refused, Why};
 
-/// For a word to the user, not for a record.
+/// Limit of a list that is shown to the user and not recorded.
 const OUTSIDE_MAX: usize = 20;
-/// Lists that people read; what is not in them is counted.
+/// Limit of lists that people read; further entries are counted.
 const NAMES_MAX: usize = 1_000;
 
 #[derive(Default)]
 pub struct Found {
     pub taken: Vec<(Vec<u8>, Leaf)>,
     pub removed: Vec<Vec<u8>>,
-    /// Folders with nothing in them.
+    /// Empty folders.
     pub folders: Vec<Vec<u8>>,
-    /// When the files that were taken over were last written.
+    /// The mtimes of the imported files.
     pub written: Vec<((i64, i64), Vec<u8>)>,
     pub refused: Capped<Refused>,
-    /// What git ignores; a folder stands for all that is in it, and ends with a slash.
+    /// Paths that git ignores; a folder stands for all its content, and ends with a slash.
     pub ignored: Capped<String>,
     pub protected: Vec<String>,
     pub outside: Capped<String>,
@@ -39,7 +39,7 @@ impl Found {
     }
 }
 
-/// A list that is cut, and says how much is missing.
+/// A list with a maximum length that counts the entries it leaves out.
 pub struct Capped<T> {
     pub some: Vec<T>,
     pub more: usize,
@@ -64,11 +64,11 @@ impl<T> Capped<T> {
     }
 }
 
-/// What the globs and git say of a path and all that is in it.
+/// The result of the globs and git's rules for a path and everything in it.
 #[derive(Clone, Copy, Default)]
 pub struct Rule {
     pub is_touched: bool,
     pub is_protected: bool,
-    /// How long the path is from which on git ignores everything.
+    /// Length of the prefix of the path that git ignores.
     pub ignored: Option<usize>,
 }

@@ -1,12 +1,12 @@
-//! Hands a folder over to another user for a while, and back.
+//! Changes the owner of a folder to another user for a while, and back.
 //!
-//! Only what belongs to the folder's owner is handed over, and no file that has a second name: that may be
-//! outside. Files that are to stay as they are keep their owner; the folders that lead to them keep theirs
-//! too, and are opened by a group and made sticky: there the other user makes what it likes and takes away
-//! nothing but its own. What it made comes back as the owner's, whatever it is.
+//! Only files of the folder's owner are changed, and no file with a second hard link, which may be outside.
+//! Files that must stay keep their owner. The folders that lead to them also keep theirs; they become
+//! group-writable and sticky: the other user can create files there and remove only its own. Everything it
+//! created becomes the owner's afterwards.
 //!
-//! **Invariant:** no link is followed, and nothing is changed that is not in the folder.
-//! **Invariant:** what is needed to bring it all back is on the disk before the first file changes hands.
+//! **Invariant:** no link is followed, and nothing outside the folder is changed.
+//! **Invariant:** everything needed to restore the owners is on disk before the first file is changed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -22,16 +22,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::safe_open;
 
-/// What is handed over. It has to be [ended](Handover::end), and is found again after a crash.
+/// A folder with a changed owner. It must be [ended](Handover::end), and can be found again after a crash.
 #[derive(Debug)]
 pub struct Handover {
     record: PathBuf,
     kept: Kept,
-    /// While this is locked, somebody is there to bring it back.
+    /// While this is locked, a process exists that will restore the owners.
     _lock: File,
 }
 
-/// What has to be known to bring it back.
+/// The data needed to restore the owners.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     folder: PathBuf,
@@ -41,7 +41,7 @@ struct Kept {
     ways: Vec<Way>,
 }
 
-/// A folder that leads to what stays.
+/// A folder that leads to a file that stays.
 #[derive(Debug, Serialize, Deserialize)]
 struct Way {
     path: PathBuf,
@@ -50,7 +50,8 @@ struct Way {
 }
 
 impl Handover {
-    /// `record` is a path in a folder that the user cannot reach. `staying` are files in the folder.
+    /// Changes the owners. `record` is a path in a folder that the user cannot access. `staying` are files
+    /// in the folder that keep their owner.
     pub fn begin(record: &Path, folder: &Path, user: u32, staying: &[PathBuf]) -> io::Result<Self> {
         let found = fs::symlink_metadata(folder)?;
         let mut paths = BTreeSet::from([folder.to_path_buf()]);
@@ -81,7 +82,7 @@ impl Handover {
         }
     }
 
-    /// What a harness that died has left handed over.
+    /// Returns the handover that a dead provost process left behind, if there is one.
     pub fn left_over(record: &Path) -> io::Result<Option<Self>> {
         let mut file = match File::open(record) {
             Ok(file) => file,
@@ -101,13 +102,13 @@ impl Handover {
         self.kept.user
     }
 
-    /// Brings everything back. Nothing of that user may be alive.
+    /// Restores the owners. No process of that user may be alive.
     pub fn end(self) -> io::Result<()> {
         let top = safe_open::top(&self.kept.folder)?;
         let device = rustix::fs::fstat(&top)?.st_dev;
         self.back(&top, device)?;
         for way in &self.kept.ways {
-            // Nobody but the owner could move them away.
+            // Only the owner could have moved these folders.
             let folder = safe_open::top(&way.path)?;
             rustix::fs::fchown(&folder, None, Some(Gid::from_raw(way.group)))?;
             rustix::fs::fchmod(&folder, Mode::from_raw_mode(way.mode))?;
@@ -151,7 +152,7 @@ impl Over<'_> {
             if is_folder(&found) {
                 self.folder(&safe_open::folder(folder, &name)?, &path)?;
             }
-            // A program that runs as its owner would not any more.
+            // A setuid or setgid program would no longer run as its owner.
             let is_plain = found.st_nlink == 1 && found.st_mode & 0o6000 == 0;
             let is_theirs = found.st_uid == self.kept.owner && (is_folder(&found) || is_plain);
             if is_theirs && !self.kept.ways.iter().any(|way| way.path == path) {
@@ -167,7 +168,7 @@ impl Over<'_> {
     }
 }
 
-/// Gives a folder of the harness's own to a user, with all that is in it.
+/// Gives one of provost's own folders to a user, with all its content.
 pub fn give(path: &Path, user: u32) -> io::Result<()> {
     let top = safe_open::top(path)?;
     give_all(&top, Uid::from_raw(user), Gid::from_raw(user))
@@ -202,7 +203,7 @@ mod tests {
         fs::symlink_metadata(path).unwrap().uid()
     }
 
-    /// Nothing, where this cannot be tried.
+    /// Returns `None` if this cannot be tested here.
     fn site() -> Option<(tempfile::TempDir, PathBuf)> {
         if !rustix::process::geteuid().is_root() {
             provost_rehearsal::skip::user(provost_rehearsal::skip::User::Root);
@@ -235,7 +236,7 @@ mod tests {
         }
         let mode = |name: &str| fs::metadata(work.join(name)).unwrap().mode() & 0o7777;
         assert_eq!((mode(""), mode("plans")), (0o1775, 0o1770));
-        // As the other user would have.
+        // As the other user would do it.
         fs::write(work.join("plans/made"), "").unwrap();
         rustix::fs::chown(work.join("plans/made"), Some(Uid::from_raw(USER)), Some(Gid::from_raw(USER)))
             .unwrap();

@@ -1,11 +1,12 @@
-//! Which paths git ignores, by rules from before any agent worked.
+//! Decides which paths git ignores, by rules from before any agent worked.
 //!
 //! The rules are the `.gitignore` files of the approved tree, the repository's own list
-//! (`.git/info/exclude`) and the person's (`core.excludesFile`). The two lists are read once for each
-//! approval and kept: what an agent writes to them later, or to a `.gitignore`, changes nothing.
-//! Git is not run for it.
+//! (`.git/info/exclude`) and the user's list (`core.excludesFile`). The two lists are read once for each
+//! approval and kept: later changes by an agent to them or to a `.gitignore` have no effect. git is not run
+//! for this.
 //!
-//! **Invariant:** a path that the approved tree has is tracked; callers never ask about one.
+//! **Invariant:** a path that the approved tree has is tracked, whatever the rules say; callers must not
+//! treat it as ignored.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -26,31 +27,31 @@ use super::touches::{Touches, is_at_or_beneath, start_of};
 use super::{Base, Error};
 use crate::git;
 
-/// A longer list of rules is cut there.
+/// Limit on the size of a list of rules; the rest is not read.
 const LIST_BYTES: u64 = 4 << 20;
 const NAME: &str = ".gitignore";
-/// Stands for any name when it is asked what a glob means.
+/// Stands for any name when the meaning of a glob is tested.
 const ANY: &str = "provost-any-name";
-/// Alternatives of one glob that are looked at.
+/// Limit on the alternatives of one glob.
 const ALTERNATIVES: usize = 64;
 
 /// The rules of one approval.
 #[derive(Debug)]
 pub struct Ignored {
     source: Source,
-    /// Asked last: the repository's own list, then the person's.
+    /// Used last: the repository's own list, then the user's.
     lists: Vec<Gitignore>,
     folders: Mutex<HashMap<Vec<u8>, Option<Arc<Gitignore>>>>,
 }
 
-/// Where `.gitignore` files are read.
+/// The place from which `.gitignore` files are read.
 #[derive(Debug)]
 enum Source {
     Tree(Base),
     Folder(PathBuf),
 }
 
-/// The lists outside of the tree, as they were when an approval was first carried out.
+/// The lists outside the tree, as they were when the approval was first used.
 #[derive(Serialize, Deserialize)]
 struct Lists {
     exclude: String,
@@ -68,7 +69,7 @@ impl Lists {
 }
 
 impl Ignored {
-    /// The rules of an approval: its tree, and the lists as they were when this was first asked for.
+    /// Returns the rules of an approval: its tree, and the lists as they were at the first call.
     pub(super) fn of_approval(
         folder: &Path,
         workspace: &Path,
@@ -96,7 +97,7 @@ impl Ignored {
         Ok(Some(Self::new(Source::Tree(base.clone()), &lists)))
     }
 
-    /// The rules of a workspace as they are now; for a word to the person, not for a decision.
+    /// Returns the rules of a workspace as they are now; for a message to the user, not for a decision.
     pub fn of_workspace(workspace: &Path) -> Option<Self> {
         git::git_folder(workspace)?;
         Some(Self::new(Source::Folder(workspace.to_owned()), &Lists::of(workspace)))
@@ -107,9 +108,9 @@ impl Ignored {
         Self { source, lists: lists.into_iter().flatten().collect(), folders: Mutex::default() }
     }
 
-    /// Does a rule match this very path, whatever is said of the folders above it?
+    /// Returns whether a rule matches this path itself, independent of the folders above it.
     pub fn matches(&self, path: &[u8], is_folder: bool) -> bool {
-        // The nearest folder has the first word.
+        // The nearest folder has precedence.
         let mut folder = Some(path);
         while let Some(inner) = folder {
             let end = inner.iter().rposition(|byte| *byte == b'/');
@@ -123,7 +124,7 @@ impl Ignored {
         self.lists.iter().find_map(|list| decided(list, path, is_folder)).unwrap_or(false)
     }
 
-    /// The uppermost folder of a path that is ignored, or the path itself.
+    /// Returns the uppermost folder of a path that is ignored, or the path itself.
     pub fn top<'p>(&self, path: &'p [u8], is_folder: bool) -> Option<&'p [u8]> {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         let above = ends.map(|end| &path[..end]).find(|folder| self.matches(folder, true));
@@ -145,8 +146,8 @@ impl Ignored {
         found
     }
 
-    /// The globs that mean something git ignores, and say so by a name: `dist/**`, `.env`, `logs/*.log`.
-    /// `**` and `src/**` name nothing of the kind, whatever lies there.
+    /// Returns the globs that name something that git ignores: `dist/**`, `.env`, `logs/*.log`. `**` and
+    /// `src/**` do not name anything like that, whatever files are there.
     pub fn named_by(&self, touches: &Touches) -> Vec<Naming> {
         let globs = touches.written().iter().enumerate();
         let namings = globs.filter_map(|(at, glob)| self.naming(at, globs::plain(glob)));
@@ -182,23 +183,23 @@ impl Ignored {
 /// A glob of `touches` that names something git ignores.
 #[derive(Debug)]
 pub struct Naming {
-    /// Which glob it is.
+    /// The position of the glob.
     pub glob: usize,
-    /// It begins there, without a wildcard, and that is ignored.
+    /// The part before the first wildcard, if it is ignored.
     starts: Vec<Vec<u8>>,
-    /// Its beginnings that mean something ignored.
+    /// Prefixes of the glob that mean something ignored.
     tops: Vec<GlobMatcher>,
 }
 
 impl Naming {
-    /// Does it name what is ignored from here on?
+    /// Returns whether the glob names the ignored path `top`.
     pub fn names(&self, top: &[u8]) -> bool {
         self.starts.iter().any(|start| is_at_or_beneath(start, top))
             || self.tops.iter().any(|glob| glob.is_match(OsStr::from_bytes(top)))
     }
 }
 
-/// `{a,b}` written out; a glob that cannot be, as it is.
+/// Expands `{a,b}`; a glob that cannot be expanded is returned as it is.
 fn alternatives(glob: &str) -> Vec<String> {
     let mut done = Vec::new();
     let mut open = vec![glob.to_owned()];
@@ -235,7 +236,7 @@ fn alternatives(glob: &str) -> Vec<String> {
     done
 }
 
-/// Paths that a glob without alternatives matches: `**` as a folder of any name and as none.
+/// Returns paths that a glob without alternatives matches: `**` as a folder of any name and as no folder.
 fn meanings(parts: &[&str]) -> [String; 2] {
     let spelled = |part: &str| {
         let mut out = String::new();
@@ -262,7 +263,7 @@ fn meanings(parts: &[&str]) -> [String; 2] {
     [some.collect::<Vec<_>>().join("/"), all.join("/")]
 }
 
-/// What a list says of a path: ignored, not ignored, or nothing.
+/// Returns what a list says about a path: ignored, not ignored, or nothing.
 fn decided(rules: &Gitignore, path: &[u8], is_folder: bool) -> Option<bool> {
     match rules.matched(Path::new(OsStr::from_bytes(path)), is_folder) {
         Match::Ignore(_) => Some(true),
@@ -272,7 +273,7 @@ fn decided(rules: &Gitignore, path: &[u8], is_folder: bool) -> Option<bool> {
 }
 
 fn rules(text: &str) -> Option<Gitignore> {
-    // A rule that cannot be read is one that git does not read either.
+    // git does not read an invalid rule either.
     let mut builder = GitignoreBuilder::new(".");
     for line in text.lines() {
         let _ = builder.add_line(None, line);
@@ -280,7 +281,7 @@ fn rules(text: &str) -> Option<Gitignore> {
     builder.build().ok().filter(|rules| !rules.is_empty())
 }
 
-/// Nothing for what is no file: a pipe would keep us waiting.
+/// Reads a text file. Returns an empty text for anything else: reading a pipe would block.
 fn text(path: &Path) -> String {
     let mut bytes = Vec::new();
     if path.metadata().is_ok_and(|found| found.is_file())

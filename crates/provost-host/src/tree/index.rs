@@ -1,11 +1,11 @@
-//! What is in a tree, folder by folder, each folder sealed by a digest of what it holds.
+//! The list of a tree's content, folder by folder; each folder is sealed by a digest of its content.
 //!
-//! The digest of a folder covers the kind, the name and the digest of each entry in the order of their
-//! bytes, so the digest of the topmost one is the id of the whole tree, the same on every machine. The
-//! file that keeps it is read at the folders that are asked for and nowhere else; a tree that differs
-//! in one file is a few folders that are thought of as behind the old file, and kept in one of their own.
+//! The digest of a folder covers the kind, the name and the digest of each entry in byte order, so the
+//! digest of the root is the id of the whole tree, the same on every machine. Only the requested folders
+//! are read from the index file. A tree that differs in one file consists of a few new folder listings.
+//! They are stored in a separate file, with offsets as if they were appended to the old one.
 //!
-//! **Invariant:** a folder whose digest does not fit what was read is an error, never an answer.
+//! **Invariant:** a folder whose digest does not match its content is an error, never an answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,17 +17,17 @@ use std::sync::Arc;
 use provost_core::model::hash::Hash;
 use sha2::{Digest as _, Sha256};
 
-/// What the digest of every folder begins with.
+/// Prefix of the input of every folder digest.
 const SEAL: &[u8] = b"provost tree 1\n";
-/// Where the topmost folder is and what it digests to: the last bytes of the file.
+/// Size of the last part of the file: offset, length and digest of the root folder.
 const TRAILER: u64 = 8 + 8 + 32;
-/// A folder whose listing is longer than this is damage.
+/// A longer folder listing counts as damage.
 const LISTING_MAX: u64 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,
-    /// A file that may be executed.
+    /// An executable file.
     Program,
     /// A file with other permissions than 0644 and 0755.
     Moded(u16),
@@ -36,23 +36,23 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What the group may write is a matter of the umask, and nothing that a tree says.
+    /// Returns the kind of a file. Group write permission depends on the umask and is not part of a tree.
     pub fn of_file(mode: u32) -> Self {
         match mode & 0o777 {
             0o644 | 0o664 => Self::File,
             0o755 | 0o775 => Self::Program,
-            // What its owner cannot read is of no use in a tree.
+            // A file that its owner cannot read is useless in a tree.
             mode if mode & 0o400 == 0 => Self::of_git(mode & 0o100 != 0),
             mode => u16::try_from(mode).map_or(Self::File, Self::Moded),
         }
     }
 
-    /// What git knows of a file.
+    /// Returns the kind as far as git records it.
     pub fn of_git(is_program: bool) -> Self {
         if is_program { Self::Program } else { Self::File }
     }
 
-    /// The same, as far as git can tell.
+    /// Reduces the kind to what git can record.
     pub fn as_in_git(self) -> Self {
         if self.is_file() { Self::of_git(self.is_program()) } else { self }
     }
@@ -73,7 +73,7 @@ impl Kind {
         }
     }
 
-    /// As it is written in a listing and in a digest.
+    /// Returns the encoding for listings and digests.
     pub fn letters(self) -> Vec<u8> {
         match self {
             Self::File => vec![b'f'],
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// Reads it from the front of some bytes.
+    /// Reads a kind from the front of some bytes.
     pub fn read<'b>(take: &mut impl FnMut(usize) -> Option<&'b [u8]>) -> Option<Self> {
         Some(match take(1)? {
             b"f" => Self::File,
@@ -103,13 +103,13 @@ pub struct Entry {
     pub name: Vec<u8>,
     pub kind: Kind,
     pub digest: Hash,
-    /// Bytes of a file or of a link's target; the length of the listing of a folder.
+    /// Bytes of a file or of a link's target; for a folder, the length of its listing.
     pub size: u64,
-    /// Where the listing of a folder begins.
+    /// Offset of the listing of a folder.
     at: u64,
 }
 
-/// What is at the end of a path that is no folder.
+/// A file or a link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
     pub kind: Kind,
@@ -117,12 +117,12 @@ pub struct Leaf {
     pub size: u64,
 }
 
-/// A kept listing of one tree.
+/// The stored list of one tree.
 #[derive(Debug)]
 pub struct Index {
     kept: Kept,
     root: Entry,
-    /// The index this one is behind, and how long that is.
+    /// The index that this one continues, and its length.
     before: Option<(Arc<Index>, u64)>,
 }
 
@@ -158,12 +158,12 @@ impl Index {
         Self::new(Kept::File(File::open(path)?), None)
     }
 
-    /// One that is behind another.
+    /// Opens an index that continues another.
     pub fn open_behind(path: &Path, before: &Arc<Index>) -> io::Result<Self> {
         Self::new(Kept::File(File::open(path)?), Some(before))
     }
 
-    /// The same, not kept yet.
+    /// Makes an index that continues another and is not stored yet.
     pub fn in_memory(bytes: Vec<u8>, before: &Arc<Index>) -> io::Result<Self> {
         Self::new(Kept::Memory(bytes), Some(before))
     }
@@ -194,7 +194,7 @@ impl Index {
         self.root.digest.to_string()
     }
 
-    /// What a folder holds, by name.
+    /// Returns the content of a folder, by name.
     pub fn listing(&self, folder: &Entry) -> io::Result<Vec<Entry>> {
         if folder.kind != Kind::Folder || folder.size > LISTING_MAX {
             return Err(damaged());
@@ -209,7 +209,7 @@ impl Index {
         if seal(&entries) == folder.digest { Ok(entries) } else { Err(damaged()) }
     }
 
-    /// The entry at a path; `None` where there is none.
+    /// Returns the entry at a path, or `None`.
     pub fn find(&self, path: &[u8]) -> io::Result<Option<Entry>> {
         let mut here = self.root.clone();
         for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
@@ -225,7 +225,7 @@ impl Index {
         Ok(Some(here))
     }
 
-    /// Every entry beneath a folder with its path, folders before what they hold.
+    /// Calls `each` for every entry below a folder with its path; folders come before their content.
     pub fn walk(
         &self,
         path: &[u8],
@@ -242,8 +242,8 @@ impl Index {
         Ok(())
     }
 
-    /// What stands behind the first index already, to be the beginning of another, and how long that
-    /// first one is.
+    /// Returns the bytes that already follow the first index, to be extended, and the length of that first
+    /// index.
     fn behind(&self) -> io::Result<(Vec<u8>, u64)> {
         match &self.before {
             None => Ok((Vec::new(), self.kept.length()?)),
@@ -256,7 +256,7 @@ impl Index {
     }
 }
 
-/// A tree that is being put together, from nothing or from a kept one.
+/// A tree that is being put together, from nothing or from a stored one.
 #[derive(Default)]
 pub struct Draft<'a> {
     kept: Option<&'a Index>,
@@ -267,7 +267,7 @@ type Names = BTreeMap<Vec<u8>, Node>;
 
 enum Node {
     Leaf(Leaf),
-    /// A folder of the kept index that nobody looked into.
+    /// A folder of the stored index that has not been read.
     Kept(Entry),
     Folder(Names),
 }
@@ -277,14 +277,14 @@ impl<'a> Draft<'a> {
         Ok(Self { kept: Some(index), root: names(index, index.root())? })
     }
 
-    /// Puts a file or a link at a path, in the place of whatever was there.
+    /// Puts a file or a link at a path, replacing what was there.
     pub fn set(&mut self, path: &[u8], leaf: Leaf) -> io::Result<()> {
         let (folder, name) = parted(path);
         self.open(folder)?.insert(name.to_vec(), Node::Leaf(leaf));
         Ok(())
     }
 
-    /// A folder, even if nothing will be in it.
+    /// Adds a folder, even if it stays empty.
     pub fn folder(&mut self, path: &[u8]) -> io::Result<()> {
         self.open(path).map(|_| ())
     }
@@ -308,7 +308,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Is there something at a path?
+    /// Returns whether there is an entry at a path.
     pub fn has(&mut self, path: &[u8]) -> io::Result<bool> {
         let kept = self.kept;
         let mut here = &mut self.root;
@@ -326,11 +326,12 @@ impl<'a> Draft<'a> {
         Ok(true)
     }
 
-    /// Of what was taken away, the uppermost folders that went with it.
+    /// Returns the removed paths; for a folder that is completely gone, the uppermost such folder instead
+    /// of its files.
     pub fn vanished(&mut self, removed: &[Vec<u8>]) -> io::Result<Vec<Vec<u8>>> {
         let mut tops = BTreeSet::new();
         for path in removed {
-            // Something else stands there, or above it, and covers it.
+            // Another entry is there, or above it, and covers it.
             if self.has(path)? || self.is_beneath_a_leaf(path)? {
                 continue;
             }
@@ -355,19 +356,19 @@ impl<'a> Draft<'a> {
         Ok(false)
     }
 
-    /// Takes a file or a link away, and the folders that are empty without it.
+    /// Removes a file or a link, and the folders that become empty.
     pub fn remove(&mut self, path: &[u8]) -> io::Result<()> {
         let kept = self.kept;
         let parts: Vec<&[u8]> = parts(path).collect();
         removed(&mut self.root, &parts, kept).map(|_| ())
     }
 
-    /// The id this tree has.
+    /// Returns the id of this tree.
     pub fn id(&self) -> String {
         written(&self.root, &mut Vec::new(), 0).digest.to_string()
     }
 
-    /// The bytes of its index: behind the first index, where it was made from a kept one.
+    /// Returns the bytes of its index: to follow the first index, if it was made from a stored one.
     pub fn sealed(&self) -> io::Result<Vec<u8>> {
         let (mut bytes, length) = self.kept.map_or(Ok((Vec::new(), 0)), Index::behind)?;
         let root = written(&self.root, &mut bytes, length);
@@ -400,7 +401,7 @@ fn names(index: &Index, folder: &Entry) -> io::Result<Names> {
     Ok(entries.into_iter().map(|entry| (entry.name.clone(), node(entry))).collect())
 }
 
-/// The names in a folder, read when they are first asked for. `None` for what is no folder.
+/// Returns the names in a folder and reads them on first use. `None` if it is not a folder.
 fn look_into<'n>(node: &'n mut Node, kept: Option<&Index>) -> io::Result<Option<&'n mut Names>> {
     if let (Node::Kept(entry), Some(index)) = (&*node, kept) {
         *node = Node::Folder(names(index, entry)?);
@@ -411,7 +412,7 @@ fn look_into<'n>(node: &'n mut Node, kept: Option<&Index>) -> io::Result<Option<
     })
 }
 
-/// True if the folder is empty now.
+/// Removes a path. Returns true if the folder is empty now.
 fn removed(here: &mut Names, path: &[&[u8]], kept: Option<&Index>) -> io::Result<bool> {
     match path {
         [] => {}
@@ -430,8 +431,8 @@ fn removed(here: &mut Names, path: &[&[u8]], kept: Option<&Index>) -> io::Result
     Ok(here.is_empty())
 }
 
-/// Puts the listings of this folder and of what is new beneath it behind `bytes`, which are themselves
-/// behind something of this length.
+/// Appends the listings of this folder and of new folders below it to `bytes`, which themselves follow an
+/// index of this `length`.
 fn written(names: &Names, bytes: &mut Vec<u8>, length: u64) -> Entry {
     let entries: Vec<Entry> = names
         .iter()
@@ -462,7 +463,7 @@ fn seal(entries: &[Entry]) -> Hash {
     for entry in entries {
         hasher.update(entry.kind.letters());
         hasher.update(&entry.name);
-        // No name has one of these in it.
+        // No name contains a zero byte.
         hasher.update([0]);
         hasher.update(entry.digest.0);
     }
@@ -473,7 +474,7 @@ fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|part| !part.is_empty())
 }
 
-/// The folder and the last name of a path.
+/// Splits a path into its folder and its last name.
 fn parted(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
@@ -548,7 +549,7 @@ mod tests {
         second.remove(b"z").unwrap();
         assert_ne!(second.id(), first.id());
         let second_id = second.id();
-        // Behind the first one, and no longer than what is new.
+        // Follows the first one, and is no longer than what is new.
         let first_index = Arc::new(index);
         let second = {
             let mut again = Draft::on(&first_index).unwrap();
@@ -584,7 +585,7 @@ mod tests {
             spoilt[place] ^= 1;
             std::fs::write(&path, &spoilt).unwrap();
             let answer = Index::open(&path).and_then(|index| index.find(b"a/b"));
-            // Sizes and places are not part of an id; a wrong place is seen by what is read there.
+            // Sizes and offsets are not part of an id; a wrong offset shows in what is read there.
             let same = matches!(&answer, Ok(Some(entry)) if entry.digest == Hash::of(b"b"));
             assert!(answer.is_err() || same, "byte {place}: {answer:?}");
         }

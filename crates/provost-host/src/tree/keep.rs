@@ -1,10 +1,10 @@
-//! Which bases are kept, for how long, and how two processes share them.
+//! Decides which bases are kept and for how long, and how processes share them.
 //!
-//! Building and sweeping happen under one lock. Whoever uses a base holds a shared lock on its file
-//! `used`, whose time is that of the last use; a base that somebody holds is not swept.
+//! One lock covers building and removing. A process that uses a base holds a shared lock on its file
+//! `used`, whose mtime is the last use; a base with such a lock is not removed.
 //!
-//! Nothing is synced to the disk: a base that was written before the machine went down may be short of
-//! data, so after each boot its files are read once and compared with its index before they are used.
+//! Nothing is synced to disk: a base that was written before the machine went down may be incomplete, so
+//! after each boot its files are read once and compared with its index before they are used.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -23,18 +23,18 @@ use super::index::{Entry, Index, Kind};
 use super::{Answered, Base, Error, Refused, TREE, Trees};
 use crate::safe_open;
 
-/// A large tree on a slow disk takes minutes; this is somebody who hangs.
+/// Timeout. A large tree on a slow disk takes minutes; a process that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(900);
 const PAUSE: Duration = Duration::from_millis(20);
-/// What is under way for longer than this belongs to nobody.
+/// Unfinished work that is older than this is abandoned.
 const UNDER_WAY_MAX: Duration = Duration::from_secs(2 * 24 * 3600);
 
-/// A lock on a file, freed when it is dropped, or when its process dies.
+/// A lock on a file, released when it is dropped, or when its process dies.
 #[derive(Debug)]
 pub struct Held(File);
 
 impl Held {
-    /// In which boot it was last found whole is not known any more.
+    /// Erases the boot in which the base was last found complete.
     pub(super) fn forget(&self) {
         let _ = self.0.write_all_at(&vec![b'-'; boot().len()], 0);
     }
@@ -42,12 +42,12 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Closing is not enough: a child that another thread is just starting has it open as well.
+        // Closing is not enough: a child that another thread is starting may have the file open as well.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Held by the one who builds or sweeps.
+/// The lock for building and removing.
 pub struct Lock {
     _held: Held,
 }
@@ -70,7 +70,7 @@ impl Lock {
     }
 }
 
-/// `None` if somebody else has it.
+/// Takes a lock without waiting. `None` if another process has it.
 pub fn try_lock(path: &Path) -> Result<Option<Held>, Error> {
     let file = lock_file(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -85,7 +85,7 @@ fn lock_file(path: &Path) -> Result<File, Error> {
     options.map_err(|error| Error::io("open", path, error))
 }
 
-/// Which boot of the machine this is.
+/// Returns the boot id of the machine.
 pub fn boot() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     BOOT.get_or_init(|| {
@@ -94,16 +94,16 @@ pub fn boot() -> &'static str {
     })
 }
 
-/// What `used` says: since which boot the base is whole, and what it stands on.
+/// Splits the content of `used`: the boot since which the base is complete, and the base below it.
 fn parted(noted: &[u8]) -> (&[u8], &[u8]) {
     noted.split_at(noted.len().min(boot().len()))
 }
 
-/// The base beneath, where there is one, and what is gone from it.
+/// The base below, if there is one, and the paths removed from it.
 type Ground = (Option<Base>, Vec<PathBuf>);
 
 impl Trees {
-    /// Takes hold of a base. `None` if it is not there, or was found damaged and put aside.
+    /// Opens a base and locks it. `None` if it does not exist, or was found damaged and moved aside.
     pub(super) fn held(
         &self,
         id: &str,
@@ -119,7 +119,7 @@ impl Trees {
         };
         let hold = Held(hold);
         match flock(&hold.0, FlockOperation::NonBlockingLockShared) {
-            // Swept between the opening and the lock, or just now.
+            // Removed between the opening and the lock, or just now.
             Ok(()) if !path.exists() => return Ok(None),
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),
@@ -165,8 +165,8 @@ impl Trees {
         Ok(Some(base))
     }
 
-    /// What a base stands on, if it stands on another, and what is gone from there; nothing at all, if
-    /// that one is not there.
+    /// Returns the base below, if there is one, and the paths removed from it; `None` if that base no
+    /// longer exists.
     fn under(&self, ground: &[u8], caches: &[Vec<u8>]) -> Result<Option<Ground>, Error> {
         match advance::read_ground(ground) {
             Some((id, gone)) => Ok(self.held(&id, caches, Vec::new())?.map(|ground| (Some(ground), gone))),
@@ -182,7 +182,7 @@ impl Trees {
     }
 }
 
-/// Is this file what the index says?
+/// Returns whether this file matches the index.
 fn is_what_it_was(at: &Path, entry: &Entry) -> io::Result<bool> {
     Ok(match entry.kind {
         Kind::Folder => true,
@@ -198,12 +198,12 @@ fn is_what_it_was(at: &Path, entry: &Entry) -> io::Result<bool> {
     })
 }
 
-/// What a sweep leaves.
+/// Limits for a sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct Keep {
-    /// How long after its last use.
+    /// Time after the last use.
     pub unused: Duration,
-    /// How many, the last used first.
+    /// Number of bases, the most recently used first.
     pub bases: usize,
 }
 
@@ -213,8 +213,8 @@ impl Default for Keep {
     }
 }
 
-/// Removes bases that nobody used for long or that are too many, and what dead processes left behind.
-/// A base that is in use stays. The mirror goes with the last base. Says how many bases were removed.
+/// Removes bases that were not used for long or are too many, and leftovers of dead processes. A base in
+/// use stays. The mirror is removed with the last base. Returns the number of bases removed.
 pub fn sweep(folder: &Path, keep: &Keep) -> Result<usize, Error> {
     if !folder.join("bases").is_dir() {
         return Ok(0);
@@ -229,7 +229,7 @@ pub fn sweep(folder: &Path, keep: &Keep) -> Result<usize, Error> {
     let is_old = |at: &SystemTime, most: Duration| now.duration_since(*at).is_ok_and(|age| age > most);
     let mut removed = 0;
     let stays = |place: usize, used: &SystemTime| place < keep.bases && !is_old(used, keep.unused);
-    // What another one stands on stays with it; its own last use is never before that one's.
+    // Keep the base below each kept base.
     let stood_on: Vec<String> = (bases.iter().enumerate())
         .filter(|(place, (used, _))| stays(*place, used))
         .filter_map(|(_, (_, path))| advance::read_ground(parted(&fs::read(path.join("used")).ok()?).1))
@@ -263,7 +263,7 @@ pub fn sweep(folder: &Path, keep: &Keep) -> Result<usize, Error> {
     Ok(removed)
 }
 
-/// False if somebody holds it.
+/// Removes a base. Returns false if a process uses it.
 fn remove(folder: &Path, base: &Path) -> Result<bool, Error> {
     let Some(_hold) = try_lock(&base.join("used"))? else { return Ok(false) };
     let away = folder.join("building").join(base.file_name().unwrap_or_default());

@@ -1,7 +1,8 @@
-//! Digests of files of a workspace that were read and have not been touched since.
+//! Remembers digests of workspace files that were read and have not changed since.
 //!
-//! A file that had changed so shortly before it was read that a second change could bear the same time is
-//! not remembered. Nobody of the attempt is alive when it is noted, so nobody writes through an old mapping.
+//! A file is not remembered if it had changed so shortly before it was read that a second change could have
+//! the same ctime. No process of the attempt is alive at this point, so none can write through an old
+//! mapping.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,9 @@
-//! Which ends of lines git gives a file, by `.gitattributes`.
+//! Decides which line ends git gives a file, by `.gitattributes`.
 //!
-//! A repository keeps `\n`. With `eol=crlf` a checkout has `\r\n`, and a commit has `\n` again. The trees of
-//! checks are written like a checkout, and two files that git would commit alike are no difference. The
-//! attributes are those of the approved commit; git is not run for it, and no filter ever is.
+//! A repository stores `\n`. With `eol=crlf` a checkout has `\r\n`, and a commit has `\n` again. The trees
+//! of checks are written like a checkout, and two files that git would commit alike do not count as
+//! different. The attributes are those of the approved commit; git is not run for this, and filters never
+//! are.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -19,10 +20,10 @@ pub const NAME: &[u8] = b".gitattributes";
 const LIST_BYTES: u64 = 4 << 20;
 /// Larger files are taken as they are.
 pub const FILE_BYTES: u64 = 64 << 20;
-/// Git looks this far for what no text has.
+/// Number of bytes that git searches for a zero byte, which text does not contain.
 const LOOK_BYTES: usize = 8_000;
 
-/// What git does with the ends of lines of a file.
+/// The conversion of line ends that git does for a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
     text: Text,
@@ -34,7 +35,7 @@ enum Text {
     #[default]
     No,
     Yes,
-    /// Where it looks like text.
+    /// If it looks like text.
     Auto,
 }
 
@@ -43,7 +44,7 @@ impl Ends {
         self.text != Text::No
     }
 
-    /// As a commit has it. Nothing, where that is the same.
+    /// Returns the content as in a commit, or `None` if it is the same.
     pub fn committed(self, bytes: &[u8]) -> Option<Vec<u8>> {
         let is_text = match self.text {
             Text::No => false,
@@ -62,12 +63,12 @@ impl Ends {
         Some(out)
     }
 
-    /// As a checkout has it. Nothing, where that is the same.
+    /// Returns the content as in a checkout, or `None` if it is the same.
     pub fn checked_out(self, bytes: &[u8]) -> Option<Vec<u8>> {
         let is_text = match self.text {
             Text::No => false,
             Text::Yes => true,
-            // Git leaves a file alone that has such ends in the repository already.
+            // git leaves a file alone that has such line ends in the repository already.
             Text::Auto => looks_like_text(bytes) && !bytes.contains(&b'\r'),
         };
         if !self.crlf || !is_text || !bytes.contains(&b'\n') {
@@ -90,7 +91,7 @@ fn looks_like_text(bytes: &[u8]) -> bool {
     !bytes[..bytes.len().min(LOOK_BYTES)].contains(&0)
 }
 
-/// The rules of a folder; nothing where it has no file of attributes.
+/// The rules of a folder; `None` if it has no attributes file.
 type FolderRules = Option<Arc<Vec<Rule>>>;
 
 /// The attributes of one tree.
@@ -100,7 +101,7 @@ pub struct LineEnds {
     folders: Mutex<HashMap<Vec<u8>, FolderRules>>,
 }
 
-/// A line of a file of attributes.
+/// A line of an attributes file.
 #[derive(Debug)]
 struct Rule {
     paths: Gitignore,
@@ -113,7 +114,7 @@ impl LineEnds {
         Self { tree: Some(base.clone()), folders: Mutex::default() }
     }
 
-    /// The texts of all `.gitattributes`, by their paths.
+    /// Makes the rules from the texts of all `.gitattributes`, by their paths.
     pub fn of_texts(texts: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Self {
         let folders = texts.map(|(path, text)| {
             let folder = path.strip_suffix(NAME).unwrap_or(&path);
@@ -136,7 +137,7 @@ impl LineEnds {
                 crlf = rule.crlf.or(crlf);
             }
         }
-        // Whoever says which ends a file has says that it is text.
+        // An `eol` attribute implies that the file is text.
         let text = text.unwrap_or(if crlf.is_some() { Text::Yes } else { Text::No });
         Ends { text, crlf: crlf.unwrap_or(false) }
     }

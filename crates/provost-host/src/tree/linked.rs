@@ -1,8 +1,8 @@
-//! Worktrees of the user's repository, looked at and written out from the mirror.
+//! Writes and examines worktrees of the user's repository, from the mirror.
 //!
-//! Git is told to take the worktree for its own and runs with the mirror's configuration: no filter, no
-//! hook and no setting of the repository takes part. Lent objects are data, an index is copied before it
-//! is read, and submodules are not entered.
+//! git uses the worktree with the mirror's configuration: no filter, hook or setting of the repository
+//! takes part. Objects of the repository are only data, an index is copied before it is read, and
+//! submodules are not entered.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,12 +17,12 @@ use super::mirror::{self, Mirror};
 use super::{Error, Trees};
 use crate::git;
 
-/// What of a worktree is nowhere else, as far as git knows.
+/// The content of a worktree that is nowhere else, as far as git knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unsaved {
-    /// In the index and not in the commit.
+    /// In the index, but not in the commit.
     pub staged: Vec<String>,
-    /// In a file and not in the index.
+    /// In a file, but not in the index.
     pub changed: Vec<String>,
     /// Neither in the index nor ignored.
     pub untracked: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Unsaved {
 }
 
 impl Trees {
-    /// Writes a commit out into a folder and makes its index, as git would without any filter.
+    /// Writes the files of a commit into a folder and makes its index, as git would without any filter.
     pub fn write_out(&self, commit: &str, folder: &Path, index: &Path) -> Result<(), Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
@@ -39,7 +39,7 @@ impl Trees {
         mirror.git(&["read-tree", "--reset", "-u", commit], b"", &there).map(|_| ())
     }
 
-    /// Makes a branch where there is none.
+    /// Creates a branch that does not exist yet.
     pub fn make_branch(&self, commit: &str, name: &str) -> Result<(), Error> {
         let repository = self.repository(commit)?;
         if repository.join("reftable").exists() {
@@ -56,8 +56,8 @@ impl Trees {
         })
     }
 
-    /// What a worktree that stands on `commit` has and the commit has not. With an index of its own
-    /// (`as_it_stands`), or with that of the commit itself.
+    /// Returns what a worktree on `commit` has and the commit does not have. Uses the worktree's own index
+    /// (`as_it_stands`) or that of the commit.
     pub fn unsaved(&self, worktree: &Path, commit: &str, as_it_stands: bool) -> Result<Unsaved, Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
@@ -72,7 +72,7 @@ impl Trees {
         }
         let listed = mirror.git(&["ls-files", "--stage", "-z"], b"", &there)?;
         let has_submodules = listed.split(|byte| *byte == 0).any(|line| line.starts_with(b"160000 "));
-        // It says of itself that something differs; what, is asked next.
+        // This command only reports that files differ; the next ones ask which.
         let _ = mirror.git(&["update-index", "-q", "--refresh", "--ignore-submodules"], b"", &there);
         let names = |args: &[&str]| Ok::<_, Error>(names(&mirror.git(args, b"", &there)?));
         let excluded = format!("--exclude-from={}", self.repository(commit)?.join("info/exclude").display());
@@ -95,7 +95,7 @@ impl Trees {
         })
     }
 
-    /// Files of the workspace that git ignores and that a list in the syntax of `.gitignore` names.
+    /// Returns the files of the workspace that git ignores and that a list in `.gitignore` syntax names.
     pub fn ignored_and_listed(&self, list: &Path, commit: &str) -> Result<Vec<PathBuf>, Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
@@ -108,14 +108,14 @@ impl Trees {
         }
         let exclude = self.repository(commit)?.join("info/exclude");
         let own = format!("core.excludesFile={}", exclude.display());
-        // Exit code 1: none of them. It says so by saying nothing.
+        // Exit code 1 means that none is ignored; the output is empty then.
         let ignored = mirror
             .git(&["-c", &own, "check-ignore", "--no-index", "-z", "--stdin"], &listed, &there)
             .unwrap_or_default();
         Ok(names(&ignored).into_iter().map(PathBuf::from).collect())
     }
 
-    /// Whether everything up to `commit` is also in one of the others.
+    /// Returns whether the whole history of `commit` is contained in the others.
     pub fn is_within(&self, commit: &str, others: &[String]) -> Result<bool, Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
@@ -126,7 +126,7 @@ impl Trees {
         Ok(!others.is_empty() && mirror.git(&words, b"", &there)?.trim_ascii() == b"0")
     }
 
-    /// How many lines `commit` changes against where it left `other`.
+    /// Returns the number of lines that `commit` changes since it branched off `other`.
     pub fn lines_between(&self, other: &str, commit: &str) -> Result<u64, Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
@@ -137,7 +137,8 @@ impl Trees {
         Ok(lossy(&counted).lines().map(lines_of).sum())
     }
 
-    /// What git is told: this is the worktree, those are the objects, and the index is in a room of its own.
+    /// Returns the environment for git: the worktree, the repository's objects, and an index in a temporary
+    /// folder.
     fn lent(&self, worktree: &Path, commit: &str) -> Result<(TempDir, Vec<(OsString, OsString)>), Error> {
         let objects = mirror::objects(&self.workspace).ok_or_else(|| Error::Git {
             commit: commit.to_owned(),
@@ -158,7 +159,7 @@ fn names(list: &[u8]) -> Vec<String> {
     list.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(lossy).collect()
 }
 
-/// `12\t3\tpath`; what is no text has a dash, and counts as one.
+/// Parses `12\t3\tpath`; a binary file has dashes and counts as one line.
 fn lines_of(line: &str) -> u64 {
     let mut words = line.split('\t');
     let (more, less) = (words.next().unwrap_or("-"), words.next().unwrap_or("-"));

@@ -1,11 +1,10 @@
-//! The harness's own repository, and the only one in which it runs git.
+//! provost's own repository, the only one in which it runs git.
 //!
-//! Fetching would start git inside the workspace's repository, where configuration, hooks and promised
-//! remotes are the agent's: what runs there depends on the version of git. So nothing is fetched. Git
-//! works in the mirror, with the mirror's configuration, and the workspace lends it nothing but its
-//! folder of objects, which is data. What is borrowed is packed into the mirror and indexed there
-//! anew: the index names every object by the digest of what is in it, so an object that is not what
-//! its name says is simply not there.
+//! A fetch would start git inside the workspace's repository, where the agent controls configuration, hooks
+//! and promisor remotes: what runs there depends on the version of git. So nothing is fetched. git works in
+//! the mirror, with the mirror's configuration, and uses only the object folder of the workspace, which is
+//! data. Borrowed objects are packed into the mirror and indexed there again: the index names every object
+//! by the digest of its content, so an object with a wrong name is simply missing.
 //!
 //! **Invariant:** a tree is read only when no object is borrowed any more.
 
@@ -27,10 +26,10 @@ use super::{Error, Refused, Why};
 use crate::process;
 use crate::process::{How, Keep, NotStarted, Spawn};
 
-/// For one command of git. A pipe in the place of an object would keep it for ever.
+/// Timeout for one git command. A pipe in place of an object would block git forever.
 const DEADLINE: Duration = Duration::from_secs(600);
 const GRACE: Duration = Duration::from_secs(1);
-/// What git may print: a name for each of some millions of objects.
+/// Limit on git's output: a name for each of some millions of objects.
 const LIST_MAX: usize = 1 << 30;
 const COMPLAINT_MAX: usize = 4096;
 const TARGET_MAX: usize = 4096;
@@ -44,8 +43,8 @@ pub struct Mirror<'a> {
 }
 
 impl<'a> Mirror<'a> {
-    /// The mirror in `folder` for commits of this kind, made if it is not there. One from before the
-    /// machine was started is made anew: it may not have reached the disk whole.
+    /// Opens the mirror in `folder` for commits of this hash format, and makes it if necessary. A mirror
+    /// from before the last boot is made again: it may not have reached the disk completely.
     pub fn open(folder: &Path, workspace: &'a Path, commit: &'a str) -> Result<Self, Error> {
         let format = match commit.len() {
             40 => "sha1",
@@ -77,7 +76,8 @@ impl<'a> Mirror<'a> {
         fs::write(&marker, boot()).map_err(|error| Error::io("write", &marker, error))
     }
 
-    /// Brings the commit and its tree into the mirror, as far as they are what their names say.
+    /// Copies the commit and its tree into the mirror; objects whose name does not match their content are
+    /// left out.
     pub fn borrow(&self) -> Result<(), Error> {
         if self.is_here() {
             return Ok(());
@@ -89,12 +89,12 @@ impl<'a> Mirror<'a> {
         self.take_in(&objects)
     }
 
-    /// The mirror's own objects, for another mirror.
+    /// Returns the mirror's own object folder, for another mirror.
     pub fn objects(&self) -> PathBuf {
         self.folder.join("objects")
     }
 
-    /// Packs the commit and its tree out of a folder of objects, and indexes them anew.
+    /// Packs the commit and its tree from an object folder, and indexes them again.
     pub fn take_in(&self, objects: &Path) -> Result<(), Error> {
         let lent = [(OBJECTS.into(), quoted(objects))];
         let list = ["rev-list", "--objects", "--no-object-names", "--no-walk", self.commit, "--"];
@@ -102,7 +102,7 @@ impl<'a> Mirror<'a> {
         self.pack_in(&wanted, &lent)
     }
 
-    /// Packs those of the objects that the mirror does not have, and indexes them anew.
+    /// Packs the objects that the mirror does not have, and indexes them again.
     pub fn pack_in(&self, wanted: &[u8], lent: &[(OsString, OsString)]) -> Result<(), Error> {
         let missing = self.missing(wanted)?;
         if missing.is_empty() {
@@ -110,7 +110,7 @@ impl<'a> Mirror<'a> {
         }
         let packs = self.folder.join("objects/pack");
         fs::create_dir_all(&packs).map_err(|error| Error::io("make", &packs, error))?;
-        // Outside of `pack` until its index is our own. What lies there is of somebody who died.
+        // Outside `pack` until provost has made its index. Older files are left over from a dead process.
         let place = self.folder.join("coming");
         let _ = fs::remove_dir_all(&place);
         fs::create_dir(&place).map_err(|error| Error::io("make", &place, error))?;
@@ -122,7 +122,7 @@ impl<'a> Mirror<'a> {
             let _ = fs::remove_file(pack.with_extension(other));
         }
         self.git_path(&["index-pack"], &pack, b"", &[])?;
-        // The index last: without it a pack is not looked at.
+        // The index last: git ignores a pack without an index.
         for extension in ["pack", "rev", "idx"] {
             let from = pack.with_extension(extension);
             let to = packs.join(format!("pack-{name}.{extension}"));
@@ -134,12 +134,12 @@ impl<'a> Mirror<'a> {
         Ok(())
     }
 
-    /// How many digits the ids of this repository have.
+    /// Returns the number of digits in this repository's ids.
     pub fn id_length(&self) -> usize {
         self.commit.len()
     }
 
-    /// Where the history of the workspace's repository was cut off, if it was.
+    /// Returns the commits at which the workspace's history is cut off, if it is a shallow clone.
     pub fn shallow(&self) -> Option<String> {
         let path = objects(self.workspace)?.parent()?.join("shallow");
         let text = path.is_file().then(|| fs::read_to_string(path).ok())??;
@@ -148,8 +148,7 @@ impl<'a> Mirror<'a> {
         Some(text.lines().filter(is_id).map(|line| format!("{line}\n")).collect())
     }
 
-    /// Packs the commit and all that leads to it into another repository, which is there already, and
-    /// makes its index.
+    /// Packs the commit and its history into another, existing repository, and makes its index.
     pub fn lend_all(&self, folder: &Path) -> Result<(), Error> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let mut lent = vec![(OBJECTS.into(), quoted(&objects))];
@@ -165,14 +164,14 @@ impl<'a> Mirror<'a> {
         for other in ["idx", "rev"] {
             let _ = fs::remove_file(pack.with_extension(other));
         }
-        // Named anew by what is in them, as in the mirror.
+        // Indexed again by content, as in the mirror.
         let there = [("GIT_DIR".into(), folder.into())];
         self.git_path(&["index-pack"], &pack, b"", &there)?;
         self.git(&["read-tree", self.commit], b"", &there).map(|_| ())
     }
 
-    /// Merges two commits of the mirror; whether they merged, and the tree and the files in conflict as git
-    /// tells them. A folder that one side renamed takes nothing of the other along: nobody asked for that.
+    /// Merges two commits of the mirror. Returns whether they merged, and git's output with the tree and
+    /// the files in conflict. If one side renamed a folder, files of the other side are not moved along.
     pub fn merge_tree(&self, ours: &str, theirs: &str) -> Result<(bool, Vec<u8>), Error> {
         let words = ["-c", "merge.directoryRenames=false", "merge-tree", "--write-tree", "-z", "--name-only"];
         let args: Vec<OsString> =
@@ -184,7 +183,7 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    /// Whether the commit has another in its history, as the workspace's repository tells it.
+    /// Returns whether `older` is in the history of the commit, according to the workspace's repository.
     pub fn is_ancestor(&self, older: &str) -> Result<bool, Error> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let lent = [(OBJECTS.into(), quoted(&objects))];
@@ -196,7 +195,7 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    /// What was committed since, by the workspace's repository.
+    /// Returns the commits since `since`, according to the workspace's repository.
     pub fn log(&self, since: &str, paths: &[&str], most: usize) -> Result<Vec<String>, Error> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let lent = [(OBJECTS.into(), quoted(&objects))];
@@ -224,7 +223,8 @@ impl<'a> Mirror<'a> {
         self.workspace
     }
 
-    /// The objects of the workspace's repository, to be lent, and where its history was cut off.
+    /// Returns the environment that lends git the objects of the workspace's repository, and its shallow
+    /// file.
     pub fn lends(&self) -> Result<Vec<(OsString, OsString)>, Error> {
         let objects = objects(self.workspace).ok_or_else(|| self.said("the workspace has no repository"))?;
         let shallow = objects.parent().map(|repository| repository.join("shallow"));
@@ -237,7 +237,7 @@ impl<'a> Mirror<'a> {
         self.folder.join(format!("here-{}", self.commit))
     }
 
-    /// Those of the objects that the mirror itself does not have.
+    /// Returns the objects that the mirror itself does not have.
     fn missing(&self, wanted: &[u8]) -> Result<Vec<u8>, Error> {
         let answers = self.git(&["cat-file", "--batch-check=%(objectname)", "--buffer"], wanted, &[])?;
         let lines = answers.split(|byte| *byte == b'\n');
@@ -245,12 +245,12 @@ impl<'a> Mirror<'a> {
         Ok(missing.flat_map(|id| [id, b"\n"].concat()).collect())
     }
 
-    /// Every file of the commit's tree, as git lists it.
+    /// Returns every file of the commit's tree, as git lists it.
     pub fn listing(&self) -> Result<Vec<u8>, Error> {
         self.git(&["ls-tree", "-r", "-z", "--full-tree", self.commit], b"", &[])
     }
 
-    /// Which ends lines have, by the attributes in a listing.
+    /// Reads the line-end rules from the attributes files in a listing.
     pub fn line_ends(&self, listing: &[u8]) -> Result<LineEnds, Error> {
         let mut wanted = Vec::new();
         for line in listing.split(|byte| *byte == 0).filter(|line| line.ends_with(line_ends::NAME)) {
@@ -267,9 +267,9 @@ impl<'a> Mirror<'a> {
         Ok(LineEnds::of_texts(texts.into_iter()))
     }
 
-    /// Writes the tree of the commit, in its folder `into`: no filter is run, and lines end as `ends` says,
-    /// or else the attributes of the commit. What lies in one of `without` is left for somebody else to
-    /// write. Says which commits of other repositories belong there.
+    /// Writes the tree of the commit into the folder `into`. No filter is run; line ends follow `ends`, or
+    /// else the attributes of the commit. Paths in `without` are left for the caller to write. Returns the
+    /// submodules.
     pub fn extract(
         &self,
         checkout: &mut Checkout<'_>,
@@ -321,7 +321,7 @@ impl<'a> Mirror<'a> {
         }
         self.succeeded(&ended?)?;
         match writing.now.is_none() && writing.line.is_empty() && writing.wanted.next().is_none() {
-            // All that the tree needs came from the mirror alone.
+            // Everything that the tree needs came from the mirror alone.
             true => {
                 let marked = fs::write(self.marker(), b"");
                 marked.map(|()| submodules).map_err(|error| Error::io("write", &self.marker(), error))
@@ -330,7 +330,7 @@ impl<'a> Mirror<'a> {
         }
     }
 
-    /// `100644 blob <id>\t<path>`.
+    /// Parses `100644 blob <id>\t<path>`.
     fn entry<'l>(&self, line: &'l [u8]) -> Result<Listed<'l>, Error> {
         let odd = || self.said("git listed a tree in an unknown way");
         let tab = line.iter().position(|byte| *byte == b'\t').ok_or_else(odd)?;
@@ -351,7 +351,7 @@ impl<'a> Mirror<'a> {
         self.answered(&args, stdin, more)
     }
 
-    /// A command that speaks to another machine; what it says when that fails.
+    /// Runs a git command that contacts another machine. The inner error is git's message.
     pub fn across(
         &self,
         args: &[&str],
@@ -406,7 +406,7 @@ impl<'a> Mirror<'a> {
         let settings = [
             "core.hooksPath=/dev/null",
             "core.fsmonitor=false",
-            // Both would be read from the folder that is lent, and believed.
+            // git would read and trust both from the lent folder.
             "core.commitGraph=false",
             "core.multiPackIndex=false",
             "pack.useBitmaps=false",
@@ -470,13 +470,13 @@ struct Listed<'l> {
     path: &'l [u8],
 }
 
-/// Objects as they come from git, on their way into files.
+/// Writes objects to files as git prints them.
 struct Writing<'w, 'c> {
     wanted: std::vec::IntoIter<(Vec<u8>, Kind, Ends)>,
     checkout: &'w mut Checkout<'c>,
     left_out: &'w mut Vec<Refused>,
     now: Option<Object>,
-    /// The line before an object, as far as it has come.
+    /// The header line of an object, as far as it has arrived.
     line: Vec<u8>,
 }
 
@@ -484,7 +484,7 @@ struct Object {
     path: Vec<u8>,
     kind: Kind,
     ends: Ends,
-    /// What is still to come, and the newline after it.
+    /// Number of bytes still to come, including the newline after the object.
     left: u64,
     to: To,
 }
@@ -526,7 +526,7 @@ impl Writing<'_, '_> {
         Ok(())
     }
 
-    /// `<id> blob <size>`, or `<id> missing`.
+    /// Parses `<id> blob <size>` or `<id> missing`.
     fn begin(&mut self, line: &[u8]) -> Result<Object, Error> {
         let (path, kind, ends) = self.wanted.next().unwrap_or((Vec::new(), Kind::File, Ends::default()));
         let text = lossy(line);
@@ -585,7 +585,7 @@ impl Object {
     }
 }
 
-/// Nothing of the user's own settings, nothing that asks, nothing that is fetched on the way.
+/// Returns an environment for git without the user's settings, without prompts and without lazy fetches.
 fn environment(workspace: &Path, folder: &Path) -> Vec<(OsString, OsString)> {
     let mut environment: Vec<(OsString, OsString)> = [
         ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -608,7 +608,7 @@ fn environment(workspace: &Path, folder: &Path) -> Vec<(OsString, OsString)> {
     environment
 }
 
-/// The harness's own path, without what an agent could put there.
+/// Returns provost's own `PATH` without folders that an agent can write.
 fn path(workspace: &Path) -> OsString {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let workspace = real(workspace);
@@ -618,9 +618,9 @@ fn path(workspace: &Path) -> OsString {
     std::env::join_paths(kept).unwrap_or_else(|_| "/usr/bin:/bin".into())
 }
 
-/// Where the repository of a checkout keeps its objects. `.git` may be a file that names a folder, and
-/// that folder may share its objects with others. Wherever an agent makes this lead, only objects
-/// that are what their names say are of any use.
+/// Returns the object folder of a checkout's repository. `.git` may be a file that names a folder, and that
+/// folder may share its objects with others. An agent may redirect this path, but only objects whose names
+/// match their content can be used.
 pub fn objects(workspace: &Path) -> Option<PathBuf> {
     let git = workspace.join(".git");
     let own = if git.is_dir() {
@@ -638,7 +638,7 @@ pub fn objects(workspace: &Path) -> Option<PathBuf> {
 
 fn first_line(path: &Path) -> Option<Vec<u8>> {
     use std::io::Read as _;
-    // A pipe would keep us waiting for ever.
+    // Reading a pipe would block forever.
     if !path.metadata().ok()?.is_file() {
         return None;
     }
@@ -648,12 +648,12 @@ fn first_line(path: &Path) -> Option<Vec<u8>> {
     (!line.is_empty()).then(|| line.to_vec())
 }
 
-/// How a folder of objects is lent to git.
+/// Returns the variable that lends an object folder to git.
 pub fn lending(objects: &Path) -> (OsString, OsString) {
     (OBJECTS.into(), quoted(objects))
 }
 
-/// Git reads a list of folders here, so the name is quoted: it may hold a colon.
+/// Quotes a path: git reads a list of folders here, and the name may contain a colon.
 fn quoted(path: &Path) -> OsString {
     let mut quoted = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {
@@ -667,7 +667,7 @@ fn quoted(path: &Path) -> OsString {
     OsString::from_vec(quoted)
 }
 
-/// Names that git itself would not check out, and that a hand-made tree can hold.
+/// Returns false for names that git itself would not check out, but that a hand-made tree can contain.
 pub fn is_harmless(path: &[u8]) -> bool {
     !path.is_empty()
         && path

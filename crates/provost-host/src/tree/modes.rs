@@ -1,7 +1,8 @@
-//! Whether a file of a workspace has the permissions that its tree says.
+//! Decides whether a file of a workspace has the permissions of its tree.
 //!
-//! Git keeps no permissions but one bit, so the same commit is checked out as 0644 by one person and as
-//! 0600 by another. What the umask explains, and what was so before the base was made, is no change.
+//! git stores only the executable bit, so the same commit is checked out as 0644 by one user and as 0600 by
+//! another. A difference that the umask explains, or that existed before the base was made, is not a
+//! change.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -10,15 +11,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::index::Kind;
 use crate::safe_open::Stamp;
 
-/// What is known of the permissions of unchanged files.
+/// Knowledge about the permissions of unchanged files.
 #[derive(Clone, Copy, Debug)]
 pub struct Modes {
-    /// When the tree at the bottom of the base was written.
+    /// Time at which the lowest tree of the base was written.
     since: Option<Duration>,
 }
 
 impl Modes {
-    /// `tree` is the folder of the base that was written out whole.
+    /// `tree` is the folder of the base that was written completely.
     pub fn since(tree: &Path) -> Self {
         let made = tree.metadata().and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         Self { since: made.duration_since(UNIX_EPOCH).ok() }
@@ -40,7 +41,7 @@ impl Modes {
     }
 }
 
-/// The umask of this process: that of the person who started it.
+/// Returns the umask of this process, which is that of the person who started it.
 fn umask() -> u32 {
     static UMASK: OnceLock<u32> = OnceLock::new();
     *UMASK.get_or_init(|| {

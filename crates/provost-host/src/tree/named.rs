@@ -1,4 +1,4 @@
-//! The files that the contracts name, as they were when a person approved them.
+//! Puts the files that contracts name into a tree, as they were when a person approved them.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,13 +13,13 @@ use super::index::{Kind, Leaf};
 use super::{Error, inside};
 use crate::safe_open;
 
-/// Named files are read whole at approval; see `files`.
+/// Named files are read completely at approval; see `files`.
 const SIZE_MAX: u64 = 64 << 20;
-/// How often a link may lead to another one.
+/// Limit on the length of a chain of links.
 const HOPS: usize = 8;
 
-/// Sees to it that each named file is in the tree with the approved content: the tree has it already,
-/// or the workspace still does. Otherwise there is no such tree.
+/// Makes sure that the tree has each named file with the approved content: from the tree itself, or from
+/// the workspace. Otherwise returns an error.
 pub fn put(workspace: &Path, files: &[NamedFile], checkout: &mut Checkout<'_>) -> Result<(), Error> {
     for file in files {
         let path = resolved(checkout, inside(&file.path)?)?;
@@ -47,8 +47,8 @@ pub fn put(workspace: &Path, files: &[NamedFile], checkout: &mut Checkout<'_>) -
     Ok(())
 }
 
-/// Where a path leads in the tree. Links of the tree stay inside of it and climb first, so names can
-/// be put together.
+/// Resolves a path in the tree. The tree's links stay inside it and have all `..` first, so names can be
+/// joined as text.
 fn resolved(checkout: &mut Checkout<'_>, path: Vec<u8>) -> Result<Vec<u8>, Error> {
     let mut path = path;
     'again: for _ in 0..HOPS {
@@ -96,7 +96,7 @@ fn open_following(top: &std::os::fd::OwnedFd, path: &str) -> Option<File> {
 }
 
 impl Checkout<'_> {
-    /// Other content for a file that was just written.
+    /// Replaces the content of a file that was just written.
     fn replace(&mut self, path: &[u8], leaf: Leaf, bytes: &[u8]) -> Result<(), Error> {
         let at = self.path.join(OsStr::from_bytes(path));
         std::fs::remove_file(&at).map_err(|error| Error::io("replace", &at, error))?;

@@ -1,10 +1,10 @@
-//! A workspace that is the harness's own: the files of a commit that came from a remote, with a repository
-//! that borrows its objects from where they were fetched to.
+//! Makes a workspace on a worker: the files of a commit from a remote, with a repository that uses the
+//! objects of the repository they were fetched to.
 //!
 //! ```text
 //! <place>/work         the workspace
 //!                      its `.git` names the commit, and the repository that has it
-//! <place>/ready        it is whole
+//! <place>/ready        exists once the workspace is complete
 //! ```
 
 use std::ffi::OsStr;
@@ -50,7 +50,7 @@ impl Trees {
         fs::write(&ready, commit).map_err(|error| Error::io("write", &ready, error))
     }
 
-    /// Sees to it that a file of the workspace is that of the commit.
+    /// Makes sure that a file of the workspace is that of the commit.
     pub fn restore(&self, commit: &str, name: &str) -> Result<(), Error> {
         let base = self.base("", Some(commit), &[], &[])?;
         let (from, to) = (base.file(name), self.workspace.join(name));
@@ -66,7 +66,7 @@ impl Trees {
         }
     }
 
-    /// What somebody left who died while writing it out.
+    /// Removes leftovers of a process that died while writing the files.
     fn clear(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.workspace)? {
             let entry = entry?;

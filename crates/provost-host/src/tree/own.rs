@@ -1,7 +1,7 @@
-//! The harness's own files in a workspace: plans, progress, configuration and the marker.
+//! Recognises provost's own files in a workspace: plans, progress, configuration and the marker.
 //!
-//! The harness writes them while a plan runs. They are nobody's work: no judged tree has them otherwise
-//! than the base, and no commit has them unless a person asks for it.
+//! provost writes them while a plan runs. They are not part of an agent's work: every judged tree has them
+//! as in the base, and a commit contains them only if a person asks for it.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use super::touches::{Touches, is_at_or_beneath};
 use crate::plan_file::{FOLDER, name};
 
-/// Which paths are the harness's own.
+/// The set of provost's own paths.
 #[derive(Debug, Default)]
 pub struct OwnFiles {
-    /// Those of this plan, relative to the workspace.
+    /// The files of this plan, relative to the workspace.
     files: Vec<Vec<u8>>,
 }
 
@@ -23,13 +23,13 @@ impl OwnFiles {
         Self { files: files.iter().filter_map(within).filter(|path| !path.is_empty()).collect() }
     }
 
-    /// Is it one of this plan's, or is it called like one?
+    /// Returns whether the path is one of this plan's files, or has a name like one.
     pub fn has(&self, path: &[u8]) -> bool {
         self.is_of_the_plan(path) || is_called_like_one(path)
     }
 
-    /// Is it left out of what a plan with these globs may change? A file of another plan is let in by a
-    /// glob that is exactly its path.
+    /// Returns whether the path is left out of what a plan with these globs may change. A file of another
+    /// plan is allowed by a glob that is exactly its path.
     pub fn leaves_out(&self, path: &[u8], touches: &Touches) -> bool {
         self.is_of_the_plan(path) || is_called_like_one(path) && !touches.spells_out(path)
     }

@@ -1,21 +1,21 @@
-//! Trees that travel: a git remote carries them from the machine of an agent to that of a judge.
+//! Sends trees through a git remote, from the machine of an agent to the machine that judges.
 //!
-//! A tree is sent as a commit on top of the one that was approved. It is made in the mirror, by nobody and at
-//! no time, so that the same tree is the same commit whoever sends it. Whoever fetches it writes it out and
-//! names it anew by what is in it.
+//! A tree is sent as a commit on top of the approved one. The commit is made in the mirror with a fixed
+//! author and time, so that the same tree gives the same commit on every machine. The receiver writes it to
+//! disk and computes its id from the content.
 //!
 //! ```text
-//! refs/provost/base/<commit>                     the commit that was approved, and all that leads to it
+//! refs/provost/base/<commit>                     the approved commit and its history
 //! refs/provost/<plan>/approved/<revision>        with files that were approved and not committed
-//! refs/provost/<plan>/<step>/a<attempt>-e<epoch> what an attempt left; another holder of the lease has
+//! refs/provost/<plan>/<step>/a<attempt>-e<epoch> the result of an attempt; another holder of the lock has
 //!                                                another epoch
-//! refs/provost/<plan>/passed/<tree>              what a contract held on
+//! refs/provost/<plan>/passed/<tree>              a tree on which a contract passed
 //! ```
 //!
-//! **Invariant:** a name is made once and never moved. What is found by it is the tree only if its own id says
-//! so.
-//! **Invariant:** what opens the remote is in the environment of the process that speaks to it, and nowhere
-//! else.
+//! **Invariant:** a ref is created once and never moved. A received tree is accepted only if its own id
+//! matches.
+//! **Invariant:** the credentials of the remote are only in the environment of the process that contacts
+//! it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -37,19 +37,19 @@ use super::mirror::Mirror;
 use super::{Base, Error, TREE, Trees};
 use crate::safe_open;
 
-/// Nothing is asked, and nobody is waited for who does not answer.
+/// No prompts, and no waiting for a host that does not answer.
 const SSH: &str = "ssh -oBatchMode=yes -oConnectTimeout=15 -oServerAliveInterval=15 -oServerAliveCountMax=4";
-/// Nothing that is not encrypted, and no helper that a name would start.
+/// Only encrypted or local protocols, and no helper program that an address could start.
 const PROTOCOLS: &str = "file:ssh:https";
 
-/// Where trees are carried by, and what opens it.
+/// A remote for trees, with its credentials.
 #[derive(Clone)]
 pub struct Remote {
     address: String,
     environment: Vec<(OsString, OsString)>,
 }
 
-/// Why an address is not taken.
+/// Reason why an address is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{address}` cannot be a remote: {why}")]
 pub struct BadRemote {
@@ -70,7 +70,7 @@ impl fmt::Display for Remote {
 }
 
 impl Remote {
-    /// `agent` is the socket of an ssh agent; `token` opens an `https` remote.
+    /// Makes a remote. `agent` is the socket of an ssh agent; `token` is for an `https` remote.
     pub fn new(address: &str, agent: Option<OsString>, token: Option<&str>) -> Result<Self, BadRemote> {
         if let Some(why) = wrong_with(address) {
             return Err(BadRemote { address: without_password(address), why });
@@ -78,7 +78,7 @@ impl Remote {
         let mut environment: Vec<(OsString, OsString)> =
             vec![("GIT_ALLOW_PROTOCOL".into(), PROTOCOLS.into()), ("GIT_SSH_COMMAND".into(), SSH.into())];
         environment.extend(agent.map(|socket| ("SSH_AUTH_SOCK".into(), socket)));
-        // As a setting and not as a part of the address, which everybody sees who lists processes.
+        // As a setting and not as part of the address, which any user sees in the list of processes.
         if let (Some(token), true) = (token, address.starts_with("https://")) {
             let header = format!("Authorization: Basic {}", STANDARD.encode(format!("provost:{token}")));
             environment.extend([
@@ -95,7 +95,7 @@ impl Remote {
     }
 
     fn unreachable(&self, said: &str) -> Error {
-        // What follows is advice about things that were never asked.
+        // The lines that follow are general advice from git.
         let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).take(2).collect();
         Error::Unreachable { remote: self.address.clone(), said: lines.join("; ") }
     }
@@ -114,13 +114,13 @@ fn wrong_with(address: &str) -> Option<&'static str> {
         Some("https" | "ssh" | "file") => None,
         Some(_) => Some("it is neither https, nor ssh, nor a folder"),
         None if address.starts_with('/') => None,
-        // As scp writes it.
+        // In scp syntax.
         None if address.split('/').next().is_some_and(|host| host.contains(':')) => None,
         None => Some("a folder is named by its whole path"),
     }
 }
 
-/// Whoever is told what is wrong with it need not see all of it.
+/// Removes the credentials from an address for an error message.
 fn without_password(address: &str) -> String {
     match address.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
         Some((scheme, host)) => format!("{scheme}://…@{host}"),
@@ -132,8 +132,8 @@ fn base_name(commit: &str) -> String {
     format!("refs/provost/base/{commit}")
 }
 
-/// Brings a commit and all that leads to it into a folder of objects that many workspaces may borrow from. The
-/// repository's own folder comes back.
+/// Fetches a commit and its history into an object folder that many workspaces may share. Returns the
+/// folder of the repository.
 pub fn fetch_commit(folder: &Path, remote: &Remote, commit: &str) -> Result<std::path::PathBuf, Error> {
     fs::create_dir_all(folder).map_err(|error| Error::io("make", folder, error))?;
     let _lock = Lock::take(folder)?;
@@ -144,7 +144,7 @@ pub fn fetch_commit(folder: &Path, remote: &Remote, commit: &str) -> Result<std:
     }
     mirror.on_remote(remote, &name)?.ok_or_else(|| Error::NotOnRemote { name: name.clone() })?;
     mirror.fetch(remote, &name, &[])?;
-    // A commit's name is the digest of all that it holds and follows.
+    // The id of a commit is a digest of its content and its history.
     match mirror.known(&name)?.as_deref() == Some(commit) {
         true => Ok(mirror.path().to_owned()),
         false => Err(Error::OtherTree { name, tree: commit.to_owned() }),
@@ -152,7 +152,7 @@ pub fn fetch_commit(folder: &Path, remote: &Remote, commit: &str) -> Result<std:
 }
 
 impl Trees {
-    /// Makes a commit of the workspace's repository known on the remote, with all that leads to it.
+    /// Makes a commit of the workspace's repository and its history available on the remote.
     pub fn send_commit(&self, remote: &Remote, commit: &str) -> Result<(), Error> {
         let mirror = self.mirror_of(commit)?;
         let name = base_name(commit);
@@ -163,7 +163,7 @@ impl Trees {
         }
     }
 
-    /// Sends a tree that stands on a commit, under a name that nothing has yet.
+    /// Sends a tree that is based on a commit, under a ref name that does not exist yet.
     pub fn send(&self, remote: &Remote, commit: &str, tree: &Base, name: &str) -> Result<(), Error> {
         let plain = self.base("", Some(commit), &[], &[])?;
         let mirror = self.mirror_of(commit)?;
@@ -176,7 +176,7 @@ impl Trees {
         mirror.push(remote, &parcel, name, &[])
     }
 
-    /// The tree that was sent under this name, if it is the one of this id.
+    /// Returns the tree that was sent under this name, if it has this id.
     pub fn receive(&self, remote: &Remote, commit: &str, name: &str, id: &str) -> Result<Base, Error> {
         if let Some(kept) = self.kept(id, &[])? {
             return Ok(kept);
@@ -189,7 +189,7 @@ impl Trees {
         self.held(&id, &[], Vec::new())?.ok_or(Error::Damaged { id })
     }
 
-    /// Writes files out of what was sent under this name. They are believed by nobody who does not look.
+    /// Writes files of what was sent under this name into the workspace. The caller must verify them.
     pub fn receive_files(
         &self,
         remote: &Remote,
@@ -209,7 +209,7 @@ impl Trees {
         Ok(())
     }
 
-    /// Takes names off the remote, all that begin so and that `over` says are over.
+    /// Deletes refs on the remote: those that begin with `prefix` and for which `over` returns true.
     pub fn forget_sent(
         &self,
         remote: &Remote,
@@ -248,7 +248,7 @@ impl Trees {
         let mirror = Mirror::open(&self.folder, &self.workspace, &parcel)?;
         let room = self.room()?;
         let mut checkout = Checkout::begin(room.path().join(TREE), Draft::default())?;
-        // Whatever no tree may hold is left out, and missing in the id.
+        // Files that a tree must not contain are left out, so the id will differ.
         let written = mirror.extract(&mut checkout, (b"", Some(&ends)), &[], &mut Vec::new());
         written.map_err(|error| match error {
             Error::Git { .. } | Error::Object { .. } | Error::Clash { .. } => {
@@ -261,7 +261,7 @@ impl Trees {
     }
 }
 
-/// Copies a file from one folder into another. No link is followed in either: one would lead anywhere.
+/// Copies a file from one folder to another. Follows no link in either: a link could lead anywhere.
 fn put(from: &OwnedFd, to: &OwnedFd, file: &str) -> std::io::Result<()> {
     let sent = safe_open::file(from, file.as_bytes())?;
     if !sent.metadata()?.is_file() {
@@ -285,7 +285,7 @@ fn put(from: &OwnedFd, to: &OwnedFd, file: &str) -> std::io::Result<()> {
     safe_open::copy(&sent, &mut written, u64::MAX).map(|_| ())
 }
 
-/// What was sent, written out, with its list and the id of that. Nobody else builds meanwhile.
+/// A received tree on disk, with its list and id. The lock keeps other processes from building meanwhile.
 struct Unpacked {
     room: tempfile::TempDir,
     sealed: Vec<u8>,
@@ -294,12 +294,12 @@ struct Unpacked {
 }
 
 impl Mirror<'_> {
-    /// What a name stands for on the remote.
+    /// Returns the commit of a ref on the remote.
     fn on_remote(&self, remote: &Remote, name: &str) -> Result<Option<String>, Error> {
         let listed = self.across(&["ls-remote", "--refs", &remote.address, name], &remote.environment)?;
         let listed = listed.map_err(|said| remote.unreachable(&said))?;
         let text = lossy(&listed);
-        // A name is found by its end, too.
+        // `ls-remote` also matches names that only end like this.
         let found = text.lines().filter_map(|line| line.split_once('\t')).find(|(_, found)| *found == name);
         Ok(found.map(|(id, _)| id.to_owned()))
     }
@@ -312,14 +312,14 @@ impl Mirror<'_> {
         Ok(names.filter(|name| name.starts_with(prefix)).map(str::to_owned).collect())
     }
 
-    /// What a name stands for here.
+    /// Returns the commit of a ref in the mirror.
     fn known(&self, name: &str) -> Result<Option<String>, Error> {
         let listed = self.git(&["for-each-ref", "--format=%(objectname)", name], b"", &[])?;
         Ok(Some(word(&listed)).filter(|id| !id.is_empty()))
     }
 
-    /// The commit is said to be here when others are fetched that stand on it; that what leads to it is not,
-    /// is said too.
+    /// Declares the commit as present, so that commits on top of it can be fetched without it; its history
+    /// is declared as cut off, because the mirror does not have it.
     fn has_commit(&self) -> Result<Vec<(OsString, OsString)>, Error> {
         let commit = self.commit().to_owned();
         self.git(&["update-ref", &base_name(&commit), &commit], b"", &[])?;
@@ -336,7 +336,8 @@ impl Mirror<'_> {
         self.across(&args, &environment)?.map(|_| ()).map_err(|said| remote.unreachable(&said))
     }
 
-    /// Makes the name on the remote, if nothing has it. That it stands for the very same already is as good.
+    /// Creates the ref on the remote if it does not exist. A ref that already names this commit counts as
+    /// success.
     fn push(
         &self,
         remote: &Remote,
@@ -356,7 +357,7 @@ impl Mirror<'_> {
     }
 }
 
-/// The same tree is the same commit, whoever sends it and whenever.
+/// Returns a fixed author and time, so that the same tree always gives the same commit.
 fn by_nobody() -> Vec<(OsString, OsString)> {
     let who = ["AUTHOR", "COMMITTER"].into_iter().flat_map(|who| {
         [("NAME", "provost"), ("EMAIL", ""), ("DATE", "@0 +0000")]

@@ -1,11 +1,13 @@
-//! A repository for checks: the approved commit, its history, an index, and nothing that git would run.
+//! Makes a repository for checks: the approved commit, its history, an index, and nothing that git would
+//! run.
 //!
-//! It is made once for each commit, before any agent runs: the mirror takes in the history, and a small
-//! folder gets `HEAD`, refs, an index and a configuration of the harness's own. The refs are those of the
-//! workspace's repository that lead into this history. There are no hooks, filters, remotes or settings of
-//! the user's.
+//! It is made once for each commit, before any agent runs: the mirror imports the history, and a small
+//! folder gets `HEAD`, refs, an index and provost's own configuration. The refs are those of the
+//! workspace's repository that point into this history. There are no hooks, filters, remotes or settings of
+//! the user.
 //!
-//! A check gets a writable view of the folder that is thrown away; objects are read from the mirror.
+//! A check gets a writable view of the folder, which is discarded afterwards; objects are read from the
+//! mirror.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -23,15 +25,15 @@ use super::{Base, Error, Trees};
 use crate::git;
 use crate::sandbox::{Kept, What, Writes};
 
-/// A repository with more packed objects than this is cut off after so many commits.
+/// If the packed objects are larger than this, the history is cut off after `COMMITS` commits.
 const LARGE: u64 = 256 << 20;
 const COMMITS: &str = "--max-count=200";
-/// More refs than this are nobody's to look at in a check.
+/// Limit on the number of refs that a check sees.
 const REFS: usize = 20_000;
 const UNUSED_MAX: Duration = Duration::from_secs(14 * 24 * 3600);
-/// Where a check finds the objects, behind a fence.
+/// Path of the objects inside a sandbox.
 const OBJECTS_INSIDE: &str = "/var/cache/check/git-objects";
-/// Where it finds the repository, behind a fence.
+/// Path of the repository inside a sandbox.
 const FOLDER_INSIDE: &str = "/var/cache/check/git";
 
 const CONFIG: &str = "\tfilemode = true\n\tbare = false\n\tlogallrefupdates = false\n\
@@ -41,15 +43,15 @@ const CONFIG: &str = "\tfilemode = true\n\tbare = false\n\tlogallrefupdates = fa
 /// A repository that is ready to be shown to checks.
 #[derive(Clone, Debug)]
 pub struct Repository {
-    /// The repository, but for its objects.
+    /// The repository without its objects.
     pub folder: PathBuf,
-    /// The file that stands for it in a tree.
+    /// The `.git` file that names it in a tree.
     pub link: PathBuf,
     pub objects: PathBuf,
 }
 
 impl Repository {
-    /// With objects that others than this user can read, in `open`.
+    /// Copies the objects into `open`, readable for other users.
     pub fn copied_for_others(self, open: &Path) -> io::Result<Self> {
         let objects = open.join("git-objects");
         crate::folder::copy(&self.objects, &objects)?;
@@ -57,7 +59,7 @@ impl Repository {
         Ok(Self { objects, ..self })
     }
 
-    /// What a fence shows of it; `room` is empty, and holds together what a check writes.
+    /// Returns what a sandbox shows of it; `room` is an empty folder for the files that the mount needs.
     pub fn kept<'k>(&'k self, room: &'k Path) -> [Kept<'k>; 3] {
         let lowers = std::slice::from_ref(&self.folder);
         let what = What::Layered { lowers, folder: room, writes: Writes::Forgotten };
@@ -68,7 +70,7 @@ impl Repository {
         ]
     }
 
-    /// A copy for one check that no fence keeps from writing, with its `.git` in `tree`.
+    /// Makes a copy for one check without a sandbox, and writes its `.git` file into `tree`.
     pub fn lay(&self, tree: &Path, folder: &Path) -> io::Result<()> {
         let copy = folder.join("git");
         crate::folder::copy(&self.folder, &copy)?;
@@ -87,7 +89,7 @@ fn show_to_all(path: &Path) -> io::Result<()> {
 }
 
 impl Trees {
-    /// The repository of a base that was made from a commit.
+    /// Returns the repository of a base that was made from a commit.
     pub fn repository_for_checks(&self, base: &Base, commit: &str) -> Result<Repository, Error> {
         let branch = git::branch(&self.workspace).filter(|name| git::is_branch_or_note(name));
         let refs = git::all_refs(&self.workspace, REFS);
@@ -99,7 +101,7 @@ impl Trees {
             Repository { folder: place.join("git"), link: place.join("link"), objects: mirror.objects() };
         let used = place.join("used");
         if fs::read_to_string(&used).ok().as_deref() == Some(boot()) {
-            // Its time is that of the last use.
+            // Its mtime is the time of the last use.
             let _ = fs::write(&used, boot());
             return Ok(made);
         }
@@ -170,8 +172,8 @@ impl Making<'_> {
         self.write("packed-refs", &lines)?;
         let there = self.environment();
         self.mirror.git(&["read-tree", self.commit], b"", &there)?;
-        // With the times of the base's files, so that a check reads only those that changed. What differs
-        // makes git end with 1, and is for the check to see.
+        // Uses the times of the base's files, so that a check reads only files that changed. If files
+        // differ, git exits with 1; the check will see these differences.
         let tree = ("GIT_WORK_TREE".into(), base.path.clone().into());
         let there: Vec<_> = there.into_iter().chain([tree]).collect();
         let _ = self.mirror.git(&["update-index", "-q", "--refresh"], b"", &there);
@@ -185,7 +187,7 @@ impl Making<'_> {
         ]
     }
 
-    /// Those refs that stand for a commit of the history, and tags of one. Their objects are taken in.
+    /// Returns the refs that name a commit of the history, and tags of one. Imports the tag objects.
     fn within_history(&self, refs: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Error> {
         let there = self.environment();
         let listed = self.mirror.git(&["rev-list", self.commit, "--"], b"", &there)?;
@@ -225,7 +227,7 @@ impl Making<'_> {
     }
 }
 
-/// Branches, tags and what is known of other repositories.
+/// Returns whether the ref is shown: branches, tags and remote-tracking branches.
 fn is_shown(name: &str) -> bool {
     let shown = ["refs/heads/", "refs/tags/", "refs/remotes/"];
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"~^:?*[\\ \"".contains(&byte);
@@ -233,8 +235,8 @@ fn is_shown(name: &str) -> bool {
 }
 
 impl Mirror<'_> {
-    /// Brings the history of the commit into the mirror. Says where it is cut off: the lines of git's file
-    /// `shallow`, none where the history is whole.
+    /// Copies the history of the commit into the mirror. Returns where it is cut off, as lines of git's
+    /// file `shallow`; empty if the history is complete.
     fn borrow_history(&self) -> Result<String, Error> {
         let marker = self.path().join(format!("history-{}", self.commit()));
         if let Ok(cut_off) = fs::read_to_string(&marker) {
@@ -242,7 +244,7 @@ impl Mirror<'_> {
         }
         let (cut_off, list) = match self.history() {
             Ok(found) => found,
-            // Objects are missing there, as in a partial clone: the commit alone.
+            // Objects are missing there, as in a partial clone: use the commit alone.
             Err(_) => (format!("{}\n", self.commit()), Vec::new()),
         };
         let mut lent = self.lends()?;
@@ -272,7 +274,7 @@ impl Mirror<'_> {
         Ok((cut_off, self.git(&words, b"", &lent)?))
     }
 
-    /// Commits whose whole history is here already, as git is told to leave it out.
+    /// Returns the commits whose complete history is in the mirror, as arguments that make git exclude it.
     fn whole_histories(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path()).into_iter().flatten().flatten();
         let whole = entries.filter(|entry| entry.metadata().is_ok_and(|found| found.len() == 0));
@@ -287,7 +289,7 @@ impl Mirror<'_> {
         entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum::<u64>() > LARGE
     }
 
-    /// Of the last commits those whose parents are not among them.
+    /// Returns those of the last commits that have a parent outside them.
     fn ends_of_the_last(&self, lent: &[(std::ffi::OsString, std::ffi::OsString)]) -> Result<String, Error> {
         let listed = self.git(&["rev-list", "--parents", COMMITS, self.commit(), "--"], b"", lent)?;
         let listed = lossy(&listed);

@@ -1,9 +1,9 @@
-//! Copies from the workspace as it is before any agent has run: all of it where there is no commit to
-//! begin from, and the cache folders where there is.
+//! Copies from the workspace before any agent has run: all of it if there is no commit to begin from,
+//! otherwise only the cache folders.
 //!
-//! Repositories (`.git`) stay behind. Pipes, sockets, devices, links that lead out and files above a
-//! gibibyte are left out and named. In a cache folder a link may lead to the system, as that of a
-//! virtual environment to its interpreter does, but not back into the workspace.
+//! Repositories (`.git`) are not copied. Pipes, sockets, devices, links that lead out and files above 1 GiB
+//! are left out and named. In a cache folder a link may lead to the system, as in a virtual environment the
+//! link to its interpreter does, but not back into the workspace.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,7 +23,7 @@ const TOTAL_BYTES: u64 = 64 << 30;
 const ENTRIES: usize = 4_000_000;
 pub const DEPTH: usize = 200;
 
-/// The whole workspace, but for `own`, where the copy itself lies.
+/// Copies the whole workspace except `own`, the place of the copy itself.
 pub fn workspace(
     from: &Path,
     caches: &[Vec<u8>],
@@ -35,7 +35,7 @@ pub fn workspace(
     Copying { from, caches, own, checkout, left_out, bytes: 0, entries: 0 }.folder(&top, b"", 0)
 }
 
-/// The cache folders alone. One that is not there is no mistake.
+/// Copies only the cache folders. A missing one is not an error.
 pub fn caches(
     from: &Path,
     caches: &[Vec<u8>],

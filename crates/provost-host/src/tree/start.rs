@@ -1,8 +1,9 @@
-//! What an attempt begins with, and what differs between two trees.
+//! Determines the tree that an attempt begins with, and the differences between two trees.
 //!
-//! The workspace may hold more than the base: somebody else worked in it, or an attempt before this one did.
-//! What somebody else left is part of the tree the attempt begins with, so that nobody credits the attempt with
-//! it. What an attempt before left at the same work is not: it is judged with what this one adds.
+//! The workspace may differ from the base because a person or an earlier attempt worked in it. Changes made
+//! by others are part of the tree the attempt begins with, so that they are not credited to the attempt.
+//! Changes that an earlier attempt at the same work left are not part of it: they are judged together with
+//! what this attempt adds.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -25,13 +26,13 @@ pub struct Unsettled {
 #[derive(Clone, Debug)]
 pub struct Start {
     pub tree: Base,
-    /// What somebody else changed, as text for people.
+    /// Paths that others changed, as text for people.
     pub others: Vec<String>,
 }
 
 impl Trees {
-    /// The base with what the workspace has otherwise (`layer`), less what an unsettled attempt left. Files that
-    /// are as in one of `own` are nobody else's doing.
+    /// Returns the base with the workspace's differences (`layer`), without those that an unsettled attempt
+    /// left. Files that are as in one of `own` do not count as changes by others.
     pub fn start(
         &self,
         base: &Base,
@@ -73,7 +74,7 @@ impl Trees {
         Ok(Start { tree, others })
     }
 
-    /// The paths at which two trees differ, byte for byte, in order.
+    /// Returns the paths at which two trees differ, as exact bytes, in order.
     pub fn differing_paths(&self, old: &Base, new: &Base) -> Result<Vec<PathBuf>, Error> {
         if old.id == new.id {
             return Ok(Vec::new());

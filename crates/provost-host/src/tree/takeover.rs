@@ -1,15 +1,15 @@
-//! Takes over from a workspace what a plan may change, and nothing else.
+//! Imports from a workspace the files that a plan may change, and nothing else.
 //!
-//! The walk begins where the globs do and goes beside the index of the base, folder by folder, so it
-//! costs what lies inside `touches`, not what the tree holds. Every file is opened without following
-//! a link and looked at through what was opened. A file that is as in the base is left alone; one that
-//! differs is copied, and its digest is that of the bytes written. Files keep their permissions, and the
-//! order in which they were last written.
+//! The walk starts at the beginnings of the globs and follows the index of the base, folder by folder. So
+//! its cost depends on what is inside `touches`, not on the size of the tree. Every file is opened without
+//! following a link and examined through the open descriptor. A file that is as in the base is left alone;
+//! a file that differs is copied, and its digest is that of the bytes written. Files keep their permissions
+//! and the order in which they were last written.
 //!
-//! What git ignores is left out and named, unless a glob names it; so is what cannot be taken over, and
-//! then the base's version stays: links that lead out of `touches`, pipes, sockets, devices, files that are
-//! too large, a folder in whose place something else is, repositories, and configuration of test runners
-//! that no glob names. `.git`, the cache folders and the harness's own files are not looked at.
+//! Ignored files are left out and named, unless a glob names them. Paths that cannot be imported are named
+//! too, and the base's version stays: links that lead out of `touches`, pipes, sockets, devices, files that
+//! are too large, a folder that was replaced by something else, repositories, and configuration of test
+//! runners that no glob names. `.git`, the cache folders and provost's own files are not examined.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -36,12 +36,12 @@ use super::touches::is_at_or_beneath;
 use super::{Base, Error, Laid, Layer, Limits, TREE, Touches, Trees, Why};
 use crate::safe_open::{self, Stamp};
 
-/// Names in one folder beyond those of the base and those that could be taken over.
+/// Number of names that one folder may have beyond those of the base and those that could be imported.
 const NAMES_MORE: usize = 1_000;
 
 impl Trees {
-    /// Takes over from the agent's workspace exactly the files inside `touches` and outside of
-    /// `protect` that differ from the base.
+    /// Imports from the agent's workspace exactly the files inside `touches` and outside `protect` that
+    /// differ from the base.
     pub fn take_over(
         &self,
         base: &Base,
@@ -52,7 +52,7 @@ impl Trees {
         self.take_over_from(&self.workspace, base, touches, protect, limits)
     }
 
-    /// The same from another folder that an agent worked in.
+    /// Does the same from another folder in which an agent worked.
     pub fn take_over_from(
         &self,
         workspace: &Path,
@@ -127,11 +127,11 @@ struct Walk<'a> {
     checkout: Checkout<'a>,
     found: Found,
     bytes: u64,
-    /// Too many files: the rest is not looked at.
+    /// Too many files: the rest is not examined.
     is_over: bool,
 }
 
-/// A name in the workspace, opened folder and all.
+/// A name in the workspace, with its open folder.
 struct Place<'p> {
     folder: &'p OwnedFd,
     path: &'p [u8],
@@ -140,7 +140,7 @@ struct Place<'p> {
 }
 
 impl Walk<'_> {
-    /// Goes down to where a glob begins, and looks from there.
+    /// Goes down to the place where a glob begins, and walks from there.
     fn from(&mut self, top: &OwnedFd, start: &[u8]) -> Result<(), Error> {
         let root = self.index.root().clone();
         if start.is_empty() {
@@ -209,7 +209,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// There is nothing in it: git would not keep it, but the agent made it or left it so.
+    /// Records an empty folder: git would not store it, but the agent made it or left it so.
     fn empty_folder(&mut self, path: &[u8]) -> Result<(), Error> {
         let was_there = self.index.find(path).map_err(|error| self.unlisted(error))?;
         let is_there = self.checkout.draft.has(path).map_err(|error| self.unlisted(error))?;
@@ -251,7 +251,7 @@ impl Walk<'_> {
             return Ok(());
         }
         if place.name.eq_ignore_ascii_case(b".git") && !self.is_let_in(place.path) {
-            // As a file it belongs to a submodule or a worktree, and leads elsewhere.
+            // A `.git` file belongs to a submodule or a worktree and leads elsewhere.
             let is_named = is_folder && rule.is_touched;
             return if is_named { self.refuse(place.path, Why::Repository) } else { Ok(()) };
         }
@@ -260,7 +260,7 @@ impl Walk<'_> {
             FileType::Symlink if self.is_same_link(place, base) => Ok(()),
             FileType::Symlink if rule.is_touched => self.link(place, base, rule),
             FileType::RegularFile if rule.is_touched => self.file(place, base, rule),
-            // Files of the base that the plan may change were beneath it.
+            // The base has files below it that the plan may change.
             FileType::RegularFile if base_is_folder => self.refuse(place.path, Why::NotAFolder),
             FileType::RegularFile => {
                 self.seen_outside(place, kind, base);
@@ -295,7 +295,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The base has it and the workspace does not.
+    /// Handles a path that the base has and the workspace does not.
     fn gone(&mut self, path: &[u8], base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
         let Some(base) = base else { return Ok(()) };
         if self.is_over || self.is_left_alone(path) {
@@ -333,7 +333,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A regular file inside `touches`.
+    /// Handles a regular file inside `touches`.
     fn file(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
         if let (Some(base), Ok(stamp)) = (base, safe_open::stamp_at(place.folder, place.name))
             && self.fits(&stamp, base)
@@ -381,7 +381,7 @@ impl Walk<'_> {
         self.refuse(place.path, Why::Changing)
     }
 
-    /// A link inside `touches`. It is taken over as it is, and nobody follows it.
+    /// Handles a link inside `touches`. It is imported as it is and never followed.
     fn link(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
         if rule.is_protected {
             return self.protected(place.path);
@@ -408,8 +408,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Does a link lead to something that the plan may change as well? Through any other, a check that
-    /// writes would write what it is judged by.
+    /// Returns whether a link leads to a path that the plan may change as well. Through any other link, a
+    /// check that writes could overwrite what it is judged by.
     fn leads_to_the_work(&self, path: &[u8], target: &[u8]) -> bool {
         if !stays_inside(path, target) {
             return false;
@@ -433,7 +433,7 @@ impl Walk<'_> {
             && !parts.iter().any(|part| part.eq_ignore_ascii_case(b".git"))
     }
 
-    /// As far as can be seen without reading.
+    /// Returns whether the file can be as in the base, as far as metadata shows.
     fn fits(&self, stamp: &Stamp, base: &Entry) -> bool {
         stamp.kind() == FileType::RegularFile
             && base.kind.is_file()
@@ -457,7 +457,8 @@ impl Walk<'_> {
         Ok(digest == base.digest)
     }
 
-    /// Would git commit the same for this file as for the base's? Only the ends of its lines differ then.
+    /// Returns whether git would commit the same for this file as for the base's: then only line ends
+    /// differ.
     fn is_alike_to_git(&self, file: &File, stamp: &Stamp, base: Option<&Entry>, path: &[u8]) -> bool {
         let ends = self.ends.of(path);
         let is_alike = |base: &&Entry| base.kind.is_file() && self.has_mode_of(stamp, base.kind);
@@ -471,7 +472,7 @@ impl Walk<'_> {
             && then.is_ok_and(|then| committed(then) == committed(now))
     }
 
-    /// The file as a checkout of its commit has it, where another machine makes one.
+    /// Returns the file as a checkout of its commit has it, if another machine will make one.
     fn as_checked_out(&self, file: &File, path: &[u8]) -> Option<Vec<u8>> {
         let ends = self.ends.of(path);
         let mut now = Vec::new();
@@ -497,8 +498,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes away what the base has beneath a path that is a file now. False if some of it has to
-    /// stay, and then all of it stays.
+    /// Removes what the base has below a path that is a file now. Returns false if some of it must stay;
+    /// then all of it stays.
     fn clears(&mut self, path: &[u8], base: Option<&Entry>, rule: Rule) -> Result<bool, Error> {
         let removed = self.found.removed.len();
         let stays = |found: &Found| found.protected.len() + found.refused.count();
@@ -516,7 +517,7 @@ impl Walk<'_> {
         Ok(false)
     }
 
-    /// False if it changed meanwhile.
+    /// Copies a file into the layer. Returns false if it changed meanwhile.
     fn is_copied(&mut self, file: &File, before: &Stamp, path: &[u8]) -> Result<bool, Error> {
         let kind = Kind::of_file(before.mode);
         let kind = if self.limits.as_git { kind.as_in_git() } else { kind };
@@ -549,8 +550,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Files get times in the order in which they were written last, as build tools compare them. All are
-    /// times of this walk: nothing that was built before it counts as younger than what changed since.
+    /// Gives the files mtimes in the order in which they were last written, which build tools compare. All
+    /// times are within this walk, so that nothing built earlier counts as newer than a file that changed
+    /// since.
     fn keep_order(&mut self, begun: SystemTime) -> Result<(), Error> {
         let written = &mut self.found.written;
         written.sort();
@@ -577,8 +579,8 @@ impl Walk<'_> {
         })
     }
 
-    /// The repository itself is nobody's to hand in, caches come from before the agent, and the harness's
-    /// own files from the base.
+    /// Returns whether the path is skipped: the repository itself is never imported, caches come from
+    /// before the agent ran, and provost's own files come from the base.
     fn is_left_alone(&self, path: &[u8]) -> bool {
         path.eq_ignore_ascii_case(b".git")
             || self.caches.iter().any(|cache| cache == path)
@@ -586,7 +588,8 @@ impl Walk<'_> {
             || self.own_files.leaves_out(path, self.touches)
     }
 
-    /// The `.git` of a repository inside the workspace is for a glob to name, where it can travel at all.
+    /// Returns whether a glob names this `.git` of a nested repository, and the layer need not fit into a
+    /// commit.
     fn is_let_in(&self, path: &[u8]) -> bool {
         self.touches.names_repository(path) && !self.limits.as_git
     }
@@ -599,13 +602,13 @@ impl Walk<'_> {
         }
     }
 
-    /// Where what git ignores begins: at this path, at one above it, or nowhere.
+    /// Returns the length of the ignored prefix: this path, one above it, or `None`.
     fn ignoring(&self, path: &[u8], is_folder: bool, above: Rule) -> Option<usize> {
         let begins = |ignored: &Ignored| ignored.matches(path, is_folder).then_some(path.len());
         above.ignored.or_else(|| self.ignored.and_then(begins))
     }
 
-    /// Is this, or may something in this folder be, what a glob means by its name?
+    /// Returns whether a glob names this path, or may name something in this folder.
     fn is_named(&self, path: &[u8], is_folder: bool, rule: Rule) -> bool {
         let top = &path[..rule.ignored.unwrap_or_default().min(path.len())];
         let naming = self.namings.iter().filter(|naming| naming.names(top)).map(|naming| naming.glob);
@@ -634,7 +637,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Only what shows without opening it.
+    /// Records a difference outside `touches`, as far as it shows without opening the file.
     fn seen_outside(&mut self, place: &Place<'_>, kind: FileType, base: Option<&Entry>) {
         let Some(base) = base else { return };
         let is_same = match (kind, base.kind) {

@@ -1,4 +1,4 @@
-//! Which paths a plan may change. What a glob means is core's to say (`scope.rs`).
+//! Decides which paths a plan may change. The meaning of a glob is defined in `provost-core` (`globs.rs`).
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,15 +15,15 @@ pub struct Touches {
     set: GlobSet,
 }
 
-/// How far a glob can reach, as far as that is plain from its text.
+/// The reach of a glob, as far as its text shows it.
 #[derive(Clone, Debug)]
 struct Reach {
     /// The part before the first wildcard.
     start: Vec<u8>,
-    /// How many parts a path has that it matches; `None`: any number.
+    /// Number of parts of the paths that it matches; `None`: any number.
     depth: Option<usize>,
     is_everything: bool,
-    /// There is no wildcard in it.
+    /// True if it has no wildcard.
     is_plain: bool,
 }
 
@@ -44,18 +44,18 @@ impl Touches {
         Ok(Self { written, globs: reaches, set: set.build().map_err(refused)? })
     }
 
-    /// The globs, as they were written.
+    /// Returns the globs as they were written.
     pub fn written(&self) -> &[String] {
         &self.written
     }
 
-    /// Is a glob without wildcards exactly this path, or one beneath it?
+    /// Returns whether a glob without wildcards is exactly this path, or one below it.
     pub fn spells_out(&self, path: &[u8]) -> bool {
         let is_plain = |reach: &&Reach| reach.is_plain;
         self.globs.iter().filter(is_plain).any(|reach| is_at_or_beneath(&reach.start, path))
     }
 
-    /// Does one of these globs, by their numbers, cover the path?
+    /// Returns whether one of these globs, given by their positions, covers the path.
     pub fn covers_by(&self, globs: &[usize], path: &[u8]) -> bool {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         ends.chain([path.len()]).any(|end| {
@@ -64,13 +64,14 @@ impl Touches {
         })
     }
 
-    /// Does a glob lead into a repository inside the workspace by its name, as `vendor/x/.git/**` does?
+    /// Returns whether a glob names a path inside this nested repository, as `vendor/x/.git/**` does.
     pub fn names_repository(&self, path: &[u8]) -> bool {
         self.globs.iter().any(|reach| is_at_or_beneath(&reach.start, path))
     }
 
-    /// Configuration of a test runner that a glob covers without showing it: `src/**` and
-    /// `src/conftest.py`. A glob that names the file, a folder of tests or everything shows it.
+    /// Returns whether the path is configuration of a test runner that a glob covers without showing it:
+    /// `src/**` and `src/conftest.py`. A glob that names the file, a folder of tests or everything shows
+    /// it.
     pub fn lets_in_unseen(&self, path: &[u8]) -> bool {
         let Ok(text) = std::str::from_utf8(path) else { return false };
         test_files::is_runner_file(text)
@@ -83,12 +84,12 @@ impl Touches {
             })
     }
 
-    /// Is this very path written out in the plan?
+    /// Returns whether exactly this path is written in the plan.
     pub fn name(&self, path: &str) -> bool {
         self.globs.iter().any(|reach| reach.is_plain && reach.start == path.as_bytes())
     }
 
-    /// Nothing but configuration is written out: then that is what the work is about.
+    /// Returns whether the globs only name configuration files: then the work is about configuration.
     pub fn are_configuration(&self) -> bool {
         let is_one = |reach: &Reach| {
             let start = String::from_utf8_lossy(&reach.start);
@@ -97,18 +98,18 @@ impl Touches {
         !self.globs.is_empty() && self.globs.iter().all(is_one)
     }
 
-    /// Does a glob match this very path? What is in a folder that is matched is covered as well.
+    /// Returns whether a glob matches this path itself. The content of a matched folder is covered as well.
     pub fn matches(&self, path: &[u8]) -> bool {
         self.set.is_match(OsStr::from_bytes(path))
     }
 
-    /// Does a glob match this path or a folder it is in?
+    /// Returns whether a glob matches this path or a folder that contains it.
     pub fn covers(&self, path: &[u8]) -> bool {
         let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         folders.map(|(at, _)| &path[..at]).any(|folder| self.matches(folder)) || self.matches(path)
     }
 
-    /// Could a glob match something inside this folder that does not match the folder itself?
+    /// Returns whether a glob could match a path inside this folder without matching the folder itself.
     pub fn reaches_into(&self, folder: &[u8]) -> bool {
         let depth =
             if folder.is_empty() { 0 } else { 1 + folder.iter().filter(|byte| **byte == b'/').count() };
@@ -118,7 +119,7 @@ impl Touches {
         })
     }
 
-    /// Where to begin looking: nothing outside of these can match, and none is beneath another.
+    /// Returns the paths at which to start: nothing outside them can match, and none is below another.
     pub fn starts(&self) -> Vec<&[u8]> {
         let mut starts: Vec<&[u8]> = self.globs.iter().map(|reach| reach.start.as_slice()).collect();
         starts.sort();
@@ -135,7 +136,7 @@ pub fn is_at_or_beneath(path: &[u8], folder: &[u8]) -> bool {
         || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
 }
 
-/// The part of a glob before the first wildcard.
+/// Returns the part of a glob before the first wildcard.
 pub fn start_of(glob: &str) -> Vec<u8> {
     let is_plain = |part: &&str| !part.contains(['*', '?', '[', ']', '{', '}', '\\', '!']);
     glob.split('/').take_while(is_plain).collect::<Vec<_>>().join("/").into_bytes()
@@ -144,7 +145,7 @@ pub fn start_of(glob: &str) -> Vec<u8> {
 fn reach(glob: &str) -> Reach {
     let parts: Vec<&str> = glob.split('/').collect();
     let start = start_of(glob);
-    // Alternatives may hold slashes of their own.
+    // Alternatives may contain slashes.
     let open = glob.contains("**") || glob.contains('{');
     Reach {
         is_plain: start == glob.as_bytes(),

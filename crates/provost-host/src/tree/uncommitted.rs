@@ -1,8 +1,8 @@
-//! What a workspace holds otherwise than a commit, as far as git would show it.
+//! Finds the differences between a workspace and a commit, as far as git would show them.
 //!
-//! Git is told to take the workspace for its own and runs with the mirror's configuration, on an index made of
-//! the commit: neither the repository's own index nor anything in its configuration takes part. Files that git
-//! ignores, by the project's rules, the repository's or the person's own, are left out.
+//! git uses the workspace with the mirror's configuration, and with an index made from the commit: neither
+//! the repository's own index nor its configuration takes part. Files that git ignores, by the rules of the
+//! project, the repository or the user, are left out.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -47,7 +47,7 @@ impl Change {
     }
 }
 
-/// What a workspace holds otherwise than a commit; nothing is left behind by looking.
+/// Returns the differences between a workspace and a commit; leaves no files behind.
 pub fn uncommitted(workspace: &Path, commit: &str) -> Result<Vec<Uncommitted>, Error> {
     let folder = tempfile::tempdir().map_err(|error| Error::io("make a folder for", workspace, error))?;
     Trees::open(folder.path(), workspace)?.uncommitted(commit)
@@ -67,7 +67,7 @@ impl Trees {
             mirror::lending(&objects),
         ];
         mirror.git(&["read-tree", commit], b"", &there)?;
-        // It says of itself that something differs; what, is asked next.
+        // This command only reports that files differ; the next ones ask which.
         let _ = mirror.git(&["update-index", "-q", "--refresh", "--ignore-submodules"], b"", &there);
         let changed =
             mirror.git(&["diff-files", "--name-only", "--ignore-submodules=all", "-z"], b"", &there)?;
@@ -89,7 +89,7 @@ impl Trees {
             };
             Uncommitted { path: lossy(path), change, size: stamp.map_or(0, |stamp| stamp.size) }
         };
-        // A nested repository is listed as a folder: it is no file of this one.
+        // A nested repository is listed as a folder: it is not a file of this one.
         let added = names(&added).filter(|path| !path.ends_with(b"/")).map(|path| look(path, true));
         let mut found: Vec<Uncommitted> =
             names(&changed).map(|path| look(path, false)).chain(added).collect();
@@ -99,18 +99,19 @@ impl Trees {
     }
 }
 
-/// The digests of these paths of a workspace, as they are now; none for what is deleted or no file.
+/// Returns the current digests of these paths of a workspace; `None` for a path that is deleted or not a
+/// file.
 pub fn digests(workspace: &Path, paths: &[String]) -> Vec<Option<String>> {
     let Ok(top) = safe_open::top(workspace) else { return vec![None; paths.len()] };
     paths.iter().map(|path| digest(&top, path.as_bytes())).collect()
 }
 
-/// The same of one path.
+/// Returns the current digest of one path.
 pub fn digest_at(workspace: &Path, path: &str) -> Option<String> {
     digest(&safe_open::top(workspace).ok()?, path.as_bytes())
 }
 
-/// The digest of a link is that of its target.
+/// Returns the digest of a file; for a link, that of its target.
 fn digest(top: &OwnedFd, path: &[u8]) -> Option<String> {
     let (folder, name) = parted(top, path)?;
     let stamp = safe_open::stamp_at(&folder, name).ok()?;
@@ -136,8 +137,8 @@ fn parted<'a>(top: &OwnedFd, path: &'a [u8]) -> Option<(OwnedFd, &'a [u8])> {
     }
 }
 
-/// Files from this size on are read once by a process, as long as their stamp stays the same. Reading one takes
-/// longer than the clock of the file system needs for a tick, so a change in between is seen.
+/// Files from this size on are read only once per process while their stamp stays the same. Reading one
+/// takes longer than a clock tick of the file system, so a change in between is noticed.
 const LARGE: u64 = 64 << 20;
 
 fn large(folder: &OwnedFd, name: &[u8], stamp: Stamp) -> Option<String> {
@@ -158,7 +159,7 @@ fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 impl super::Base {
-    /// The digest of what is at a path of the tree.
+    /// Returns the digest of the entry at a path of the tree.
     pub fn digest(&self, path: impl AsRef<Path>) -> Option<String> {
         let found = self.index.find(path.as_ref().as_os_str().as_bytes()).ok().flatten()?;
         Some(found.digest.to_string())
@@ -166,8 +167,8 @@ impl super::Base {
 }
 
 impl Trees {
-    /// A base with files of the workspace in it that were approved with it, exactly as their digests say. It is
-    /// kept: asking again gives the same tree, whatever the workspace has become.
+    /// Returns a base that also has files of the workspace that were approved with it, exactly as their
+    /// digests say. It is kept: the same request gives the same tree, whatever the workspace has become.
     pub fn with_included(
         &self,
         base: super::Base,
@@ -191,7 +192,7 @@ impl Trees {
         let none: &[&str] = &[];
         let (touches, protect) = (super::Touches::new(&globs)?, super::Touches::new(none)?);
         let layer = self.take_over(&base, &touches, &protect, &super::Limits::default())?;
-        // What no tree can hold, such as a link that leads elsewhere, is named and takes no part.
+        // Paths that a tree cannot hold, such as a link that leads elsewhere, are named and left out.
         let refused = layer.refused.clone();
         let is_included = |path: &Path| included.iter().any(|file| Path::new(&file.path) == path);
         let layer = self.varied(&base, &layer, &super::Variation::Only(&is_included))?;
@@ -209,7 +210,7 @@ impl Trees {
     }
 }
 
-/// A glob that matches this path alone.
+/// Returns a glob that matches only this path.
 fn literal(path: &str) -> String {
     let mut glob = String::with_capacity(path.len());
     for letter in path.chars() {

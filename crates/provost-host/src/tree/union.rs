@@ -1,11 +1,11 @@
-//! Plans merged with one another, in the harness's own repository.
+//! Merges plans with one another, in provost's own repository.
 //!
-//! A union is a tree of git: the branch as it stands, with what each plan changed since its base, merged
-//! three ways. Git does that in the mirror, with the mirror's configuration: no merge driver, filter,
-//! attribute or hook of the user's repository has a part in it. To be judged, a union is laid on the base
-//! a plan was approved on, so that its checks find all that they found before.
+//! A union is a git tree: the branch as it is, with the changes of each plan since its base, merged three
+//! ways. git does this in the mirror, with the mirror's configuration: no merge driver, filter, attribute
+//! or hook of the user's repository takes part. To judge a union, provost applies it to the base that a
+//! plan was approved on, so that its checks find everything that they found before.
 //!
-//! **Invariant:** nothing of the user's repository is written here.
+//! **Invariant:** nothing in the user's repository is written here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -21,26 +21,26 @@ use super::mirror::{self, Mirror};
 use super::touches::is_at_or_beneath;
 use super::{Authored, Base, Error, Laid, Layer, TREE, Trees};
 
-/// What became of a merge.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Union {
-    /// The tree, as git names it.
+    /// The tree's id in git.
     Clean(String),
-    /// Files that both sides changed, and that do not fit together.
+    /// Files that both sides changed in conflicting ways.
     Conflict(Vec<String>),
 }
 
-/// A path that two trees have differently.
+/// A path that differs between two trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Differing {
     pub path: Vec<u8>,
-    /// Mode and object; nothing, where it is not there.
+    /// Mode and object; `None` if the path does not exist.
     pub old: Option<(String, String)>,
     pub new: Option<(String, String)>,
 }
 
 impl Trees {
-    /// Brings a commit of the workspace's repository into the mirror, and says what its tree is.
+    /// Copies a commit of the workspace's repository into the mirror, and returns the id of its tree.
     pub fn tree_of(&self, commit: &str) -> Result<String, Error> {
         let _lock = Lock::take(&self.folder)?;
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
@@ -48,7 +48,7 @@ impl Trees {
         one_word(&mirror.git(&["rev-parse", &format!("{commit}^{{tree}}")], b"", &[])?)
     }
 
-    /// Brings a commit and its tree from the mirror of another workspace into this one's.
+    /// Copies a commit and its tree from the mirror of another workspace into this one's.
     pub fn bring(&self, from: &Trees, commit: &str) -> Result<(), Error> {
         if self.folder == from.folder {
             return Ok(());
@@ -58,7 +58,8 @@ impl Trees {
         Mirror::open(&self.folder, &self.workspace, commit)?.take_in(&theirs)
     }
 
-    /// Whether the mirror has a commit that was made there: it does not outlive the machine being started.
+    /// Returns whether the mirror has a commit that was made there: the mirror is made again after each
+    /// boot.
     pub fn has(&self, commit: &str) -> bool {
         let mirror = Mirror::open(&self.folder, &self.workspace, commit);
         mirror.is_ok_and(|mirror| {
@@ -66,7 +67,7 @@ impl Trees {
         })
     }
 
-    /// What `theirs` changed since `base`, on top of `ours`; all of them trees that the mirror has.
+    /// Applies the changes from `base` to `theirs` to `ours`; all three are trees that the mirror has.
     pub fn merge(&self, base: &str, ours: &str, theirs: &str) -> Result<Union, Error> {
         if theirs == base || ours == theirs {
             return Ok(Union::Clean(ours.to_owned()));
@@ -75,7 +76,7 @@ impl Trees {
             return Ok(Union::Clean(theirs.to_owned()));
         }
         let mirror = Mirror::open(&self.folder, &self.workspace, ours)?;
-        // Git finds the base of a merge by the history; this one is as short as can be.
+        // git finds the base of a merge through the history, so make the shortest possible one.
         let commit = |tree: &str, parent: Option<&str>| -> Result<String, Error> {
             let parents = parent.into_iter().flat_map(|parent| ["-p", parent]);
             let args: Vec<&str> = ["commit-tree", tree].into_iter().chain(parents).collect();
@@ -89,7 +90,7 @@ impl Trees {
         Ok(if is_clean { Union::Clean(tree) } else { Union::Conflict(words.collect()) })
     }
 
-    /// What two trees or commits of the mirror have differently, in the order of the paths.
+    /// Returns the differences between two trees or commits of the mirror, in the order of the paths.
     pub fn differing(&self, old: &str, new: &str) -> Result<Vec<Differing>, Error> {
         if old == new {
             return Ok(Vec::new());
@@ -113,7 +114,7 @@ impl Trees {
         Ok(differing)
     }
 
-    /// How many lines differ; a file that is no text counts as one.
+    /// Returns the number of lines that differ; each side of a binary file counts as one.
     pub fn size(&self, old: &str, new: &str) -> Result<u64, Error> {
         let mirror = Mirror::open(&self.folder, &self.workspace, old)?;
         let listed =
@@ -126,7 +127,7 @@ impl Trees {
         Ok(lines.sum())
     }
 
-    /// Whether a commit of the workspace's repository is in the history of another.
+    /// Returns whether a commit of the workspace's repository is in the history of another.
     pub fn is_in(&self, older: &str, newer: &str) -> Result<bool, Error> {
         if older == newer {
             return Ok(true);
@@ -134,20 +135,20 @@ impl Trees {
         Mirror::open(&self.folder, &self.workspace, newer)?.is_ancestor(older)
     }
 
-    /// Commits of the workspace's repository that lead from one to another and change one of these paths,
-    /// the newest first: name and subject, at most `most`.
+    /// Returns the commits of the workspace's repository between two commits that change one of these
+    /// paths, newest first: id and subject, at most `most`.
     pub fn commits(&self, old: &str, new: &str, paths: &[&str], most: usize) -> Result<Vec<String>, Error> {
         Mirror::open(&self.folder, &self.workspace, new)?.log(old, paths, most)
     }
 
-    /// The parents of a commit that the mirror has, in order.
+    /// Returns the parents of a commit that the mirror has, in order.
     pub fn parents(&self, commit: &str) -> Result<Vec<String>, Error> {
         let mirror = Mirror::open(&self.folder, &self.workspace, commit)?;
         let told = mirror.git(&["rev-parse", &format!("{commit}^@")], b"", &[])?;
         Ok(lossy(&told).lines().map(str::to_owned).collect())
     }
 
-    /// A commit of this tree with these parents, in the mirror.
+    /// Makes a commit of this tree with these parents in the mirror.
     pub fn merge_commit(&self, tree: &str, parents: &[&str], by: &Authored<'_>) -> Result<String, Error> {
         let mirror = Mirror::open(&self.folder, &self.workspace, tree)?;
         let parents = parents.iter().flat_map(|parent| ["-p", parent]);
@@ -155,8 +156,8 @@ impl Trees {
         one_word(&mirror.git(&args, by.message.as_bytes(), &by.environment())?)
     }
 
-    /// A base as it would be with all that differs between two trees of git, which the mirror of `from`
-    /// has; with `own`, these paths as they are in a tree of their own. Cache folders stay those of the base.
+    /// Returns a base with all differences between two git trees applied, which the mirror of `from` has;
+    /// with `own`, the given paths are as in that other tree. Cache folders stay those of the base.
     pub fn laid(
         &self,
         base: &Base,
@@ -191,7 +192,7 @@ impl Trees {
         let listed = |error| Error::io("read", &base.path, error);
         let mut checkout = Checkout::begin(path.clone(), Draft::on(&base.index).map_err(listed)?)?;
         let mut removed = Vec::new();
-        // What is gone goes first: something else may stand in its place.
+        // Removals first: another file may come at the same place.
         for change in changes.iter().filter(|change| change.new.is_none()) {
             if base.index.find(&change.path).map_err(listed)?.is_some() {
                 checkout.draft.remove(&change.path).map_err(listed)?;
@@ -220,14 +221,14 @@ impl Trees {
             if !is_same {
                 taken.push((change.path.clone(), leaf));
             }
-            // Two paths may hold the same.
+            // Two paths may have the same content.
             blobs.insert(id.clone(), bytes);
         }
         let draft = checkout.finish()?;
         Layer::laid(base, draft, (folder, path), Laid { taken, removed, folders: Vec::new() })
     }
 
-    /// The content of objects that the mirror has.
+    /// Returns the content of objects that the mirror has.
     pub(super) fn blobs(&self, ids: Vec<&str>) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         let Some(first) = ids.first() else { return Ok(BTreeMap::new()) };
         let mirror = Mirror::open(&self.folder, &self.workspace, first)?;
@@ -274,7 +275,7 @@ impl Differing {
     }
 }
 
-/// Commits that are nobody's, and the same each time.
+/// Returns a fixed author and time, so that the commits are the same each time.
 fn nobody() -> Vec<(OsString, OsString)> {
     let date = "1000000000 +0000";
     let names = ["NAME", "EMAIL", "DATE"].into_iter().zip(["provost", "", date]);

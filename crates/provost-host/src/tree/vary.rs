@@ -1,6 +1,6 @@
-//! A layer that differs from another: with a file more, or with some of its files only.
+//! Makes a variant of a layer: with one more file, or with only some of its files.
 //!
-//! The layer it is made of stays as it is; files are shared with it, which nobody writes either.
+//! The original layer stays as it is; the variant shares its files, which are never written.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,17 +12,17 @@ use super::checkout::Checkout;
 use super::index::{Draft, Kind, Leaf};
 use super::{Base, Error, Laid, Layer, TREE, Trees};
 
-/// How a layer is to differ.
+/// The difference of a variant from its layer.
 pub enum Variation<'a> {
-    /// With this file, whatever was in its place.
+    /// With this file, replacing what was there.
     Also { path: &'a Path, content: &'a [u8] },
-    /// Without what is not wanted, deletions included.
+    /// Only with the wanted paths, deletions included.
     Only(&'a dyn Fn(&Path) -> bool),
 }
 
 impl Trees {
-    /// Another layer for the same base. It has nothing refused and nothing protected: those are findings
-    /// about the workspace, and this one was never there.
+    /// Makes a variant of a layer for the same base. Its lists of refused and protected paths are empty:
+    /// those describe the workspace, and this variant was never there.
     pub fn varied(&self, base: &Base, layer: &Layer, how: &Variation<'_>) -> Result<Layer, Error> {
         layer.must_fit(base)?;
         let layers = self.folder.join("layers");

@@ -1,10 +1,10 @@
 //! Lists the worktrees of a repository, and says which of them provost made.
 //!
-//! Git's own files say which worktrees there are. An agent may be able to write those, so they do not say
-//! who made one: that is recorded in the state folder, where no agent writes.
+//! git's own files say which worktrees exist. An agent may be able to write them, so they do not prove who
+//! made one: that is recorded in the state folder, where no agent can write.
 //!
-//! **Invariant:** a worktree counts as provost's only if the state folder has a record of this very path
-//! and of the folder in which git keeps it.
+//! **Invariant:** a worktree counts as provost's only if the state folder has a record of exactly this path
+//! and of git's folder for it.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{files, folder, git};
 
-/// What a worktree was made for.
+/// The purpose of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     pub plan: String,
@@ -25,7 +25,7 @@ pub struct Note {
     /// Milliseconds since 1970.
     pub at: u64,
     pub pid: u32,
-    /// Otherwise whoever made it did not come to the end.
+    /// False if the process that made it did not finish.
     pub finished: bool,
 }
 
@@ -35,7 +35,7 @@ impl Note {
     }
 }
 
-/// The worktrees that provost made, as the state folder remembers them.
+/// The worktrees that provost made, as recorded in the state folder.
 #[derive(Clone, Debug)]
 pub struct Records {
     folder: PathBuf,
@@ -45,7 +45,7 @@ pub struct Records {
 #[derive(Serialize, Deserialize)]
 struct Record {
     path: PathBuf,
-    /// What git keeps of it.
+    /// git's folder for it.
     own: PathBuf,
     note: Note,
 }
@@ -61,7 +61,7 @@ impl Records {
         files::write_whole(&self.file(path), &serde_json::to_vec(&record)?)
     }
 
-    /// What a worktree was made for; nothing, where provost did not make it.
+    /// Returns the purpose of a worktree; `None` if provost did not make it.
     pub fn find(&self, path: &Path, own: &Path) -> Option<Note> {
         let record: Record = serde_json::from_slice(&fs::read(self.file(path)).ok()?).ok()?;
         (record.path == path && record.own == own).then_some(record.note)
@@ -77,16 +77,16 @@ impl Records {
     }
 }
 
-/// A worktree that the repository knows of.
+/// A worktree that the repository lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub path: PathBuf,
-    /// What git keeps of it.
+    /// git's folder for it.
     pub own: PathBuf,
-    /// By its whole name; nothing where HEAD is on no branch.
+    /// The full name; `None` if HEAD is detached.
     pub branch: Option<String>,
     pub head: Option<String>,
-    /// Nothing, where somebody else made it.
+    /// `None` if provost did not make it.
     pub note: Option<Note>,
     pub is_locked: bool,
 }
@@ -97,7 +97,7 @@ impl Found {
     }
 }
 
-/// All worktrees beside the main checkout, in order of their names.
+/// Returns all worktrees except the main checkout, in order of their names.
 pub fn list(workspace: &Path, records: &Records) -> Vec<Found> {
     let Some(repository) = git::repository(workspace) else { return Vec::new() };
     let entries = repository.join("worktrees").read_dir().into_iter().flatten().flatten();

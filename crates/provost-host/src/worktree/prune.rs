@@ -1,4 +1,4 @@
-//! Which worktrees may go. What is in doubt stays, and the reason is said.
+//! Decides which worktrees may be removed. In doubt a worktree stays, and the reason is given.
 
 use std::fs;
 use std::path::Path;
@@ -8,27 +8,27 @@ use super::refs;
 use crate::tree::{Trees, Unsaved};
 use crate::{folder, git};
 
-/// Git is in the middle of something, if one of these is there.
+/// If one of these exists, a git operation is in progress.
 const UNDER_WAY: [&str; 6] =
     ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply"];
-/// As many names as people read.
+/// Number of names in a message.
 const SHOWN: usize = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Merged and clean: nothing is lost with it.
+    /// Merged and clean: nothing is lost by removing it.
     Goes,
-    /// Why it stays.
+    /// The reasons why it stays.
     Stays(Vec<String>),
 }
 
-/// What becomes of a worktree. `is_busy` says whether somebody is at work in a folder.
+/// Decides about a worktree. `is_busy` says whether a folder may be in use.
 pub fn fate(trees: &Trees, workspace: &Path, found: &Found, is_busy: &dyn Fn(&Path) -> bool) -> Fate {
     let mut reasons = Vec::new();
     let Some(note) = &found.note else {
         return Fate::Stays(vec!["provost did not make it; `git worktree remove` takes it away".to_owned()]);
     };
-    // The place that was recorded, and not where a link leads by now.
+    // Only the recorded place counts, not the target of a link that is there now.
     if found.path.canonicalize().is_ok_and(|real| real != found.path) {
         return Fate::Stays(vec!["a link leads elsewhere from where it was made".to_owned()]);
     }
@@ -38,7 +38,7 @@ pub fn fate(trees: &Trees, workspace: &Path, found: &Found, is_busy: &dyn Fn(&Pa
         let is_handed_out = found.head.as_ref().is_some_and(|head| *head != note.base);
         match (is_making, is_handed_out || found.own.join("index").exists()) {
             (true, _) => return Fate::Stays(vec!["it is being made".to_owned()]),
-            // Whoever made it died before there was anything in it.
+            // The process that made it died before there was anything in it.
             (false, false) => return Fate::Goes,
             (false, true) => {}
         }
@@ -73,7 +73,7 @@ pub fn fate(trees: &Trees, workspace: &Path, found: &Found, is_busy: &dyn Fn(&Pa
     if reasons.is_empty() { Fate::Goes } else { Fate::Stays(reasons) }
 }
 
-/// The commits that count as kept elsewhere, the likeliest first.
+/// Returns the commits that count as stored elsewhere, the likeliest first.
 fn merged(trees: &Trees, workspace: &Path, found: &Found, reasons: &mut Vec<String>) -> Vec<String> {
     let Some(head) = &found.head else {
         reasons.push("its commit cannot be found".to_owned());
@@ -93,7 +93,8 @@ fn merged(trees: &Trees, workspace: &Path, found: &Found, reasons: &mut Vec<Stri
     others
 }
 
-/// What is only there, unless a merged commit has exactly these files.
+/// Adds content that is only in the worktree to the reasons, unless a merged commit has exactly these
+/// files.
 fn unsaved(trees: &Trees, workspace: &Path, found: &Found, merged: &[String], reasons: &mut Vec<String>) {
     let Some(head) = &found.head else { return };
     let left = match trees.unsaved(&found.path, head, true) {
@@ -118,7 +119,7 @@ fn unsaved(trees: &Trees, workspace: &Path, found: &Found, merged: &[String], re
     }
 }
 
-/// The files as they lie there are those of a commit that is merged: `provost commit` leaves it so.
+/// Returns whether the files are those of a merged commit: `provost commit` leaves a worktree like that.
 fn is_elsewhere(trees: &Trees, workspace: &Path, found: &Found, merged: &[String]) -> bool {
     let slug = found.note.as_ref().map(|note| {
         let plain = |each: char| if each.is_ascii_alphanumeric() { each.to_ascii_lowercase() } else { '-' };
@@ -144,7 +145,7 @@ fn without_marker(mut left: Unsaved) -> Unsaved {
     left
 }
 
-/// `git stash` writes the branch into its words.
+/// Returns whether a stash belongs to the branch: `git stash` writes the branch name into its message.
 fn has_stash(workspace: &Path, branch: &str) -> bool {
     let short = branch.strip_prefix("refs/heads/").unwrap_or(branch);
     let Some(repository) = git::repository(workspace) else { return true };
@@ -157,7 +158,7 @@ fn has_stash(workspace: &Path, branch: &str) -> bool {
     })
 }
 
-/// Takes a worktree away with its branch. It is looked at once more before.
+/// Removes a worktree with its branch, after checking it once more.
 pub fn prune(
     trees: &Trees,
     workspace: &Path,

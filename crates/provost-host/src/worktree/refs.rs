@@ -1,4 +1,4 @@
-//! Takes a branch away, as git would: under its lock, and only if it is still where it was.
+//! Deletes a branch as git does: under its lock, and only if it has not moved.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::git;
 
-/// Removes a ref that stands for `expected`, loose and packed, with its history.
+/// Removes a ref whose value is `expected`, loose and packed, with its reflog.
 pub fn delete(repository: &Path, name: &str, expected: &str) -> io::Result<()> {
     if let Some(link) = git::link_on_the_way(repository, name) {
         return Err(io::Error::other(format!(
@@ -27,7 +27,7 @@ pub fn delete(repository: &Path, name: &str, expected: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Without the line of this ref, and the one after it that says what a tag means.
+/// Removes the line of this ref from `packed-refs`, and the following line with the target of a tag.
 fn unpack(repository: &Path, name: &str, expected: &str) -> io::Result<()> {
     let path = repository.join("packed-refs");
     let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
@@ -49,7 +49,7 @@ fn unpack(repository: &Path, name: &str, expected: &str) -> io::Result<()> {
     lock.replace(&path, kept.as_bytes())
 }
 
-/// Git's own way: whoever made the file may write.
+/// A lock as git uses it: the process that created the file may write.
 struct Lock(PathBuf);
 
 impl Lock {

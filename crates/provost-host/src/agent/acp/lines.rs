@@ -1,22 +1,22 @@
-//! Bytes → messages, a line each.
+//! Splits the bytes of an agent into JSON messages, one a line.
 
 use serde_json::Value;
 
-/// A message that is longer is none.
+/// Longest line that is read, in bytes; a longer one ends the conversation.
 const LINE_MAX: usize = 8 << 20;
-/// So many lines that are no messages are taken for talk of a program around the agent.
+/// Number of lines without a message that are ignored, as output of a program around the agent.
 const NOISE_MAX: u32 = 100;
 
 #[derive(Default)]
 pub struct Lines {
     line: Vec<u8>,
     noise: u32,
-    /// Nothing more is read.
+    /// Reading has ended because of an error.
     shut: bool,
 }
 
 impl Lines {
-    /// Why the other side is not listened to any more, if so.
+    /// Passes each complete message to `each`. Returns the reason if the agent does not speak ACP.
     pub fn take(&mut self, mut bytes: &[u8], each: &mut dyn FnMut(Value)) -> Result<(), String> {
         while !self.shut && !bytes.is_empty() {
             let end = bytes.iter().position(|byte| *byte == b'\n');

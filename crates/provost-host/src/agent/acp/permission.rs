@@ -1,13 +1,13 @@
-//! How requests for permission are answered.
+//! Answers the permission requests of an agent.
 //!
-//! **Invariant:** an option is chosen by its kind; what it is called and where it stands means nothing.
+//! **Invariant:** an option is chosen by its kind; its name and its position do not matter.
 
 use serde_json::{Value, json};
 
 use crate::config::Permissions;
 
 impl Permissions {
-    /// The answer, out of the options there are. Where none of them means it, nothing is chosen.
+    /// Chooses an option of a wanted kind. If there is none, the answer is "cancelled".
     pub fn answer(self, options: &Value) -> Value {
         let wanted: &[&str] = match self {
             Permissions::Allow => &["allow_once", "allow_always"],

@@ -1,4 +1,4 @@
-//! What real agents said over ACP, where their recordings lie beside the project.
+//! Tests the ACP driver with recordings of real agents, if the folder of recordings exists.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Acp, Finish, Turn, Work};
 
-/// What the agent said and what it was told, in order.
+/// Reads a recording: its messages in order, each with whether the agent sent it.
 fn recorded(name: &str) -> Option<Vec<(bool, Value)>> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/agents/samples");
     let folder = std::env::var_os("PROVOST_SAMPLES").map_or(beside, PathBuf::from);
@@ -21,7 +21,7 @@ fn recorded(name: &str) -> Option<Vec<(bool, Value)>> {
     Some(lines.map(|line| (line["dir"] == "in", line["msg"].clone())).collect())
 }
 
-/// The first turn of a recording, heard as if it were happening.
+/// Replays the first turn of a recording.
 fn first_turn(messages: &[(bool, Value)]) -> (Finish, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let stop = AtomicBool::new(false);
@@ -65,7 +65,7 @@ fn recorded_agents_are_understood() {
         ("acp.codex-acp.jsonl", usual, false),
         ("acp.codex-zed-plan-updates.jsonl", None, true),
         ("acp.gemini.jsonl", usual, false),
-        // It counts only the last step of a turn, which says nothing of the whole.
+        // opencode counts only the last step of a turn, so the total is unknown.
         ("acp.opencode.jsonl", None, false),
     ] {
         let Some(messages) = recorded(name) else { continue };
@@ -79,7 +79,7 @@ fn recorded_agents_are_understood() {
         assert_eq!(finish.session.as_deref(), session, "{name}");
         let planned = finish.notes.iter().any(|note| note.starts_with("by its own plan"));
         assert_eq!(planned, plans, "{name}: {:?}", finish.notes);
-        // Whatever it asked was answered, and by the kind of the option.
+        // Every request of the agent got an answer.
         let asked = |(is_said, message): &&(bool, Value)| {
             *is_said && message["method"].is_string() && message.get("id").is_some()
         };

@@ -1,7 +1,7 @@
-//! One turn of an agent, from the first word to the last: who it is, which conversation, the prompt, what
-//! it asks meanwhile, and how it ended.
+//! State machine of one turn of an ACP agent: initialize, open a session, send the prompt, answer requests,
+//! end.
 //!
-//! **Invariant:** what the agent says of its own plan is shown and decides nothing.
+//! **Invariant:** the agent's own plan is shown and decides nothing.
 
 use provost_core::model::usage::Usage;
 use serde_json::{Value, json};
@@ -11,12 +11,12 @@ use crate::agent::{Ear, Resume, Work, believable, is_session, micro};
 
 const VERSION: u64 = 1;
 const LOGIN_WANTED: i64 = -32000;
-/// Of what was said since the last tool was used.
+/// Longest text that is kept of what the agent said since its last tool call, in bytes.
 const WORDS_MAX: usize = 256 * 1024;
 const DETAIL_MAX: usize = 2000;
 const NOTES_MAX: usize = 20;
 
-/// What the harness waits for.
+/// The answer that provost waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Introduction,
@@ -26,13 +26,13 @@ enum Stage {
     Over,
 }
 
-/// How a conversation is begun.
+/// How a session is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Open {
     New,
-    /// As it was, without being told what was said in it.
+    /// Continues a session; the agent does not repeat its history.
     Resume,
-    /// As it was, and everything is told again.
+    /// Continues a session; the agent sends its history again.
     Load,
 }
 
@@ -47,7 +47,7 @@ pub struct Turn<'a> {
     desk: Desk<'a>,
     stage: Stage,
     id: u64,
-    /// What it may be asked for, by its own word.
+    /// Capabilities the agent advertised in `initialize`.
     can: Value,
     agent: String,
     session: Option<String>,
@@ -56,24 +56,24 @@ pub struct Turn<'a> {
     plan: Option<(usize, usize)>,
     cost: Option<u64>,
     usage: Usage,
-    /// What it was not allowed to do.
+    /// Tool call that provost refused.
     refused: Option<String>,
     cancelled: bool,
     failure: Option<String>,
     notes: Vec<String>,
 }
 
-/// What came of a turn.
+/// Result of a turn.
 pub struct Finish {
-    /// It came to its end, good or bad.
+    /// The turn came to an end, good or bad, and was not cancelled.
     pub done: bool,
-    /// The agent has introduced itself.
+    /// The agent answered `initialize`.
     pub begun: bool,
-    /// It ended because a person has to be asked.
+    /// The turn ended because only a person could give a permission.
     pub asked: bool,
-    /// Its money is that of the whole conversation, of which this was not the first turn.
+    /// The cost is that of the whole conversation, and this was not its first turn.
     pub goes_on_counting: bool,
-    /// What was going on last.
+    /// The activity at which the turn ended, for messages.
     pub at: &'static str,
     pub failure: Option<String>,
     pub words: String,
@@ -129,7 +129,7 @@ impl<'a> Turn<'a> {
         self.stage == Stage::Over
     }
 
-    /// It is to stop; whether it does is seen.
+    /// Asks the agent to stop. The caller finds out whether it does.
     pub fn cancel(&mut self, say: &mut Vec<u8>) {
         if let (Stage::Prompt, Some(session)) = (self.stage, &self.session) {
             let params = json!({ "sessionId": session });
@@ -151,7 +151,7 @@ impl<'a> Turn<'a> {
             (Some("session/update"), None) => self.told(&message["params"]),
             (Some(_), None) => {}
             (None, Some(id)) if *id == self.id && self.stage != Stage::Over => self.answered(&message, say),
-            // An answer to nothing that was asked.
+            // A response without a matching request.
             (None, _) => {}
         }
     }
@@ -282,7 +282,7 @@ impl<'a> Turn<'a> {
         };
         let models = result["_meta"]["quota"]["model_usage"].as_array().filter(|models| models.len() == 1);
         let money = Usage { micro_usd: self.cost, ..Usage::default() };
-        // This one tells of its last step alone.
+        // opencode reports only its last step.
         if self.agent.contains("opencode") {
             return money;
         }
@@ -292,7 +292,7 @@ impl<'a> Turn<'a> {
         believable(Usage {
             model: models.and_then(|models| models[0]["model"].as_str()).map(str::to_owned),
             input_tokens: count(&["inputTokens", "input_tokens"]),
-            // Thinking is in it, or beside it: the total tells.
+            // The output count includes the reasoning tokens or not; the total shows which.
             output_tokens: output.map(|output| match all {
                 Some((total, input)) if total >= input + output + thought => output + thought,
                 _ => output,
@@ -303,7 +303,8 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// What the agent lets be known while it works. Before its turn that is what was said long ago.
+    /// Handles a `session/update` notification. Before the prompt is sent, these are a replay of old
+    /// messages.
     fn told(&mut self, params: &Value) {
         let update = &params["update"];
         if self.stage != Stage::Prompt || params["sessionId"].as_str() != self.session.as_deref() {
@@ -321,7 +322,7 @@ impl<'a> Turn<'a> {
                     self.words.push_str(text);
                 }
             }
-            // What was said before a tool was used is not the last word.
+            // Text before a tool call is not the last message.
             "tool_call" => {
                 self.words.clear();
                 let title = update["title"].as_str().unwrap_or_default();
@@ -371,7 +372,7 @@ impl<'a> Turn<'a> {
                 self.refused = Some(name);
             }
             Permissions::Ask => {
-                // Which rule knows these words: `agent-asks`.
+                // The failure rule `agent-asks` matches this text.
                 let why = format!("the agent asks for permission, and nobody is there to give it: {name}");
                 self.failure.get_or_insert(why);
                 if self.refused.replace(name).is_none() {
@@ -399,7 +400,7 @@ impl<'a> Turn<'a> {
             done: self.stage == Stage::Over && !self.cancelled,
             begun: !self.can.is_null() || self.session.is_some(),
             asked: self.permissions == Permissions::Ask && self.refused.is_some(),
-            // The others count what their process spent.
+            // Other agents count what their process spent.
             goes_on_counting: self.resume.is_some() && self.agent.contains("opencode"),
             at: match self.stage {
                 Stage::Introduction => "it was to introduce itself",
@@ -410,7 +411,7 @@ impl<'a> Turn<'a> {
             words: self.words,
             session: self.session.filter(|name| can_resume && is_session(name)),
             usage: match self.usage.is_unknown() {
-                // Money is told as it is spent.
+                // The agent reports its cost while it works, also if the turn does not end.
                 true => Usage { micro_usd: self.cost, ..Usage::default() },
                 false => self.usage,
             },
@@ -424,10 +425,11 @@ fn write(message: &Value, say: &mut Vec<u8>) {
     say.push(b'\n');
 }
 
-/// An error, with everything in it that helps to say of what kind it is.
+/// Formats an error with all details that help to classify it.
 fn told(error: &Value) -> String {
     let message = match (error["code"].as_i64(), error["message"].as_str()) {
-        // The protocol's own code for it, in words that are about a model and not about a registry.
+        // ACP's code for a missing login, worded so that it is classified as an error of the model and not
+        // of a package registry.
         (Some(LOGIN_WANTED), _) => "authentication_error: the agent has no login or key for its model",
         (_, message) => message.unwrap_or("the agent reports an error"),
     };
@@ -440,7 +442,7 @@ fn told(error: &Value) -> String {
     short(&format!("{message}{code}{data}"))
 }
 
-/// One line, not too long.
+/// Returns the text on one line, cut to `DETAIL_MAX` characters.
 fn short(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(DETAIL_MAX).collect()
 }

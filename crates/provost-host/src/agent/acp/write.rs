@@ -1,8 +1,9 @@
-//! Files that are written for an agent which has its client do it.
+//! Writes files for an agent that asks its client to do so.
 //!
-//! The harness stands outside of the agent's fence, so it goes by names alone and follows none.
+//! provost runs outside the agent's sandbox, so this module opens each path component without following
+//! links.
 //!
-//! **Invariant:** nothing is written that the agent could not have written itself.
+//! **Invariant:** provost writes no file that the agent could not have written itself.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -15,19 +16,19 @@ use rustix::io::Errno;
 
 use crate::safe_open;
 
-/// Takes the place of the file when it is whole.
+/// Temporary name; the finished file is renamed over its target.
 const UNFINISHED: &str = ".provost-unfinished";
 
 pub struct Desk<'a> {
     pub workspace: &'a Path,
-    /// In the workspace, and not to be written by the agent.
+    /// Paths in the workspace that the agent may not write.
     pub closed: Vec<&'a Path>,
-    /// Whose files they are, where they are not this user's.
+    /// Owner of the files, if it is not the current user.
     pub owner: Option<u32>,
 }
 
 impl Desk<'_> {
-    /// Or why not, for the agent.
+    /// Writes a file in the workspace. Returns the reason, for the agent, if it is not allowed or fails.
     pub fn write(&self, path: &str, text: &str) -> Result<(), String> {
         let path = Path::new(path);
         let within =

@@ -1,5 +1,6 @@
-//! What a client finds in its folder and in its environment: the files it is configured by, the login of
-//! the user where there is no key, and nothing that asks, reports home or updates itself.
+//! Writes the configuration files of a client and sets its environment.
+//!
+//! The client uses the user's login if there is no key. Prompts, telemetry and updates are switched off.
 //!
 //! **Invariant:** no key is written to a file; a login is a link to the user's own.
 
@@ -16,13 +17,13 @@ use crate::config::Client;
 pub const CLAUDE_SETTINGS: &str = "harness.json";
 pub const CLAUDE_TOOLS_FILE: &str = "harness-tools.json";
 
-/// By this it knows what it has fetched.
+/// Lock file by which opencode sees that its plugin package is installed.
 const OPENCODE_LOCK: &str = r#"{ "packages": { "": { "dependencies": { "@opencode-ai/plugin": "*" } } } }"#;
 
-/// For tools of every client: nobody is there to be asked, and nothing of this is anybody else's business.
+/// Variables for the tools of every client: no prompts and no telemetry.
 const QUIET: [(&str, &str); 2] = [("DO_NOT_TRACK", "1"), ("DISABLE_TELEMETRY", "1")];
 
-/// What Claude Code may use without asking: all it has. The fence is around it, not in it.
+/// Tools that Claude Code may use without asking: all. The sandbox around it sets the limits.
 const CLAUDE_TOOLS: [&str; 10] = [
     "Bash",
     "Edit",
@@ -36,7 +37,7 @@ const CLAUDE_TOOLS: [&str; 10] = [
     "mcp__provost",
 ];
 
-/// Later than the user's own of these names.
+/// Returns the client's variables; they replace the user's variables of the same names.
 pub fn environment(client: Client, home: &Path, model: Option<&str>) -> Vec<(OsString, OsString)> {
     let within = |name: &str| home.join(name).into_os_string();
     let mut all: Vec<(OsString, OsString)> = Vec::new();
@@ -52,12 +53,13 @@ pub fn environment(client: Client, home: &Path, model: Option<&str>) -> Vec<(OsS
             {
                 set(name, "1".into());
             }
-            // By itself it tries for minutes what no waiting helps, and the harness has its own recipes.
+            // Its default is to retry hopeless requests for minutes; provost has its own retry rules.
             set("CLAUDE_CODE_MAX_RETRIES", "3".into());
             if let Some(model) = model {
                 set("ANTHROPIC_MODEL", model.into());
             }
-            // As root it works in a sandbox or not at all, and has no other way to be told.
+            // Claude Code refuses to run as root outside a sandbox, and this variable is the only way to
+            // declare one.
             if rustix::process::geteuid().is_root() {
                 set("IS_SANDBOX", "1".into());
             }
@@ -92,7 +94,7 @@ const XDG: [(&str, &str); 4] = [
     ("XDG_CACHE_HOME", "cache"),
 ];
 
-/// Writes what the client is configured by, anew for each attempt: it may have been told otherwise in the
+/// Writes the client's configuration, again for each attempt, because the agent may have changed it in the
 /// last one.
 pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &Work<'_>) -> io::Result<()> {
     match client {
@@ -132,7 +134,7 @@ pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &Work<'_>
         Client::Opencode => {
             let config = inside(home, "config/opencode")?;
             write(&config.join("opencode.json"), &opencode(work).to_string())?;
-            // At every start it would fetch a package that plugins may want, and wait where it cannot.
+            // opencode would fetch a package for plugins at every start, and block without network.
             inside(home, "config/opencode/node_modules")?;
             write(&config.join("package-lock.json"), OPENCODE_LOCK)?;
             let data = inside(home, "data/opencode")?;
@@ -142,7 +144,7 @@ pub fn furnish(client: Client, home: &Path, model: Option<&str>, work: &Work<'_>
     }
 }
 
-/// The server of our own tools by its name, in the words of the client; empty, where it has none.
+/// Returns provost's MCP server in the client's format; empty if the agent has none.
 fn servers(work: &Work<'_>, told: impl Fn(&str, &[String]) -> Value) -> Value {
     match served(work) {
         Some((command, args)) => json!({ "provost": told(&command, &args) }),
@@ -152,7 +154,7 @@ fn servers(work: &Work<'_>, told: impl Fn(&str, &[String]) -> Value) -> Value {
 
 fn codex(model: Option<&str>, work: &Work<'_>) -> String {
     let text = |text: &str| toml::Value::from(text).to_string();
-    // Its own fence does not hold inside of ours, and need not.
+    // Codex's own sandbox does not work inside provost's and is not needed there.
     let sandbox = if work.fence.is_some() { "danger-full-access" } else { "workspace-write" };
     let mut lines = vec![
         "approval_policy = \"never\"".to_owned(),
@@ -163,7 +165,7 @@ fn codex(model: Option<&str>, work: &Work<'_>) -> String {
     let base = variable(work, "OPENAI_BASE_URL").map(|base| base.to_string_lossy().into_owned());
     let has_key = variable(work, "OPENAI_API_KEY").is_some();
     if has_key {
-        // A client that takes neither its address nor its key from the environment by itself.
+        // Codex takes neither address nor key from the environment without this entry.
         lines.push("model_provider = \"harness\"".to_owned());
     }
     lines.push(
@@ -207,7 +209,7 @@ fn opencode(work: &Work<'_>) -> Value {
     })
 }
 
-/// The user's own login, where none of the keys is set.
+/// Links the user's login file into the client's folder if none of the keys is set.
 fn login(
     work: &Work<'_>,
     keys: &[&str],
@@ -233,7 +235,7 @@ fn variable<'a>(work: &Work<'a>, name: &str) -> Option<&'a OsStr> {
     found.filter(|value| !value.is_empty())
 }
 
-/// A folder in the client's, made where it is missing. A link that the client left there leads nowhere.
+/// Creates a folder below the client's folder. A link that the client left in the path is removed.
 fn inside(home: &Path, path: &str) -> io::Result<PathBuf> {
     let mut at = home.to_path_buf();
     for name in Path::new(path) {
@@ -248,7 +250,7 @@ fn inside(home: &Path, path: &str) -> io::Result<PathBuf> {
     Ok(at)
 }
 
-/// In place of whatever is there: the client writes in this folder, too.
+/// Replaces the file, whatever is there: the client writes into this folder too.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(path))?;
     io::Write::write_all(&mut file, text.as_bytes())?;
