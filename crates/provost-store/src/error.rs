@@ -1,8 +1,9 @@
-//! What can go wrong with the log, and what its reader can do about it.
+//! Errors of the log.
 //!
-//! A refused write (`Conflict`, `Fenced`, `LeaseHeld`) is another's success; the rest is the world.
+//! `Conflict`, `Fenced` and `LeaseHeld` mean that another process was faster; the others are failures of
+//! the environment.
 //!
-//! **Invariant:** every message names the file or the lease it is about.
+//! **Invariant:** every message names the file or the lease that it is about.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub enum Error {
     #[error("`{name}` is held by {}", held_by(.holder))]
     LeaseHeld {
         name: String,
-        /// Nothing when the holder has not written down yet who it is.
+        /// `None` if the holder has not written its description yet.
         holder: Option<Holder>,
     },
     #[error("`{name}` is held, and {} does not say by whom: somebody changed it", .path.display())]
@@ -107,7 +108,7 @@ impl Error {
         match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged { path: to, source },
             Some(ErrorCode::DiskFull) => Error::Full { path: to },
-            // SQLite's own word for a full disk is lost where the shared memory file is grown.
+            // SQLite loses the error code for a full disk if it fails to grow the shared memory file.
             Some(ErrorCode::SystemIoFailure) if is_full(path) => Error::Full { path: to },
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::ReadOnly { path: to },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy { path: to, source },

@@ -1,11 +1,11 @@
-//! Remembers: the append-only, hash-chained event log of every plan, and who is at work on what.
+//! Stores the append-only, hash-chained event log of every plan, and the leases on plans.
 //!
-//! [`Log`] is the whole of it. [`Sqlite`] keeps it in a state folder on this machine, [`Memory`] in
-//! memory for tests and simulation, `Postgres` (a feature) in a database for many machines; one suite
-//! (`suite.rs`) holds them to the same behaviour.
+//! [`Log`] is the interface. [`Sqlite`] stores the log in a state folder on this machine, [`Memory`] in
+//! memory for tests and simulation, `Postgres` (a feature) in a database for many machines. One test suite
+//! (`suite.rs`) checks that all behave the same.
 //!
-//! **Invariant:** nothing here knows the rules. An event is sealed where it is written, inside the
-//! transaction that writes it, and is never changed or removed.
+//! **Invariant:** this crate does not know the rules of plans. An event is sealed inside the transaction
+//! that writes it, and is never changed or removed.
 //! **Invariant:** when `append` returns, all of its events are durable, or none was written.
 
 use std::ops::ControlFlow;
@@ -40,55 +40,54 @@ pub use transfer::{Keep, Moved, transfer};
 
 /// The log of all plans of one state folder.
 pub trait Log: Send + Sync {
-    /// One transaction: all events and effects, or none. Durable when it returns.
+    /// Writes all events and effects in one transaction, or none. They are durable when it returns.
     fn append(&self, append: Append<'_>) -> Result<Vec<Sealed>, Error>;
 
-    /// Where the plan's chain ends; [`Head::START`] for a plan nobody has heard of.
+    /// Returns the end of the plan's chain; [`Head::START`] for an unknown plan.
     fn head(&self, plan: &PlanId) -> Result<Head, Error>;
 
-    /// Calls `each` for every event that matches, in the order of the plan's chain, or in the order in
-    /// which they were written when no plan is named. Holds one event in memory at a time; `each` may
-    /// use the log.
+    /// Calls `each` for every matching event: in the order of the plan's chain, or in the order of writing
+    /// if no plan is named. Holds one event in memory at a time; `each` may use the log.
     fn read(&self, query: &Query, each: &mut dyn FnMut(Sealed) -> ControlFlow<()>) -> Result<(), Error> {
         self.read_placed(query, &mut |_, sealed| each(sealed))
     }
 
-    /// The same, and says of each event where in the whole log it is.
+    /// Like [`Log::read`], and passes the position of each event in the whole log.
     fn read_placed(
         &self,
         query: &Query,
         each: &mut dyn FnMut(Cursor, Sealed) -> ControlFlow<()>,
     ) -> Result<(), Error>;
 
-    /// Blocks until something was appended after `after`, by anybody, or the time is over. Returns
-    /// where the log ends now.
+    /// Blocks until any process has appended an event after `after`, or until the timeout. Returns the
+    /// current end of the log.
     fn wait(&self, after: Cursor, timeout: Duration) -> Result<Cursor, Error>;
 
-    /// Where the log ends now.
+    /// Returns the current end of the log.
     fn cursor(&self) -> Result<Cursor, Error>;
 
-    /// Every plan that has an event, in the order of their first.
+    /// Returns every plan that has an event, in the order of their first event.
     fn plans(&self) -> Result<Vec<PlanId>, Error>;
 
-    /// Takes the wake-ups that were committed and not taken yet, each plan once, in order of name.
+    /// Takes the committed wake-ups, each plan once, sorted by name.
     fn take_wakes(&self) -> Result<Vec<PlanId>, Error>;
 
-    /// Takes `name` for this process, or says who has it. Never waits for the holder.
+    /// Takes the lease `name` for this process, or returns its holder. Never waits for the holder.
     fn lease(&self, name: &str, holder: &Holder) -> Result<Lease, Error>;
 
-    /// Who holds it now, for people to see. Who may write is decided by the fence, not by this. A
-    /// lease that is held and does not say by whom is an error: every holder writes it down first.
+    /// Returns the current holder, for people. The fence decides who may write, not this. A held lease
+    /// without a description of its holder is an error, because every holder writes one first.
     fn holder(&self, name: &str) -> Result<Option<Holder>, Error>;
 }
 
-/// What is to be written, on which condition.
+/// The events to write, and the conditions.
 #[derive(Clone, Copy, Debug)]
 pub struct Append<'a> {
     pub plan: &'a PlanId,
-    /// The last event the decision was made on. Anything newer is a [`Error::Conflict`].
+    /// The last event that the decision was based on. A newer event is an [`Error::Conflict`].
     pub expected_seq: u64,
     pub at: Timestamp,
-    /// Write only while this lease has not been taken over.
+    /// Write only if no other process has taken over this lease.
     pub fence: Option<&'a Fence>,
     pub events: &'a [Entry<'a>],
     pub effects: &'a [Effect],
@@ -97,57 +96,57 @@ pub struct Append<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     pub event: &'a Event,
-    /// The title of the step the event is about, for readers of the log.
+    /// The title of the event's step, for readers of the log.
     pub task_name: Option<&'a str>,
 }
 
-/// What must happen because of the events, committed together with them.
+/// A consequence of the events, committed together with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Somebody should look at this plan again.
+    /// Schedule this plan again.
     Wake(PlanId),
-    /// The same, not before `at`. Like those below it is for an engine that has queues: a log without one
-    /// leaves it out, and whoever drives the plan looks at the time itself.
+    /// Schedule this plan again, not before `at`. This and the effects below are for an engine with queues:
+    /// a log without queues ignores them, and the driver of the plan checks the time itself.
     WakeAt { plan: PlanId, at: Timestamp, key: String },
-    /// There is work for whoever serves `pool`; once, whatever is replayed, by `key`.
+    /// Add work for the workers of `pool`; `key` makes it unique if it is replayed.
     Enqueue { pool: String, plan: PlanId, key: String, body: String, priority: i32 },
-    /// What was enqueued by this key is not wanted any more.
+    /// Remove the work with this key from its queue.
     Cancel { key: String },
 }
 
-/// Which events; the default is all of them, oldest first. Every part narrows.
+/// A filter for events; the default is all events, oldest first. Every field narrows it.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pub plan: Option<PlanId>,
     pub step: Option<StepNumber>,
-    /// Names on the wire, any of them; empty means all.
+    /// Wire names of events; empty means all.
     pub names: Vec<String>,
-    /// At this instant or later.
+    /// At this time or later.
     pub since: Option<Timestamp>,
-    /// Before this instant.
+    /// Before this time.
     pub until: Option<Timestamp>,
-    /// After this place in the plan's chain.
+    /// After this sequence number of the plan's chain.
     pub after_seq: Option<u64>,
-    /// After this place in the whole log.
+    /// After this position in the whole log.
     pub after: Option<Cursor>,
-    /// Up to and including this place in the whole log: what [`Log::wait`] returned.
+    /// Up to and including this position in the whole log, as returned by [`Log::wait`].
     pub through: Option<Cursor>,
     pub limit: Option<u64>,
     pub newest_first: bool,
 }
 
 impl Query {
-    /// One plan's whole chain.
+    /// Selects the whole chain of one plan.
     pub fn plan(plan: &PlanId) -> Self {
         Self { plan: Some(plan.clone()), ..Self::default() }
     }
 }
 
-/// A place in the whole log, across plans. Later events have greater cursors.
+/// A position in the whole log, across plans. Later events have greater cursors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cursor(pub u64);
 
-/// Who is at work, in words for people.
+/// The holder of a lease, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     pub pid: u32,
@@ -155,13 +154,13 @@ pub struct Holder {
     pub what: String,
     #[serde(with = "milliseconds")]
     pub since: Timestamp,
-    /// In which `pid` is to be read.
+    /// The PID namespace that `pid` belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
 }
 
 impl Holder {
-    /// This process on this machine.
+    /// Describes this process on this machine.
     pub fn here(what: impl Into<String>, since: Timestamp) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let namespace = std::fs::metadata("/proc/self/ns/pid").ok();
@@ -169,13 +168,13 @@ impl Holder {
         Self { pid: std::process::id(), host, what: what.into(), since, pid_namespace }
     }
 
-    /// `pid` means the same process here.
+    /// Returns whether `pid` means the same process here.
     pub fn is_numbered_here(&self) -> bool {
         let here = Self::here("", self.since);
         (&self.host, self.pid_namespace) == (&here.host, here.pid_namespace)
     }
 
-    /// Its process is dead, as far as can be seen from here.
+    /// Returns whether its process is dead, as far as this process can tell.
     pub fn is_gone(&self) -> bool {
         let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
         let is_there =
@@ -190,15 +189,15 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Proof of which holding of a lease a write belongs to.
+/// Proof of which holder of a lease a write belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     pub name: String,
-    /// Grows by one with every holding.
+    /// Incremented by every new holder.
     pub epoch: u64,
 }
 
-/// A name that is ours until this is dropped or the process dies.
+/// A lease that is ours until this is dropped or the process dies.
 #[must_use = "a lease is given back when it is dropped"]
 pub struct Lease {
     fence: Fence,
@@ -206,7 +205,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// `held` gives the name back when it is dropped.
+    /// Creates a lease; dropping `held` gives it back.
     fn new(fence: Fence, held: impl Send + Sync + 'static) -> Self {
         Self { fence, _held: Box::new(held) }
     }
@@ -222,7 +221,7 @@ impl std::fmt::Debug for Lease {
     }
 }
 
-/// `Timestamp` is core's and core serialises events only.
+/// `Timestamp` is defined in core, which serialises events only.
 mod milliseconds {
     use provost_core::model::timestamp::Timestamp;
     use serde::{Deserialize, Deserializer, Serializer};

@@ -1,7 +1,7 @@
-//! The log in memory: the same promises, for tests and simulation.
+//! The log in memory, with the same guarantees, for tests and simulation.
 //!
-//! A clone is another handle to the same log. A [`Memory::snapshot`] is what a crash leaves behind:
-//! every event, every epoch, and nobody holding anything.
+//! A clone is another handle to the same log. A [`Memory::snapshot`] is the state after a crash: every
+//! event and every epoch, but no held lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -25,7 +25,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// In the order of writing: the cursor of an event is its place, counted from 1.
+    /// In the order of writing; the cursor of an event is its position, counted from 1.
     events: Vec<Sealed>,
     heads: BTreeMap<PlanId, Head>,
     wakes: BTreeSet<PlanId>,
@@ -38,7 +38,7 @@ impl Memory {
         Self::default()
     }
 
-    /// A log of its own with the same content, as a crash at this instant would leave it.
+    /// Returns an independent copy, in the state that a crash at this moment would leave.
     pub fn snapshot(&self) -> Self {
         let state = self.lock();
         let copy = State {
@@ -123,7 +123,7 @@ impl Log for Memory {
         let end = self.lock().events.len();
         for step in 0..end {
             let place = if query.newest_first { end - 1 - step } else { step };
-            // The lock is not held while `each` runs: it may use the log.
+            // The lock is not held while `each` runs, because `each` may use the log.
             let found = self.lock().events.get(place).filter(|event| matches(query, place, event)).cloned();
             let Some(event) = found else { continue };
             if left == 0 || each(Cursor(place as u64 + 1), event).is_break() {

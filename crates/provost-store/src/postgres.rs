@@ -1,12 +1,13 @@
 //! The log in Postgres, for more than one machine.
 //!
-//! Rows are written by functions of the database alone (`postgres/migrations/`): they hold the chain, the
-//! fences and the doors, so that whoever has a connection can say no more than its role may. The trait is
-//! synchronous; the driver is not, and runs on a runtime of this room's own.
+//! Only functions of the database write rows (`postgres/migrations/`). They enforce the hash chain, the
+//! fences and the permissions of each role, so a client cannot write more than its role may. The trait is
+//! synchronous; the driver is asynchronous and runs on this module's own runtime.
 //!
-//! **Invariant:** writers take turns, so cursors have no gaps and what a follower has read past is complete.
-//! **Invariant:** an append whose answer was lost is looked for before it is tried again.
-//! **Invariant:** no password is in a message: places are written from their parts.
+//! **Invariant:** writers take turns, so cursors have no gaps and a follower never misses an event behind
+//! its cursor.
+//! **Invariant:** an append whose answer was lost is searched in the log before it is tried again.
+//! **Invariant:** no message contains a password: addresses are printed from their parts.
 
 use std::collections::HashMap;
 use std::ops::{AsyncFnMut, ControlFlow};
@@ -41,42 +42,43 @@ pub use address::Address;
 pub use leases::Lapsed;
 use runtime::run;
 
-/// How long a server that is being restarted is waited for.
+/// How long a lost server is retried.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SECOND_TRY: Duration = Duration::from_millis(100);
-/// A statement that takes longer, or longer than a lease lasts, has lost its server.
+/// Longest run time of a statement, unless a lease is shorter; after that the server counts as lost.
 const LOST_AFTER: Duration = Duration::from_secs(25);
-/// Heads of plans this process writes to; forgotten all at once when there are more.
+/// Most heads of plans in the cache; it is cleared when it is full.
 const KNOWN_HEADS: usize = 1024;
 pub const LEASE_TTL: Duration = Duration::from_secs(30);
 
 pub struct Postgres {
     shared: Arc<Shared>,
     bell: follow::Bell,
-    /// Where the chains ended when this process last wrote to them: saves a round trip.
+    /// Heads of the chains after this process's last write; saves a round trip.
     heads: Mutex<HashMap<PlanId, Head>>,
     dispatch: Option<Arc<dyn Dispatch>>,
     lease_ttl: Duration,
 }
 
-/// What leases outlive the log with.
+/// The part that leases keep alive after the log is dropped.
 struct Shared {
-    /// For messages.
+    /// The address, for messages.
     at: String,
     options: PgConnectOptions,
     idle: Mutex<Vec<PgConnection>>,
 }
 
-/// Carries out effects in the transaction of the events they follow from.
+/// Executes effects in the transaction of the events that they belong to.
 pub trait Dispatch: Send + Sync {
-    /// Run in this order before the events are written; rolled back with them.
+    /// Returns statements that run in this order before the events are written, and are rolled back with
+    /// them.
     fn statements(&self, effect: &Effect) -> Vec<Statement>;
 }
 
-/// SQL with `$1`, `$2`, …; cast them where the type is not plain (`$1::json`).
+/// SQL with `$1`, `$2`, …; add a cast if the type is not plain (`$1::json`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    /// Never made of what somebody said: that is what parameters are for.
+    /// Never built from input; use parameters for that.
     pub sql: String,
     pub params: Vec<Param>,
 }
@@ -88,7 +90,7 @@ pub enum Param {
 }
 
 impl Postgres {
-    /// Opens the log, and makes or migrates it if need be and allowed.
+    /// Opens the log; creates or migrates it if needed and allowed.
     pub fn open(address: &Address) -> Result<Self, Error> {
         let log = Self::unchecked(address);
         let mut first = log.first_connection()?;
@@ -97,7 +99,7 @@ impl Postgres {
         Ok(log)
     }
 
-    /// Opens a log that is there, to look at; writes nothing.
+    /// Opens an existing log for reading; writes nothing.
     pub fn open_existing(address: &Address) -> Result<Option<Self>, Error> {
         let log = Self::unchecked(address);
         let mut first = log.first_connection()?;
@@ -113,28 +115,28 @@ impl Postgres {
         Self { shared: Arc::new(shared), bell, heads: Mutex::default(), dispatch: None, lease_ttl: LEASE_TTL }
     }
 
-    /// Effects become statements of `dispatch`, and no rows of ours.
+    /// Executes effects as statements of `dispatch` instead of rows of the log.
     pub fn with_dispatch(self, dispatch: Arc<dyn Dispatch>) -> Self {
         Self { dispatch: Some(dispatch), ..self }
     }
 
-    /// For how long a lease outlives its holder. It is renewed three times in that time.
+    /// Sets how long a lease outlives its holder. It is renewed three times in that period.
     pub fn with_lease_ttl(self, lease_ttl: Duration) -> Self {
         Self { lease_ttl, ..self }
     }
 
-    /// For connections of one's own to the same database.
+    /// Returns the connection options, for other connections to the same database.
     pub fn options(&self) -> &PgConnectOptions {
         &self.shared.options
     }
 
-    /// Connections of this process to the server, whoever made them, end when nothing was heard of them for as
-    /// long as a lease lasts.
+    /// Makes all connections of this process to the server end if nothing is received for the duration of a
+    /// lease, including connections that others made.
     pub fn expect_answers(&self) {
         silence::ends_after(self.lease_ttl, self.shared.options.get_port());
     }
 
-    /// The first one is not waited for: a person is.
+    /// Connects without retries, because a person is waiting.
     fn first_connection(&self) -> Result<PgConnection, Error> {
         run(self.shared.connect()).map_err(|source| failure::of(&self.shared.at, "connect", source))
     }
@@ -169,14 +171,14 @@ impl Postgres {
     }
 }
 
-/// Connections.
+/// Manages connections.
 impl Shared {
     async fn connect(&self) -> sqlx::Result<PgConnection> {
         let connecting = PgConnection::connect_with(&self.options);
         tokio::time::timeout(Duration::from_secs(10), connecting).await.unwrap_or_else(|_| Err(silent()))
     }
 
-    /// Does `work` on a connection of its own, again while the server is away for a moment.
+    /// Runs `work` on a connection of its own, and retries while the server is away for a moment.
     fn with<T>(
         &self,
         lost_after: Duration,
@@ -206,9 +208,9 @@ impl Shared {
             tokio::time::timeout(lost_after, work(&mut connection)).await.unwrap_or_else(|_| Err(silent()));
         match &done {
             Ok(_) => self.give_back(connection),
-            // The others are of the same server.
+            // The idle connections lead to the same lost server.
             Err(error) if failure::is_a_lost_server(error) => self.forget(),
-            // It may be in a transaction that failed.
+            // The connection may be in a failed transaction.
             Err(_) => {
                 if sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.is_ok() {
                     self.give_back(connection);
@@ -257,7 +259,7 @@ impl Log for Postgres {
             }
             let events = sealed.insert(sealed_after(head, &append));
             match rows::write(connection, &append, events, &effects).await {
-                // The try before this one was still waiting for its turn when it was looked for.
+                // The earlier try had not committed yet when it was searched for.
                 Err(error) if !is_first && failure::is_conflict(&error) => {
                     sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await?;
                     if rows::are_there(connection, events).await? { Ok(()) } else { Err(error) }
@@ -355,7 +357,7 @@ impl Keep for Postgres {
             heads.insert(sealed.plan.clone(), transfer::fits(head, sealed)?);
         }
         self.with("write to the log", async |connection| {
-            // The answer to the last try was lost, and not the events.
+            // The answer to the last try was lost, but its events were written.
             if rows::are_there(connection, events).await? {
                 return Ok(());
             }
@@ -380,7 +382,7 @@ fn sealed_after(mut head: Head, append: &Append<'_>) -> Vec<Sealed> {
     sealed
 }
 
-/// What the effects of an append are in SQL.
+/// The effects of an append, as SQL.
 #[derive(Default)]
 struct Effects {
     statements: Vec<Statement>,
@@ -401,15 +403,15 @@ impl Effects {
     }
 }
 
-/// For those who drive an engine on the same leases.
+/// For an engine that uses the same leases.
 impl Postgres {
-    /// Holds on to a lease that was taken by whoever has this fence; a lease that was taken over is
+    /// Renews the lease of this fence; if another process has taken it over, the error is
     /// [`Error::Fenced`].
     pub fn renew(&self, fence: &Fence) -> Result<(), Error> {
         leases::renew(self, fence)
     }
 
-    /// Leases whose holders were not heard of for their time, by the clock of the database.
+    /// Returns the leases that have expired without renewal, by the clock of the database.
     pub fn lapsed(&self) -> Result<Vec<Lapsed>, Error> {
         leases::lapsed(self)
     }

@@ -1,10 +1,10 @@
-//! The embedded log: one SQLite file in the state folder, beside a lock file and the leases.
+//! The embedded log: one SQLite file in the state folder, with a lock file and the leases beside it.
 //!
-//! Writers queue at `log.lock`, because SQLite's own busy time-out starves one of two writers; a
-//! read of it after each commit is what wakes the followers. Readers never wait.
+//! Writers queue at `log.lock`, because SQLite's own busy timeout starves one of two writers. After each
+//! commit the writer reads a byte of this file, which wakes the followers. Readers never wait.
 //!
 //! **Invariant:** a commit is synced before `append` returns (WAL, synchronous=FULL).
-//! **Invariant:** the head of a chain is its last event, found by index; there is no second truth.
+//! **Invariant:** the head of a chain is its last event, found by index; it is not stored a second time.
 
 use std::fs::{self, File};
 use std::io;
@@ -30,17 +30,17 @@ mod tests;
 
 const SCHEMA: &str = include_str!("sqlite/schema.sql");
 const SCHEMA_VERSION: i64 = 1;
-/// "prvs", so that `file log.db` and we can tell whose database it is.
+/// "prvs", so that `file log.db` and provost can identify the database.
 const APPLICATION_ID: i64 = 0x7072_7673;
-/// Writers wait at `log.lock`; this is for programs that are not ours.
+/// Busy timeout for foreign programs; provost's own writers wait at `log.lock`.
 const FOREIGN_LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
 pub struct Sqlite {
     path: PathBuf,
     access: Access,
-    /// Connections nobody uses at the moment. A short command opens exactly one.
+    /// Idle connections. A short command opens exactly one.
     idle: Mutex<Vec<Connection>>,
-    /// `log.lock`; nothing for a reader where it cannot be opened.
+    /// `log.lock`; `None` for a reader that cannot open it.
     gate: Mutex<Option<File>>,
     watches: follow::Watches,
     #[cfg(test)]
@@ -51,12 +51,12 @@ pub struct Sqlite {
 enum Access {
     Write,
     Read,
-    /// Nobody can write here, not even SQLite's shared memory file.
+    /// No process can write here, so there is no shared memory file of SQLite either.
     Frozen,
 }
 
 impl Sqlite {
-    /// Opens the log in `folder` for reading and writing, and makes both if need be.
+    /// Opens the log in `folder` for reading and writing, and creates both if needed.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("log.db");
         fs::DirBuilder::new()
@@ -82,7 +82,7 @@ impl Sqlite {
     pub fn open_existing(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join("log.db");
         match fs::metadata(&path) {
-            // Somebody is about to make it.
+            // Another process is about to create it.
             Ok(found) if found.len() == 0 => return Ok(None),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -92,8 +92,8 @@ impl Sqlite {
         let log = Self::with(path, Access::Read, gate);
         let (log, connection, schema) = match log.look() {
             Ok((connection, schema)) => (log, connection, schema),
-            // A read-only folder without shared memory file. What the write-ahead log holds would be
-            // missed, so this is right only where it is empty.
+            // A read-only folder without a shared memory file. This mode would miss the content of the
+            // write-ahead log, so it is used only if that is empty.
             Err(_) if log.is_checkpointed() => {
                 let log = Self { access: Access::Frozen, ..log };
                 let (connection, schema) = log.look()?;
@@ -141,7 +141,7 @@ impl Sqlite {
     }
 }
 
-/// Connections.
+/// Manages connections.
 impl Sqlite {
     fn connect(&self) -> Result<Connection, Error> {
         let base = OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -161,10 +161,11 @@ impl Sqlite {
     fn configure(&self, connection: Connection) -> rusqlite::Result<Connection> {
         connection.busy_timeout(FOREIGN_LOCK_PATIENCE)?;
         connection.set_prepared_statement_cache_capacity(32);
-        // The last one out would pay for everybody's checkpoint; the automatic one is enough.
+        // Without this, the last process to close would do the checkpoint for all; the automatic one is
+        // enough.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        // Without this, a bound value that might satisfy the partial index makes SQLite plan every cached
-        // statement anew at every use.
+        // Without this, a bound value that might match the partial index makes SQLite replan every cached
+        // statement at every use.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if self.access == Access::Write {
             connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000;")?;
@@ -177,7 +178,7 @@ impl Sqlite {
         Ok(connection)
     }
 
-    /// A connection of one's own for the time of `use_it`.
+    /// Runs `use_it` with a connection of its own.
     fn connected<T>(&self, use_it: impl FnOnce(&mut Connection) -> Result<T, Error>) -> Result<T, Error> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut connection = match idle {
@@ -193,15 +194,15 @@ impl Sqlite {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }
 
-    /// One write transaction: alone in this process and among all others, committed if `write` is
-    /// well. Followers are woken when the commit can be seen, not before.
+    /// Runs one write transaction, exclusive in this process and among all others, and commits it if
+    /// `write` succeeds. Followers are woken only after the commit is visible.
     fn writing<T>(&self, write: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
         if self.access != Access::Write {
             return Err(Error::ReadOnly { path: self.path.clone() });
         }
         let turn = self.turn()?;
         let value = self.connected(|connection| {
-            // Cached, which rusqlite's own transactions are not.
+            // Cached, unlike rusqlite's own transactions.
             say(connection, "BEGIN IMMEDIATE").map_err(self.failed("begin to write to the log"))?;
             let written = write(connection).and_then(|value| {
                 say(connection, "COMMIT").map_err(self.failed("commit to the log"))?;
@@ -234,8 +235,8 @@ impl Sqlite {
 struct Turn<'a>(MutexGuard<'a, Option<File>>);
 
 impl Turn<'_> {
-    /// Reading a byte dirties nothing, so that the next sync has no more to write. A follower that
-    /// misses this looks again within a second: not worth failing a commit that is done.
+    /// Wakes the followers. A read dirties nothing, so the next sync has no more to write. A follower that
+    /// misses it checks again within a second, so an error here does not fail the commit.
     fn ring(&self) {
         if let Some(file) = self.0.as_ref() {
             let _ = file.read_at(&mut [0], 0);
@@ -245,14 +246,14 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        // Said aloud, because a child that is being started may share the descriptor for a moment.
+        // Unlocked explicitly, because a child that is just being started may share the descriptor.
         if let Some(file) = self.0.as_ref() {
             let _ = file.unlock();
         }
     }
 }
 
-/// Schema.
+/// State of the database's schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Schema {
     Absent,
@@ -282,7 +283,7 @@ impl Sqlite {
 
     fn create_schema(&self, connection: &Connection) -> Result<(), Error> {
         let _turn = self.turn()?;
-        // Another process may have been here before our turn.
+        // Another process may have created it before our turn.
         if self.check_schema(connection)? == Schema::Ours {
             return Ok(());
         }
@@ -383,7 +384,7 @@ impl Log for Sqlite {
     }
 }
 
-/// The parts of an append.
+/// Parts of `append`.
 impl Sqlite {
     fn check_fence(&self, connection: &Connection, fence: &Fence) -> Result<(), Error> {
         let current: Option<i64> = connection
@@ -397,7 +398,7 @@ impl Sqlite {
         Err(Error::Fenced { name: fence.name.clone(), held: fence.epoch, current })
     }
 
-    /// The plan's row, if it has one, and the end of its chain.
+    /// Returns the plan's row id, if it has one, and the end of its chain.
     fn head_of(&self, connection: &Connection, plan: &PlanId) -> Result<(Option<i64>, Head), Error> {
         let found = connection
             .prepare_cached(
@@ -450,7 +451,7 @@ fn commit_effect(connection: &Connection, effect: &Effect) -> rusqlite::Result<(
         Effect::Wake(plan) => {
             connection.prepare_cached("INSERT OR IGNORE INTO wake (plan) VALUES (?1)")?.execute([&plan.0])?;
         }
-        // For queues, and here are none.
+        // These are for queues, which this log does not have.
         Effect::WakeAt { .. } | Effect::Enqueue { .. } | Effect::Cancel { .. } => {}
     }
     Ok(())
@@ -460,7 +461,7 @@ fn names(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<PlanId>> {
     connection.prepare_cached(sql)?.query_map([], |row| row.get(0).map(PlanId))?.collect()
 }
 
-/// Opens or makes a file nobody else may read.
+/// Opens or creates a file that only this user can read.
 fn private(path: &Path) -> Result<File, Error> {
     File::options()
         .read(true)
@@ -472,7 +473,8 @@ fn private(path: &Path) -> Result<File, Error> {
         .map_err(|source| Error::io(path, "open a file of the log", source))
 }
 
-/// Followers hear it read, and of an empty file there is nothing to read.
+/// Writes a byte into an empty lock file, because followers watch for reads and an empty file cannot be
+/// read.
 fn with_a_byte(bell: &File) -> io::Result<()> {
     if bell.metadata()?.len() == 0 { bell.write_all_at(b"\n", 0) } else { Ok(()) }
 }
@@ -481,7 +483,7 @@ fn say(connection: &Connection, word: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(word)?.execute([]).map(drop)
 }
 
-/// A file address that tells SQLite the file cannot change.
+/// Returns a file URI that tells SQLite that the file cannot change.
 fn frozen_address(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let mut address = String::from("file:");

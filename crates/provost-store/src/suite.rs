@@ -1,7 +1,7 @@
-//! What every log must pass, whatever it is made of.
+//! Test suite that every implementation of the log must pass.
 //!
-//! Each case gets a function that opens another handle to one fresh log. `every_log_must!` makes a
-//! test of each case, so that a failure names the promise that was broken.
+//! Each case gets a function that opens another handle to one new log. `every_log_must!` turns each case
+//! into a test, so that a failure names the broken guarantee.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Barrier};
@@ -103,7 +103,7 @@ pub fn accept_an_append_without_events(open: &Handles) {
     assert!(matches!(write(&*log, "a", 1, 1, &[]), Err(Error::Conflict { found: 0, .. })));
 }
 
-/// Two plans, written in turns; the clock of the second is behind.
+/// Writes two plans alternately; the clock of the second is behind.
 fn history(log: &dyn Log) {
     write(log, "a", 0, 100, &[verified(), started(1)]).unwrap();
     write(log, "b", 0, 90, &[verified(), started(1)]).unwrap();
@@ -240,7 +240,7 @@ pub fn wake_a_waiter_at_another_handle(open: &Handles) {
 }
 
 fn woken_in_time(waiter: &Arc<dyn Log>, writer: &Arc<dyn Log>) {
-    // The best of a few rounds: other tests share the machine.
+    // The best of a few rounds, because other tests share the machine.
     let best = (0..5)
         .map(|_| {
             let after = waiter.cursor().unwrap();
@@ -367,7 +367,7 @@ pub fn commit_wake_ups_with_events(open: &Handles) {
     assert_eq!(log.take_wakes().unwrap(), []);
 }
 
-/// Every plan's chain, from its start to its head.
+/// Verifies every plan's chain, from its start to its head.
 pub fn verify_chains(log: &dyn Log) {
     for plan in log.plans().unwrap() {
         let mut auditor = Auditor::default();
@@ -407,14 +407,14 @@ pub fn all(log: &dyn Log, query: Query) -> Vec<Sealed> {
     found
 }
 
-/// `a1 b1 a2`: which events, in which order.
+/// Returns the events found, in order, as `a1 b1 a2`.
 fn told(log: &dyn Log, query: &Query) -> String {
     let found = all(log, query.clone());
     found.iter().map(|event| format!("{}{}", event.plan, event.seq)).collect::<Vec<_>>().join(" ")
 }
 
 fn append<'a>(name: &str, expected_seq: u64, at: u64, events: &'a [Entry<'a>]) -> Append<'a> {
-    // Tests name few plans; leaking them keeps the cases short.
+    // Tests use few plans; leaking them keeps the cases short.
     let plan: &'static PlanId = Box::leak(Box::new(plan(name)));
     Append { plan, expected_seq, at: Timestamp(at), fence: None, events, effects: &[] }
 }

@@ -1,9 +1,8 @@
-//! Moves a log from one place to another, event by event, as it is: same chains, same hashes.
+//! Copies a log to another place, event by event, with the same chains and hashes.
 //!
-//! What is there already is not written again, so a move that was cut short is taken up by the same call.
+//! Events that exist already are not written again, so the same call continues an interrupted transfer.
 //!
-//! **Invariant:** nothing is added to a plan whose events differ from those at hand, and nothing at all where
-//! there is such a plan.
+//! **Invariant:** if a plan at the destination has different events, nothing at all is written.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -13,30 +12,30 @@ use provost_core::model::hash::Hash;
 
 use crate::{Cursor, Error, Log, Query};
 
-/// A log that takes over events that were sealed elsewhere.
+/// A log that accepts events that were sealed elsewhere.
 pub trait Keep: Log {
-    /// One transaction: all of them, or none. Each must be the next of its plan, and its seal must fit.
+    /// Writes all events in one transaction, or none. Each must be the next of its plan, with a valid seal.
     fn keep(&self, events: &[Sealed]) -> Result<(), Error>;
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     pub plans: u64,
-    /// Written now.
+    /// Events written by this call.
     pub events: u64,
-    /// Were there before.
+    /// Events that existed before.
     pub present: u64,
 }
 
 const AT_ONCE: usize = 512;
 
-/// Copies all events in the order in which they were written. `told` hears how many were looked at.
+/// Copies all events in the order of writing. `told` gets the number of events processed so far.
 pub fn transfer(from: &dyn Log, to: &dyn Keep, told: &mut dyn FnMut(u64)) -> Result<Moved, Error> {
     let mut ends = common_ends(from, to)?;
     let mut moved = Moved { plans: ends.len() as u64, ..Moved::default() };
     let mut through = Cursor(0);
     loop {
-        // Somebody may write to it meanwhile.
+        // Another process may append meanwhile.
         let end = from.cursor()?;
         if end == through {
             break;
@@ -69,7 +68,8 @@ pub fn transfer(from: &dyn Log, to: &dyn Keep, told: &mut dyn FnMut(u64)) -> Res
     Ok(moved)
 }
 
-/// Up to which event both have the same, for each plan. A plan that differs stops everything.
+/// Returns for each plan the last event at the destination, after checking that both logs agree so far. A
+/// plan that differs is an error.
 fn common_ends(from: &dyn Log, to: &dyn Log) -> Result<BTreeMap<PlanId, u64>, Error> {
     let mut ends = BTreeMap::new();
     for plan in from.plans()? {
@@ -83,7 +83,7 @@ fn common_ends(from: &dyn Log, to: &dyn Log) -> Result<BTreeMap<PlanId, u64>, Er
     Ok(ends)
 }
 
-/// The hash of the event at which `head` ends, in another log.
+/// Returns the hash of the event with `head`'s number, in another log.
 fn hash_at(log: &dyn Log, plan: &PlanId, head: Head) -> Result<Hash, Error> {
     let Some(before) = head.seq.checked_sub(1) else { return Ok(Hash::NONE) };
     let query = Query { after_seq: Some(before), limit: Some(1), ..Query::plan(plan) };
@@ -105,7 +105,8 @@ fn check(from: &dyn Log, to: &dyn Log) -> Result<(), Error> {
     Ok(())
 }
 
-/// `head` is where the plan's chain ends. Whether the event is what comes next, and is what it was sealed as.
+/// Checks that the event is the next after `head`, the end of the plan's chain, and that its seal is valid.
+/// Returns the new head.
 pub(crate) fn fits(head: Head, sealed: &Sealed) -> Result<Head, Error> {
     if sealed.seq != head.seq + 1 {
         let (expected, found) = (sealed.seq.saturating_sub(1), head.seq);

@@ -1,7 +1,8 @@
-//! Which database: a URL without a password, and the password from where Postgres' own programs have it.
+//! Parses the address of the database: a URL without a password; the password comes from the usual Postgres
+//! sources.
 //!
-//! **Invariant:** an address with a password in it is refused: it would be in a file, a list of processes or a
-//! history of commands.
+//! **Invariant:** an address with a password is refused, because it would appear in a file, a list of
+//! processes or a shell history.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -17,7 +18,8 @@ pub struct Address {
 }
 
 impl Address {
-    /// `environment` is asked for `PGPASSWORD`; a password file is found as Postgres' own programs find it.
+    /// Reads `PGPASSWORD` from `environment`; a password file is found in the same way as by Postgres' own
+    /// programs.
     pub fn new(url: &str, environment: &[(OsString, OsString)]) -> Result<Self, Error> {
         let wrong = |why: &str| Error::BadAddress { why: why.to_owned() };
         let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
@@ -29,9 +31,9 @@ impl Address {
             let found = environment.iter().find(|(key, value)| key == name && !value.is_empty());
             found.and_then(|(_, value)| value.to_str())
         };
-        // As Postgres' own programs take it; the parser of URLs wants a host.
+        // Postgres' own programs accept an empty host, but the URL parser does not.
         let url = url.replacen("@/", "@localhost/", 1);
-        // What the driver says of an address it cannot read may quote it; there is no password in it.
+        // The driver's message may quote the address, but there is no password in it.
         let mut options = PgConnectOptions::from_str(&url)
             .map_err(|error| wrong(&error.to_string()))?
             .application_name("provost");
@@ -49,7 +51,7 @@ impl Address {
         let options = options.options([
             ("default_transaction_isolation", "read committed"),
             ("synchronous_commit", "on"),
-            // A writer that stops between its turn and its commit does not keep the others for longer.
+            // Limits how long a writer that stops before its commit can block the others.
             ("idle_in_transaction_session_timeout", "10s"),
         ]);
         Ok(Self { options })
@@ -68,7 +70,7 @@ fn has_password(rest: &str) -> bool {
         || query.split('&').any(|pair| pair.split('=').next() == Some("password"))
 }
 
-/// Not this machine: what goes there goes over a network.
+/// Returns whether the server is on another machine, reached over a network.
 fn is_elsewhere(options: &PgConnectOptions) -> bool {
     let host = options.get_host();
     let is_loopback = host.parse::<std::net::IpAddr>().map_or(host == "localhost", |ip| ip.is_loopback());

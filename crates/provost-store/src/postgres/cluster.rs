@@ -1,7 +1,7 @@
-//! A server of one's own for tests: made from the installed packages in a temporary folder, on a socket and a
-//! loopback port of its own, and gone with the process that started it.
+//! Starts a Postgres server for tests: from the installed packages, in a temporary folder, with its own
+//! socket and loopback port. It ends with the process that started it.
 //!
-//! The socket lets everybody in; the port asks for [`PASSWORD`].
+//! The socket needs no password; the port needs [`PASSWORD`].
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -19,7 +19,7 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use super::runtime::run;
 use super::{Address, Postgres};
 
-/// Who owns the server's databases.
+/// The owner of the server's databases.
 pub const USER: &str = "olga";
 pub const PASSWORD: &str = "sesame";
 
@@ -31,7 +31,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// One for all tests of a process. Nothing, and a line that says so, where there is no server to be had.
+    /// Returns one server for all tests of a process. Without an installed Postgres, reports that the tests
+    /// are skipped and returns `None`.
     pub fn shared() -> Option<&'static Cluster> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
         let shared = SHARED.get_or_init(|| programs().and_then(|_| Cluster::start())).as_ref();
@@ -72,10 +73,11 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Starts the server, after [`Cluster::kill`] or [`Cluster::stop`] too, and waits until it lets us in.
+    /// Starts the server, also after [`Cluster::kill`] or [`Cluster::stop`], and waits until it accepts
+    /// connections.
     pub fn run(&self) {
         let programs = programs().expect("a server");
-        // The shell ends the server when its own input ends, and that is when we are gone.
+        // The shell ends the server when its stdin closes, which happens when this process ends.
         let script = "folder=$1; shift; \"$@\" & server=$!; read -r end; kill -QUIT $server; wait $server; \
                       [ \"$end\" = keep ] || rm -rf \"$folder\"";
         let child = unprivileged(Path::new("sh"))
@@ -100,7 +102,7 @@ impl Cluster {
         }
     }
 
-    /// Every process of it at once, as when the machine loses its power.
+    /// Kills all server processes at once, as in a power failure.
     pub fn kill(&self) {
         let pids = self.pids();
         for pid in &pids {
@@ -109,7 +111,7 @@ impl Cluster {
         self.wait_for(&pids);
     }
 
-    /// As an administrator stops it: those who are connected are sent away.
+    /// Stops the server as an administrator would: connected clients are disconnected.
     pub fn stop(&self) {
         let pids = self.pids();
         self.end_shell();
@@ -119,7 +121,7 @@ impl Cluster {
     fn wait_for(&self, pids: &[rustix::process::Pid]) {
         let deadline = Instant::now() + Duration::from_secs(30);
         let is_there = |pid: &rustix::process::Pid| {
-            // Dead ones that nobody waited for yet are no obstacle.
+            // Zombies do not count.
             let status =
                 fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
             status.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -135,7 +137,7 @@ impl Cluster {
     fn end_shell(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut shell) = running {
-            // It will be run again, or our own folder goes with us.
+            // The folder is kept: the server may start again, or the folder is removed with this value.
             if let Some(mut input) = shell.stdin.take() {
                 let _ = writeln!(input, "keep");
             }
@@ -143,7 +145,7 @@ impl Cluster {
         }
     }
 
-    /// The first process and its children.
+    /// Returns the postmaster and its children.
     fn pids(&self) -> Vec<rustix::process::Pid> {
         let file = fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap_or_default();
         let Some(first) = file.lines().next().and_then(|line| line.trim().parse::<i32>().ok()) else {
@@ -155,14 +157,14 @@ impl Cluster {
         all.filter_map(rustix::process::Pid::from_raw).collect()
     }
 
-    /// A database nobody else uses, by its socket.
+    /// Creates a new database and returns its URL, by the socket.
     pub fn database(&self) -> String {
         let name = format!("log_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.sql(&self.url("postgres"), &format!("CREATE DATABASE {name}"));
         self.url(&name)
     }
 
-    /// A fresh log in a database of its own.
+    /// Creates a log in a new database.
     pub fn log(&self) -> Postgres {
         Postgres::open(&address(&self.database())).expect("a log")
     }
@@ -175,7 +177,7 @@ impl Cluster {
         format!("postgres://{user}@/{database}?host={}&port={}", self.folder.path().display(), self.port)
     }
 
-    /// Over the loopback port, which asks for a password.
+    /// Returns the URL by the loopback port, which needs a password.
     pub fn tcp_url(&self, database: &str) -> String {
         format!("postgres://{USER}@127.0.0.1:{}/{database}", self.port)
     }
@@ -204,7 +206,7 @@ impl Cluster {
         self.try_sql(url, statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
     }
 
-    /// What the server wrote to its log.
+    /// Returns the server's own log.
     pub fn said(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
@@ -220,7 +222,7 @@ pub fn address(url: &str) -> Address {
     Address::new(url, &[]).expect("an address")
 }
 
-/// Where `initdb` and `postgres` are.
+/// Returns the folder of `initdb` and `postgres`.
 fn programs() -> Option<PathBuf> {
     let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
         .map(|found| found.filter_map(io::Result::ok).map(|entry| entry.path().join("bin")).collect())
@@ -240,7 +242,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A server refuses to run as root.
+/// Returns a command as another user if this one is root, because the server refuses to run as root.
 fn unprivileged(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);

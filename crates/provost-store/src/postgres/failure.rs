@@ -1,12 +1,12 @@
-//! What the driver says, in words for the one who reads them.
+//! Translates errors of the driver to errors of the log.
 //!
-//! **Invariant:** nothing here prints the options of a connection: they hold the password.
+//! **Invariant:** nothing here prints the connection options, because they contain the password.
 
 use std::path::PathBuf;
 
 use crate::Error;
 
-/// What a function of ours refused, by its SQLSTATE.
+/// A refusal by one of provost's database functions, by its SQLSTATE.
 pub enum Refusal {
     Conflict(u64),
     Fenced(u64),
@@ -26,12 +26,13 @@ pub fn is_conflict(error: &sqlx::Error) -> bool {
     matches!(refusal(error), Some(Refusal::Conflict(_)))
 }
 
-/// The connection is gone or cannot be made, and a moment later may be different.
+/// Returns whether the connection is lost or cannot be made, but a retry may help.
 pub fn is_a_lost_server(error: &sqlx::Error) -> bool {
     match error {
         error if is_untrusted(error) => false,
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
-        // 25P03: idle in a transaction; 57P01–03: shut down, crashed, starting; 08: the connection; 40001, 40P01: again, please.
+        // 25P03: idle in a transaction; 57P01–03: shut down, crashed, starting; 08: connection errors;
+        // 40001, 40P01: retry.
         sqlx::Error::Database(said) => said.code().is_some_and(|code| {
             matches!(&*code, "25P03" | "57P01" | "57P02" | "57P03" | "40001" | "40P01")
                 || code.starts_with("08")
@@ -40,8 +41,7 @@ pub fn is_a_lost_server(error: &sqlx::Error) -> bool {
     }
 }
 
-/// The two could not agree on TLS, or the certificate is not one we were told to trust; a moment later is no
-/// different.
+/// Returns whether TLS failed or the certificate is not trusted; a retry would not help.
 fn is_untrusted(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Tls(_) => true,

@@ -1,7 +1,7 @@
-//! Waits for the next event by LISTEN, with a look of its own now and then.
+//! Waits for the next event with LISTEN, and polls now and then.
 //!
-//! A notification says only that there is something to look for; what is there is read from the log. So one
-//! that is lost costs a second look, and nothing else.
+//! A notification only says that there may be something new; the events are read from the log. So a lost
+//! notification costs only a delay.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use super::runtime::{run, runtime};
 use crate::{Cursor, Error, Log};
 
-/// A notification that was lost is made up for after this.
+/// Longest delay after a lost notification.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
-/// While there is nobody who listens: no connection, or a server that is a copy.
+/// Poll interval without LISTEN: no connection, or a read-only replica.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Listens from the first wait on, with one connection for all who wait.
+/// Listens from the first wait on, with one connection for all waiting threads.
 pub struct Bell {
     options: PgConnectOptions,
     listening: OnceLock<(watch::Receiver<Heard>, JoinHandle<()>)>,
@@ -55,7 +55,7 @@ pub fn wait(log: &dyn Log, bell: &Bell, after: Cursor, timeout: Duration) -> Res
     let deadline = Instant::now() + timeout;
     let mut heard = (!timeout.is_zero()).then(|| bell.heard());
     loop {
-        // Before the look: what is appended after it rings.
+        // Before reading the cursor, so that every later append wakes this wait.
         let is_listening = heard.as_mut().is_some_and(|heard| heard.borrow_and_update().is_listening);
         let now = log.cursor()?;
         let left = deadline.saturating_duration_since(Instant::now());
@@ -66,14 +66,14 @@ pub fn wait(log: &dyn Log, bell: &Bell, after: Cursor, timeout: Duration) -> Res
 }
 
 async fn listen(options: PgConnectOptions, tell: watch::Sender<Heard>) {
-    // A pool of one is what the listener takes.
+    // The listener needs a pool; one connection is enough.
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
     loop {
         if let Ok(mut listener) = PgListener::connect_with(&pool).await
             && listener.listen("provost").await.is_ok()
         {
             tell.send_replace(Heard { is_listening: true });
-            // Nothing is a connection that was lost and made again: who waits must look.
+            // `None` means that the connection was lost and made again; waiting threads must check the log.
             while listener.try_recv().await.is_ok() {
                 tell.send_replace(Heard { is_listening: true });
             }

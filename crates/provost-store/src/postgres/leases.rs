@@ -1,10 +1,10 @@
-//! Leases: a row for each name with an epoch and a time at which it runs out, by the clock of the database.
+//! Leases: one row per name, with an epoch and an expiry time by the clock of the database.
 //!
-//! Whoever holds one renews it from a task of its own. A holder that died is succeeded when its time is over,
-//! or at once where it can be seen from here that its process is gone.
+//! A holder renews its lease in a background task. A dead holder is replaced when its lease expires, or at
+//! once if this machine can see that its process is gone.
 //!
-//! **Invariant:** the epoch grows before the lease is handed out, so that a former holder's fence is stale by
-//! the time anybody else can act.
+//! **Invariant:** the epoch is incremented before the lease is handed out, so a former holder's fence is
+//! stale before any other process can act.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -17,14 +17,14 @@ use tokio::task::JoinHandle;
 use super::{Postgres, SECOND_TRY, Shared, rows, runtime::runtime};
 use crate::{Error, Fence, Holder, Lease};
 
-/// How long it may take to give a lease back.
+/// Longest time for giving back a lease.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
-/// A lease that ran out and was not taken by another yet.
+/// A lease that has expired and was not taken by another holder yet.
 #[derive(Clone, Debug)]
 pub struct Lapsed {
     pub fence: Fence,
-    /// Nothing, where it cannot be read.
+    /// `None` if it cannot be parsed.
     pub holder: Option<Holder>,
 }
 
@@ -138,8 +138,8 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         self.renewing.abort();
-        // Whoever drops it may be anywhere, in a runtime too; the next one who asks must find it free. A
-        // server that is away lets it run out.
+        // The drop may happen in any thread, also inside a runtime, and the next caller must find the lease
+        // free. If the server is away, the lease simply expires.
         let (shared, fence) = (self.shared.clone(), self.fence.clone());
         let (done, wait) = mpsc::channel();
         runtime().spawn(async move {
@@ -164,11 +164,11 @@ async fn release(shared: &Shared, fence: &Fence) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Until it is told to stop, or the lease is another's. A connection that does not answer is given up in time
-/// for another one.
+/// Renews the lease until the task is aborted or another process has taken it. A connection that does not
+/// answer is given up early enough to try another one.
 async fn keep_renewing(shared: Arc<Shared>, fence: Fence, ttl: Duration) {
     let patience = ttl / 3;
-    // A connection of its own: the others may be at work for longer than the lease lasts.
+    // A separate connection, because the others may be busy for longer than the lease lasts.
     let mut connection: Option<PgConnection> = None;
     let mut pause = patience;
     loop {

@@ -1,6 +1,6 @@
-//! Events as rows, and back.
+//! Converts events to rows and back.
 //!
-//! **Invariant:** what is bound to `details` is what was hashed.
+//! **Invariant:** the value stored in `details` is the text that was hashed.
 
 use provost_core::model::chain::{Head, PlanId, Sealed};
 use provost_core::model::hash::Hash;
@@ -12,7 +12,7 @@ use sqlx::{Arguments as _, AssertSqlSafe, Row as _};
 use super::{Effects, Param, Statement};
 use crate::{Append, Cursor};
 
-/// As it is kept: a JSON string.
+/// Returns the stored form: a JSON string.
 pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -25,7 +25,7 @@ pub fn plan(kept: &str) -> sqlx::Result<PlanId> {
     unquoted(kept).map(PlanId)
 }
 
-/// The row of the plan and the end of its chain.
+/// Returns the plan's row id and the end of its chain.
 pub async fn head(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<Option<(i64, Head)>> {
     let found = sqlx::query("SELECT id, seq, hash FROM provost.plan WHERE name = $1")
         .bind(quoted(&plan.0))
@@ -38,7 +38,7 @@ pub async fn head(connection: &mut PgConnection, plan: &PlanId) -> sqlx::Result<
     found.map(read).transpose()
 }
 
-/// The answer to a write was lost; the events may not be.
+/// Returns whether these events were written, for a write whose answer was lost.
 pub async fn are_there(connection: &mut PgConnection, written: &[Sealed]) -> sqlx::Result<bool> {
     let Some(last) = written.last() else { return Ok(false) };
     let found = sqlx::query(
@@ -54,7 +54,8 @@ pub async fn are_there(connection: &mut PgConnection, written: &[Sealed]) -> sql
     })
 }
 
-/// Alone where there is nothing to go with it: then nobody can be stopped between the turn and the commit.
+/// Writes the events. Without statements of effects, this is a single call, so the process cannot stop
+/// between its turn and the commit.
 pub async fn write(
     connection: &mut PgConnection,
     append: &Append<'_>,
@@ -129,7 +130,7 @@ impl Call<'_> {
     }
 }
 
-/// The columns of [`sealed`], of `event` as `e`.
+/// The columns of [`sealed`], with `event` as `e`.
 pub const COLUMNS: &str = "(SELECT p.name FROM provost.plan p WHERE p.id = e.plan), e.seq, e.at_ms, e.name, \
                            e.step, e.task_name, e.details, e.prev, e.hash, e.id";
 

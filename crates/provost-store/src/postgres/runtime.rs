@@ -1,8 +1,8 @@
-//! Where the driver's futures run: one runtime for the whole process, with one thread for what nobody waits
-//! for. Whoever waits drives its own future.
+//! The runtime for the driver's futures: one for the whole process, with one thread for background tasks. A
+//! caller that waits drives its own future.
 //!
-//! **Invariant:** callers are threads that may block. On a worker thread of somebody else's runtime the others
-//! are moved away first.
+//! **Invariant:** callers are threads that may block. On a worker thread of another multi-thread runtime,
+//! its other tasks are moved away first.
 
 use std::sync::OnceLock;
 

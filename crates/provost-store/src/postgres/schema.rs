@@ -1,6 +1,6 @@
-//! Makes the schema and brings it up to date, once, however many begin at the same time.
+//! Creates and migrates the schema, once, even if several processes start at the same time.
 //!
-//! **Invariant:** a migration that was released is never changed; a new one is added.
+//! **Invariant:** a released migration is never changed; a new one is added.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use sqlx::postgres::PgConnection;
 use super::failure;
 use crate::Error;
 
-/// In order; the place of each, counted from one, is its version.
+/// In order; the version of each is its position, counted from one.
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_log.sql")];
 const ROLES: &str = include_str!("roles.sql");
-/// What the functions of the schema need.
+/// Oldest server version that the functions of the schema support.
 const OLDEST_SERVER: i32 = 140_000;
-/// "prvs": whose lock it is.
+/// Key of the advisory lock: "prvs".
 const LOCK: i64 = 0x7072_7673;
 
 pub async fn migrate(connection: &mut PgConnection, at: &str) -> Result<(), Error> {
@@ -53,10 +53,10 @@ async fn check_server(connection: &mut PgConnection, at: &str) -> Result<(), Err
     Ok(())
 }
 
-/// `None` where there is no log.
+/// Returns the version of the schema; `None` if there is no log.
 async fn version(connection: &mut PgConnection, at: &str) -> Result<Option<usize>, Error> {
     let read = async {
-        // Not by `to_regclass`, which within a transaction does not hear of what others have made.
+        // Not `to_regclass`: within a transaction it does not see tables that others have created.
         let exists = "SELECT EXISTS (SELECT FROM pg_catalog.pg_tables
                       WHERE schemaname = 'provost' AND tablename = 'migration')";
         let there: bool = sqlx::query(exists).fetch_one(&mut *connection).await?.try_get(0)?;
@@ -86,7 +86,7 @@ async fn bring_up_to_date(connection: &mut PgConnection, at: &str) -> Result<(),
         .execute(&mut *connection)
         .await
         .map_err(failed)?;
-    // Another may have been here before our turn.
+    // Another process may have migrated before our turn.
     let done = version(connection, at).await?;
     if done.is_none() {
         let first = "CREATE SCHEMA IF NOT EXISTS provost;
@@ -106,8 +106,8 @@ async fn bring_up_to_date(connection: &mut PgConnection, at: &str) -> Result<(),
     Ok(())
 }
 
-/// Roles belong to the whole server, and not every owner of a database may make them. Without them the owner
-/// alone writes.
+/// Creates the roles. They belong to the whole server, and not every owner of a database may create them.
+/// Without them, only the owner can write.
 async fn make_roles(connection: &mut PgConnection) -> sqlx::Result<()> {
     for _ in 0..5 {
         sqlx::raw_sql("SAVEPOINT roles").execute(&mut *connection).await?;
@@ -115,7 +115,7 @@ async fn make_roles(connection: &mut PgConnection) -> sqlx::Result<()> {
         sqlx::raw_sql("ROLLBACK TO SAVEPOINT roles").execute(&mut *connection).await?;
         match error.as_database_error().and_then(|said| said.code()).as_deref() {
             Some("42501") => return Ok(()),
-            // Made for another database of the server at the same instant.
+            // Another database of the server created them at the same moment.
             Some("23505" | "42710" | "XX000") => {}
             _ => return Err(error),
         }

@@ -1,10 +1,10 @@
-//! Turns a [`Query`] into SQL that touches little more than what it returns.
+//! Turns a [`Query`] into SQL that reads little more than what it returns.
 //!
-//! One plan is walked through its own index, the whole log by `id`, names that are not in every step through
-//! an index of theirs, each name a walk of its own. A range of time is first narrowed to a range of ids.
+//! One plan is read by its own index, the whole log by `id`, and rare event names by their own index, one
+//! scan per name. A time range is first narrowed to a range of ids.
 //!
 //! **Invariant:** one page is in memory at a time, and no connection is held while `each` runs.
-//! **Invariant:** what is written while it reads is not read: the end is looked up first.
+//! **Invariant:** events written during the read are not returned: the end is determined first.
 
 use std::ops::ControlFlow;
 
@@ -17,7 +17,7 @@ use crate::{Cursor, Error, Log as _, Query};
 
 const PAGE: u64 = 512;
 
-/// As in the schema, word for word: a partial index is used only where the query repeats its condition.
+/// Exactly as in the schema: Postgres uses a partial index only if the query repeats its condition.
 const USUAL: &str = "('TASK_STARTED', 'STEP_CLAIMED', 'ATTEMPT_ENDED', 'CONTRACT_JUDGED', 'TASK_COMPLETED')";
 
 pub fn each(
@@ -46,14 +46,14 @@ pub fn each(
     Ok(())
 }
 
-/// Along which key, and from where to where, both inclusive.
+/// The key of the scan, and its range, both ends inclusive.
 struct Walk {
     plan: Option<i64>,
     first: i64,
     last: i64,
 }
 
-/// `None` where nothing can match.
+/// Returns the scan; `None` if nothing can match.
 fn walk(log: &Postgres, query: &Query) -> Result<Option<Walk>, Error> {
     if let Some(plan) = &query.plan {
         let found = log.with("find a plan", async |connection| rows::head(connection, plan).await)?;
@@ -143,7 +143,7 @@ impl Walk {
         if query.names.is_empty() {
             return Ok((format!("SELECT {columns} FROM provost.event e WHERE {base} {end}"), arguments));
         }
-        // No event has a NUL in its name, and Postgres has none in a text.
+        // No event has a NUL in its name, and Postgres cannot store one in a text.
         let names: Vec<&str> =
             query.names.iter().map(String::as_str).filter(|name| !name.contains('\0')).collect();
         let is_usual = |name: &&str| USUAL.contains(&format!("'{name}'"));
@@ -168,7 +168,7 @@ impl Walk {
     }
 }
 
-/// How the server would go about the first page.
+/// Returns the server's query plan for the first page.
 #[cfg(test)]
 pub fn explained(log: &Postgres, query: &Query) -> String {
     let walk = walk(log, query).unwrap().unwrap();
@@ -182,10 +182,10 @@ pub fn explained(log: &Postgres, query: &Query) -> String {
     lines.unwrap().join("\n")
 }
 
-/// Clocks jump, so the ids of a time range may have strangers between them; the range still holds
-/// them all, and it is found in the index alone.
+/// Returns the range of ids for a time range. Clocks jump, so other events may lie in between; but the
+/// range contains all matches, and only the index is read.
 async fn time_as_ids(connection: &mut PgConnection, query: &Query) -> sqlx::Result<Option<(i64, i64)>> {
-    // Plus nothing, so that it is the times that are walked and not the ids.
+    // `+ 0` makes Postgres scan the index on times and not the one on ids.
     let row =
         sqlx::query("SELECT min(id + 0), max(id + 0) FROM provost.event WHERE at_ms >= $1 AND at_ms < $2")
             .bind(query.since.map_or(i64::MIN, |since| number(since.0)))
@@ -196,7 +196,7 @@ async fn time_as_ids(connection: &mut PgConnection, query: &Query) -> sqlx::Resu
     Ok(first.zip(last))
 }
 
-/// No sequence, cursor or instant beyond 2^63 exists, so the end of the range will do for one.
+/// Clamps a value to `i64`; no sequence, cursor or time beyond 2^63 exists.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
-//! Connections behind a network that lost its way: neither closed nor answered.
+//! Limits how long a dead connection stays open that is neither closed nor answered.
 //!
-//! A kernel goes on for a quarter of an hour before it gives such a connection up. The driver has no word for
-//! how long it may be, so the sockets are looked up among what this process has open.
+//! By default a kernel keeps such a connection for a quarter of an hour. The driver has no option for this,
+//! so the sockets are searched among the open files of this process.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,11 +11,11 @@ use std::time::Duration;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use socket2::{SockRef, TcpKeepalive};
 
-/// After how many questions without an answer a connection that says nothing is over.
+/// Number of unanswered keep-alive probes after which a connection ends.
 const QUESTIONS: u32 = 3;
 
-/// Has every connection of this process to that port end when nothing was heard of it for so long. Where the
-/// kernel does not let it be, nothing is different.
+/// Makes every connection of this process to that port end if nothing is received for `time`. Does nothing
+/// if the kernel does not allow it.
 pub fn ends_after(time: Duration, port: u16) {
     let Ok(own) = pidfd_open(getpid(), PidfdFlags::empty()) else { return };
     for entry in fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {

@@ -1,7 +1,7 @@
-//! A line to a server of a test's own that can be cut, held and slowed down, for one who is connected by it.
+//! Connection to a test server that can be cut, held and slowed down.
 //!
-//! What is held is neither closed nor delivered: whoever waits for an answer hears nothing at all, as behind a
-//! network that lost its way.
+//! Held bytes are neither delivered nor is the connection closed: a client that waits for an answer
+//! receives nothing, as in a network failure.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, USER};
 
-/// Leads to the server's socket, which lets everybody in. Gone with this.
+/// Forwards to the server's socket, which needs no password. Ends on drop.
 pub struct Wire {
     at: SocketAddr,
     ends: Arc<Ends>,
@@ -26,7 +26,7 @@ struct Ends {
 
 #[derive(Default)]
 struct State {
-    /// Connections with a smaller number are.
+    /// Connections with a smaller number are held.
     held: u64,
     next: u64,
     refuses: bool,
@@ -41,7 +41,7 @@ impl Wire {
         Self::at(cluster, IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
-    /// Where it is to be reached from a network of one's own.
+    /// Listens on the given address, for access from another network.
     pub fn at(cluster: &Cluster, here: IpAddr) -> Self {
         let listener = TcpListener::bind((here, 0)).expect("a port");
         let at = listener.local_addr().expect("its number");
@@ -52,12 +52,12 @@ impl Wire {
         Self { at, ends }
     }
 
-    /// The address of a database by this line.
+    /// Returns the URL of a database over this connection.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://{USER}@{}/{database}?sslmode=disable", self.at)
     }
 
-    /// Every connection ends at once; new ones are made.
+    /// Ends every connection at once; new ones are accepted.
     pub fn cut(&self) {
         for (near, far) in std::mem::take(&mut self.ends.state().open) {
             let _ = near.shutdown(Shutdown::Both);
@@ -65,7 +65,7 @@ impl Wire {
         }
     }
 
-    /// The near ends are cut, and the server does not hear of it: what it was asked is done.
+    /// Cuts the clients' sides without telling the server, which still executes its requests.
     pub fn cut_unheard(&self) {
         let mut state = self.ends.state();
         state.is_unheard = true;
@@ -74,18 +74,18 @@ impl Wire {
         }
     }
 
-    /// Bytes wait here until [`Wire::open`].
+    /// Holds all bytes until [`Wire::open`].
     pub fn hold(&self) {
         self.ends.state().held = u64::MAX;
     }
 
-    /// The same for those who are connected now; new connections are not held.
+    /// Holds the current connections only; new connections are not held.
     pub fn hold_those_there(&self) {
         let mut state = self.ends.state();
         state.held = state.next;
     }
 
-    /// Nobody is let in, and whoever is has to leave.
+    /// Refuses new connections and ends the current ones.
     pub fn refuse(&self) {
         self.ends.state().refuses = true;
         self.cut();
@@ -95,7 +95,7 @@ impl Wire {
         self.ends.state().delay = delay;
     }
 
-    /// As it was in the beginning. What was held is delivered.
+    /// Resets everything. Held bytes are delivered.
     pub fn open(&self) {
         let mut state = self.ends.state();
         (state.held, state.refuses, state.is_unheard, state.delay) = (0, false, false, Duration::ZERO);
@@ -122,7 +122,7 @@ impl Ends {
             if self.state().is_over {
                 return;
             }
-            // Dropped where there is no server: the connection ends.
+            // If there is no server, the connection is dropped and ends.
             let _ = self.join(near);
         }
     }
@@ -154,7 +154,7 @@ impl Ends {
         Ok(())
     }
 
-    /// One way, until it ends. An end is held as well as bytes are.
+    /// Copies one direction until it ends. The end is held like bytes.
     fn pass(
         &self,
         number: u64,

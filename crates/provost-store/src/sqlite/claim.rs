@@ -1,10 +1,10 @@
-//! Leases: a locked file for each name, and an epoch in the database for those who come too late.
+//! Leases: one locked file per name, and an epoch in the database against late writers.
 //!
-//! The kernel drops the lock with its process, so nothing has to be cleaned up after a crash, and no
-//! clock is asked. The file says who holds it, for people.
+//! The kernel releases the lock when the process ends, so a crash needs no cleanup and no clock is
+//! involved. The file names the holder, for people.
 //!
-//! **Invariant:** the epoch grows before the lease is handed out, so that a former holder's fence is
-//! stale by the time anybody else can act.
+//! **Invariant:** the epoch is incremented before the lease is handed out, so a former holder's fence is
+//! stale before any other process can act.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _};
@@ -54,14 +54,15 @@ pub fn holder(log: &Sqlite, name: &str) -> Result<Option<Holder>, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::io(&path, "look at a lease", source)),
     };
-    // Asking takes the lock for a moment; in turn with those who mean it, so that none is refused.
+    // This takes the file lock for a moment. It is done in turn with processes that take leases, so that
+    // none of them is refused.
     let _turn = log.turn()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => match written(&mut file) {
             Some(holder) => Ok(Some(holder)),
             None => Err(Error::LeaseUnreadable { name: name.to_owned(), path }),
         },
-        // Free: the file names a former holder. The lock goes before the turn does.
+        // Free: the file names a former holder. The file lock is released before the turn.
         _ => {
             let _ = file.unlock();
             Ok(None)
@@ -80,8 +81,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // The name stays in the file: erased before the unlock, it would be held by nobody for a moment.
-        // Closing might not do: a child that is being started may share the descriptor for a moment.
+        // The holder's name stays in the file: if it were erased before the unlock, the lease would be held
+        // without a name for a moment. Unlocked explicitly, because a child that is just being started may
+        // share the descriptor.
         let _ = self.0.unlock();
     }
 }
@@ -92,7 +94,7 @@ fn written(file: &mut File) -> Option<Holder> {
     serde_json::from_str(&text).ok()
 }
 
-/// Names are arbitrary; file names are not.
+/// Returns the file of a lease. Names are arbitrary, so the file name is a hash.
 fn file_of(log: &Sqlite, name: &str) -> PathBuf {
     let hash = Hash::of(name.as_bytes()).to_string();
     log.folder().join("leases").join(format!("{}.lock", &hash[..32]))

@@ -1,7 +1,7 @@
-//! Waits for the next event without asking again and again.
+//! Waits for the next event with inotify instead of polling.
 //!
-//! After every commit a byte of `log.lock` is read, in any process; inotify tells us of it.
-//! The write-ahead log itself would tell too early, before the commit can be seen.
+//! After every commit, the writing process reads a byte of `log.lock`, and inotify reports that read.
+//! Watching the write-ahead log itself would wake too early, before the commit is visible.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -13,12 +13,12 @@ use rustix::fs::inotify;
 
 use crate::{Cursor, Error, Log};
 
-/// A writer that died between its commit and the bell is noticed after this.
+/// Longest delay if a writer died between its commit and the wake-up.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
-/// Where inotify is not to be had (too many watches, another system).
+/// Poll interval if inotify is not available (too many watches, another system).
 const POLL: Duration = Duration::from_millis(25);
 
-/// Watches nobody uses at the moment. They are kept because the kernel takes milliseconds to close one.
+/// Idle watches. They are kept because the kernel takes milliseconds to close one.
 #[derive(Default)]
 pub struct Watches(Mutex<Vec<OwnedFd>>);
 
@@ -44,7 +44,7 @@ pub fn wait(
     if now > after || timeout.is_zero() {
         return Ok(now);
     }
-    // Watch first, look then: what is appended in between rings.
+    // Watches first and reads afterwards, so that an append in between wakes this wait.
     let watch = watches.take(bell);
     let found = wait_with(log, watch.as_ref(), after, Instant::now() + timeout);
     watches.give_back(watch);
@@ -76,7 +76,7 @@ fn watch(bell: &Path) -> Option<OwnedFd> {
     Some(watch)
 }
 
-/// Returns when the bell rang or the time is over. Early is harmless: the caller looks.
+/// Returns on a wake-up or a timeout. Returning early is harmless, because the caller checks the log.
 fn rung(watch: &OwnedFd, patience: Duration) {
     let timeout =
         Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };

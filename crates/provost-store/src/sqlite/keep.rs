@@ -1,4 +1,4 @@
-//! Takes over events that were sealed elsewhere.
+//! Writes events that were sealed elsewhere.
 
 use provost_core::model::chain::Sealed;
 

@@ -1,7 +1,7 @@
-//! Turns a [`Query`] into SQL that touches little more than what it returns.
+//! Turns a [`Query`] into SQL that reads little more than what it returns.
 //!
-//! One plan is walked through its own index, the whole log by `id`; neither sorts. A range of time is
-//! first narrowed to a range of ids, and names that are not in every step have an index of their own.
+//! One plan is read by its own index, the whole log by `id`; neither needs sorting. A time range is first
+//! narrowed to a range of ids, and rare event names have their own index.
 //!
 //! **Invariant:** one row is in memory at a time.
 
@@ -16,8 +16,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params_from_iter};
 
 use crate::{Cursor, Query};
 
-/// As in `schema.sql`, word for word: SQLite uses a partial index only where the query repeats its
-/// condition.
+/// Exactly as in `schema.sql`: SQLite uses a partial index only if the query repeats its condition.
 const USUAL: &str = "('TASK_STARTED', 'STEP_CLAIMED', 'ATTEMPT_ENDED', 'CONTRACT_JUDGED', 'TASK_COMPLETED')";
 
 pub fn each(
@@ -44,7 +43,7 @@ pub struct Statement {
     pub values: Vec<Value>,
 }
 
-/// `None` where nothing can match.
+/// Returns the statement; `None` if nothing can match.
 pub fn statement(connection: &Connection, query: &Query) -> rusqlite::Result<Option<Statement>> {
     let mut conditions = Conditions::default();
     match &query.plan {
@@ -67,7 +66,7 @@ pub fn statement(connection: &Connection, query: &Query) -> rusqlite::Result<Opt
     let direction = if query.newest_first { "DESC" } else { "ASC" };
     let limit = query.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
     conditions.values.push(Value::Integer(limit));
-    // CROSS JOIN keeps SQLite from walking the plans first.
+    // CROSS JOIN keeps SQLite from scanning the plans first.
     let sql = format!(
         "SELECT plan.name, seq, at_ms, event.name, step, task_name, details, prev, hash, event.id
          FROM event {index} CROSS JOIN plan ON plan.id = event.plan {} ORDER BY {order} {direction} LIMIT ?",
@@ -97,7 +96,7 @@ fn narrow(conditions: &mut Conditions, query: &Query) {
     }
 }
 
-/// Adds the names and says which index the table must be read through, if it matters.
+/// Adds the names, and returns the index to use, if it matters.
 fn narrow_names(conditions: &mut Conditions, query: &Query) -> &'static str {
     if query.names.is_empty() {
         return "";
@@ -137,8 +136,8 @@ fn plan_row(connection: &Connection, plan: &PlanId) -> rusqlite::Result<Option<i
         .optional()
 }
 
-/// Clocks jump, so the ids of a time range may have strangers between them; the range still holds
-/// them all, and it is found without reading one event.
+/// Returns the range of ids for a time range. Clocks jump, so other events may lie in between; but the
+/// range contains all matches, and no event is read to find it.
 fn time_as_ids(connection: &Connection, query: &Query) -> rusqlite::Result<Option<(i64, i64)>> {
     let since = query.since.map_or(i64::MIN, |since| number(since.0));
     let until = query.until.map_or(i64::MAX, |until| number(until.0));
@@ -164,7 +163,7 @@ fn sealed(row: &Row<'_>) -> rusqlite::Result<Sealed> {
     })
 }
 
-/// No sequence, cursor or instant beyond 2^63 exists, so the end of the range will do for one.
+/// Clamps a value to `i64`; no sequence, cursor or time beyond 2^63 exists.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
