@@ -1,8 +1,9 @@
-//! The loop: ask the model, run what it calls, and take its final answer only when the plan is complete.
+//! The agent loop: asks the model, runs its tool calls, and accepts its final answer only if the plan is
+//! complete.
 //!
 //! **Invariant:** [`Outcome::Finished`] is never returned while a step is open or a postcondition is not
-//! verified. A premature answer joins the transcript with a message that shows the plan, and the loop goes
-//! on, within bounds; a bound is an outcome.
+//! verified. A premature answer is added to the transcript with a message that shows the plan, and the loop
+//! continues within its limits; reaching a limit is an outcome.
 
 use std::sync::Arc;
 
@@ -22,25 +23,25 @@ use crate::tool::{Catalogue, Spec};
 use crate::transcript::{Answered, Call, Message, Transcript};
 use crate::{cap, context, tool};
 
-/// Turns that are announced before the last.
+/// Number of turns before the last that are announced to the model.
 const WARNING: u32 = 3;
 
 pub type Observer<'a> = &'a mut (dyn FnMut(Event) + Send);
 
-/// How a run is bounded and led.
+/// Limits and settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub system: String,
-    /// How often the model is asked.
+    /// Most calls of the model.
     pub max_turns: u32,
-    /// Final answers in a row that are refused before the run ends.
+    /// Most final answers in a row that are refused before the run ends.
     pub max_refusals: u32,
-    /// The model's window.
+    /// The model's context window.
     pub context_tokens: usize,
     pub max_output_tokens: u32,
     pub patience: Patience,
     pub planning: Planning,
-    /// Taken out of what tools answer.
+    /// The API key, which is removed from the answers of tools.
     pub key: Key,
 }
 
@@ -59,10 +60,10 @@ impl Default for Settings {
     }
 }
 
-/// Whether there has to be a plan.
+/// Rule that says if a plan is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planning {
-    /// A run without one ends with the model's answer.
+    /// A run without a plan ends with the model's answer.
     AsNeeded,
     Required,
 }
@@ -70,15 +71,15 @@ pub enum Planning {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every step is over, every postcondition answered, none of them in the negative.
+    /// Every step is over, and every postcondition is answered, none of them negatively.
     Finished { answer: String },
     /// The model says what it could not do.
     Blocked { answer: String },
-    /// A bound was reached first.
+    /// A limit was reached first.
     Unfinished { bound: Bound, missing: Vec<String>, answer: String },
-    /// Somebody stopped it.
+    /// The caller stopped it.
     Stopped,
-    /// The model could not be asked.
+    /// The model could not be reached.
     Failed(Failure),
 }
 
@@ -97,15 +98,15 @@ impl std::fmt::Display for Bound {
     }
 }
 
-/// All there is to know about a run when it is over.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     pub outcome: Outcome,
     pub usage: Usage,
     pub turns: u32,
-    /// Final answers that were not taken.
+    /// Number of refused final answers.
     pub refusals: u32,
-    /// What each rewrite of the plan changed.
+    /// The changes of each rewrite of the plan.
     pub rewrites: Vec<Vec<String>>,
     pub plan: Option<Plan>,
     pub transcript: Transcript,
@@ -127,12 +128,12 @@ impl Stop {
     }
 
     async fn stopped(&self) {
-        // The sender is ours, so there is always one.
+        // The sender belongs to `self`, so the channel is never closed.
         let _ = self.0.subscribe().wait_for(|stop| *stop).await;
     }
 }
 
-/// A model, its tools and its plan.
+/// A model with its tools and its plan.
 pub struct Agent<'a> {
     pub provider: &'a dyn Provider,
     pub catalogue: Catalogue,
@@ -141,7 +142,7 @@ pub struct Agent<'a> {
     pub settings: Settings,
 }
 
-/// What changes while a run is under way; it outlives a loop that is stopped.
+/// The mutable state of a run; it survives when the loop is stopped.
 struct State {
     transcript: Transcript,
     context: Context,
@@ -150,20 +151,20 @@ struct State {
     refusals: u32,
     refusals_in_row: u32,
     rewrites: Vec<Vec<String>>,
-    /// What is sent besides the transcript, in bytes.
+    /// Bytes that are sent besides the transcript.
     fixed: usize,
 }
 
 impl Agent<'_> {
-    /// Works on the task until it is over, one way or another.
+    /// Works on the task until the run ends.
     pub async fn run(&self, task: &str, stop: &Stop, tell: Observer<'_>) -> Run {
         let mut transcript = Transcript::default();
         transcript.push(Message::User(task.to_owned()));
         self.go_on(transcript, stop, tell).await
     }
 
-    /// The same from the middle of a conversation: that of an earlier [`Run`] with another question at its
-    /// end. What is said first in it is the task.
+    /// Continues a conversation: the transcript of an earlier [`Run`] with another question at its end. Its
+    /// first message is the task.
     pub async fn go_on(&self, transcript: Transcript, stop: &Stop, tell: Observer<'_>) -> Run {
         let task = match transcript.messages().first() {
             Some(Message::User(task)) => task.clone(),
@@ -250,7 +251,7 @@ impl Agent<'_> {
         tell(Event::Compacted { before, after });
     }
 
-    /// Asks until there is an answer or no hope of one.
+    /// Asks the model, with retries, until it answers or retrying is hopeless.
     async fn ask(&self, specs: &[Spec], state: &mut State, tell: Observer<'_>) -> Result<Reply, Failure> {
         let (mut failures, mut shortened) = (0, false);
         loop {
@@ -291,7 +292,7 @@ impl Agent<'_> {
         }
     }
 
-    /// The finalization gate.
+    /// Accepts or refuses a final answer.
     fn judge_answer(&self, text: &str, cut: bool, state: &mut State, tell: Observer<'_>) -> Verdict {
         if cut {
             return Verdict::GoOn(include_str!("prompt/cut.md").to_owned());
@@ -328,7 +329,7 @@ impl Agent<'_> {
         Verdict::GoOn(message)
     }
 
-    /// Runs the calls of a turn; side by side if none of them changes anything.
+    /// Runs the calls of a turn; in parallel if none of them changes anything.
     async fn perform(&self, calls: &[Call], state: &mut State, tell: Observer<'_>) -> Vec<Answered> {
         let room = state.context.room_for_answer(calls.len());
         let numbered: Vec<(u64, &Call)> = calls.iter().map(|call| (self.ledger.begin(), call)).collect();
@@ -389,6 +390,6 @@ fn unfinished(plan: &Plan) -> String {
     include_str!("prompt/unfinished.md")
         .trim_end()
         .replace("{missing}", &plan.missing().join("; "))
-        // Last, so that nothing in the plan's words is filled in.
+        // Filled in last, so that placeholders inside the plan's text are not replaced.
         .replace("{plan}", &plan.render())
 }

@@ -1,10 +1,10 @@
-//! The loop as a process of its own: what the driver `builtin` starts behind the fence.
+//! Runs the agent loop as a separate process, which the driver `builtin` starts in the sandbox.
 //!
-//! Orders come as arguments, the prompt on stdin, the key from the environment or a command. What happens
-//! is told on stderr as it happens; the last line of stdout is `{"report": …, "usage": …, "rewrites": …}`.
+//! Options come as arguments, the prompt on stdin, the key from the environment or a command. Progress is
+//! printed to stderr; the last line of stdout is `{"report": …, "usage": …, "rewrites": …}`.
 //!
-//! **Invariant:** there is no judge in here. What the model says is done is a claim, and whoever started
-//! the process judges when it is over.
+//! **Invariant:** nothing here judges. The model's statement that a step is done is a claim; provost judges
+//! after the process has ended.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -22,10 +22,10 @@ use crate::provider::api::{Api, Dialect, Key, NotBuilt};
 use crate::tool::files::Workspace;
 use crate::tool::{Catalogue, topics};
 
-/// What the harness keeps of a report is not much more.
+/// Longest report, in bytes; provost does not keep much more.
 const REPORT: usize = 24 * 1024;
 
-/// Before all others: where the model is, and the key for it.
+/// Variables that take precedence: the model's address, and its key.
 pub const BASE_URL: &str = "MODEL_BASE_URL";
 pub const API_KEY: &str = "MODEL_API_KEY";
 
@@ -37,14 +37,14 @@ pub const UNFINISHED: i32 = 4;
 pub const FAILED: i32 = 5;
 pub const STOPPED: i32 = 130;
 
-/// What the process is to do, less the prompt.
+/// The options of the process, without the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
     pub model: String,
-    /// A [`Dialect`] by its word; of a well-known model it need not be said.
+    /// The word of a [`Dialect`]; optional for a well-known model.
     pub provider: Option<String>,
     pub base_url: Option<String>,
-    /// The variable the key is in, where it is not the usual one.
+    /// The variable with the key, if it is not the usual one.
     pub key_env: Option<String>,
     /// A program that prints the key.
     pub key_command: Vec<String>,
@@ -53,7 +53,7 @@ pub struct Orders {
     pub topics: Option<PathBuf>,
 }
 
-/// Why the loop did not begin.
+/// Why the loop did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NotBegun {
     #[error("no provider is known for the model `{model}`: say provider = one of {}", words())]
@@ -76,7 +76,7 @@ fn words() -> String {
     Dialect::ALL.map(Dialect::word).join(", ")
 }
 
-/// Looks a variable up; an empty one counts as unset.
+/// Looks up a variable; an empty one counts as unset.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Orders {
@@ -90,7 +90,8 @@ impl Orders {
         }
     }
 
-    /// Where the model is: said for this process, in the configuration, or as other programs are told.
+    /// Returns the model's address: from this process's own variable, the configuration, or the usual
+    /// variable.
     fn base_url(&self, dialect: Dialect, environment: Environment<'_>) -> Option<String> {
         let usual = || {
             let found = environment(dialect.base_url_variable())?;
@@ -99,7 +100,7 @@ impl Orders {
         environment(BASE_URL).or_else(|| self.base_url.clone()).or_else(usual)
     }
 
-    /// The key, and the variables it may be in.
+    /// Returns the key, and the variables that may contain it.
     fn key(&self, dialect: Dialect, environment: Environment<'_>) -> Result<(Key, Vec<String>), NotBegun> {
         let own: Vec<String> = self.key_env.iter().cloned().collect();
         let usual: Vec<String> = dialect.key_variables().iter().map(|name| (*name).to_owned()).collect();
@@ -118,7 +119,7 @@ impl Orders {
         if let Some(key) = named.iter().find_map(|name| environment(name)) {
             return Ok((Key::new(key), withheld()));
         }
-        // A server of one's own may want none.
+        // A server of the user's own may need no key.
         match (dialect, named.first()) {
             (Dialect::Ollama, _) | (_, None) => Ok((Key::none(), withheld())),
             (Dialect::Chat, _) if self.key_env.is_none() => Ok((Key::none(), withheld())),
@@ -168,16 +169,16 @@ pub fn perform(
         tokio::spawn(stop_on_signal(stop.clone()));
         agent.run(prompt, &stop, &mut |event| tell(&event)).await
     });
-    // The last words of the model end no line.
+    // The model's last text may lack a newline.
     let _ = writeln!(io::stderr());
-    // A search that is still under way does not hold the end.
+    // A search that is still running must not delay the exit.
     runtime.shutdown_background();
     let rewrites: Vec<String> = run.rewrites.iter().map(|diff| diff.join("\n")).collect();
     let mut report = json!({ "report": report(&run), "usage": run.usage });
     if !rewrites.is_empty() {
         report["rewrites"] = json!(rewrites);
     }
-    // Who does not listen any more does not need it.
+    // An error is ignored: the reader has gone away.
     let _ = writeln!(out, "{report}").and_then(|()| out.flush());
     Ok(exit_code(&run.outcome))
 }
@@ -195,7 +196,7 @@ fn settings(orders: &Orders, key: Key) -> Settings {
     }
 }
 
-/// Asked to end, it says what it used before it does.
+/// Stops the run on a signal, so that the process can still report its usage.
 async fn stop_on_signal(stop: Stop) {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut asked), Ok(mut interrupted)) =
@@ -220,7 +221,7 @@ fn exit_code(outcome: &Outcome) -> i32 {
     }
 }
 
-/// The answer, the plan it rests on, and how often it was refused.
+/// Returns the answer, the plan, and how often a final answer was refused.
 pub fn report(run: &Run) -> String {
     let mut out = match &run.outcome {
         Outcome::Finished { answer } => answer.trim().to_owned(),
@@ -242,10 +243,10 @@ pub fn report(run: &Run) -> String {
     cap::middle(&out, REPORT, "the report was too long")
 }
 
-/// For people who watch; what the model says comes as it arrives.
+/// Prints progress for people; the model's text is printed as it arrives.
 fn tell(event: &Event) {
     let mut to = io::stderr().lock();
-    // Nobody may be listening, and that is fine.
+    // Errors are ignored, because stderr may be closed.
     let _ = match event {
         Event::Text(text) => to.write_all(text.as_bytes()),
         Event::Thought(_) | Event::StepUpdated { .. } | Event::PostconditionAnswered { .. } => Ok(()),

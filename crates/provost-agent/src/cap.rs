@@ -1,6 +1,6 @@
-//! Text within bounds: cut at a character, with words in place of what is left out.
+//! Truncates text at character boundaries, with a note in place of the omitted part.
 
-/// The largest place at or below `at` where the text may be cut.
+/// Returns the largest character boundary at or below `at`.
 pub(crate) fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -9,7 +9,8 @@ pub(crate) fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// The beginning and the end of a long text; the middle is where the reader is told how to see it.
+/// Returns the beginning and the end of a long text, with a note in the middle that says how to read the
+/// rest.
 pub(crate) fn middle(text: &str, max: usize, how_to_read_on: &str) -> String {
     if text.len() <= max {
         return text.to_owned();
@@ -28,7 +29,7 @@ fn ceil(text: &str, at: usize) -> usize {
     at
 }
 
-/// The beginning of a text in one line, for listings.
+/// Returns the first line of a text, truncated, for listings.
 pub(crate) fn line(text: &str, max: usize) -> String {
     let first = text.trim().lines().next().unwrap_or_default();
     if first.len() <= max { first.to_owned() } else { format!("{}…", &first[..floor(first, max)]) }

@@ -1,10 +1,10 @@
-//! How much the model is given, and what goes when it is too much.
+//! Keeps the transcript within the model's context window, by leaving out old parts.
 //!
-//! Sizes are estimated in bytes and corrected by what the provider counted. What is left out first is old
-//! output of tools, then whole old turns; the task, the plan, what is open and the last failures stay.
+//! Sizes are estimated in bytes and corrected by the provider's counts. Old output of tools is left out
+//! first, then whole old turns; the task, the plan, open items and the last failures stay.
 //!
-//! **Invariant:** a turn of the model and the results of its calls stay or go together: providers refuse
-//! the one without the other.
+//! **Invariant:** a turn of the model and the results of its calls stay or go together, because providers
+//! refuse one without the other.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -13,23 +13,23 @@ use crate::cap;
 use crate::plan::Plan;
 use crate::transcript::{Answered, Call, Message, Transcript};
 
-/// Failures that are kept, and how much of each.
+/// Most failures that are kept, and most bytes of each.
 const FAILURES: usize = 3;
 const FAILURE: usize = 800;
-/// Lines about what was left out.
+/// Most lines about omitted turns.
 const LINES: usize = 40;
 const LINE: usize = 120;
-/// Messages whose output is not touched while something older can go.
+/// Latest messages whose output is kept while something older can go.
 const RECENT: usize = 6;
-/// Output that is short enough to stay.
+/// Output up to this length is kept.
 const SHORT: usize = 300;
-/// Bytes a token, to begin with.
+/// Initial estimate of bytes per token.
 const BYTES_PER_TOKEN: f64 = 3.5;
 
-/// The window of the model, and what has to be known to keep within it.
+/// The model's context window, and the state that is needed to keep within it.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// For what goes in, in tokens.
+    /// Tokens for input.
     window: usize,
     bytes_per_token: f64,
     task: String,
@@ -56,15 +56,16 @@ impl Context {
         (tokens as f64 * self.bytes_per_token) as usize
     }
 
-    /// What the provider counted for so many bytes.
+    /// Corrects the estimate with the provider's count.
     pub fn counted(&mut self, bytes: usize, tokens: u64) {
-        // Of little text, most of what is counted is not ours.
+        // For a short text, most of the counted tokens are not in our bytes.
         if bytes >= 2000 && tokens > 0 {
             self.bytes_per_token = (bytes as f64 / tokens as f64).clamp(1.0, 6.0);
         }
     }
 
-    /// What one of several answers of a turn may be, so that together they leave room for others.
+    /// Returns the most bytes for one of several answers in a turn, so that together they leave space for
+    /// others.
     pub fn room_for_answer(&self, answers: usize) -> usize {
         (self.bytes(self.window) / 6 / answers.max(1)).clamp(500, 16 * 1024)
     }
@@ -73,7 +74,7 @@ impl Context {
         self.tokens(bytes) > self.window / 100 * 85
     }
 
-    /// Remembers a failure; the last few outlive what is left out.
+    /// Remembers a failure; the last few are kept when messages are left out.
     pub fn saw(&mut self, result: &Answered) {
         let text = result.text.split_once('\n').map_or("", |(_, text)| text);
         let is_bad_end = text.starts_with("ended by signal")
@@ -84,13 +85,13 @@ impl Context {
         }
     }
 
-    /// Shortens the transcript to about half the window. `fixed` is what is sent besides.
+    /// Shortens the transcript to about half the window. `fixed` are the bytes that are sent besides.
     pub fn compact(&mut self, transcript: &mut Transcript, plan: Option<&Plan>, fixed: usize) {
         let target = self.bytes(self.window / 2).saturating_sub(fixed);
         self.shorten(transcript, plan, target);
     }
 
-    /// The provider said that it is too much, whatever we count.
+    /// Halves the transcript, after the provider has rejected it as too long.
     pub fn compact_hard(&mut self, transcript: &mut Transcript, plan: Option<&Plan>) {
         let target = transcript.size() / 2;
         self.shorten(transcript, plan, target);
@@ -114,13 +115,13 @@ impl Context {
         transcript.replace(messages);
     }
 
-    /// The oldest turns become lines in the first message.
+    /// Replaces the oldest turns by lines in the first message.
     fn leave_out_turns(&mut self, messages: &mut Vec<Message>, plan: Option<&Plan>, target: usize) {
         let first = self.first(plan).len() + LINES * LINE / 2;
         let sizes: Vec<usize> = messages.iter().map(Message::size).collect();
         let mut left = first + sizes[1..].iter().sum::<usize>();
         let mut cut = 1;
-        // The last turn stays, whatever it takes.
+        // The last turn always stays.
         for at in 1..messages.len() {
             let begins_turn = matches!(messages[at], Message::Assistant { .. });
             if begins_turn {
@@ -156,7 +157,7 @@ impl Context {
         }
     }
 
-    /// The task, and what has to be known of what is no longer there.
+    /// Returns the first message: the task, and a summary of what was left out.
     fn first(&self, plan: Option<&Plan>) -> String {
         let mut out = format!("{}\n\n{}", self.task, include_str!("prompt/left_out.md"));
         if let Some(plan) = plan {
@@ -196,7 +197,7 @@ fn leave_out_output(message: &mut Message) {
     }
 }
 
-/// Arguments in a line, for people.
+/// Returns the arguments on one line, for people.
 pub(crate) fn shown(call: &Call) -> String {
     match &call.arguments {
         serde_json::Value::Object(entries) if entries.len() == 1 => {
@@ -226,7 +227,7 @@ mod tests {
         }]));
     }
 
-    /// Every result has its call before it, and the first message is the task.
+    /// Checks that every result has its call before it, and that the first message is the task.
     fn is_sound(transcript: &Transcript) -> bool {
         let messages = transcript.messages();
         let pairs = messages.windows(2).all(|pair| match &pair[1] {

@@ -1,18 +1,18 @@
-//! What happens in a run, told as it happens to whoever started it.
+//! Events of an agent run, reported to the caller as they happen.
 
 use std::time::Duration;
 
 use crate::plan::{Answer, Status};
 
-/// Told in order; nothing waits for whoever listens.
+/// An event of a run. Events are reported in order, by a synchronous callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     TurnStarted {
         turn: u32,
     },
-    /// A piece of what the model says, as it arrives.
+    /// A piece of the model's text, as it arrives.
     Text(String),
-    /// A piece of what it thinks, where the provider shows it.
+    /// A piece of the model's reasoning, if the provider shows it.
     Thought(String),
     Called {
         call: u64,
@@ -29,7 +29,7 @@ pub enum Event {
         steps: usize,
         postconditions: usize,
     },
-    /// Allowed, and never silent.
+    /// A rewrite is allowed, but always reported.
     PlanRewritten {
         diff: Vec<String>,
     },
@@ -41,7 +41,7 @@ pub enum Event {
         number: u64,
         answer: Answer,
     },
-    /// A final answer was not taken; each phrase names something that is open.
+    /// A final answer was refused; each text names an open item.
     FinalizationRefused {
         missing: Vec<String>,
     },

@@ -1,10 +1,10 @@
-//! Who holds the plan while the loop runs, and what the model may say about it.
+//! Holds the plan during a run, and applies what the model says about it.
 //!
-//! Each of the model's words is a method; each may be refused with a sentence that says what to do
-//! instead. Tools and the loop share one holder.
+//! Each statement of the model is a method; a refusal tells the model what to do instead. The tools and the
+//! loop share one holder.
 //!
-//! **Invariant:** a step or postcondition with a contract becomes done or verified only through
-//! [`Judge`]. Without a judge it stays a claim.
+//! **Invariant:** a step or postcondition with a contract becomes done or verified only through [`Judge`].
+//! Without a judge it stays a claim.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,8 @@ use crate::ledger::{Doubt, Ledger};
 use crate::plan::{Answer, Plan, Postcondition, Status, Step};
 use crate::{Future, cap};
 
-/// A plan is shown again and again, so its parts are few and short.
+/// Most steps or postconditions, and most bytes of a text: the plan is sent again and again, so it has to
+/// be short.
 const PARTS: usize = 100;
 const WORDS: usize = 1000;
 
@@ -22,15 +23,15 @@ pub trait Judge: Send + Sync {
     fn judge<'a>(&'a self, contract: &'a str, evidence: &'a str) -> Future<'a, Judgement>;
 }
 
-/// What a judge saw.
+/// A judge's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
     Held,
-    /// With what the model should know about it.
+    /// With the information that the model needs.
     Broke(String),
 }
 
-/// Why the model's word was not taken, and what to do instead.
+/// Why a statement of the model was refused, and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("no active plan; call plan_create first")]
@@ -94,7 +95,7 @@ pub struct PlanHolder {
 }
 
 impl PlanHolder {
-    /// The plan is not the model's own: it is there before the first turn.
+    /// Creates a holder with a plan that exists before the first turn and is not the model's own.
     pub fn given(plan: Plan) -> Self {
         Self { plan: Arc::new(Mutex::new(Some(plan))), ..Self::default() }
     }
@@ -113,12 +114,12 @@ impl PlanHolder {
         self.lock().as_ref().map(Plan::render).ok_or(Refusal::NoPlan)
     }
 
-    /// What happened to the plan since this was last asked.
+    /// Returns the events of the plan since the last call.
     pub(crate) fn take_events(&self) -> Vec<Event> {
         std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes the plan, or replaces it; a replacement is an event with a difference.
+    /// Creates or replaces the plan; a replacement is reported as an event with a diff.
     pub fn create(
         &self,
         objective: String,
@@ -181,7 +182,7 @@ impl PlanHolder {
             other => return Err(Refusal::NoSuchStatus(other.to_owned())),
         };
         match status {
-            // What is not done may well be shown by a call that failed.
+            // A failed call may well be evidence that something is not done.
             Status::Done => ledger.check_proof(&evidence)?,
             _ => ledger.check_citations(&evidence).map_err(Refusal::NoSuchCall)?,
         }
@@ -276,7 +277,7 @@ fn short(text: &str) -> String {
     cap::middle(text.trim(), WORDS, "too long for a plan")
 }
 
-/// By the number it has in the render.
+/// Finds a part by its number in the rendered plan.
 fn find<T>(parts: &mut [T], number: u64) -> Option<&mut T> {
     let index = usize::try_from(number).ok()?.checked_sub(1)?;
     parts.get_mut(index)

@@ -1,10 +1,10 @@
-//! Every tool call of a run by its number, with what it answered: what evidence may cite, and where
-//! output that did not fit into the transcript is read on.
+//! Numbered log of a run's tool calls with their answers. Evidence cites calls by number, and the model
+//! reads long output again from here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is kept of one answer, and of all of them together.
+/// Most bytes that are kept of one answer, and of all answers.
 const ONE: usize = 1 << 20;
 const ALL: usize = 16 << 20;
 
@@ -17,21 +17,21 @@ pub struct Ledger {
 struct Calls {
     last: u64,
     ended: BTreeSet<u64>,
-    /// Calls that failed, or whose answer is a no.
+    /// Calls that failed, or whose answer is negative.
     failed: BTreeSet<u64>,
     outputs: BTreeMap<u64, String>,
     size: usize,
 }
 
 impl Ledger {
-    /// The number of a call that begins now.
+    /// Returns the number for a new call.
     pub fn begin(&self) -> u64 {
         let mut calls = self.lock();
         calls.last += 1;
         calls.last
     }
 
-    /// Keeps what it answered; the oldest make room.
+    /// Stores the answer of a call; the oldest answers are dropped when the log is full.
     pub fn end(&self, call: u64, output: &str) {
         let kept = &output[..crate::cap::floor(output, ONE)];
         let mut calls = self.lock();
@@ -47,7 +47,7 @@ impl Ledger {
         }
     }
 
-    /// The same for a call that ended with an error.
+    /// Stores the answer of a call that ended with an error.
     pub fn fail(&self, call: u64, output: &str) {
         self.end(call, output);
         self.lock().failed.insert(call);
@@ -57,8 +57,8 @@ impl Ledger {
         self.lock().outputs.get(&call).cloned()
     }
 
-    /// Holds evidence for something done against the calls that it cites: each was made, none of them failed,
-    /// and what is said of one, in so many words, is in its answer.
+    /// Checks evidence for something done against the calls that it cites: each call was made, none failed,
+    /// and a text that the evidence quotes from a call is in its answer.
     pub(crate) fn check_proof(&self, evidence: &str) -> Result<(), Doubt> {
         self.check_citations(evidence).map_err(Doubt::NoSuchCall)?;
         let calls = self.lock();
@@ -76,10 +76,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// The first call that is cited and never was.
+    /// Returns an error with the first cited call that does not exist.
     pub(crate) fn check_citations(&self, evidence: &str) -> Result<(), u64> {
         let calls = self.lock();
-        // The call under way is the claim itself, and proves nothing.
+        // The current call is the claim itself and proves nothing.
         match citations(evidence).find(|call| !calls.ended.contains(call)) {
             Some(call) => Err(call),
             None => Ok(()),
@@ -91,7 +91,7 @@ impl Ledger {
     }
 }
 
-/// Why evidence that cites calls is not taken.
+/// Why evidence that cites calls is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
     NoSuchCall(u64),
@@ -99,24 +99,24 @@ pub(crate) enum Doubt {
     NotSaid { call: u64, words: String, answer: String },
 }
 
-/// The numbers after `call:`.
+/// Returns the numbers after `call:`.
 fn citations(text: &str) -> impl Iterator<Item = u64> {
     cited(text).map(|(_, _, call)| call)
 }
 
-/// Where each citation begins and ends, and its number.
+/// Returns the start, the end and the number of each citation.
 fn cited(text: &str) -> impl Iterator<Item = (usize, usize, u64)> {
     let begins_word = |at: usize| !text[..at].ends_with(|before: char| before.is_alphanumeric());
     text.match_indices("call:").filter(move |(at, _)| begins_word(*at)).filter_map(|(at, word)| {
         let from = at + word.len();
         let rest = &text[from..];
         let digits = rest.find(|other: char| !other.is_ascii_digit()).unwrap_or(rest.len());
-        // Too large a number is no call either.
+        // A number that is too large is not a call either.
         (digits > 0).then(|| (at, from + digits, rest[..digits].parse().unwrap_or(u64::MAX)))
     })
 }
 
-/// Each citation with what stands before it, up to the one before or the end of the sentence before.
+/// Returns each citation with the text before it, back to the previous citation, line end or semicolon.
 fn claims(text: &str) -> impl Iterator<Item = (u64, &str)> {
     let mut from = 0;
     cited(text).map(move |(at, end, call)| {
@@ -131,7 +131,8 @@ fn claims(text: &str) -> impl Iterator<Item = (u64, &str)> {
     })
 }
 
-/// What is said of an answer in its own words: what stands in quotes, or a single word that is all there is.
+/// Returns the quotations in a text about an answer: everything in quotes, or a single word that is the
+/// whole text.
 fn quoted(said: &str) -> impl Iterator<Item = &str> {
     let alone = Some(said).filter(|word| !word.is_empty() && !word.contains(char::is_whitespace));
     let alone = alone.filter(|word| !word.contains(['"', '`']));
@@ -139,13 +140,13 @@ fn quoted(said: &str) -> impl Iterator<Item = &str> {
     alone.into_iter().chain(parts.filter(|part| !part.trim().is_empty()))
 }
 
-/// Blanks and letters of either case are alike.
+/// Compares without regard to white space and case.
 fn contains(text: &str, words: &str) -> bool {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     plain(text).contains(&plain(words))
 }
 
-/// A tool's plain no: what was asked is not so, or the command failed.
+/// Returns whether a tool's answer is negative: `false`, or a failed command.
 fn says_no(answer: &str) -> bool {
     let first = first_line(answer);
     let is_false = first.strip_prefix("false").is_some_and(|rest| !rest.starts_with(char::is_alphanumeric));

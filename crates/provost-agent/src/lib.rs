@@ -72,10 +72,10 @@ pub mod overhead;
 
 use std::pin::Pin;
 
-/// What an asynchronous method of a trait returns.
+/// Return type of an asynchronous trait method.
 pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
 
-/// The examples of the manual are tests.
+/// Runs the examples of the manual as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/library.md")]
 struct Manual;

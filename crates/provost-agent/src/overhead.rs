@@ -1,10 +1,10 @@
-//! What planning costs and what it is worth: the same tasks with plan tools and without, by a model that stops
-//! early at a given rate.
+//! Measures what planning costs and gains: runs the same tasks with and without plan tools, with a mock
+//! model that stops early at a given rate.
 //!
-//! The model is a script with dice; the loop, the tools and the files are real. Whether the work was done is
-//! seen in the files.
+//! The model is a script with a random generator; the loop, the tools and the files are real. The files
+//! show whether the work was done.
 //!
-//! **Invariant:** the same order gives the same numbers.
+//! **Invariant:** the same settings give the same numbers.
 
 use std::io;
 use std::path::Path;
@@ -23,34 +23,34 @@ use crate::tool::Catalogue;
 use crate::tool::files::Workspace;
 use crate::transcript::{Call, Message, estimate};
 
-/// What is measured.
+/// The settings of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Order {
     pub tasks: u32,
-    /// Files that each task asks for.
+    /// Number of files that each task asks for.
     pub parts: u32,
-    /// How often the model says that it is done when it is not: 0 to 1, at each turn.
+    /// Probability at each turn that the model claims to be done too early: 0 to 1.
     pub stop_rate: f64,
     pub seed: u64,
-    /// Dollars for a million tokens that are read, and written.
+    /// Dollars per million input and output tokens.
     pub usd_in: f64,
     pub usd_out: f64,
 }
 
-/// All tasks of one kind together.
+/// Totals over all tasks of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sum {
     pub turns: u64,
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub usd: f64,
-    /// Final answers that were not taken.
+    /// Refused final answers.
     pub refusals: u64,
-    /// The loop took the answer, and the work was there.
+    /// The loop accepted the answer, and the work was done.
     pub completed: u64,
-    /// The loop took the answer, and the work was not there.
+    /// The loop accepted the answer, but the work was not done.
     pub false_completions: u64,
-    /// A bound ended it, and said so.
+    /// The run ended in another way, such as at a limit.
     pub unfinished: u64,
 }
 
@@ -81,7 +81,7 @@ async fn exercise(order: &Order, task: u32, plans: bool, place: &Path, sum: &mut
         parts: order.parts,
         rate: order.stop_rate,
         plans,
-        // The same dice with and without.
+        // The same random numbers with and without a plan.
         state: Mutex::new(State { dice: dice(order.seed, task), ..State::default() }),
     };
     let (holder, ledger) = (PlanHolder::default(), Ledger::default());
@@ -117,12 +117,12 @@ fn content(part: u32) -> String {
     format!("{part}\n")
 }
 
-/// Never nothing, which it would stay.
+/// Returns a seed that is never zero, because the generator would stay at zero.
 fn dice(seed: u64, task: u32) -> u64 {
     (seed ^ (u64::from(task) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1
 }
 
-/// A model that works, and says too early that it is done.
+/// A mock model that works, but claims too early to be done.
 struct Hasty {
     parts: u32,
     rate: f64,
@@ -137,7 +137,7 @@ struct State {
     written: u32,
     reported: u32,
     has_verified: bool,
-    /// Tools called so far; evidence names calls by their number.
+    /// Number of tool calls so far; evidence cites calls by number.
     calls: u32,
     last_write: u32,
 }

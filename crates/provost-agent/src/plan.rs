@@ -1,19 +1,19 @@
-//! The agent's own plan: steps to do, postconditions that must be true at the end.
+//! The agent's own plan: steps to do, and postconditions that must hold at the end.
 //!
-//! It lives outside the transcript, so nothing that shortens the transcript can lose it. The model
-//! changes it through tools only; the words it has to use are in [`crate::holder`].
+//! The plan lives outside the transcript, so shortening the transcript cannot lose it. The model changes it
+//! through tools only, by the rules of [`crate::holder`].
 //!
-//! **Invariant:** a plan is ready when every step is over and every postcondition is answered. Whether
-//! that is true is computed here and nowhere else.
+//! **Invariant:** a plan is ready if every step is over and every postcondition is answered. Only this
+//! module computes that.
 
 use std::fmt::Write as _;
 
-/// How far a step is.
+/// Progress of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Pending,
     InProgress,
-    /// The model says done, and somebody else will judge it after the run.
+    /// The model claims that it is done; provost judges it after the run.
     Claimed,
     Done,
     Blocked,
@@ -33,14 +33,14 @@ impl Status {
     fn mark(self) -> &'static str {
         match self {
             Status::Pending => "[ ]",
-            // Not done before it is judged.
+            // Not done until it is judged.
             Status::InProgress | Status::Claimed => "[.]",
             Status::Done => "[x]",
             Status::Blocked => "[!]",
         }
     }
 
-    /// Nothing more is expected of the model.
+    /// Returns whether the model has nothing more to do for the step.
     pub fn is_over(self) -> bool {
         match self {
             Status::Claimed | Status::Done | Status::Blocked => true,
@@ -53,10 +53,10 @@ impl Status {
 pub struct Step {
     pub description: String,
     pub status: Status,
-    /// What proved the step done, or why it is blocked.
+    /// The evidence that the step is done, or the reason why it is blocked.
     pub evidence: String,
     pub notes: String,
-    /// A check that decides: with one, `done` is the judge's word and not the model's.
+    /// A check that decides: with one, the judge marks the step as done, not the model.
     pub contract: Option<String>,
 }
 
@@ -80,14 +80,14 @@ pub struct Postcondition {
     pub contract: Option<String>,
 }
 
-/// What is said about a postcondition.
+/// The model's answer to a postcondition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Open,
-    /// Said to hold, to be judged after the run.
+    /// The model claims that it holds; it is judged after the run.
     Claimed,
     Verified,
-    /// The model says that it does not hold, and why: an honest end, not a good one.
+    /// The model says that it does not hold, and why: an honest end, but not a success.
     Unmet,
 }
 
@@ -109,12 +109,12 @@ pub struct Plan {
     pub postconditions: Vec<Postcondition>,
 }
 
-/// Where a plan stands, as the gate sees it.
+/// State of a plan, as the gate sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// Steps are open or postconditions unanswered.
     Open,
-    /// All is answered, and something could not be done.
+    /// Everything is answered, but something could not be done.
     Blocked,
     Ready,
 }
@@ -130,7 +130,7 @@ impl Plan {
         self
     }
 
-    /// A step the model cannot end by itself.
+    /// Adds a step that the model cannot mark as done by itself.
     #[must_use]
     pub fn step_with_contract(mut self, description: impl Into<String>, contract: impl Into<String>) -> Self {
         self.steps.push(Step { contract: Some(contract.into()), ..Step::new(description) });
@@ -143,7 +143,7 @@ impl Plan {
         self
     }
 
-    /// A postcondition the model cannot verify by itself.
+    /// Adds a postcondition that the model cannot verify by itself.
     #[must_use]
     pub fn postcondition_with_contract(
         mut self,
@@ -155,7 +155,7 @@ impl Plan {
         self
     }
 
-    /// Somebody else made it, with checks of their own: it is not the model's to replace.
+    /// Returns whether the plan has contracts: then it was given to the model, which must not replace it.
     pub fn has_contracts(&self) -> bool {
         let of_steps = self.steps.iter().map(|step| &step.contract);
         of_steps.chain(self.postconditions.iter().map(|post| &post.contract)).any(Option::is_some)
@@ -173,7 +173,7 @@ impl Plan {
         }
     }
 
-    /// What holds a final answer back, one phrase each.
+    /// Returns what keeps a final answer from being accepted, one phrase each.
     pub fn missing(&self) -> Vec<String> {
         let steps = self.steps.iter().zip(1..).filter(|(step, _)| !step.status.is_over());
         let posts = self.postconditions.iter().zip(1..).filter(|(post, _)| post.answer == Answer::Open);
@@ -181,7 +181,7 @@ impl Plan {
         steps.chain(posts.map(|(_, number)| format!("postcondition {number} is not verified"))).collect()
     }
 
-    /// The plan as the model reads it.
+    /// Returns the plan as the model reads it.
     pub fn render(&self) -> String {
         let mut out = format!("# Plan: {}\n\n## Steps", self.objective);
         for (step, number) in self.steps.iter().zip(1..) {
@@ -213,7 +213,7 @@ impl Plan {
         out
     }
 
-    /// What another plan takes away from this one and adds to it, a line each.
+    /// Returns the lines that another plan removes and adds.
     pub fn diff(&self, new: &Plan) -> Vec<String> {
         let mut out = Vec::new();
         if self.objective != new.objective {
@@ -232,7 +232,8 @@ impl Plan {
     }
 }
 
-/// What is only in one of two lists, by its words; how far it was is said of what goes.
+/// Adds the entries that are in only one of two lists, compared by their text; removed ones with their
+/// progress.
 fn difference<'p>(
     kind: &str,
     old: impl Iterator<Item = (&'p str, &'p str)>,

@@ -1,7 +1,7 @@
-//! Where answers come from: a model behind an API, or a script.
+//! Sources of answers: a model behind an API, or a script.
 //!
-//! A provider is asked once a turn with everything the model should know, tells each piece of the answer
-//! as it arrives, and returns the whole. To cancel it, drop its future.
+//! The loop asks a provider once per turn, with everything that the model should know. The provider reports
+//! each piece of the answer as it arrives, and returns the whole. To cancel it, drop its future.
 
 pub mod api;
 pub mod scripted;
@@ -14,7 +14,7 @@ use crate::Future;
 use crate::tool::Spec;
 use crate::transcript::{Call, Message, Replay};
 
-/// Told at once, on the thread that read it.
+/// A piece of an answer, reported at once, on the thread that read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     Text(&'a str),
@@ -24,19 +24,19 @@ pub enum Piece<'a> {
 pub type Listener<'a> = &'a mut (dyn FnMut(Piece<'_>) + Send);
 
 pub trait Provider: Send + Sync {
-    /// The model, by its provider's name for it.
+    /// Returns the model, by its provider's name for it.
     fn model(&self) -> &str;
 
     fn answer<'a>(&'a self, ask: Ask<'a>, hear: Listener<'a>) -> Future<'a, Result<Reply, Failure>>;
 }
 
-/// Everything the model is given for one turn.
+/// Everything that the model gets for one turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     pub system: &'a str,
     pub tools: &'a [Spec],
     pub messages: &'a [Message],
-    /// How much it may say at most, in tokens.
+    /// Most tokens of the answer.
     pub max_output_tokens: u32,
 }
 
@@ -45,7 +45,7 @@ pub struct Ask<'a> {
 pub struct Reply {
     pub text: String,
     pub calls: Vec<Call>,
-    /// It wanted to say more than it may.
+    /// The answer reached the token limit.
     pub cut: bool,
     pub usage: Usage,
     pub replay: Option<Replay>,
@@ -72,13 +72,13 @@ pub enum Failure {
     Malformed { message: String },
 }
 
-/// In the form other programs use, so that who reads it knows when to come back.
+/// Formats the pause in the common form, so that a reader knows when to retry.
 fn after(retry_after: &Option<Duration>) -> String {
     retry_after.map_or_else(String::new, |wait| format!("; retry-after: {}", wait.as_secs()))
 }
 
 impl Failure {
-    /// The same question may be answered later.
+    /// Returns whether a retry of the same request may succeed.
     pub fn is_passing(&self) -> bool {
         match self {
             Failure::Busy { .. }
@@ -90,7 +90,7 @@ impl Failure {
         }
     }
 
-    /// When the other side said to come back.
+    /// Returns the pause that the API asked for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Failure::Busy { retry_after, .. } | Failure::Server { retry_after, .. } => *retry_after,
@@ -99,12 +99,12 @@ impl Failure {
     }
 }
 
-/// How often and after which pauses the model is asked again.
+/// How often, and after which pauses, the model is asked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// After the first failure, the second, and so on.
+    /// The pause after the first failure, the second, and so on.
     pub pauses: Vec<Duration>,
-    /// A longer wait than this is not ours to sit out: who started us can do better things meanwhile.
+    /// Longest pause; if the API asks for more, the run fails, because the caller can use the time better.
     pub longest: Duration,
 }
 
@@ -115,7 +115,7 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// The pause before the next try, if there is one.
+    /// Returns the pause before the next try, if there is one.
     pub(crate) fn pause(&self, failures: usize, failure: &Failure) -> Option<Duration> {
         if !failure.is_passing() {
             return None;

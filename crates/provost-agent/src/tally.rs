@@ -1,6 +1,7 @@
-//! What a run used, summed over its turns.
+//! Sums the usage of a run over its turns.
 //!
-//! **Invariant:** what one turn did not report is unknown in the sum.
+//! **Invariant:** if one turn did not report its input or output tokens, that sum is unknown. A missing
+//! count of cached tokens counts as zero.
 
 use provost_core::model::usage::Usage;
 
@@ -9,10 +10,10 @@ use crate::provider::Failure;
 #[derive(Debug)]
 pub(crate) struct Tally {
     model: String,
-    /// Nothing yet is not the same as nothing known.
+    /// `None` before the first answer, which is different from an unknown sum.
     sum: Option<Usage>,
     calls: u64,
-    /// A call is under way: if nothing follows, nobody knows what it used.
+    /// A call is running: if it never ends, its usage is unknown.
     is_asking: bool,
 }
 
@@ -33,7 +34,7 @@ impl Tally {
             return;
         };
         let both = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
-        // Not every turn reads from a cache, and who says nothing about it then read nothing.
+        // Not every turn uses a cache; a turn without a count used none.
         let either = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (None, None) => None,
             (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
@@ -44,7 +45,7 @@ impl Tally {
         sum.cache_write_tokens = either(sum.cache_write_tokens, usage.cache_write_tokens);
     }
 
-    /// A call without an answer; one that broke off used something nobody counted.
+    /// Records a call without an answer; one that was cut off used an unknown amount.
     pub fn failed(&mut self, failure: &Failure) {
         self.is_asking = false;
         if let Failure::Cut { .. } | Failure::Malformed { .. } = failure {

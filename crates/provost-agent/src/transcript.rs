@@ -1,7 +1,6 @@
-//! What was said between the loop and the model, in the words of no particular provider.
+//! The conversation between the loop and the model, independent of the provider.
 //!
-//! Each message knows about how many tokens it is, so that the size of the whole is known without
-//! reading it.
+//! Each message knows its approximate size in bytes, so the total size is known without reading everything.
 
 use std::any::Any;
 use std::fmt;
@@ -9,21 +8,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-/// One call of a tool, as the model asked for it.
+/// One tool call, as the model requested it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// The provider's name for it; results go back under it.
+    /// The provider's id of the call; results are returned with it.
     pub id: String,
     pub tool: String,
-    /// An object, or the text that was no JSON.
+    /// An object, or the text if it was not JSON.
     pub arguments: Value,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered {
-    /// The provider's name of the call.
+    /// The provider's id of the call.
     pub id: String,
-    /// Ours, for citations.
+    /// The call's number in the run, for citations.
     pub call: u64,
     pub tool: String,
     pub text: String,
@@ -37,8 +36,8 @@ pub enum Message {
     Results(Vec<Answered>),
 }
 
-/// A turn of the model as its provider wants it back, signatures of thoughts included. Only the
-/// provider that made it can read it.
+/// A turn of the model in the form that its provider needs back, including signatures of reasoning. Only
+/// the provider that made it can read it.
 #[derive(Clone)]
 pub struct Replay(Arc<dyn Any + Send + Sync>);
 
@@ -58,14 +57,14 @@ impl fmt::Debug for Replay {
     }
 }
 
-/// Roughly; what providers count later corrects it.
+/// Estimates tokens; the provider's counts correct it later.
 pub(crate) fn estimate(characters: usize) -> usize {
-    // 3.5 bytes a token.
+    // 3.5 bytes per token.
     characters * 2 / 7
 }
 
 impl Message {
-    /// Bytes that count, with a little for what holds them together.
+    /// Returns the size in bytes, with a small overhead for the structure.
     pub fn size(&self) -> usize {
         const AROUND: usize = 16;
         AROUND
@@ -83,7 +82,7 @@ impl Message {
     }
 }
 
-/// Of the JSON, without writing it.
+/// Estimates the length of the JSON without writing it.
 fn length(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 5,
@@ -112,7 +111,7 @@ impl Transcript {
         &self.messages
     }
 
-    /// In bytes, of all messages.
+    /// Returns the size of all messages, in bytes.
     pub fn size(&self) -> usize {
         self.size
     }

@@ -1,10 +1,11 @@
-//! Models behind an API: Anthropic Messages, OpenAI Responses, Chat Completions as many servers speak it,
-//! Gemini, Ollama.
+//! Provider for models behind an API: Anthropic Messages, OpenAI Responses, Chat Completions, Gemini,
+//! Ollama.
 //!
-//! The wire formats are `genai`'s. What is ours: where the key comes from, what an error means, and that a
-//! stream which ends without its end is a broken answer and not a short one.
+//! The crate `genai` implements the wire formats. This module adds the source of the key, the
+//! classification of errors, and the rule that a stream without its end is a failed answer, not a short
+//! one.
 //!
-//! **Invariant:** a key is in memory only, and in no error: messages of the other side have it taken out.
+//! **Invariant:** a key is in memory only, and in no error: it is removed from the API's messages.
 
 mod failures;
 mod wire;
@@ -22,12 +23,12 @@ use crate::Future;
 use crate::provider::{Ask, Failure, Listener, Piece, Provider, Reply};
 use crate::transcript::{Call, Replay};
 
-/// No first byte within this: nobody is there. Models that think first send something meanwhile.
+/// Timeout for the first byte. Models that think first send something meanwhile.
 const FIRST: Duration = Duration::from_secs(300);
-/// Silence in the middle of an answer.
+/// Timeout for silence within an answer.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// How a server is spoken to.
+/// The API of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// Anthropic Messages.
@@ -37,7 +38,7 @@ pub enum Dialect {
     /// Chat Completions: vLLM, llama.cpp, OpenRouter and most others.
     Chat,
     Gemini,
-    /// Ollama's own; it also speaks `Chat`.
+    /// Ollama's own API; it also supports `Chat`.
     Ollama,
 }
 
@@ -45,7 +46,7 @@ impl Dialect {
     pub const ALL: [Dialect; 5] =
         [Dialect::Anthropic, Dialect::OpenAi, Dialect::Chat, Dialect::Gemini, Dialect::Ollama];
 
-    /// As it is written in a configuration.
+    /// Returns the word in a configuration.
     pub fn word(self) -> &'static str {
         match self {
             Dialect::Anthropic => "anthropic",
@@ -60,7 +61,7 @@ impl Dialect {
         Self::ALL.into_iter().find(|dialect| dialect.word() == word)
     }
 
-    /// The one a well-known model is served in by its maker.
+    /// Returns the API by which the maker of a well-known model serves it.
     pub fn of_model(model: &str) -> Option<Self> {
         let begins = |names: &[&str]| names.iter().any(|name| model.starts_with(name));
         match () {
@@ -72,7 +73,7 @@ impl Dialect {
         }
     }
 
-    /// The variables the key is usually in, the first that is set counts.
+    /// Returns the variables that usually hold the key; the first that is set counts.
     pub fn key_variables(self) -> &'static [&'static str] {
         match self {
             Dialect::Anthropic => &["ANTHROPIC_API_KEY"],
@@ -82,7 +83,7 @@ impl Dialect {
         }
     }
 
-    /// The variable other programs read a base URL from.
+    /// Returns the variable from which other programs read a base URL.
     pub fn base_url_variable(self) -> &'static str {
         match self {
             Dialect::Anthropic => "ANTHROPIC_BASE_URL",
@@ -101,7 +102,7 @@ impl Dialect {
         }
     }
 
-    /// With the version where there is none, since programs differ in whether they want it said.
+    /// Adds the version to a base URL without one; programs differ in whether it is part of the URL.
     fn endpoint(self, base_url: &str) -> String {
         let base = base_url.trim().trim_end_matches('/');
         let (_, after_scheme) = base.split_once("://").unwrap_or(("", base));
@@ -126,7 +127,7 @@ impl Dialect {
     }
 }
 
-/// A key that is not shown by accident.
+/// A key that cannot be printed by accident.
 #[derive(Clone, Default)]
 pub struct Key(String);
 
@@ -135,14 +136,14 @@ impl Key {
         Self(key.into().trim().to_owned())
     }
 
-    /// For a server that wants none.
+    /// Returns an empty key, for a server that needs none.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Takes the key out of a text.
+    /// Removes the key from a text.
     pub fn hide(&self, text: &str) -> String {
-        // What is that short is no key, and would be found everywhere.
+        // Such a short text is not a key, and would match everywhere.
         if self.0.len() < 8 { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
 }
@@ -183,12 +184,12 @@ impl Api {
         if !base_url.starts_with("http://") && !base_url.starts_with("https://") {
             return Err(NotBuilt::BaseUrl(base_url.to_owned()));
         }
-        // Once for the process; a program that has chosen another keeps its choice.
+        // Once per process; if the program has installed another provider, that one stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let web = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(30))
             .tcp_nodelay(true)
-            // A redirect would carry the key to whoever it names.
+            // A redirect would send the key to another server.
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
         Ok(Self {
@@ -203,7 +204,7 @@ impl Api {
     fn target(&self) -> ServiceTarget {
         ServiceTarget {
             endpoint: Endpoint::from_owned(self.endpoint.clone()),
-            // An empty one is sent as such; servers without keys do not look.
+            // An empty key is sent as it is; servers without keys ignore it.
             auth: AuthData::Key(self.key.0.clone()),
             model: ModelIden::new(self.dialect.adapter(), self.model.clone()),
         }
@@ -214,7 +215,7 @@ impl Api {
             .with_capture_usage(true)
             .with_capture_content(true)
             .with_capture_tool_calls(true)
-            // Thoughts are signed, and some providers want them back with the next turn.
+            // Some providers need the signed reasoning back in the next turn.
             .with_capture_reasoning_content(true)
             .with_stream_header_timeout(FIRST)
             .with_stream_read_timeout(SILENCE)
@@ -237,7 +238,8 @@ impl Api {
         Err(Failure::Cut { message: "it has no end".to_owned() }.into())
     }
 
-    /// For these two, a stream that just stops is given an end too; but none that says why it ended.
+    /// Returns whether the answer is complete. For these two APIs, `genai` reports an end also if a stream
+    /// just stops, but then without a stop reason.
     fn is_whole(&self, end: &StreamEnd) -> bool {
         match self.dialect {
             Dialect::OpenAi | Dialect::Gemini => end.captured_stop_reason.is_some(),
@@ -251,14 +253,14 @@ impl Api {
         let calls: Vec<Call> = end.captured_tool_calls().into_iter().flatten().map(wire::call).collect();
         let text = end.captured_texts().map(|texts| texts.concat()).unwrap_or_default();
         let are_whole = calls.iter().all(|call| call.arguments.is_object());
-        // Arguments that are no JSON would be refused when they come back.
+        // An API would refuse arguments that are not JSON when they are sent back.
         let replay =
             if are_whole { end.into_assistant_message_for_tool_use().map(Replay::new) } else { None };
         Reply { text, calls, cut, usage: Usage { calls: Some(1), ..usage }, replay }
     }
 }
 
-/// What can go wrong in a stream, before it is told apart.
+/// An error of a stream, before it is classified.
 mod genai_or {
     use crate::provider;
 

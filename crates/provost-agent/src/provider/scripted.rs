@@ -1,4 +1,4 @@
-//! A model that says what is written: for tests, and to see what the loop does.
+//! A mock model that follows a script, for tests and experiments with the loop.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::transcript::{Call, Message, estimate};
 
 type Turn = Box<dyn FnMut(Ask<'_>) -> Result<Reply, Failure> + Send>;
 
-/// Turns in order; when there are no more, every further question fails.
+/// Turns in order; after the last one, every further request fails.
 #[derive(Default)]
 pub struct Scripted {
     turns: Mutex<VecDeque<Turn>>,
@@ -31,7 +31,7 @@ impl Scripted {
         self.calls_all(&[(tool, arguments)])
     }
 
-    /// Several calls in one turn.
+    /// Adds a turn with several calls.
     #[must_use]
     pub fn calls_all(self, calls: &[(&str, Value)]) -> Self {
         let calls: Vec<(String, Value)> =
@@ -51,14 +51,14 @@ impl Scripted {
         self.answers(move |_| Err(failure.clone()))
     }
 
-    /// Looks at what it is asked before it answers.
+    /// Adds a turn that can inspect the request before it answers.
     #[must_use]
     pub fn answers(self, turn: impl FnMut(Ask<'_>) -> Result<Reply, Failure> + Send + 'static) -> Self {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner).push_back(Box::new(turn));
         self
     }
 
-    /// What every further turn is, when those before are used up.
+    /// Sets the answer to all further requests after the last turn.
     #[must_use]
     pub fn forever(self, turn: impl FnMut(Ask<'_>) -> Result<Reply, Failure> + Send + 'static) -> Self {
         *self.forever.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(turn));

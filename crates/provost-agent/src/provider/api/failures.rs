@@ -1,4 +1,4 @@
-//! What an error of the other side means for the loop.
+//! Classifies errors of a model's API.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::Key;
 use crate::cap;
 use crate::provider::Failure;
 
-/// What is shown of a message at most.
+/// Most bytes of a message that are shown.
 const MESSAGE: usize = 600;
 
 pub(super) fn read(error: &genai::Error, key: &Key) -> Failure {
@@ -20,7 +20,7 @@ pub(super) fn read(error: &genai::Error, key: &Key) -> Failure {
                 .or_else(|| header(headers, "retry-after").map(Duration::from_secs));
             of_status(status.as_u16(), said(&message(body)), retry_after)
         }
-        // The status is behind the stream it came in.
+        // The status is in the error inside the stream error.
         genai::Error::WebStream { error, cause, .. } => match error.downcast_ref::<genai::Error>() {
             Some(inner) => read(inner, key),
             None => of_connection(error.as_ref(), said(cause)),
@@ -43,7 +43,7 @@ fn header(headers: &reqwest::header::HeaderMap, name: &str) -> Option<u64> {
 fn of_status(status: u16, message: String, retry_after: Option<Duration>) -> Failure {
     match status {
         401 | 403 => Failure::Unauthorized { status, message },
-        // Anthropic's overload has a number of its own.
+        // Anthropic has its own status code for overload.
         429 | 529 => Failure::Busy { status, message, retry_after },
         408 | 409 | 500..=599 => Failure::Server { status, message, retry_after },
         413 => Failure::TooLong { message },
@@ -52,7 +52,7 @@ fn of_status(status: u16, message: String, retry_after: Option<Duration>) -> Fai
     }
 }
 
-/// An error that came as an event in the middle of a stream.
+/// Classifies an error that arrived as an event within a stream.
 fn of_event(body: &Value, message: String) -> Failure {
     let error = body.get("error").unwrap_or(body);
     let kind = ["type", "code", "status"].iter().find_map(|key| error.get(key)?.as_str()).unwrap_or_default();
@@ -69,7 +69,7 @@ fn of_event(body: &Value, message: String) -> Failure {
     }
 }
 
-/// Every provider has words of its own for it.
+/// Recognises the context-length errors of all providers, which word them differently.
 fn is_too_long(message: &str) -> bool {
     let message = message.to_lowercase();
     [
@@ -87,7 +87,7 @@ fn is_too_long(message: &str) -> bool {
 
 fn of_connection(error: &(dyn std::error::Error + Send + Sync + 'static), cause: String) -> Failure {
     let web = error.downcast_ref::<reqwest::Error>();
-    // The reason is at the bottom: "connection refused", not "error sending request".
+    // The innermost source has the reason: "connection refused", not "error sending request".
     let mut reason = cause;
     let mut below = error.source();
     while let Some(source) = below {
@@ -100,7 +100,7 @@ fn of_connection(error: &(dyn std::error::Error + Send + Sync + 'static), cause:
     }
 }
 
-/// The sentence in a body, which is JSON of one form or another, or a page.
+/// Returns the message in a body, which is JSON of some form, or an HTML page.
 fn message(body: &str) -> String {
     let Ok(value) = serde_json::from_str::<Value>(body) else { return body.to_owned() };
     // Gemini wraps it in a list when it streams.

@@ -1,4 +1,4 @@
-//! Our words in `genai`'s, and back.
+//! Converts requests and answers to and from the types of `genai`.
 
 use genai::chat::{
     CacheControl, ChatMessage, ChatRequest, ContentPart, MessageContent, Tool, ToolCall, ToolResponse,
@@ -14,7 +14,7 @@ use crate::transcript::{Answered, Call, Message, Replay};
 pub(super) fn request(ask: &Ask<'_>, dialect: Dialect) -> ChatRequest {
     let mut messages: Vec<ChatMessage> = ask.messages.iter().map(message).collect();
     if let (Dialect::Anthropic, Some(last)) = (dialect, messages.last_mut()) {
-        // All up to here is read from the cache with the next turn; elsewhere that needs no word.
+        // Lets Anthropic cache everything up to here for the next turn; other APIs do so without an option.
         last.options = Some(CacheControl::Ephemeral.into());
     }
     ChatRequest::new(messages)
@@ -27,7 +27,7 @@ fn tool(spec: &Spec, dialect: Dialect) -> Tool {
         .with_description(spec.description.as_str())
         .with_schema(spec.schema.clone());
     match dialect {
-        // Where nothing is said it insists on every argument being given.
+        // By default this API requires every argument.
         Dialect::OpenAi => tool.with_strict(false),
         _ => tool,
     }
@@ -45,10 +45,10 @@ fn message(message: &Message) -> ChatMessage {
     }
 }
 
-/// A turn of the model that need not be replayed to the letter.
+/// Returns a turn of the model that need not be replayed exactly.
 fn said(text: &str, calls: &[Call]) -> ChatMessage {
     let mut parts: Vec<ContentPart> = Vec::new();
-    // No provider takes a turn of no words and no calls.
+    // No provider accepts a turn without text and calls.
     if !text.is_empty() || calls.is_empty() {
         let shown = if text.trim().is_empty() { "(nothing)" } else { text };
         parts.push(ContentPart::Text(shown.to_owned()));
@@ -64,7 +64,7 @@ fn said(text: &str, calls: &[Call]) -> ChatMessage {
     ChatMessage::assistant(MessageContent::from_parts(parts))
 }
 
-/// Every provider wants an object back, whatever the model wrote.
+/// Returns an object, whatever the model wrote, because every provider needs one.
 fn object(arguments: &Value) -> Value {
     match arguments {
         Value::Object(_) => arguments.clone(),
@@ -78,7 +78,7 @@ fn result(result: &Answered) -> ToolResponse {
 
 pub(super) fn call(call: &ToolCall) -> Call {
     let arguments = match &call.fn_arguments {
-        // No arguments at all are an empty object; anything else that is text could not be read.
+        // Missing arguments are an empty object; any other text could not be parsed.
         Value::String(text) if text.trim().is_empty() => json!({}),
         Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| call.fn_arguments.clone()),
         Value::Null => json!({}),
@@ -87,7 +87,7 @@ pub(super) fn call(call: &ToolCall) -> Call {
     Call { id: call.call_id.clone(), tool: call.fn_name.clone(), arguments }
 }
 
-/// `genai` has what came from a cache in the input already.
+/// Converts usage. The input count of `genai` includes cached tokens already.
 pub(super) fn usage(usage: Option<&genai::chat::Usage>, model: &str) -> Usage {
     let Some(usage) = usage else { return Usage { model: Some(model.to_owned()), ..Usage::default() } };
     let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
