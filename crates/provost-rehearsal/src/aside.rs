@@ -1,4 +1,4 @@
-//! What clients ask for besides answers, and what they are told when there is none.
+//! Answers requests of clients that are not for the model, and sends errors.
 
 use std::io;
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ pub(crate) fn refuse(wire: &TcpStream, dialect: Dialect, failure: &Failure) -> i
     Ok(Then::Goes)
 }
 
-/// What clients ask for besides answers.
+/// Answers a request that is not for the model.
 pub(crate) fn aside(wire: &TcpStream, dialect: Dialect, incoming: &Incoming, path: &str) -> io::Result<Then> {
     let tokens = incoming.body.len() / 4 + 1;
     let found = match incoming.method.as_str() {
@@ -28,7 +28,7 @@ pub(crate) fn aside(wire: &TcpStream, dialect: Dialect, incoming: &Incoming, pat
             json!({ "object": "response.input_tokens", "input_tokens": tokens })
         }
         "POST" if path.ends_with(":countTokens") => json!({ "totalTokens": tokens }),
-        // Codex would rather speak over a socket; without one it posts.
+        // Codex prefers a websocket; without one it posts.
         "GET" if incoming.header("upgrade").is_some() => {
             let message = Some("there is no websocket here".to_owned());
             return refuse(wire, dialect, &Failure { status: 426, message, ..Failure::default() });

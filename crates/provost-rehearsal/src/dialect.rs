@@ -1,4 +1,4 @@
-//! The four ways model APIs speak. Each leaf turns one reply into a body and into a stream.
+//! The four model APIs. Each submodule turns a reply into a body and into a stream.
 
 use serde_json::{Value, json};
 
@@ -19,10 +19,10 @@ pub enum Dialect {
     Gemini,
 }
 
-/// What the model says, in nobody's dialect yet.
+/// A reply of the model, before it is written in the format of an API.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
-    /// Different for each reply of a server, and the same whenever a test is run again.
+    /// Unique for each reply of a server, and the same in every run of a test.
     pub number: u64,
     pub model: String,
     pub text: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Reply {
     pub calls: Vec<Called>,
     pub usage: Usage,
     pub stop: Stop,
-    /// The client asked for usage in its stream (Chat Completions has it on request only).
+    /// The client asked for usage in its stream (Chat Completions sends it on request only).
     pub tells_usage: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Said {
 }
 
 impl Frame {
-    /// Named by the `type` its data has.
+    /// Creates an event that is named by the `type` of its data.
     fn typed(event: &'static str, mut data: Value) -> Self {
         data["type"] = json!(event);
         Self { event: Some(event), data: data.to_string() }
@@ -75,7 +75,7 @@ impl Reply {
 }
 
 impl Dialect {
-    /// Of a request for an answer; `path` without its query.
+    /// Returns the API of a request for an answer; `path` is without its query.
     pub(crate) fn of(path: &str) -> Option<Self> {
         if path.ends_with("/messages") {
             Some(Self::Anthropic)
@@ -89,7 +89,7 @@ impl Dialect {
         }
     }
 
-    /// Of whoever asks for something else: by what only clients of that API send.
+    /// Guesses the API of any other request, by headers that only clients of that API send.
     pub(crate) fn of_stranger(incoming: &Incoming) -> Self {
         let has = |name| incoming.header(name).is_some();
         if has("x-goog-api-key") || incoming.path.contains("/v1beta/") {
@@ -110,7 +110,7 @@ impl Dialect {
         }
     }
 
-    /// What stands for the end of a stream, where there is such a thing.
+    /// Returns the bytes that mark the end of a stream, if the API has such a mark.
     pub(crate) fn farewell(self) -> &'static [u8] {
         match self {
             Self::Chat => b"data: [DONE]\n\n",
@@ -126,7 +126,7 @@ impl Dialect {
         }
     }
 
-    /// The same, in a stream that has begun.
+    /// Returns the error as an event, for a stream that has begun.
     pub(crate) fn error_frame(self, failure: &Failure) -> Frame {
         let body = self.error(failure);
         match self {
@@ -136,7 +136,7 @@ impl Dialect {
         }
     }
 
-    /// What it says of a prompt that does not fit.
+    /// Returns the API's error for a prompt that is too long.
     pub(crate) fn too_long(self) -> Failure {
         let (kind, message) = match self {
             Self::Anthropic => (None, "prompt is too long: 250000 tokens > 200000 maximum"),
@@ -158,7 +158,7 @@ impl Dialect {
         Failure { status: 400, kind, message, ..Failure::default() }
     }
 
-    /// What the provider says of an address it does not have.
+    /// Returns the API's error for an unknown address.
     pub(crate) fn not_found(self, method: &str, path: &str) -> Failure {
         let message = match self {
             Self::Anthropic => "Not Found".to_owned(),
@@ -178,7 +178,7 @@ impl Dialect {
     }
 }
 
-/// Text as a model writes it, a little at a time; of a long one, more at a time.
+/// Splits text into small pieces, as a model writes it; a long text into larger pieces.
 fn pieces(text: &str) -> Vec<&str> {
     const PIECE: usize = 24;
     const PIECES: usize = 500;
@@ -197,7 +197,7 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// Arguments as a model writes them: never all at once.
+/// Splits arguments in two, because a model never sends them at once.
 fn halves(text: &str) -> [&str; 2] {
     let mut middle = text.len() / 2;
     while !text.is_char_boundary(middle) {

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as model APIs and their clients use.
+//! The part of HTTP/1.1 that model APIs and their clients use.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ const BODY_MAX: usize = 64 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct Incoming {
     pub method: String,
-    /// With its query.
+    /// The path with its query.
     pub path: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
@@ -22,7 +22,7 @@ impl Incoming {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// `None` when the other side has nothing more to ask.
+    /// Reads a request; `None` at the end of the connection.
     pub fn read(from: &mut BufReader<TcpStream>) -> io::Result<Option<Self>> {
         let Some(first) = line(from, HEAD_MAX)? else { return Ok(None) };
         let mut words = first.split(' ');
@@ -100,7 +100,7 @@ fn line(from: &mut impl BufRead, most: usize) -> io::Result<Option<String>> {
     String::from_utf8(bytes).map(Some).map_err(|_| ErrorKind::InvalidData.into())
 }
 
-/// A status line, headers, and the empty line after them.
+/// Returns a status line, headers, and the empty line after them.
 pub fn head(status: u16, headers: &[(&str, &str)]) -> String {
     let mut text = format!("HTTP/1.1 {status} {}\r\n", phrase(status));
     for (name, value) in headers {
@@ -110,7 +110,7 @@ pub fn head(status: u16, headers: &[(&str, &str)]) -> String {
     text
 }
 
-/// A whole answer at once.
+/// Sends a whole answer at once.
 pub fn answer(
     mut to: &TcpStream,
     status: u16,
@@ -126,7 +126,7 @@ pub fn answer(
     to.write_all(&bytes)
 }
 
-/// One piece of a body whose length is not known before.
+/// Sends one chunk of a body of unknown length.
 pub fn chunk(mut to: &TcpStream, bytes: &[u8]) -> io::Result<()> {
     let mut framed = format!("{:x}\r\n", bytes.len()).into_bytes();
     framed.extend_from_slice(bytes);
@@ -151,7 +151,7 @@ fn phrase(status: u16) -> &'static str {
     }
 }
 
-/// Whether there is something to keep the connection for.
+/// State of a connection after an answer.
 pub(crate) enum Then {
     Goes,
     Ends,

@@ -1,7 +1,8 @@
-//! The scripted model as a program, for people and for tests in shell:
+//! The mock model as a program, for people and for tests in shell:
 //! `cargo run -p provost-rehearsal -- SCRIPT.toml [--port N]`.
 //!
-//! The base URL is the first line on stdout; each request is a line on stderr. It runs until it is ended.
+//! The first line on stdout is the base URL; each request is a line on stderr. The program runs until it is
+//! killed.
 
 use std::process::ExitCode;
 use std::thread;

@@ -1,5 +1,4 @@
-//! What a client asked: which dialect it speaks, which tools it offers, what is new since the model last
-//! spoke.
+//! Parses a client's request: its API, the offered tools, and the messages since the model's last one.
 
 use serde_json::Value;
 
@@ -9,24 +8,24 @@ use crate::http::Incoming;
 /// One request for an answer, as it was received.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Empty where no other was named.
+    /// Empty for the default session.
     pub session: String,
     pub dialect: Dialect,
     /// Without the session's prefix, with its query.
     pub path: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
-    /// As it came: in a header, or in the query.
+    /// The key, from a header or from the query.
     pub key: Option<String>,
     pub is_stream: bool,
     pub model: String,
-    /// By the names the model is to call them by.
+    /// The names by which the model calls them.
     pub tools: Vec<String>,
-    /// All texts since the model last spoke: the prompt, or what its tools answered.
+    /// All texts since the model's last message: the prompt, or the answers of its tools.
     pub newest: String,
-    /// The number of the script's turn it got, where it got one.
+    /// The number of the script's turn that it got, if any.
     pub turn: Option<usize>,
-    /// It went away before the answer was complete.
+    /// The client disconnected before the answer was complete.
     pub has_left: bool,
     pub body: Value,
 }
@@ -36,7 +35,7 @@ impl Seen {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Every text in the request: system prompt, history, tools.
+    /// Returns every text in the request: system prompt, history, tools.
     pub fn all_text(&self) -> String {
         leaves(&self.body)
     }
@@ -73,7 +72,7 @@ impl Seen {
     }
 }
 
-/// The key a client shows, by any of the ways the providers know.
+/// Returns the client's key, in any of the ways in which providers accept it.
 pub(crate) fn key(incoming: &Incoming) -> Option<String> {
     let bearer = incoming.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let named = ["x-api-key", "x-goog-api-key"].into_iter().find_map(|name| incoming.header(name));
@@ -105,7 +104,7 @@ fn newest(dialect: Dialect, body: &Value) -> String {
     items[begun..].iter().map(leaves).collect::<Vec<_>>().join("\n")
 }
 
-/// Texts as they are, without the escapes of JSON.
+/// Returns all texts of a JSON value, without JSON escapes.
 fn leaves(value: &Value) -> String {
     fn collect<'a>(value: &'a Value, into: &mut Vec<&'a str>) {
         match value {

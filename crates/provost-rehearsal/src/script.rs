@@ -1,4 +1,4 @@
-//! What is said when: turns in their order, rules by what the newest message holds, sessions side by side.
+//! Scripts of the mock model: turns in order, rules that match the newest message, and parallel sessions.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use crate::request::Seen;
 use crate::turn::Turn;
 
-/// What clients start besides their loop: suggestions for the user, reviews of a call. Told apart by words,
-/// since they offer tools as the loop does.
+/// Marks of requests that clients send besides their loop: suggestions for the user, reviews of a call.
+/// They offer tools as the loop does, so they are recognised by their text.
 const SIDE_THREADS: [&str; 2] = ["[SUGGESTION MODE", "agent history whose request action you are assessing"];
 
-/// What one session is told.
+/// The script of one session.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
@@ -24,26 +24,26 @@ pub struct Script {
     key: Option<String>,
 }
 
-/// Before the turns are looked at; a turn that is said by a rule does not use one of them up.
+/// A rule, which is checked before the turns and does not use up a turn.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
     contains: String,
-    /// So often, and no more; without it, always.
+    /// How often the rule applies; `None` means always.
     times: Option<usize>,
     say: Turn,
 }
 
-/// What is due for one request.
+/// The answer to one request.
 pub(crate) struct Due {
     pub turn: Turn,
-    /// Its number among the turns, where it is one of them.
+    /// Its number, if it is one of the turns.
     pub number: Option<usize>,
-    /// The script had nothing for it.
+    /// The script had no answer left.
     pub is_beyond: bool,
 }
 
-/// Where a session stands in its script.
+/// The position of a session in its script.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     script: Script,
@@ -55,36 +55,36 @@ impl Script {
         Self { turns: turns.into_iter().collect(), ..Self::default() }
     }
 
-    /// What is said whenever the newest message holds `contains`.
+    /// Adds an answer for every newest message that contains `contains`.
     #[must_use]
     pub fn when(mut self, contains: impl Into<String>, say: Turn) -> Self {
         self.rules.push(Rule { contains: contains.into(), times: None, say });
         self
     }
 
-    /// The same, the first time only.
+    /// Adds an answer for the first newest message that contains `contains`.
     #[must_use]
     pub fn once(mut self, contains: impl Into<String>, say: Turn) -> Self {
         self.rules.push(Rule { contains: contains.into(), times: Some(1), say });
         self
     }
 
-    /// What is said when no turn is left; without it, that is a failure.
+    /// Sets the answer after the last turn; without it, such a request is a failure.
     #[must_use]
     pub fn after(mut self, turn: Turn) -> Self {
         self.after = Some(turn);
         self
     }
 
-    /// What requests get that offer no tools, or are another thread of the client: titles, suggestions,
-    /// reviews. Without it, every request takes a turn.
+    /// Sets the answer to requests that offer no tools or are another thread of the client: titles,
+    /// suggestions, reviews. Without it, every request takes a turn.
     #[must_use]
     pub fn side(mut self, turn: Turn) -> Self {
         self.side = Some(turn);
         self
     }
 
-    /// Any other key is refused as the provider would.
+    /// Refuses any other key, as the provider would.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
@@ -126,7 +126,7 @@ impl Cursor {
     }
 }
 
-/// All that is known before the first request: one script, and others for sessions of their own.
+/// The settings of a mock model: one script, and further scripts for named sessions.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     script: Script,
@@ -147,7 +147,7 @@ impl Model {
         Self { script: Script::of(turns), ..Self::default() }
     }
 
-    /// A script file: `[[turn]]`, `[[when]]`, `[after]`, `[side]`, `key`, and the same below
+    /// Parses a script file: `[[turn]]`, `[[when]]`, `[after]`, `[side]`, `key`, and the same below
     /// `[session.NAME]`.
     pub fn read(text: &str) -> Result<Self, toml::de::Error> {
         let file: File = toml::from_str(text)?;
@@ -184,21 +184,22 @@ impl Model {
         self
     }
 
-    /// Told apart by the path (`/r/NAME/v1/…`), the header `x-rehearsal: NAME`, or NAME as the API key.
+    /// Adds a session, which is selected by the path (`/r/NAME/v1/…`), the header `x-rehearsal: NAME`, or
+    /// NAME as the API key.
     #[must_use]
     pub fn session(mut self, name: impl Into<String>, script: Script) -> Self {
         self.sessions.insert(name.into(), script);
         self
     }
 
-    /// By itself any that is free.
+    /// Sets the port; the default is any free port.
     #[must_use]
     pub fn on_port(mut self, port: u16) -> Self {
         self.port = port;
         self
     }
 
-    /// The port to listen on, and the script of each session; the one without a name is the usual one.
+    /// Returns the port and the script of each session; the empty name is the default session.
     pub(crate) fn into_parts(self) -> (u16, BTreeMap<String, Cursor>) {
         let mut cursors: BTreeMap<String, Cursor> =
             self.sessions.into_iter().map(|(name, script)| (name, Cursor::new(script))).collect();

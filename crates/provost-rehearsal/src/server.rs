@@ -1,4 +1,4 @@
-//! The server: a thread for each connection, one memory of all that was asked.
+//! The server of the mock model: one thread per connection, and one shared record of all requests.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write as _};
@@ -18,12 +18,12 @@ use crate::script::{Cursor, Model};
 use crate::turn::{Failure, Fault, Stop, Turn, Usage};
 use crate::{http, offered, request};
 
-/// How often somebody who waits looks whether the client is still there.
+/// How often a waiting thread checks whether the client is still connected.
 const LOOK: Duration = Duration::from_millis(10);
-/// As long as [`Rehearsal::wait_for`] has patience.
+/// Timeout of [`Rehearsal::wait_for`].
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A model that is listening. It ends when it is dropped.
+/// A running mock model. It ends on drop.
 pub struct Rehearsal {
     address: SocketAddr,
     stage: Arc<Stage>,
@@ -41,7 +41,7 @@ struct Memory {
     cursors: BTreeMap<String, Cursor>,
     requests: Vec<Seen>,
     failures: Vec<String>,
-    /// How many more held turns may go on.
+    /// Number of held turns that may continue.
     released: usize,
     replies: u64,
     wires: BTreeMap<u64, TcpStream>,
@@ -66,12 +66,12 @@ impl Rehearsal {
         Ok(Self { address, stage, accepting: Some(accepting) })
     }
 
-    /// The base URL: clients add `/v1/messages`, `/v1/responses` and so on.
+    /// Returns the base URL; clients add `/v1/messages`, `/v1/responses` and so on.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The base URL of one session.
+    /// Returns the base URL of one session.
     pub fn session_url(&self, name: &str) -> String {
         format!("http://{}/r/{name}", self.address)
     }
@@ -80,17 +80,17 @@ impl Rehearsal {
         self.address.port()
     }
 
-    /// Every request for an answer, in the order in which they came.
+    /// Returns every request for an answer, in order.
     pub fn requests(&self) -> Vec<Seen> {
         self.stage.memory().requests.clone()
     }
 
-    /// What went against the script: an expectation that was not met, a request too many.
+    /// Returns the deviations from the script: an unmet expectation, a request too many.
     pub fn failures(&self) -> Vec<String> {
         self.stage.memory().failures.clone()
     }
 
-    /// How many turns of a session were never asked for; `""` is the one without a name.
+    /// Returns the number of unused turns of a session; `""` is the default session.
     pub fn turns_left(&self, session: &str) -> usize {
         self.stage.memory().cursors.get(session).map_or(0, Cursor::left)
     }
@@ -99,27 +99,27 @@ impl Rehearsal {
         self.stage.memory().requests.iter().any(|seen| seen.all_text().contains(text))
     }
 
-    /// Panics unless some request held this text.
+    /// Panics unless a request contained this text.
     #[track_caller]
     pub fn expect_seen(&self, text: &str) {
         let count = self.requests().len();
         assert!(self.has_seen(text), "none of {count} requests to the model holds {text:?}");
     }
 
-    /// Panics if anything went against the script.
+    /// Panics if anything deviated from the script.
     #[track_caller]
     pub fn expect_kept(&self) {
         let failures = self.failures();
         assert!(failures.is_empty(), "against the script:\n{}", failures.join("\n"));
     }
 
-    /// Lets one held turn go on: the one that waits, or the next that would.
+    /// Lets one held turn continue: the waiting one, or the next one.
     pub fn release(&self) {
         self.stage.memory().released += 1;
         self.stage.changed.notify_all();
     }
 
-    /// Waits until `count` requests have come; panics when they do not.
+    /// Waits for `count` requests; panics on a timeout.
     #[track_caller]
     pub fn wait_for(&self, count: usize) {
         let enough = |memory: &Memory| memory.requests.len() >= count;
@@ -130,7 +130,8 @@ impl Rehearsal {
         );
     }
 
-    /// Waits until the client of a request has gone away before its answer was complete; panics when it stays.
+    /// Waits until the client of a request has disconnected before its answer was complete; panics on a
+    /// timeout.
     #[track_caller]
     pub fn wait_until_left(&self, request: usize) {
         let left = |memory: &Memory| memory.requests.get(request).is_some_and(|seen| seen.has_left);
@@ -160,7 +161,7 @@ fn accept(listener: &TcpListener, stage: &Arc<Stage>) {
         let of_thread = stage.clone();
         thread::spawn(move || {
             let number = of_thread.enter(&wire);
-            // What goes wrong on the way is what the test wanted, or what it will see.
+            // An error is what the test wanted, or the test will notice it.
             let _ = of_thread.serve(&wire);
             let _ = wire.shutdown(Shutdown::Both);
             of_thread.memory().wires.remove(&number);
@@ -231,7 +232,7 @@ impl Stage {
         self.act(wire, &seen, index, &turn, &reply)
     }
 
-    /// The path without what names the session.
+    /// Returns the session, and the path without the part that names it.
     fn session(&self, incoming: &Incoming) -> (String, String) {
         if let Some(rest) = incoming.path.strip_prefix("/r/") {
             let (name, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -242,7 +243,7 @@ impl Stage {
         (named.unwrap_or_default(), incoming.path.clone())
     }
 
-    /// Finds what is due, and writes down that it was asked for.
+    /// Determines the answer and records the request.
     fn take(&self, mut seen: Seen, tools: &[offered::Tool]) -> (usize, Turn, Reply) {
         let mut memory = self.memory();
         let index = memory.requests.len();
@@ -284,7 +285,7 @@ impl Stage {
             (None, false) => Stop::Tools,
             (None, true) => Stop::End,
         };
-        // As good a guess as any.
+        // A rough estimate.
         let guess = || Usage {
             input: u64::try_from(seen.body.to_string().len() / 4).unwrap_or(1).max(1),
             output: turn.length() / 4 + 1,
@@ -327,7 +328,7 @@ impl Stage {
         let is_sse = dialect != Dialect::Gemini || seen.path.contains("alt=sse");
         let sent = match (seen.is_stream, is_sse) {
             (true, true) => self.stream(wire, dialect, turn, &said.frames),
-            // Gemini streams a JSON list to whoever does not ask for events.
+            // Gemini streams a JSON list to clients that do not ask for server-sent events.
             (true, false) => {
                 let list: Vec<&str> = said.frames.iter().map(|frame| frame.data.as_str()).collect();
                 self.whole(wire, turn, &format!("[{}]", list.join(",\n")))
@@ -396,7 +397,7 @@ impl Stage {
                 for frame in after {
                     send(&frame.bytes())?;
                 }
-                // An empty piece would be the end already.
+                // An empty chunk would already mean the end.
                 if !dialect.farewell().is_empty() {
                     send(dialect.farewell())?;
                 }
@@ -406,7 +407,7 @@ impl Stage {
         Ok(Then::Goes)
     }
 
-    /// Until it is released; an error when the client does not wait for it.
+    /// Waits until the turn is released; returns an error if the client disconnects.
     fn hold(&self, wire: &TcpStream) -> io::Result<()> {
         wire.set_read_timeout(Some(LOOK))?;
         loop {
@@ -419,7 +420,7 @@ impl Stage {
             }
             match wire.peek(&mut [0]) {
                 Ok(0) => return Err(io::ErrorKind::ConnectionAborted.into()),
-                // It says more; that is for later.
+                // The client sent more data, which is read later.
                 Ok(_) => thread::sleep(LOOK),
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 }

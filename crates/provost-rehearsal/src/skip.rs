@@ -1,15 +1,15 @@
-//! Counts the tests that could not run here, so that none of them passes in silence.
+//! Records the tests that could not run here, so that none of them passes unnoticed.
 //!
-//! `./test` names a file in `PROVOST_TEST_SKIPS` and prints its lines at the end. Each line has the reason, what
-//! is missing and the test. With `PROVOST_TEST_REQUIRE=all` a test fails if a tool is missing; a list of names
-//! (`PROVOST_TEST_REQUIRE=postgres,npm`) requires only these. Crates without a dependency on this one include
-//! the file itself.
+//! `./test` names a file in `PROVOST_TEST_SKIPS` and prints its lines at the end. Each line has the reason,
+//! the missing thing and the test. With `PROVOST_TEST_REQUIRE=all` a test fails if a tool is missing; a
+//! list of names (`PROVOST_TEST_REQUIRE=postgres,npm`) requires only these. Crates that do not depend on
+//! this one include the file itself.
 
 #![allow(dead_code, unreachable_pub, clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::io::Write as _;
 
-/// A tool or a part of the kernel is missing. `how` says how to get it.
+/// Records that a tool or a kernel feature is missing. `how` says how to get it.
 #[track_caller]
 pub fn tool(name: &str, how: &str) {
     let required = std::env::var("PROVOST_TEST_REQUIRE").unwrap_or_default();
@@ -21,13 +21,13 @@ pub fn tool(name: &str, how: &str) {
     record("a tool is missing", &format!("{name} ({how})"));
 }
 
-/// Isolation at the level `clean` is missing.
+/// Records that isolation at the level `clean` is missing.
 #[track_caller]
 pub fn fences(why: &str) {
     tool("bubblewrap", &format!("apt-get install bubblewrap, and allow user namespaces; {why}"));
 }
 
-/// The test is for root, or for everybody but root.
+/// Records that the test needs root, or an ordinary user.
 pub fn user(needs: User) {
     match needs {
         User::Root => record("the user is another", "needs root"),
@@ -35,23 +35,23 @@ pub fn user(needs: User) {
     }
 }
 
-/// Whom a test is for.
+/// The user that a test needs.
 pub enum User {
     Root,
     Ordinary,
 }
 
-/// A package is missing and its registry cannot be reached. Make sure of the latter before.
+/// Records that a package is missing and its registry is unreachable. Check the latter before the call.
 pub fn registry(package: &str, why: &str) {
     record("a registry cannot be reached", &format!("{package}: {why}"));
 }
 
-/// The test takes long: only `./test --full` runs it.
+/// Records that the test takes long: only `./test --full` runs it.
 pub fn full(what: &str) {
     record("only `./test --full` runs it", what);
 }
 
-/// The test reads cases that are no part of this repository.
+/// Records that the test needs cases that are not part of this repository.
 pub fn cases(path: &str) {
     record("cases are not beside the repository", path);
 }

@@ -1,4 +1,4 @@
-//! One answer of the model: what it says, what it calls, what it used, and how it fails.
+//! One answer of the mock model: its text, tool calls, usage and faults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,28 +10,28 @@ use serde_json::Value;
 #[serde(deny_unknown_fields, default)]
 pub struct Turn {
     pub text: Option<String>,
-    /// Said before the text, as thinking, where the dialect has it.
+    /// Reasoning before the text, if the API has it.
     pub thinking: Option<String>,
-    /// It declines; the dialect's own way of saying so.
+    /// The model refuses, in the API's own way.
     pub refusal: Option<String>,
-    /// All in one answer.
+    /// Tool calls, all in one answer.
     #[serde(rename = "do")]
     pub calls: Vec<Call>,
     pub usage: Option<Usage>,
-    /// Why it stops; by itself it stops for its calls, or at its end.
+    /// The stop reason; by default it follows from the calls and the refusal.
     pub stop: Option<Stop>,
-    /// What the newest message must hold when this turn is due.
+    /// Texts that the newest message must contain when this turn is used.
     pub expect: Vec<String>,
-    /// Before the first byte.
+    /// Delay before the first byte.
     pub delay_ms: u64,
-    /// Half of it is sent, and the rest when somebody says [`crate::Rehearsal::release`].
+    /// Sends half of a stream, or nothing of a whole answer, until [`crate::Rehearsal::release`] is called.
     pub held: bool,
-    /// Sent a few bytes at a time, wherever they end.
+    /// Sends a few bytes at a time, without regard to event boundaries.
     pub dribbled: bool,
     pub fault: Option<Fault>,
 }
 
-/// A tool call. All but `tool` are found among the tools the request offers.
+/// A tool call. All kinds except `tool` are looked up among the tools that the request offers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(
     untagged,
@@ -40,24 +40,24 @@ pub struct Turn {
                  `{ shell }` or `{ search }`"
 )]
 pub enum Call {
-    /// Arguments as they stand, which need not be JSON.
+    /// Arguments as they are, which need not be JSON.
     Raw { tool: String, raw: String },
     Tool {
         tool: String,
         #[serde(default = "nothing")]
         input: Value,
     },
-    /// A tool of an MCP server, however the client spells it.
+    /// A tool of an MCP server, whatever name the client gives it.
     Mcp {
         mcp: String,
         #[serde(default = "nothing")]
         input: Value,
     },
-    /// The client's way to write a file.
+    /// The client's tool to write a file.
     Write { write: String, content: String },
-    /// The client's shell.
+    /// The client's shell tool.
     Shell { shell: String },
-    /// The client's search among tools it has not offered yet.
+    /// The client's search for tools that it has not offered yet.
     Search { search: String },
 }
 
@@ -65,7 +65,7 @@ fn nothing() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
-/// Tokens, counted as provost counts them: the input holds what came from a cache or went into one.
+/// Tokens, counted as provost counts them: the input includes tokens read from or written to a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Usage {
@@ -73,7 +73,7 @@ pub struct Usage {
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
-    /// Of the output, what was thinking.
+    /// The part of the output that was reasoning.
     pub thinking: u64,
 }
 
@@ -93,13 +93,13 @@ pub enum Fault {
     Status(Failure),
     /// An error after half of the answer, inside its stream.
     InStream(Failure),
-    /// The dialect's error for a prompt that does not fit the model's window.
+    /// The API's error for a prompt that does not fit the model's window.
     TooLong,
     /// The connection breaks after half of the answer.
     Cut,
     /// The connection breaks before the first byte.
     HangUp,
-    /// Half of the stream, then what is no stream of this dialect.
+    /// Half of the stream, then bytes that are not valid in this API.
     Garbage,
 }
 
@@ -109,13 +109,13 @@ pub struct Failure {
     pub status: u16,
     #[serde(default)]
     pub message: Option<String>,
-    /// As the dialect calls it: `overloaded_error`, `insufficient_quota`, `RESOURCE_EXHAUSTED`.
+    /// The API's name for it: `overloaded_error`, `insufficient_quota`, `RESOURCE_EXHAUSTED`.
     #[serde(default)]
     pub kind: Option<String>,
-    /// `retry-after`, `retry-after-ms`, `anthropic-ratelimit-…`.
+    /// Headers such as `retry-after`, `retry-after-ms`, `anthropic-ratelimit-…`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Instead of the dialect's own form of an error.
+    /// A body in place of the API's own error format.
     #[serde(default)]
     pub body: Option<String>,
 }
@@ -129,7 +129,7 @@ impl Turn {
         Self::default().and_call(tool, input)
     }
 
-    /// Arguments that are not what they should be.
+    /// Creates a turn with invalid arguments.
     pub fn raw_call(tool: impl Into<String>, raw: impl Into<String>) -> Self {
         Self::calls([Call::Raw { tool: tool.into(), raw: raw.into() }])
     }
@@ -150,7 +150,7 @@ impl Turn {
         Self { fault: Some(fault), ..Self::default() }
     }
 
-    /// One more, in the same answer.
+    /// Adds a call to the same answer.
     #[must_use]
     pub fn and_call(mut self, tool: impl Into<String>, input: Value) -> Self {
         self.calls.push(Call::Tool { tool: tool.into(), input });
@@ -175,7 +175,7 @@ impl Turn {
         self
     }
 
-    /// Of the input that was given with [`Turn::using`].
+    /// Sets the cached part of the input given with [`Turn::using`].
     #[must_use]
     pub fn cached(mut self, cache_read: u64, cache_write: u64) -> Self {
         let used = self.usage.get_or_insert_default();
@@ -219,7 +219,7 @@ impl Turn {
         self
     }
 
-    /// A header of the error this turn is.
+    /// Adds a header to this turn's error.
     #[must_use]
     pub fn with_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let Some(Fault::Status(failure)) = &mut self.fault {
@@ -228,7 +228,7 @@ impl Turn {
         self
     }
 
-    /// What the error this turn is says.
+    /// Sets the message of this turn's error.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         if let Some(Fault::Status(failure) | Fault::InStream(failure)) = &mut self.fault {
@@ -237,7 +237,7 @@ impl Turn {
         self
     }
 
-    /// All it says, whatever it is: the measure of its output where no usage is given.
+    /// Returns the length of everything it says, to estimate the output if no usage is given.
     pub(crate) fn length(&self) -> u64 {
         let parts = [&self.text, &self.thinking, &self.refusal];
         let said: usize = parts.into_iter().flatten().map(String::len).sum();
@@ -264,7 +264,7 @@ impl Call {
     }
 }
 
-/// A call as the answer holds it.
+/// A call as it is written in the answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Called {
     pub name: String,
@@ -275,10 +275,10 @@ pub(crate) struct Called {
 #[derive(Clone, Debug)]
 pub(crate) enum Form {
     Json(Value),
-    /// Arguments as they stand, which need not be JSON.
+    /// Arguments as they are, which need not be JSON.
     Raw(String),
-    /// A tool that takes text instead of JSON.
+    /// Text for a tool that takes text instead of JSON.
     Freeform(String),
-    /// The Responses API's search among deferred tools, carried out by the client.
+    /// The Responses API's search for deferred tools, which the client carries out.
     Search(Value),
 }

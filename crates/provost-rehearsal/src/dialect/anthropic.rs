@@ -1,4 +1,4 @@
-//! Anthropic Messages.
+//! Writes replies as Anthropic Messages.
 
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ fn blocks(reply: &Reply) -> Vec<Block> {
             deltas,
         });
     }
-    // A refusal is a reason to stop here, with or without words.
+    // In this API a refusal is a stop reason, with or without text.
     for text in [&reply.text, &reply.refusal].into_iter().flatten() {
         let deltas =
             pieces(text).iter().map(|piece| json!({ "type": "text_delta", "text": piece })).collect();

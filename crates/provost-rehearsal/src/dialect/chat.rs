@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions, as many servers speak it.
+//! Writes replies as OpenAI Chat Completions, which many servers support.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Frame, Reply, Said, halves, pieces};
 use crate::turn::Form;
 use crate::turn::{Failure, Stop};
 
-/// The clock stands still here.
+/// A fixed time, so that answers are reproducible.
 const CREATED: u64 = 1_767_225_600;
 
 pub(super) fn say(reply: &Reply) -> Said {

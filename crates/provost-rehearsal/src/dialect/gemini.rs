@@ -1,4 +1,4 @@
-//! Gemini's generateContent.
+//! Writes replies in the format of Gemini's generateContent.
 
 use serde_json::{Value, json};
 
@@ -10,13 +10,13 @@ pub(super) fn say(reply: &Reply) -> Said {
     let used = &reply.usage;
     let usage = json!({
         "promptTokenCount": used.input,
-        // Thinking is counted apart from the answer.
+        // Reasoning is counted separately from the answer.
         "candidatesTokenCount": used.output.saturating_sub(used.thinking),
         "thoughtsTokenCount": used.thinking,
         "cachedContentTokenCount": used.cache_read,
         "totalTokenCount": used.input + used.output,
     });
-    // A call that cannot be read never leaves the API.
+    // Gemini never returns a malformed call.
     let is_malformed = reply.calls.iter().any(|call| matches!(call.form, Form::Raw(_)));
     let finish = match reply.stop {
         _ if is_malformed => "MALFORMED_FUNCTION_CALL",
@@ -83,7 +83,7 @@ pub(super) fn error(failure: &Failure) -> Value {
     let mut error = json!({
         "code": failure.status, "message": message, "status": failure.kind.as_deref().unwrap_or(status),
     });
-    // It says here, not in a header, when to come back.
+    // Gemini sends the retry delay here, not in a header.
     if let Some(seconds) = failure.headers.get("retry-after") {
         let kind = "type.googleapis.com/google.rpc.RetryInfo";
         error["details"] = json!([{ "@type": kind, "retryDelay": format!("{seconds}s") }]);

@@ -1,4 +1,4 @@
-//! OpenAI Responses.
+//! Writes replies as OpenAI Responses.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Frame, Reply, Said, halves, pieces};
 use crate::turn::Form;
 use crate::turn::Stop;
 
-/// The clock stands still here.
+/// A fixed time, so that answers are reproducible.
 const CREATED: u64 = 1_767_225_600;
 
 pub(super) fn say(reply: &Reply) -> Said {
@@ -40,7 +40,7 @@ pub(super) fn say(reply: &Reply) -> Said {
     Said { body: response, frames: stream.frames }
 }
 
-/// A stream that ends in an error.
+/// Returns the event of a stream that ends in an error.
 pub(super) fn failed(body: &Value) -> Frame {
     let error = json!({ "code": "server_error", "message": body["error"]["message"] });
     let response = json!({ "object": "response", "status": "failed", "error": error, "output": [] });
