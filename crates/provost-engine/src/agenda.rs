@@ -1,4 +1,4 @@
-//! All plans of a repository, each as its file declares it and as the log knows it.
+//! Lists all plans of a repository, each by its file and its log.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::{Error, drive, harness, places, site};
 
 pub use provost_host::plan_file::{ConflictCopy, Listing};
 
-/// One plan among others.
+/// One plan of the list.
 #[derive(Clone, Debug)]
 pub struct Listed {
     pub id: PlanId,
@@ -34,36 +34,36 @@ pub struct Listed {
     pub landed: Option<String>,
     pub done: u32,
     pub total: u32,
-    /// Steps that passed in a weaker way, in words.
+    /// Description of the steps that passed in a weaker way, if there are any.
     pub weaker: Option<String>,
     pub waits_for_person: bool,
     pub depends_on: Vec<String>,
     pub touches: Option<Vec<String>>,
-    /// It is meant where nobody names one.
+    /// It is used if no plan is named.
     pub is_active: bool,
-    /// Who has it in hand on this machine.
+    /// Process on this machine that holds its lease.
     pub holder: Option<Holder>,
-    /// What is being done, or was when the harness last wrote.
+    /// Running work, as of the last event.
     pub at_work: Vec<Working>,
     pub last: Option<Last>,
-    /// Why it cannot be read, or cannot be believed.
+    /// Why it cannot be read or trusted.
     pub trouble: Option<String>,
-    /// Its file is no plan: empty, or with errors that reading it shows.
+    /// Its file is no plan: empty, or with errors that parsing finds.
     pub has_errors: bool,
-    /// It has begun, and nothing can be done before a person has answered.
+    /// It has started, and nothing can be done before a person has answered.
     pub asks_a_person: bool,
-    /// Lines that its commit changes, where there is one.
+    /// Number of lines its commit changes, if there is one.
     pub size: Option<u64>,
-    /// Where a claim on it stands, if its folder is shared.
+    /// File of a claim on it, if its folder is shared.
     pub lease_file: PathBuf,
-    /// Who has claimed it, on whichever machine.
+    /// Claim on it, from any machine.
     pub lease: Option<Lease>,
     /// Worktrees that were made for it.
     pub worktrees: Vec<PathBuf>,
 }
 
 impl Listed {
-    /// Somebody has it in hand, here or elsewhere.
+    /// Returns whether a process holds it, here or on another machine.
     pub fn is_running(&self) -> bool {
         self.holder.is_some() || self.lease.as_ref().is_some_and(|lease| !lease.is_stale)
     }
@@ -77,7 +77,7 @@ pub struct Lease {
     pub since: Timestamp,
     pub until: Timestamp,
     pub epoch: u64,
-    /// Nobody renews it any more.
+    /// It is no longer renewed.
     pub is_stale: bool,
 }
 
@@ -95,13 +95,13 @@ pub struct Last {
     pub event: String,
 }
 
-/// Every plan here, and how they stand to each other.
+/// All plans here, and their dependencies on each other.
 pub struct Plans {
     pub listed: Vec<Listed>,
     pub agenda: Agenda,
-    /// What the marker of this worktree says, where it cannot be followed.
+    /// Content of this worktree's marker, if it names no plan.
     pub dangling: Option<String>,
-    /// What else lies in the folders of plans.
+    /// Other files in the plan folders.
     pub listing: Listing,
 }
 
@@ -133,7 +133,7 @@ pub fn read(settings: &Settings) -> Result<Plans, Error> {
 }
 
 impl Plans {
-    /// Counts what the work of each plan changes, for the order in which it is merged.
+    /// Counts the lines that the work of each plan changes, for the merge order.
     pub fn measure(&mut self, settings: &Settings) {
         let files: Vec<&Path> = self.listed.iter().map(|plan| plan.path.as_path()).collect();
         let sizes = crate::worktrees::sizes(settings, &files);
@@ -206,7 +206,7 @@ fn one(log: &dyn Log, place: &PlanPlace) -> Listed {
     }
 }
 
-/// Something waits for a person, and the harness could do nothing meanwhile.
+/// Returns whether the plan waits for a person and provost can do nothing meanwhile.
 fn asks_a_person(run: &Run) -> bool {
     let now = site::now();
     matches!(run.stage, Stage::Approved | Stage::InProgress)

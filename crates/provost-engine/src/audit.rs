@@ -1,4 +1,4 @@
-//! Whether a log can be believed: its chain, the ground under every passed step, and its proofs.
+//! Audits a log: its chain, the verdict behind every passed step, and its proofs.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -12,35 +12,35 @@ use provost_store::{Log, Query};
 use crate::Error;
 use crate::prove::Prover;
 
-/// What an audit found.
+/// Result of an audit.
 #[derive(Clone, Debug)]
 pub struct Audit {
     pub head: Head,
-    /// How many steps passed, each time counted.
+    /// Number of passes, counting repeated ones.
     pub passed: u32,
     pub broken: Option<Break>,
-    /// Steps whose passing does not rest on a verdict that held, or on a person's word.
+    /// Passed steps without a verdict that held or a person's confirmation.
     pub unfounded: Vec<String>,
-    /// Where a run found that somebody else had written to the log.
+    /// Events from which a run found that another process had forged the log.
     pub forged: Vec<String>,
-    /// Proofs that are not good, or do not fit the log.
+    /// Proofs that are invalid or do not fit the log.
     pub disproved: Vec<String>,
-    /// The file of the proofs and the key to check them with, if there are any.
+    /// File of the proofs and the key to check them with, if there are any.
     pub proofs: Option<(PathBuf, String)>,
 }
 
 impl Audit {
-    /// The log holds no event of the plan: there is nothing that could be sound.
+    /// Returns whether the log has no event of the plan, so that there is nothing to audit.
     pub fn is_empty(&self) -> bool {
         self.head.seq == 0 && self.broken.is_none()
     }
 
-    /// There is a log, and nothing is found against it.
+    /// Returns whether there is a log and nothing is wrong with it.
     pub fn sound(&self) -> bool {
         !self.is_empty() && self.finds_nothing()
     }
 
-    /// Nothing is found against the log, also where there is none yet.
+    /// Returns whether nothing is wrong with the log, also if there is none yet.
     pub fn finds_nothing(&self) -> bool {
         self.broken.is_none()
             && self.unfounded.is_empty()
@@ -76,7 +76,7 @@ pub fn plan(log: &dyn Log, plan: &PlanId, prover: &Prover) -> Result<Audit, Erro
     })
 }
 
-/// Whether each passed step rests on something.
+/// Checks that each passed step is founded on a verdict or a person.
 #[derive(Default)]
 struct Grounds {
     run: Run,

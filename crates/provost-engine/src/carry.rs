@@ -1,13 +1,13 @@
 //! Plans whose trees travel between machines by a git remote.
 //!
-//! The machine that has the approved commit sends it once. A worker that takes part makes a workspace of its
-//! own of it (`carry/outpost.rs`), fetches what has passed and what the last attempt left, and sends what came
-//! of its own work; the log says which tree that is. Whoever judges believes the log, and not the remote.
+//! The machine that has the approved commit pushes it once. A worker makes its own workspace from it
+//! (`carry/outpost.rs`), fetches the passed tree and what the last attempt left, and pushes the result of its
+//! own work. The log says which tree that is; checks trust the log, not the remote.
 //!
-//! The address of the remote stands in a file of the state folder, or is given to a worker when it is started,
-//! and never in a workspace: whoever could write there would have the work sent elsewhere.
+//! The address of the remote is in a file of the state folder or is given to a worker when it starts. It is
+//! never in a workspace: an agent that can write there could redirect the work.
 //!
-//! **Invariant:** nothing that opens the remote is handed on to an agent or written down.
+//! **Invariant:** credentials of the remote are never passed to an agent and never written down.
 
 use std::ffi::OsString;
 use std::fs;
@@ -29,23 +29,23 @@ mod outpost;
 
 pub use outpost::open;
 
-/// Opens a remote behind `https`.
+/// Token for a remote over `https`.
 const TOKEN: &str = "PROVOST_REMOTE_TOKEN";
-/// Opens one behind ssh.
+/// Agent socket for a remote over ssh.
 const AGENT: &str = "SSH_AUTH_SOCK";
 
 static KEYS: Mutex<Vec<(OsString, OsString)>> = Mutex::new(Vec::new());
 
-/// Hears why something is waited for.
+/// Receives the reason for a wait.
 pub type Told = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How the trees of a plan come to this machine and leave it.
+/// Transport of a plan's trees to and from this machine.
 pub struct Carrying {
     pub(crate) remote: Remote,
-    /// Which machine this is: everything that shares a state folder.
+    /// Identifier of this machine: all processes that share a state folder.
     pub(crate) machine: String,
     pub(crate) told: Told,
-    /// Why what the log names is not to be had, though the remote answers.
+    /// Why trees that the log names are unavailable although the remote answers.
     lost: Mutex<Lost>,
 }
 
@@ -60,7 +60,7 @@ impl Carrying {
         Self { remote, machine, told, lost: Mutex::default() }
     }
 
-    /// The user's keys of ssh, where they open the remote: no agent behind a fence sees them.
+    /// Returns the user's ssh key folder if it opens the remote; it is hidden from agents in the sandbox.
     pub(crate) fn keys(&self, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
         let home =
             environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home))?;
@@ -71,19 +71,19 @@ impl Carrying {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Why nothing can be begun or judged here.
+    /// Returns why nothing can be started or judged here, if so.
     pub(crate) fn nothing_to_begin_with(&self) -> Option<String> {
         self.lost().passed
     }
 
-    /// Why what the last attempt left cannot be judged.
+    /// Returns why the last attempt's work cannot be judged, if so.
     pub(crate) fn unverifiable(&self) -> Option<String> {
         let lost = self.lost();
         lost.passed.or(lost.work)
     }
 
-    /// Fetches what has passed and what was left. A remote that does not answer is an error, and the thing is
-    /// tried again; one that has something else than the log says is remembered as that.
+    /// Fetches the passed tree and the last attempt's work. A remote that does not answer is an error, and
+    /// the caller tries again. A missing or different tree is remembered as lost.
     pub(crate) fn bring(&self, harness: &Harness, run: &Run) -> Result<(), Error> {
         let Some(commit) = run.binding.base.as_deref() else { return Ok(()) };
         let trees = trees_of(harness)?;
@@ -101,7 +101,7 @@ impl Carrying {
         Ok(())
     }
 
-    /// What attempts left is not needed any more when the plan is done; what has passed stays.
+    /// Deletes what attempts left from the remote when the plan is done; passed trees stay.
     pub(crate) fn forget(&self, harness: &Harness, run: &Run) {
         let Some(commit) = run.binding.base.as_deref() else { return };
         let prefix = format!("refs/provost/{}/", word(harness.id()));
@@ -118,7 +118,7 @@ impl Carrying {
     }
 }
 
-/// Why no tree can be carried at a level.
+/// Returns why trees cannot travel at a level, if so.
 pub(crate) fn not_at(level: Isolation) -> Option<&'static str> {
     match level {
         Isolation::InPlace | Isolation::None => Some(
@@ -136,7 +136,7 @@ fn trees_of(harness: &Harness) -> Result<Trees, Error> {
     Ok(ground::trees_of(&harness.place().workspace, harness.state())?)
 }
 
-/// What an attempt left, by its own name: another holder of the lease has another epoch.
+/// Returns the ref of what an attempt left; the epoch separates successive holders of the lease.
 pub(crate) fn attempt_name(plan: &PlanId, step: StepNumber, attempt: u32, epoch: u64) -> String {
     format!("refs/provost/{}/{step}/a{attempt}-e{epoch}", word(plan))
 }
@@ -149,7 +149,7 @@ fn approved_name(plan: &PlanId, run: &Run) -> String {
     format!("refs/provost/{}/approved/{}", word(plan), run.revision.0)
 }
 
-/// The plan as a part of a ref's name.
+/// Returns the plan id as a part of a ref name.
 fn word(plan: &PlanId) -> String {
     plan.0.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect()
 }
@@ -158,7 +158,7 @@ fn file(state: &Path) -> PathBuf {
     state.join("remote.url")
 }
 
-/// The address that a person gave to this state folder.
+/// Returns the remote address that a person set for this state folder.
 pub fn address(state: &Path) -> Result<Option<String>, Error> {
     let path = file(state);
     match fs::read_to_string(&path) {
@@ -168,7 +168,7 @@ pub fn address(state: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// Sets it, or takes it away. A person's.
+/// Sets or removes the address. Only a person may do this.
 pub fn set_address(state: &Path, address: Option<&str>) -> Result<(), Error> {
     let path = file(state);
     let io = |source| Error::Io { what: "write where trees are carried to", path: path.clone(), source };
@@ -184,12 +184,12 @@ pub fn set_address(state: &Path, address: Option<&str>) -> Result<(), Error> {
     }
 }
 
-/// Takes out of an environment that agents will get what opens a remote, and keeps it for this process.
+/// Moves the credentials of a remote out of the agents' environment into this process, if a remote is set.
 pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) {
     keep(environment, file(state).exists());
 }
 
-/// The same for whoever is given a remote.
+/// Moves the credentials of a remote out of the agents' environment, for a process that is given a remote.
 pub fn keep_all_keys(environment: &mut Vec<(OsString, OsString)>) {
     keep(environment, true);
 }
@@ -201,7 +201,7 @@ fn keep(environment: &mut Vec<(OsString, OsString)>, has_remote: bool) {
     environment.retain(|(name, _)| !is_key(name));
 }
 
-/// The remote at an address, with what opens it.
+/// Returns the remote at an address, with its credentials.
 pub fn remote(address: &str) -> Result<Remote, Error> {
     let keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
     let key =
@@ -214,7 +214,8 @@ fn remote_of(state: &Path) -> Result<Option<Remote>, Error> {
     address(state)?.map(|address| remote(&address)).transpose()
 }
 
-/// Which machine this is: everything that shares this state folder. Made up once.
+/// Returns the identifier of this machine, meaning all processes that share this state folder; generates it
+/// once.
 pub fn machine(state: &Path) -> Result<String, Error> {
     use std::hash::{BuildHasher as _, RandomState};
     let path = state.join("machine");
@@ -223,14 +224,14 @@ pub fn machine(state: &Path) -> Result<String, Error> {
         let made = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
         let new = state.join(format!("machine.{made}"));
         fs::create_dir_all(state).and_then(|()| fs::write(&new, &made)).map_err(io)?;
-        // Whoever was first has named it.
+        // The first process has named it.
         let _ = fs::hard_link(&new, &path);
         let _ = fs::remove_file(&new);
     }
     Ok(fs::read_to_string(&path).map_err(io)?.trim().to_owned())
 }
 
-/// Sends what a plan was approved on, where a remote is set. Says whether one is.
+/// Pushes what the plan was approved on, if a remote is set. Returns whether one is.
 pub fn offer_base(harness: &Harness, run: &Run) -> Result<bool, Error> {
     match remote_of(harness.state())? {
         Some(remote) => send_base(harness, run, &remote).map(|()| true),
@@ -238,7 +239,7 @@ pub fn offer_base(harness: &Harness, run: &Run) -> Result<bool, Error> {
     }
 }
 
-/// The same to this remote, from a machine that has it.
+/// Pushes what the plan was approved on to this remote, from a machine that has it.
 pub fn send_base(harness: &Harness, run: &Run, remote: &Remote) -> Result<(), Error> {
     let none = || Error::NotCarried { plan: harness.id().clone(), why: outpost::NO_COMMIT.to_owned() };
     let commit = run.binding.base.as_deref().ok_or_else(none)?;
@@ -252,7 +253,7 @@ pub fn send_base(harness: &Harness, run: &Run, remote: &Remote) -> Result<(), Er
     if plain.id != approved.id {
         trees.send(remote, commit, &approved, &approved_name(harness.id(), run)).map_err(failed)?;
     }
-    // What a run on this machine has brought to pass, workers go on with.
+    // Workers continue from the tree that a run on this machine has passed.
     let passed = run.tree.as_deref().filter(|_| run.work.is_none());
     let passed = passed.map(|tree| trees.kept(tree, &harness.config().verify.caches)).transpose();
     if let Some(passed) = passed.map_err(failed)?.flatten() {
@@ -261,7 +262,7 @@ pub fn send_base(harness: &Harness, run: &Run, remote: &Remote) -> Result<(), Er
     Ok(())
 }
 
-/// A tree that a contract held on, here or on another machine.
+/// Returns a tree that a contract held on, from this machine or from the remote.
 pub(crate) fn kept(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Result<Option<Base>, Error> {
     let failed = Error::Carry;
     if let Some(kept) = trees.kept(id, caches(harness, run)).map_err(failed)? {
@@ -276,7 +277,7 @@ pub(crate) fn kept(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Res
     Ok(Some(trees.receive(&remote, commit, &name, id).map_err(failed)?))
 }
 
-/// Folders of one machine's workspace are in no tree that travels.
+/// Returns the caches that are part of kept trees; none if trees travel, because caches stay on one machine.
 pub(crate) fn caches<'h>(harness: &'h Harness, run: &Run) -> &'h [String] {
     if run.work.is_some() { &[] } else { &harness.config().verify.caches }
 }

@@ -1,4 +1,4 @@
-//! Exactly the tree that was judged, as a commit: for plans that are done.
+//! Commits exactly the judged tree of a done plan.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,55 +15,55 @@ use serde_json::json;
 use crate::harness::Harness;
 use crate::{Error, carry, work};
 
-/// Where notes about commits are kept.
+/// Ref of the notes about commits.
 pub const NOTES: &str = "refs/notes/provost";
 
-/// What is wanted.
+/// Options of a commit.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Without `refs/heads/`.
     pub branch: String,
     pub message: Option<String>,
-    /// Leave the signed statement beside the commit.
+    /// Attach the signed statement to the commit as a note.
     pub note: bool,
-    /// Take along what git ignores and `touches` names.
+    /// Include files that git ignores and `touches` names.
     pub with_ignored: bool,
-    /// Take along the plan and its progress file, as they are now.
+    /// Include the plan and its progress file, as they are now.
     pub with_plan: bool,
     pub by: String,
     pub home: Option<PathBuf>,
-    /// Files that somebody else changed while the plan ran come along.
+    /// Include files that others changed while the plan ran.
     pub with_others: bool,
 }
 
-/// What was made.
+/// Result of a commit.
 #[derive(Clone, Debug)]
 pub struct Made {
     pub commit: String,
-    /// The tree as git names it, and as the log does.
+    /// The tree by its git id, and by its id in the log.
     pub git_tree: String,
     pub tree: String,
     pub parent: String,
-    /// What the judged tree has otherwise than the commit, and why.
+    /// Differences between the judged tree and the commit, and why.
     pub left_out: Vec<Refused>,
-    /// The branch held just this already; nothing was made.
+    /// The branch already had exactly this; nothing was committed.
     pub already: bool,
-    /// As whom it was committed, and whether git's own settings say so.
+    /// Author of the commit, and whether git's own settings name it.
     pub author: String,
     pub is_known: bool,
-    /// Checkouts of the branch, and whether their index could follow.
+    /// Checkouts of the branch, and whether their index could be updated.
     pub checkouts: Vec<(PathBuf, bool)>,
-    /// The commit with the files that were included at the approval, where there are some.
+    /// Commit with the files that were included at the approval, if there are any.
     pub included: Option<String>,
 }
 
-/// The harness's trees of a plan that is done.
+/// provost's trees of a done plan.
 pub(crate) struct Kept {
     pub trees: Trees,
     pub approved: Base,
-    /// What all contracts held on.
+    /// The tree that all contracts held on.
     pub judged: Base,
-    /// The commit that was approved.
+    /// The approved commit.
     pub base: String,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn kept(harness: &Harness, run: &Run) -> Result<Kept, Error> {
     Ok(Kept { trees, approved, judged, base })
 }
 
-/// The harness's trees of a plan, and the one that was approved, of this commit.
+/// Returns provost's trees of a plan, and the approved base of this commit.
 pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees, Base), Error> {
     let read_only = harness.own_files();
     let estate = Estate {
@@ -98,13 +98,13 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
     Ok(ground::trees(&estate, &approval)?)
 }
 
-/// A tree that a contract held on.
+/// Returns a tree that a contract held on.
 pub(crate) fn kept_tree(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Result<Base, Error> {
     let kept = carry::kept(harness, run, trees, id)?;
     Ok(kept.ok_or_else(|| ground::Error::from(TreeError::Damaged { id: id.to_owned() }))?)
 }
 
-/// Commits the tree that all contracts held on, on top of the base that was approved.
+/// Commits the tree that all contracts held on, on top of the approved base.
 pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
     let run = harness.run()?;
     if run.stage != Stage::Done {
@@ -139,7 +139,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
     let with = With { ignored: wanted.with_ignored, plan: wanted.with_plan.then(|| plan.collect()) };
     let Committed { commit, tree: git_tree, left_out } =
         trees.commit(on, &approved, &judged, &with, &by).map_err(failed)?;
-    // A branch may be made, or moved on from the base; nobody's work is lost to it.
+    // A branch may be created or moved forward from the base, so that no work on it is lost.
     let workspace = &harness.place().workspace;
     let there = git::find(workspace, &name);
     let mut made = Made {
@@ -187,7 +187,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
     Ok(made)
 }
 
-/// The judged tree and the commit it is put on, or why there is none.
+/// Returns the judged tree and its parent commit, or why there is none.
 fn committable(harness: &Harness, run: &Run) -> Result<(String, String), Error> {
     let is_repository = harness.place().workspace.join(".git").exists();
     match (run.tree.clone(), run.binding.base.clone()) {
@@ -198,7 +198,7 @@ fn committable(harness: &Harness, run: &Run) -> Result<(String, String), Error> 
     }
 }
 
-/// So many files are named in a message.
+/// Maximum number of files named in a message.
 const NAMED: usize = 20;
 
 fn named(mut files: Vec<String>) -> Vec<String> {
@@ -208,13 +208,14 @@ fn named(mut files: Vec<String>) -> Vec<String> {
     files
 }
 
-/// Files of the judged tree that differ from the approved one and that no attempt of the plan changed.
+/// Returns the files that differ between the judged and the approved tree and that no attempt of the plan
+/// changed.
 fn others(harness: &Harness, run: &Run, kept: &Kept) -> Result<Vec<String>, Error> {
     let failed = ground::Error::from;
     let mut own: BTreeSet<PathBuf> = BTreeSet::new();
     for (step, state) in run.steps().filter(|(_, state)| state.state == StepState::Passed) {
         let Some((before, after)) = work::trees(state, run.confirmed_by_person(step.number)) else {
-            // Nobody knows what it changed: nothing is said to be somebody else's.
+            // It is unknown what this step changed, so no file can be attributed to others.
             return Ok(Vec::new());
         };
         let (before, after) = (tree(harness, run, kept, before)?, tree(harness, run, kept, after)?);
@@ -233,7 +234,7 @@ fn tree(harness: &Harness, run: &Run, kept: &Kept, id: &str) -> Result<Option<Ba
     }
 }
 
-/// What was included at the approval is a commit of its own: the plan's commit holds the plan's work.
+/// Commits the files included at the approval separately: the plan's commit has only the plan's work.
 fn commit_included(
     harness: &Harness,
     run: &Run,
@@ -267,7 +268,7 @@ pub(crate) fn usual_message(harness: &Harness, run: &Run, tree: &str) -> String 
     )
 }
 
-/// The commit, the tree that was judged, and where in the log it says so.
+/// Returns the statement: the commit, the judged tree, and the position in the log.
 fn statement(harness: &Harness, run: &Run, made: &Made) -> Statement {
     let head = harness.log().head(harness.id()).ok();
     let subjects = vec![Subject::commit(&made.commit), Subject::new("tree", made.tree.clone())];
@@ -287,7 +288,7 @@ fn statement(harness: &Harness, run: &Run, made: &Made) -> Statement {
     )
 }
 
-/// The branch a plan is committed to, where nobody says another.
+/// Returns the default branch for the commit of a plan.
 pub fn usual_branch(plan: &Path) -> String {
     let stem = plan.file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default();
     let slug: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

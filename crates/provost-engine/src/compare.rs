@@ -1,4 +1,4 @@
-//! Two plans side by side: what each took, and what came of it.
+//! Compares two plans: what each used, and its outcome.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -13,17 +13,17 @@ use provost_store::{Log, Query};
 use crate::harness::Settings;
 use crate::{Error, harness, places, site};
 
-/// One of the two.
+/// One of the two plans.
 pub struct Side {
     pub plan: PlanId,
     pub name: String,
     pub run: Run,
     pub row: PlanRow,
-    /// Files its steps changed that passed, as far as verdicts name them.
+    /// Files changed by its passed steps, as far as verdicts name them.
     pub files: BTreeSet<String>,
 }
 
-/// A path, a name here, the name of a plan in another worktree, or an id.
+/// Reads a plan: a path, a name here, the name of a plan in another worktree, or an id.
 pub fn side(settings: &Settings, argument: &str) -> Result<Side, Error> {
     let log = harness::open_log(&settings.state)?;
     let plan = match plan_file::resolve(Some(argument), &settings.cwd) {

@@ -1,18 +1,18 @@
-//! The process of an agent or a check that confines itself, before it becomes the program that is meant.
+//! The process that confines itself before it becomes the program of an agent or a check.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
 
-/// The hidden subcommand.
+/// Name of the hidden subcommand.
 pub const COMMAND: &str = "fence";
 
-/// How it is started: the program that starts the scripted agent, with another word.
+/// Returns the command that starts it: the scripted agent's program with another subcommand.
 pub fn launcher(launcher: &[OsString]) -> Vec<OsString> {
     launcher.first().cloned().into_iter().chain([COMMAND.into()]).collect()
 }
 
-/// Returns only where something that was ordered cannot be had.
+/// Confines this process and replaces it by `command`. Returns only if a part of the confinement fails.
 pub fn enter(orders: &str, command: &[OsString]) -> io::Result<Infallible> {
     provost_host::sandbox::enter(orders, command)
 }

@@ -1,4 +1,4 @@
-//! Asks an agent of a role for its words: a draft, a judgement. It does no work, and what it says is text.
+//! Asks the agent of a role for text, such as a draft or a judgement. The agent does no work.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,26 +16,27 @@ use crate::metering::Metering;
 use crate::portal;
 use crate::site::Site;
 
-/// So much of its last line is shown.
+/// Maximum length of the last line that is shown.
 const LAST_WORDS: usize = 200;
 
 pub struct Question<'a> {
     pub role: &'a str,
     pub prompt: &'a str,
-    /// Which time it is asked.
+    /// Number of this request, from 1.
     pub round: u32,
     pub step: StepNumber,
     pub timeout: Duration,
     pub tag: &'a str,
-    /// The folder it is asked in.
+    /// Folder that the agent can read.
     pub sees: &'a Path,
-    /// Where it may write an answer.
+    /// Folder in which it may write an answer.
     pub answers: Option<&'a Path>,
-    /// The most it may use, where it is metered.
+    /// The most it may use, if it is metered.
     pub limit: Amount,
 }
 
-/// What it said, without secrets, or why it cannot be asked, in words for the person who configures it.
+/// Returns the agent's answer without secrets, or why it cannot be asked, in words for the person who
+/// configures it.
 pub fn ask(
     site: &Site,
     ground: &Ground,
@@ -44,7 +45,7 @@ pub fn ask(
 ) -> Result<Result<Attempt, String>, Interrupted> {
     let agent = roster::agent(&site.config, question.role, &site.launcher);
     let opened = agent.and_then(|agent| {
-        // Nothing of it is gone on with, so nothing of it is kept.
+        // The conversation is not resumed, so its folder is not kept.
         let home = agent.has_client().then(|| ground.desk()).transpose();
         let home = home.map_err(|error| format!("no folder could be made for its client: {error}"))?;
         Ok((agent, home, metering.open(site, question.role, question.limit)?))
@@ -59,7 +60,7 @@ pub fn ask(
     let grant = Grant {
         role: question.role,
         reach: role.map(|role| role.reach).unwrap_or_default(),
-        // It only reads, and writes nowhere.
+        // It only reads and writes nowhere.
         folders: None,
         api: &api,
         launcher: portal.as_slice(),
@@ -79,7 +80,7 @@ pub fn ask(
         environment: metered.as_ref().unwrap_or(&site.agents_environment),
         bounds: Some(site.config.run.bounds()),
         home: home.as_ref().map(|home| home.path()),
-        // It has no conversation to go on with, and nothing to publish.
+        // It has no conversation to resume and nothing to publish.
         resume: None,
         outbox: None,
         heard: None,
@@ -99,7 +100,7 @@ pub fn ask(
     Ok(Ok(said))
 }
 
-/// How it ended, and the last line it said, for people.
+/// Describes for people how the agent ended, with the last line it printed.
 pub fn end_of(said: &Attempt) -> String {
     let end = match &said.end {
         AttemptEnd::Exited { exit_code } => format!("it exited with {exit_code}"),

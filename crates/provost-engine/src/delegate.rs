@@ -1,11 +1,11 @@
-//! Steps that another plan carries out.
+//! Runs steps by sub-plans.
 //!
-//! Such a step has no agent of its own. Its work is the run of the other plan in the same workspace, with
-//! that plan's own law, gate and log. When it is done the step is claimed, and the step's own contract is
-//! judged like any other.
+//! Such a step has no agent. Its work is the run of the sub-plan in the same workspace, with the sub-plan's
+//! own spec, gate and log. When the sub-plan is done the step is claimed, and provost judges the step's own
+//! contract as usual.
 //!
-//! **Invariant:** a plan is approved for itself: the approval of the plan above lets nothing of it begin.
-//! **Invariant:** no plan carries out a step of itself, at whatever remove.
+//! **Invariant:** a sub-plan needs its own approval; the approval of its parent starts nothing of it.
+//! **Invariant:** no plan is a sub-plan of itself, directly or indirectly.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -29,20 +29,20 @@ use crate::worker::Worker;
 use crate::world::Said;
 use crate::{Error, drive, errand, places, site};
 
-/// How a plan stands that is to carry out a step.
+/// State of a sub-plan.
 enum Standing {
-    /// A person has to do this first.
+    /// A person must act first, as described.
     Waits(String),
     Ready,
     Done,
     Failed(String),
-    /// What the step may use is used up.
+    /// The budget or time of the step is used up.
     Stopped,
     Interrupted,
 }
 
 impl Harness {
-    /// A step of this plan waits for the plan that carries it out, and that one can go on.
+    /// Returns a step that waits for its sub-plan although the sub-plan can continue.
     pub(crate) fn plan_goes_on(&self, run: &Run) -> Option<StepNumber> {
         let waiting = run.steps().map(|(step, _)| step.number).filter(|step| run.waits_for_its_plan(*step));
         waiting
@@ -50,7 +50,7 @@ impl Harness {
             .find(|step| run.carried_by(*step).is_some_and(|plan| self.held_up(plan).is_none()))
     }
 
-    /// Plans of this folder that were begun and have steps that this one carries out, at whatever remove.
+    /// Returns started plans of this folder that have this plan as a sub-plan, directly or indirectly.
     pub(crate) fn plans_above(&self) -> Result<Vec<PlanId>, Error> {
         let mut begun: Vec<(PlanId, String, Vec<String>)> = Vec::new();
         for id in self.log().plans()? {
@@ -58,7 +58,7 @@ impl Harness {
             if place.path.parent() != Some(self.place().dir.as_path()) {
                 continue;
             }
-            // One that cannot be read lets nothing begin.
+            // A plan that cannot be read starts nothing.
             let Ok(run) = drive::read(self.log(), &id) else { continue };
             let carried = run.plan.steps.iter().filter_map(Step::carried_by).map(str::to_owned);
             let carried: Vec<String> = carried.collect();
@@ -78,7 +78,7 @@ impl Harness {
         Ok(above)
     }
 
-    /// The plan that carries out a step of this one.
+    /// Opens the sub-plan of a step of this plan.
     fn below(&self, plan: &str, errand: Option<(&Errand, &Usage)>) -> Result<Harness, Error> {
         let place = plan_file::beside(self.place(), plan)?;
         let id = plan_file::id(&place);
@@ -111,7 +111,7 @@ impl Harness {
         Ok(below)
     }
 
-    /// How this plan stands before anything of it is begun. Policies of its own may let it through.
+    /// Returns the state of this sub-plan before anything of it starts. Its policies may approve it.
     fn standing(&self) -> Result<(Run, Standing), Error> {
         let name = &self.place().name;
         let run = match self.bring_up() {
@@ -161,7 +161,7 @@ impl Harness {
             && self.plan_goes_on(run).is_none()
     }
 
-    /// What a person has to answer in this plan.
+    /// Describes what a person has to answer in this plan.
     fn waits_for(&self, run: &Run) -> Result<String, Error> {
         let name = &self.place().name;
         let items = self.items(run)?;
@@ -170,7 +170,7 @@ impl Harness {
         Ok(format!("in {name}, {item}; `provost answer {} {}`", item.id, choices.join("|")))
     }
 
-    /// Which step failed and how, or what does not hold at the end.
+    /// Describes which step failed and how, or which postcondition does not hold.
     fn why_failed(&self, run: &Run) -> Result<String, Error> {
         let broke = run.postconditions().find_map(|(post, state)| match state {
             PostState::Broke(verdict) => {
@@ -197,7 +197,7 @@ impl Harness {
         Ok(why)
     }
 
-    /// Runs this plan, which carries out a step of another, until it rests.
+    /// Runs this sub-plan until it stops.
     fn carried(&self) -> Result<(Run, Standing), Error> {
         let (run, standing) = self.standing()?;
         if !matches!(standing, Standing::Ready) {
@@ -238,7 +238,7 @@ impl Harness {
         Ok((run, standing))
     }
 
-    /// When the attempt began that is under way.
+    /// Returns when the current attempt started.
     fn begun_at(&self, errand: &Errand) -> Result<Timestamp, Error> {
         let query = Query {
             step: Some(errand.step),
@@ -255,8 +255,8 @@ impl Harness {
         Ok(at)
     }
 
-    /// What this plan has used since then: nothing, where none of its agents was asked, and unknown, where
-    /// an attempt was lost with the harness.
+    /// Returns what this plan has used since then: zero if no agent was called, unknown if an attempt was
+    /// lost in a crash.
     fn used_since(&self, since: Timestamp) -> Result<Usage, Error> {
         let mut sum = Usage {
             calls: Some(0),
@@ -303,7 +303,7 @@ impl Carrier for Harness {
     fn held_up(&self, plan: &str) -> Option<String> {
         match self.below(plan, None).and_then(|below| below.standing()) {
             Ok((_, Standing::Waits(reason))) => Some(reason),
-            // What is wrong with it shows when it is begun, and is a failure like any other.
+            // Other problems show when the sub-plan starts, as an ordinary failure.
             Ok(_) | Err(_) => None,
         }
     }

@@ -1,11 +1,12 @@
-//! What the agent of a session may ask for: a plan of its own, its steps, its checks, its topics.
+//! The requests that the agent of an external session may make: a plan, its steps, its checks, its topics.
 //!
-//! The client is started by a person and starts us, so nothing here is fenced from the agent: it may ask,
-//! and what it says goes in by the agent's door. Checks are run on the harness's own ground and their
-//! verdicts decide, as in any run; that the agent itself worked outside of a fence is in the log.
+//! A person starts the client and the client starts provost, so the agent is in no sandbox. It may ask, and
+//! what it reports counts as an agent's command. provost runs the checks in its own execution environment and
+//! their verdicts decide, as in any run. The log records that the agent worked outside of a sandbox.
 //!
-//! **Invariant:** nothing of an agent's words reaches the harness's door but which step they are about.
-//! **Invariant:** inside an attempt of a run nothing is judged here; a claim is passed on.
+//! **Invariant:** of an agent's requests, only the step number and its published posts reach provost's own
+//! commands.
+//! **Invariant:** inside an attempt of a run nothing is judged here; a claim is passed on to that run.
 
 mod create;
 mod refused;
@@ -33,19 +34,19 @@ pub use create::{Created, Gate};
 pub use refused::Refused;
 
 type Answer<T> = Result<T, Refused>;
-/// Is told every event of a check as it becomes durable.
+/// Called with every event of a check as it becomes durable.
 pub type Told<'a> = &'a mut dyn FnMut(&Run, &Sealed, &Event);
 
 pub struct Desk {
     settings: Settings,
     sessions: Sessions,
-    /// As it was when the person's client started us: an agent may write the configuration later.
+    /// Gate setting when the client started provost; an agent may change the configuration later.
     gate: SessionGate,
-    /// The plan that was named when we were started.
+    /// The plan that was named when provost was started.
     named: Option<String>,
-    /// The attempt of a run we are inside of.
+    /// The attempt of a run that this process is inside of.
     attempt: Option<String>,
-    /// A plan as it was read last, with the head it was read at.
+    /// The plan read last, with its head at that time.
     kept: Mutex<Option<Kept>>,
 }
 
@@ -56,17 +57,17 @@ struct Kept {
     run: Arc<Run>,
 }
 
-/// A plan, and how it stands.
+/// A plan and its state.
 #[derive(Clone)]
 pub struct Shown {
     pub run: Arc<Run>,
-    /// What people call the plan.
+    /// Name of the plan for people.
     pub name: String,
     pub path: PathBuf,
 }
 
 impl Desk {
-    /// `settings.plan` is the plan of all sessions, where it is given.
+    /// Opens the requests of sessions. `settings.plan` is the plan of all sessions, if given.
     pub fn open(settings: Settings) -> Result<Self, Error> {
         let gate = config::find(&settings.cwd)?.mcp.gate;
         Ok(Self {
@@ -79,17 +80,18 @@ impl Desk {
         })
     }
 
-    /// A server of this session is there.
+    /// Registers a server of this session.
     pub fn arrive(&self, session: &Session) -> Answer<()> {
         self.sessions.arrive(session)?;
-        // What was named is bound at once: hooks of the client ask for it too.
+        // A named plan is bound at once, because hooks of the client ask for it too.
         if self.named.is_some() && self.attempt.is_none() {
             self.path(session)?;
         }
         Ok(())
     }
 
-    /// The server of this session ends because its client wants it to, and not because somebody killed it.
+    /// Unregisters the server of this session, which ends because its client asked for it, not because it was
+    /// killed.
     pub fn depart(&self, session: &Session) {
         self.sessions.depart(session);
     }
@@ -101,7 +103,7 @@ impl Desk {
         Ok(path)
     }
 
-    /// What is being judged is to end.
+    /// Stops the running checks.
     pub fn stop(&self) {
         self.settings.stop.store(true, Ordering::Relaxed);
     }
@@ -110,7 +112,7 @@ impl Desk {
         self.settings.stop.load(Ordering::Relaxed)
     }
 
-    /// The plan of the session as it stands.
+    /// Returns the plan of the session with its current state.
     pub fn show(&self, session: &Session) -> Answer<Shown> {
         let path = self.path(session)?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +126,7 @@ impl Desk {
             None => Arc::new(drive::read(harness.log(), harness.id())?),
         };
         let name = harness.place().name.clone();
-        // A log that was not there when it was opened for reading is looked for again.
+        // A log that did not exist when it was opened for reading is opened again next time.
         *kept = (head.seq > 0).then(|| Kept { path: path.clone(), harness, head, run: run.clone() });
         if !run.exists() {
             return Err(Refused::NotRecorded { name });
@@ -132,9 +134,9 @@ impl Desk {
         Ok(Shown { run, name, path })
     }
 
-    /// The session takes up a plan whose own session is over.
+    /// Binds the session to a plan whose own session is over.
     pub fn take_up(&self, session: &Session, name: &str) -> Answer<Shown> {
-        // By its name only: a path could lead anywhere.
+        // Only by name: a path could lead anywhere.
         if self.attempt.is_some() || self.named.is_some() || name.contains('/') {
             return Err(Refused::NotToTakeUp { name: name.to_owned() });
         }
@@ -149,7 +151,7 @@ impl Desk {
         self.show(session)
     }
 
-    /// The session begins a step.
+    /// Starts a step for the session.
     pub fn begin(&self, session: &Session, step: u32, told: Told<'_>) -> Answer<Run> {
         let harness = self.to_write(session)?;
         let run = harness.run()?;
@@ -161,7 +163,7 @@ impl Desk {
         self.judged(&harness, &words, told)
     }
 
-    /// The session does not work on a step any more.
+    /// Gives back a step that the session no longer works on.
     pub fn put_back(&self, session: &Session, step: u32) -> Answer<Run> {
         let harness = self.to_write(session)?;
         let run = harness.run()?;
@@ -174,7 +176,7 @@ impl Desk {
         Ok(harness.note(&back)?)
     }
 
-    /// The session says that a step is done. The check says whether it is.
+    /// Claims a step for the session and runs its check, which decides.
     pub fn claim(&self, session: &Session, step: u32, evidence: &str, told: Told<'_>) -> Answer<Run> {
         if evidence.trim().is_empty() {
             return Err(Refused::NoEvidence);
@@ -204,7 +206,7 @@ impl Desk {
         Ok(run)
     }
 
-    /// The session cannot go on with a step; a person is asked.
+    /// Reports that the session cannot continue with a step; provost asks a person.
     pub fn block(&self, session: &Session, step: u32, reason: &str) -> Answer<Run> {
         if reason.trim().is_empty() {
             return Err(Refused::NoReason);
@@ -223,7 +225,7 @@ impl Desk {
         Ok(harness.note(&words)?)
     }
 
-    /// Every check of the plan once more, and the postconditions, if all steps are over.
+    /// Runs every check of the plan again, and the postconditions, if all steps are settled.
     pub fn verify(&self, session: &Session, told: Told<'_>) -> Answer<Run> {
         let harness = self.to_write(session)?;
         let run = harness.run()?;
@@ -238,7 +240,7 @@ impl Desk {
         self.judged(&harness, &|_| Ok(Vec::new()), told)
     }
 
-    /// The plan's events, oldest first, as they stand in the log; the last `most` of them.
+    /// Returns the last `most` events of the plan from the log, oldest first.
     pub fn log(&self, session: &Session, most: usize) -> Answer<Vec<Sealed>> {
         let harness = self.at(&self.path(session)?, Access::Read)?;
         let query = provost_store::Query {
@@ -258,7 +260,7 @@ impl Desk {
     fn judged(&self, harness: &Harness, words: &Words<'_>, told: Told<'_>) -> Answer<Run> {
         match harness.drive_for(&Worker::Session { words }, told) {
             Ok((run, _)) => Ok(run),
-            // The look before the work may have sent the step to a person.
+            // The check before the work may have escalated the step to a person.
             Err(Error::Refused(Refusal::NotOpen { step })) => {
                 Err(match harness.run()?.step(step).map(|step| step.state.clone()) {
                     Some(StepState::Blocked { reason }) => Refused::Blocked { step, reason },
@@ -269,7 +271,7 @@ impl Desk {
         }
     }
 
-    /// The file of the session's plan: the named one, the one it made, or the one of this worktree.
+    /// Returns the file of the session's plan: the named one, the one it made, or the one of this worktree.
     fn path(&self, session: &Session) -> Answer<PathBuf> {
         if let Some(tag) = &self.attempt {
             return self.of_attempt(tag);
@@ -306,8 +308,8 @@ impl Desk {
         self.at(&self.path(session)?, Access::Write)
     }
 
-    /// Inside an attempt the run is the judge; it hears claims by the agent's door, if its log can be
-    /// reached from here.
+    /// Passes a command to the run that this process is inside of, if its log can be reached from here. That
+    /// run judges.
     fn pass_on(&self, tag: &str, command: AgentCommand) -> Answer<Run> {
         let path = self.of_attempt(tag)?;
         let harness = self.at(&path, Access::Write).map_err(|_| Refused::InsideAttempt)?;
@@ -318,7 +320,7 @@ impl Desk {
         }
     }
 
-    /// The step may be worked on by the session now.
+    /// Checks that the session may work on the step now.
     fn workable(&self, harness: &Harness, run: &Run, step: u32) -> Answer<StepNumber> {
         self.may_work(harness, run)?;
         let number = known(run, step)?;
@@ -349,7 +351,7 @@ impl Desk {
         Ok(number)
     }
 
-    /// The plan is through the gate, and its file still says what was approved.
+    /// Checks that the plan is approved and its file still has the approved spec.
     fn may_work(&self, harness: &Harness, run: &Run) -> Answer<()> {
         match run.stage {
             Stage::Approved | Stage::InProgress => {}
@@ -388,7 +390,7 @@ fn start(run: &Run, step: StepNumber) -> Result<Vec<Said>, Refusal> {
     Ok(if is_pending { vec![Said::Harness(HarnessCommand::Start { step })] } else { Vec::new() })
 }
 
-/// The attempt is over when the session says so. One that waits for its check again has ended before.
+/// Returns the end of the attempt that the session claims. A step that is checked again has ended before.
 fn ended(
     run: &Run,
     step: StepNumber,
@@ -409,7 +411,7 @@ fn ended(
     })))
 }
 
-/// When the attempt that is under way began.
+/// Returns when the running attempt started.
 fn begun(harness: &Harness, step: StepNumber) -> Answer<Option<provost_core::model::timestamp::Timestamp>> {
     if !is_running(&harness.run()?, step) {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What this machine offers, for people: the same survey and self-test a run begins with.
+//! Shows people what this machine offers, by the same survey and self-test that a run starts with.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::harness::Settings;
 use crate::{Error, confined};
 
 pub struct Findings {
-    /// The strongest level that was attested.
+    /// The strongest attested level.
     pub level: Isolation,
     pub offers: Vec<Offered>,
-    /// Those with a fence, strongest first.
+    /// The levels with a sandbox, strongest first.
     pub levels: Vec<Attested>,
 }
 
-/// A level, and what came of each attempt to get through its fence.
+/// A level, and the results of the attempts to escape its sandbox.
 pub struct Attested {
     pub level: Isolation,
     pub probes: Vec<Probe>,
@@ -32,11 +32,11 @@ impl From<(Isolation, Vec<Probe>)> for Attested {
     }
 }
 
-/// One thing the machine has or lacks.
+/// One feature that the machine has or lacks.
 pub struct Offered {
     pub name: &'static str,
     pub here: bool,
-    /// What was found, or why not.
+    /// Description of what was found, or of why it is missing.
     pub words: String,
     /// How to get it.
     pub hint: Option<String>,
@@ -52,7 +52,7 @@ impl From<Line> for Offered {
     }
 }
 
-/// What `desktop = true` under `[notify]` would use.
+/// Returns what `desktop = true` under `[notify]` would use.
 fn desktop(environment: &[(OsString, OsString)]) -> Offered {
     let found = notify::desktop(environment);
     let hint = "Install notify-send (Debian: libnotify-bin), or use a command or a webhook: docs/inbox.md";
@@ -75,7 +75,7 @@ pub fn examine(settings: &Settings) -> Result<Findings, Error> {
         path: state.clone(),
         source,
     })?;
-    // What the probes leave running comes back to us.
+    // Leftover processes of the probes are reparented to this process.
     let _ = process::become_subreaper();
     let launcher = confined::launcher(&settings.launcher);
     let estate =

@@ -1,7 +1,7 @@
-//! Plans from goals: a role drafts, the verification answers, until the draft is good enough or the rounds
-//! are over. Then it is a plan file, and waits at the gate.
+//! Drafts plans from goals: a role drafts and provost verifies, until the draft is good enough or the rounds
+//! are used up. The result is a plan file that waits at the gate.
 //!
-//! **Invariant:** nothing here approves, and no plan that is there already is written over.
+//! **Invariant:** nothing here approves a plan or overwrites an existing one.
 
 use std::path::{Path, PathBuf};
 
@@ -23,35 +23,35 @@ use crate::metering::Metering;
 use crate::reading::Reading;
 use crate::{Error, confined, counsel, site};
 
-/// At most this much of a context file reaches the planner.
+/// Maximum size of a context file for the planner.
 const CONTEXT_BYTES: usize = 64 * 1024;
 const DRAFT_BYTES: usize = 1 << 20;
-/// What the planner may write instead of saying it.
+/// File that the planner may write instead of printing the plan.
 const ANSWER: &str = "PLAN.md";
 
-/// What was asked for.
+/// Request for a draft.
 pub struct Goal {
     pub goal: String,
-    /// As they were given, and where they are.
+    /// Context files, as given and as resolved paths.
     pub context: Vec<(String, PathBuf)>,
-    /// How often it may try; as the configuration says, where it is not said here.
+    /// Maximum number of rounds; `None` for the configured one.
     pub rounds: Option<u32>,
 }
 
-/// What came of one round, for whoever watches.
+/// Result of one round, for progress output.
 pub struct Round {
     pub number: u32,
     pub of: u32,
-    /// Why it goes back; nothing, if it does not.
+    /// Why the draft goes back to the planner; empty if it does not.
     pub reasons: Vec<String>,
 }
 
 pub enum Drafted {
-    /// No plan ever came.
+    /// The planner returned no plan.
     Nothing {
         why: String,
     },
-    /// The last draft, with what is left to be said about it.
+    /// The last draft with its remaining diagnostics.
     Plan(Box<Reading>),
     Interrupted,
 }
@@ -59,12 +59,12 @@ pub enum Drafted {
 pub struct Drafting {
     pub drafted: Drafted,
     pub rounds: u32,
-    /// What each round used, as far as it was counted.
+    /// Usage of each round, as far as it was counted.
     pub usage: Vec<Usage>,
 }
 
 impl Harness {
-    /// Has a plan drafted that is not there yet. Nothing is written.
+    /// Has the planner draft a new plan. Writes nothing.
     pub fn draft(&self, goal: &Goal, watch: &mut dyn FnMut(&Round)) -> Result<Drafting, Error> {
         let failed = |what, path: &Path| {
             let path = path.to_owned();
@@ -72,7 +72,7 @@ impl Harness {
         };
         process::become_subreaper().map_err(failed("take in orphans in", Path::new("/proc/self")))?;
         let holder = Holder::here(format!("draft {}", self.id()), site::now());
-        // An agent is at work here: people's doors have to know.
+        // An agent works here, so commands for people must see a lease.
         let _lease = self.lease(&self.workspace_lease(), &holder, self.config().run.lease_timeout)?;
         let launcher = confined::launcher(&self.site().launcher);
         let estate = Estate {
@@ -99,7 +99,7 @@ impl Harness {
         let of = goal.rounds.unwrap_or(planning.rounds).max(1);
         let context: Vec<Context> =
             goal.context.iter().map(|(name, path)| context(&self.place().workspace, name, path)).collect();
-        // Whoever plans and whoever judges is not there to work.
+        // The roles of the planner and the judge are not for work.
         let judge = self.config().judge.role.as_ref();
         let workers =
             self.config().agents.keys().filter(|role| **role != planning.role && Some(*role) != judge);
@@ -163,7 +163,7 @@ impl Harness {
         Ok(Drafting { drafted: Drafted::Nothing { why: "no round was run".to_owned() }, rounds: 0, usage })
     }
 
-    /// Takes a plan without errors into the log that a model drafted, with what that used.
+    /// Records a plan without errors that a model drafted, with the usage of the draft.
     pub fn record_draft(&self, drafting: &Drafting) -> Result<Option<Reading>, Error> {
         let reading = self.check()?;
         if reading.errors() {
@@ -182,7 +182,7 @@ impl Harness {
         Ok(Some(reading))
     }
 
-    /// Makes the plan file, if nothing is there.
+    /// Creates the plan file, if none exists.
     pub fn found(&self, text: &str) -> Result<(), Error> {
         Ok(plan_file::create(&self.place().path, text.as_bytes())?)
     }
@@ -193,7 +193,7 @@ fn context(workspace: &Path, name: &str, path: &Path) -> Context {
     Context { name: format!("file:{name}"), content }
 }
 
-/// The file the planner wrote, as long as it is one.
+/// Returns the file that the planner wrote, if it is not empty.
 fn written(path: &Path, harness: &Harness) -> Option<String> {
     let desk = path.parent()?;
     let text = files::beginning(desk, path, DRAFT_BYTES).ok().filter(|text| !text.trim().is_empty())?;
@@ -209,15 +209,16 @@ fn missing(said: &Attempt) -> String {
     }
 }
 
-/// A template by its name, and where it comes from.
+/// A template with its name and origin.
 pub struct Known {
     pub name: String,
-    /// Nothing, where it comes with the program.
+    /// `None` for a built-in template.
     pub path: Option<PathBuf>,
     pub template: Result<Template, Problem>,
 }
 
-/// Every template there is: the user's own, which come before those of the same name, and those built in.
+/// Returns every template: the user's own, which override built-in ones of the same name, then the built-in
+/// ones.
 pub fn templates(cwd: &Path) -> Vec<Known> {
     let folder = plan_file::templates(cwd);
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -1,14 +1,15 @@
-//! The loop: schedule → perform → decide → append → apply.
+//! The main loop of a run: schedule → perform → decide → append → apply.
 //!
-//! Resume is the fold followed by the same first line; there is no resume code. With one job deeds are
-//! done on this thread; with more, each has a thread and the loop waits for whichever ends first.
+//! Resuming means folding the log and entering the same loop; there is no separate resume code. With one job
+//! the loop performs tasks on its own thread. With several jobs each task has its own thread, and the loop
+//! waits for the first one that ends.
 //!
-//! Where many processes share a plan, the same loop is cut in two: [`Drive::announce`] decides what is to be
-//! done and makes it known, [`Drive::items`] is called by whoever does it.
+//! If several processes share a plan, the loop is split: [`Drive::announce`] decides what to do and publishes
+//! it, and the process that takes an item calls [`Drive::items`].
 //!
-//! **Invariant:** nothing is performed before every event it rests on is durable.
-//! **Invariant:** what others wrote meanwhile is believed only where a door can have made it; else the
-//! run stops, and the log says from where on it is not to be believed.
+//! **Invariant:** nothing is performed before every event it depends on is durable.
+//! **Invariant:** an event that another process wrote is accepted only if a permitted command can have
+//! produced it. Otherwise the run stops, and the log records from which event on it cannot be trusted.
 
 mod shared;
 
@@ -34,30 +35,30 @@ use crate::world::{Said, World};
 
 pub use self::shared::{Effects, Next};
 
-/// How often somebody may be faster when we write that the log is not to be believed.
+/// Attempts to record that the log cannot be trusted, if other writers keep appending first.
 const RACES: usize = 16;
-/// So many last looks are made durable together, unless they take longer than a moment.
+/// Maximum number of final verdicts in one append; a batch is also written after `TOGETHER_MS`.
 const TOGETHER: usize = 64;
 const TOGETHER_MS: u64 = 200;
 const REPLACED: &str = "the log is another than the one that was written";
 
-/// What a plan is driven with.
+/// Everything needed to drive a plan.
 pub struct Drive<'a, W: World> {
     pub log: &'a dyn Log,
     pub plan: &'a PlanId,
     pub fence: Option<Fence>,
     pub world: &'a W,
     pub jobs: usize,
-    /// Is told every event once it is durable, with the run as it is after it.
+    /// Called with every event once it is durable, and with the run as it is after that event.
     pub watch: &'a mut dyn FnMut(&Run, &Sealed, &Event),
 }
 
-/// Why the loop came to rest.
+/// Reason why the loop stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// The plan is done or has failed, or a person is waited for: the run's stage says which.
+    /// Nothing is left to do: the plan is done or failed, or waits for a person. The run's stage says which.
     Nothing,
-    /// The plan file is not what was approved.
+    /// The plan file differs from the approved spec.
     LawChanged(Vec<String>),
     Interrupted,
 }
@@ -68,7 +69,7 @@ impl<W: World> Drive<'_, W> {
         self.go_on(run, head)
     }
 
-    /// From `run`, which was read from the log up to `head` while the lease was held.
+    /// Continues from `run`, which the caller read from the log up to `head` while it held the lease.
     pub fn go_on(self, run: Run, head: Head) -> Result<(Run, Rest), Error> {
         let mut state = Loop::new(self, run, head);
         let channel = mpsc::channel();
@@ -76,7 +77,7 @@ impl<W: World> Drive<'_, W> {
             loop {
                 let known = state.events.len();
                 let orders = state.next();
-                // What was decided about one step may leave another to be begun.
+                // A decision about one step may allow another step to start.
                 let decided = state.events.len() > known;
                 if !state.may_wait(&orders) && !state.flush()? {
                     state.drop_orders(orders);
@@ -102,12 +103,12 @@ impl<W: World> Drive<'_, W> {
     }
 }
 
-/// Reads a plan's whole log, and goes no further than it verifies.
+/// Folds a plan's whole log; returns an error at the first event that does not verify.
 pub fn read(log: &dyn Log, plan: &PlanId) -> Result<Run, Error> {
     retell(log, plan, &mut |_, _, _| {}).map(|(run, _)| run)
 }
 
-/// The same, and tells every event as a drive would.
+/// Folds a plan's whole log like [`read`], and calls `watch` for every event as a drive would.
 pub fn retell(
     log: &dyn Log,
     plan: &PlanId,
@@ -124,7 +125,7 @@ pub fn retell(
     }
 }
 
-/// The fold once more, without what somebody else wrote. What was found out about it counts.
+/// Folds the log again without the events from `from` on, except recorded tampering.
 fn disbelieved(log: &dyn Log, plan: &PlanId, from: u64) -> Result<(Run, Head), Error> {
     let mut run = Run::default();
     let head = verified(log, plan, &mut |sealed, event| match event {
@@ -135,7 +136,7 @@ fn disbelieved(log: &dyn Log, plan: &PlanId, from: u64) -> Result<(Run, Head), E
     Ok((run, head))
 }
 
-/// Every event of a plan, as long as the chain verifies.
+/// Calls `each` for every event of a plan and stops at the first one that does not verify.
 fn verified(log: &dyn Log, plan: &PlanId, each: &mut dyn FnMut(&Sealed, Event)) -> Result<Head, Error> {
     let mut auditor = Auditor::default();
     let mut bad = Ok(());
@@ -153,21 +154,22 @@ fn verified(log: &dyn Log, plan: &PlanId, each: &mut dyn FnMut(&Sealed, Event)) 
 struct Loop<'a, W: World> {
     drive: Drive<'a, W>,
     run: Run,
-    /// The last event that is known to be durable.
+    /// Last event known to be durable.
     head: Head,
     in_hand: InHand,
-    /// What was said by the last deeds, until it is durable: after a conflict it is decided again.
+    /// Outcomes of the last tasks until their events are durable; after a conflict they are decided again.
     results: Vec<Said>,
-    /// Decided and applied, not yet durable.
+    /// Events that are decided and applied but not yet durable.
     events: Vec<Event>,
-    /// What has to follow from them, in the same transaction.
+    /// Effects to write in the same transaction as these events.
     effects: Vec<Effect>,
-    /// Others do the work of this run too: what they wrote is theirs to have written, once the lease is gone.
+    /// Several processes work on this run: after this one loses the lease, events of the others are
+    /// legitimate.
     shared: bool,
-    /// When the first of them was decided.
+    /// Time at which the first event of the pending batch was decided.
     begun: Timestamp,
     rest: Option<Rest>,
-    /// When it was last asked what is to be done: what was not due then is still to be waited for.
+    /// Time of the last scheduling pass; a step that was not due then must still be waited for.
     looked_at: Timestamp,
 }
 
@@ -188,7 +190,7 @@ impl<'a, W: World> Loop<'a, W> {
         }
     }
 
-    /// Decides what begins now. What is begun is announced in the log before it is done.
+    /// Decides which actions start now. A started attempt is in the log before it is performed.
     fn next(&mut self) -> Vec<(Action, W::Order)> {
         if self.rest.is_none() && self.drive.world.interrupted() {
             self.rest = Some(Rest::Interrupted);
@@ -204,7 +206,7 @@ impl<'a, W: World> Loop<'a, W> {
                 Action::End => {
                     self.decide(HarnessCommand::End);
                 }
-                // Somebody works on it of their own accord, and will say so.
+                // No dispatch in this mode: an external agent does the work and reports it.
                 Action::Dispatch { .. }
                 | Action::Hold { .. }
                 | Action::OverBudget { .. }
@@ -227,7 +229,8 @@ impl<'a, W: World> Loop<'a, W> {
                         self.decide(HarnessCommand::PlanWaits { step, reason });
                         continue;
                     }
-                    // A session has begun by itself. And what one begins may leave too little for the next.
+                    // An external session has started by itself. A start may also leave too little budget for
+                    // the next step.
                     if !self.drive.world.starts_agents() || self.start(step) {
                         self.begin(action, &mut orders);
                     }
@@ -240,7 +243,8 @@ impl<'a, W: World> Loop<'a, W> {
         orders
     }
 
-    /// An attempt begins with a tree, and is credited with what differs from it. Without one nobody begins.
+    /// Records the start of an attempt with its start tree; the attempt is credited with the difference from
+    /// it. If no start tree can be made, records that the attempt did not start.
     fn start(&mut self, step: StepNumber) -> bool {
         match self.drive.world.start(&self.run, step) {
             Ok(Some(start)) => self.decide(HarnessCommand::StartFrom { step, start }),
@@ -256,7 +260,7 @@ impl<'a, W: World> Loop<'a, W> {
         }
     }
 
-    /// When a step that waits may be tried again; never, where the loop is about to rest.
+    /// Returns when a waiting step may be retried; `None` if the loop is about to stop.
     fn wakes(&self) -> Option<Timestamp> {
         if self.rest.is_some() || !self.drive.world.dispatches() {
             return None;
@@ -269,9 +273,10 @@ impl<'a, W: World> Loop<'a, W> {
         orders.push((action, self.drive.world.order(&self.run, action)));
     }
 
-    /// What schedule asks for is allowed; a refusal means that something moved, and it will ask again.
+    /// Decides a command that the scheduler asked for. A refusal means that the state has changed; the
+    /// scheduler will ask again.
     fn decide(&mut self, command: HarnessCommand) -> bool {
-        // At the time it was asked for, or there would be less left of it.
+        // Use the time of the scheduling pass; with a later time less of the budget would be left.
         let means = Means { now: self.looked_at, ..self.means() };
         let decision = decide::harness_with(&self.run, &means, command);
         let is_allowed = decision.is_ok();
@@ -289,7 +294,7 @@ impl<'a, W: World> Loop<'a, W> {
                 Said::Agent(command) => decide::agent(&self.run, command),
                 Said::Harness(command) => decide::harness_with(&self.run, &self.means(), command),
             };
-            // Refused: a person or a new law got there first, and the word comes too late.
+            // Refused: a person or a new spec came first, so this outcome is too late.
             if let Ok(events) = decision {
                 self.take(events);
             }
@@ -307,8 +312,8 @@ impl<'a, W: World> Loop<'a, W> {
         }
     }
 
-    /// A contract that still holds at the end lets nothing happen before the last one was looked at: a
-    /// few of these are made durable together. What is lost of them is looked at again.
+    /// Returns whether the pending events may wait for more: final verdicts that held are written in batches,
+    /// because nothing happens before the last of them is known. Lost ones are checked again.
     fn may_wait(&self, orders: &[(Action, W::Order)]) -> bool {
         let is_last_look = |action: &Action| matches!(action, Action::Judge { subject: Subject::Final(_) });
         let holds = |event: &Event| match event {
@@ -323,14 +328,14 @@ impl<'a, W: World> Loop<'a, W> {
             && since < TOGETHER_MS
     }
 
-    /// Makes what was decided durable. `false`: somebody else wrote first; what the deed brought was
-    /// decided again on the new state, and what was only begun must be scheduled again.
+    /// Makes the decided events durable. Returns `false` if another process wrote first: outcomes were then
+    /// decided again on the new state, and actions that were only started must be scheduled again.
     fn flush(&mut self) -> Result<bool, Error> {
         let mut clean = true;
         while !self.events.is_empty() || !self.effects.is_empty() {
             let known = self.head.hash;
             match self.append() {
-                // As long as the one we knew, and another.
+                // The log has the expected length but another last event than the known one.
                 Ok(before) if before != known => return Err(self.disbelieve(1, REPLACED.to_owned())),
                 Ok(_) => self.results.clear(),
                 Err(provost_store::Error::Conflict { .. }) => {
@@ -346,7 +351,7 @@ impl<'a, W: World> Loop<'a, W> {
         Ok(clean)
     }
 
-    /// Returns the event that ours were put after.
+    /// Appends the pending events and returns the hash of the event before them.
     fn append(&mut self) -> Result<Hash, provost_store::Error> {
         let run = &self.run;
         let entries: Vec<Entry<'_>> = self
@@ -375,7 +380,7 @@ impl<'a, W: World> Loop<'a, W> {
         Ok(before)
     }
 
-    /// Whether the log has moved since we last wrote or read; what is new is taken in.
+    /// Returns whether the log has changed since the last read or write, and applies the new events.
     fn moved(&mut self) -> Result<bool, Error> {
         let moved = self.drive.log.head(self.drive.plan)? != self.head;
         if moved {
@@ -384,7 +389,8 @@ impl<'a, W: World> Loop<'a, W> {
         Ok(moved)
     }
 
-    /// Somebody else wrote. What we knew must still be there, and the rest must have come in by a door.
+    /// Applies events that other processes wrote. The events known so far must still be there, and a
+    /// permitted command must be able to have produced each new one.
     fn catch_up(&mut self) -> Result<(), Error> {
         let known = self.head;
         let mut run = Run::default();
@@ -423,8 +429,8 @@ impl<'a, W: World> Loop<'a, W> {
         Ok(())
     }
 
-    /// Makes it durable that nothing from this event on is to be believed. Where even that fails, the
-    /// proofs of what we knew are left to tell.
+    /// Records that nothing from this event on can be trusted. If this fails too, the proofs made so far are
+    /// the only evidence.
     fn disbelieve(&self, from_seq: u64, what: String) -> Error {
         let Drive { log, plan, world, .. } = &self.drive;
         let event = Event::TamperDetected { step: None, what: what.clone(), from_seq: Some(from_seq) };
@@ -436,7 +442,7 @@ impl<'a, W: World> Loop<'a, W> {
                 plan,
                 expected_seq: head.seq,
                 at: world.now(),
-                // Whoever wrote to the log may have written to the leases in it.
+                // The process that wrote to the log may also have changed the leases in it.
                 fence: None,
                 events: &entries,
                 effects: &[],
@@ -455,7 +461,7 @@ impl<'a, W: World> Loop<'a, W> {
         self.rest = None;
     }
 
-    /// Begins the orders and waits until one deed is done, or until a step that waits may be tried again.
+    /// Starts the orders and waits until one task is done or a waiting step may be retried.
     fn perform<'scope>(
         &self,
         mut orders: Vec<(Action, W::Order)>,
@@ -479,7 +485,7 @@ impl<'a, W: World> Loop<'a, W> {
             });
         }
         let deed = loop {
-            // The world's time is not this machine's: it is asked again now and then.
+            // The world's clock may differ from this machine's, so it is read again after each wait.
             let Some(until) = self.wakes() else { break receiver.recv().ok() };
             match receiver.try_recv() {
                 Ok(deed) => break Some(deed),
@@ -497,5 +503,5 @@ impl<'a, W: World> Loop<'a, W> {
     }
 }
 
-/// A deed that is done, or the panic it ended in.
+/// A finished task, or the panic that ended it.
 type Deed = (Action, std::thread::Result<Vec<Said>>);

@@ -1,7 +1,6 @@
-//! What passes between a plan and the one that carries out a step of it.
+//! The interface between a plan and its sub-plans.
 //!
-//! The plan above says what is to be done and how much it may take; how it is done is the affair of the
-//! plan below.
+//! The parent plan says what to do and how much it may use; the sub-plan decides how.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -14,41 +13,41 @@ use provost_core::model::usage::{Amount, Usage};
 
 use crate::world::Said;
 
-/// A step that another plan is to carry out.
+/// Request to run a step by a sub-plan.
 pub struct Errand {
     pub step: StepNumber,
     pub attempt: u32,
-    /// The slug of the plan that does it.
+    /// Slug of the sub-plan.
     pub plan: String,
-    /// The tree the steps before left.
+    /// Tree that the previous steps left.
     pub tree: Option<String>,
     /// The most it may use.
     pub limit: Amount,
-    /// How long it may take, where the step says so.
+    /// Time limit of the step, if it has one.
     pub timeout: Option<Duration>,
 }
 
-/// Whoever has steps carried out by other plans.
+/// Runs sub-plans.
 pub trait Carrier: Sync {
-    /// Why the plan cannot begin or go on before a person has done something, in words for them.
+    /// Returns why the sub-plan cannot start or continue before a person acts, in words for that person.
     fn held_up(&self, plan: &str) -> Option<String>;
 
-    /// Runs the plan until it rests. Nothing is said where a person interrupted it: it is taken up again.
+    /// Runs the sub-plan until it stops. Reports nothing if a person interrupted it: it is taken up again.
     fn carry_out(&self, errand: &Errand) -> Vec<Said>;
 }
 
-/// What a plan has to mind while it carries out a step of another.
+/// Context of the parent plan for a running sub-plan.
 pub struct Within {
-    /// The plans above.
+    /// Parent plans.
     pub plans: Vec<PlanId>,
-    /// Their files: no agent may write them.
+    /// Their files, which no agent may write.
     pub files: Vec<PathBuf>,
-    /// What the steps before left: where this plan begins.
+    /// Tree that the parent's previous steps left; this plan starts with it.
     pub tree: Option<String>,
     pub leash: Leash,
 }
 
-/// How far a plan goes that carries out a step. It is looked at before anything new is begun.
+/// Budget and deadline of a sub-plan; checked before anything new starts.
 #[derive(Default)]
 pub struct Leash {
     until: Option<Instant>,
@@ -73,7 +72,7 @@ impl Leash {
 
     fn add(&self, usage: &Usage) {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        // What nobody counted is not taken for anything here; the ledger has the word on it.
+        // Uncounted usage is ignored here; the budget accounting decides about it.
         let more = |sum: Option<u64>, part: Option<u64>| match part {
             Some(part) => Some(sum.unwrap_or(0).saturating_add(part)),
             None => sum,
@@ -98,7 +97,7 @@ impl Leash {
     }
 }
 
-/// What an event says was used.
+/// Returns the usage that an event reports.
 pub fn used(event: &Event) -> Option<&Usage> {
     match event {
         Event::AttemptEnded(Ended { usage, .. }) => Some(usage),

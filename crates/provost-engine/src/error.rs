@@ -1,4 +1,4 @@
-//! Everything that can stop the engine, sorted by whom it concerns.
+//! Errors of the engine, grouped by whom they concern.
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ pub enum Error {
     CarriesItself { plan: String },
     #[error("no agent is configured for {}", .roles.join(", "))]
     NoAgent { roles: Vec<String> },
-    /// The environment is at fault: no attempt is used up for it.
+    /// The environment is at fault: this costs no attempt.
     #[error("the workspace {} cannot be written, so no agent could do anything there", .path.display())]
     ReadOnly {
         path: PathBuf,
@@ -79,7 +79,7 @@ pub enum Error {
     #[error("what was done for plan {plan} is on a git remote, and this machine does not know which")]
     CarriedElsewhere { plan: provost_core::model::chain::PlanId },
 
-    /// The world broke.
+    /// The environment failed.
     #[error(transparent)]
     Collector(#[from] provost_host::collector::Error),
     #[error(transparent)]

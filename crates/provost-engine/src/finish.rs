@@ -1,11 +1,11 @@
-//! May this session finish?
+//! Decides whether an external session may stop.
 //!
-//! A session of a client that the harness did not start asks before it stops. What the log answers is
-//! answered at once; where checks are due, a process of ours makes them, apart from the client, and is
-//! waited for as long as the client has patience.
+//! The stop hook of a client that provost did not start asks here. What the log can answer is answered at
+//! once. If checks are due, a separate provost process runs them, and the hook waits for it as long as the
+//! client allows.
 //!
-//! **Invariant:** nothing here decides that a plan is done. A session that is let go, for whatever
-//! reason, leaves the log as it is, or a step that waits for a person.
+//! **Invariant:** nothing here decides that a plan is done. A session that is released, for whatever reason,
+//! leaves the log as it is, or a step that waits for a person.
 
 use std::ffi::OsString;
 use std::fs;
@@ -31,21 +31,21 @@ use crate::sessions::{By, Session, Sessions};
 use crate::turns::Turns;
 use crate::{Error, agenda, drive, harness, places};
 
-/// The hidden subcommand that makes the checks.
+/// Hidden subcommand that runs the checks.
 pub const COMMAND: &str = "hook-look";
-/// The variable that names a session's plan.
+/// Variable that names a session's plan.
 pub const PLAN: &str = "PROVOST_PLAN";
-/// Where failures of hooks are kept, and how much of them.
+/// File with failures of hooks, and its maximum size.
 const FAILURES: &str = "hook-failures.txt";
 const FAILURES_MAX: u64 = 64 * 1024;
-/// More tools than any session uses.
+/// Factor for combining progress and tool calls; larger than the number of tool calls of any session.
 const TOOLS: u64 = 1_000_000;
-/// So many texts are one stop, where a client asks after each of them.
+/// Number of texts that count as one stop, if a client asks after each text.
 const TEXTS: u32 = 10;
-/// How often it is asked whether the checks are made.
+/// Interval at which the hook polls whether the checks are done.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Answers a client. `settings.plan` is a plan that was named, if one was.
+/// Answers a client. `settings.plan` is the plan that was named, if one was.
 pub fn asked(settings: Settings, client: Client, asked: &Asked) -> Result<Answer, Error> {
     let gate = Gate::new(settings, client, asked);
     match asked.moment {
@@ -55,14 +55,14 @@ pub fn asked(settings: Settings, client: Client, asked: &Asked) -> Result<Answer
     }
 }
 
-/// Makes the checks that are due, for [`asked`], in a process of its own.
+/// Runs the checks that are due for [`asked`], in a separate process.
 pub fn look(harness: &Harness, client: &str) -> Result<(), Error> {
     let run = harness.run()?;
     if !is_open(&run) {
         return Ok(());
     }
     match harness.look(client) {
-        // Somebody else looks already; whoever waits for us waits for them.
+        // Another process already runs them; the hook waits for that one too.
         Err(Error::Store(StoreError::LeaseHeld { .. })) => Ok(()),
         looked => looked.map(drop),
     }
@@ -83,15 +83,15 @@ struct Gate {
     sessions: Sessions,
     turns: Turns,
     tools: u64,
-    /// Nobody's work: only what was made in it by name holds it.
+    /// A helper session, for example for titles: only a plan that was bound to it by name holds it.
     is_fleeting: bool,
 }
 
-/// The plan of a session, and where it is from.
+/// The plan of a session, and how it was found.
 struct Found {
     place: PlanPlace,
     id: PlanId,
-    /// Named for this very session.
+    /// It was named for this session.
     is_own: bool,
 }
 
@@ -110,11 +110,11 @@ impl Gate {
         }
     }
 
-    /// A session that begins is told of the plan it is expected to carry out.
+    /// Tells a starting session about the plan it is expected to carry out.
     fn begins(&self) -> Result<Answer, Error> {
         let own = match self.plan() {
             Ok(found) => found,
-            // A marker that leads nowhere is told with the plans there are.
+            // A broken marker is reported with the list of plans.
             Err(Error::PlanFile(_)) => None,
             Err(error) => return Err(error),
         };
@@ -129,7 +129,7 @@ impl Gate {
         Ok(Answer::Tell { words })
     }
 
-    /// All plans here, where there is more than the unnamed one. Those of other sessions are theirs.
+    /// Lists the plans here, if there are more than the unnamed one, without those of other sessions.
     fn plans(&self) -> Result<String, Error> {
         let plans = match agenda::read(&self.settings) {
             Ok(plans) => plans,
@@ -149,7 +149,7 @@ impl Gate {
     }
 
     fn stops(&self) -> Result<Answer, Error> {
-        // The harness that started the attempt judges it when it has ended.
+        // The provost process that started the attempt judges it at its end.
         if std::env::var_os(process::TAG).is_some() {
             return Ok(let_go(""));
         }
@@ -168,14 +168,14 @@ impl Gate {
         if let Some(words) = free(&run) {
             return Ok(let_go(words));
         }
-        // The same, where the variable is gone.
+        // The same without the environment variable.
         if process::inside_attempt().is_some() {
             return Ok(let_go(""));
         }
         self.held(&found, &*log, run.seq)
     }
 
-    /// Explicitly named, bound to the session, or the active one; nothing where there is none at all.
+    /// Returns the plan: explicitly named, bound to the session, or active; `None` if there is none.
     fn plan(&self) -> Result<Option<Found>, Error> {
         let bound = || Some(self.sessions.plan_of(&self.session)?.plan.to_string_lossy().into_owned());
         let named = self.settings.plan.clone().filter(|_| !self.is_fleeting).or_else(bound);
@@ -187,7 +187,7 @@ impl Gate {
         }
     }
 
-    /// Titles, summaries and the like have sessions too, and no plan.
+    /// Returns whether the plan is not this session's. Helper sessions, for example for titles, have no plan.
     fn is_another_sessions(&self, found: &Found) -> bool {
         !found.is_own
             && self.client != Client::GitPrePush
@@ -209,12 +209,13 @@ impl Gate {
         Ok(Answer::Refuse { words: words.to_owned() })
     }
 
-    /// How often in a row, this time included. A push is refused each time: whoever pushes can see to it.
+    /// Counts the refusals in a row, including this one. A push is refused every time; its author can act on
+    /// it.
     fn count(&self, plan: &PlanId, progress: u64, most: u32) -> Result<u32, Error> {
         match self.client {
             Client::GitPrePush => Ok(0),
             Client::Opencode => {
-                // It asks after every text. With a tool used since, the last one was not the end.
+                // This client asks after every text. If a tool was used since, the last text was not the end.
                 let now = progress.saturating_mul(TOOLS).saturating_add(self.tools);
                 let times = self.turns.refused(self.name(), plan, now)?;
                 let all = self.turns.refused(&format!("{} in all", self.name()), plan, progress)?;
@@ -224,7 +225,7 @@ impl Gate {
         }
     }
 
-    /// Sessions without a name are counted together: better let go one day than never.
+    /// Returns the session's name. Unnamed sessions share a counter, so that each is released at some point.
     fn name(&self) -> &str {
         self.session.name.as_deref().unwrap_or(self.client.word())
     }
@@ -237,7 +238,7 @@ impl Gate {
             return Ok(let_go(format!("{holder} is carrying a plan out here, and judges it itself")));
         }
         let waited = self.turns.waits_since(self.name());
-        // Checks that were made since the session was told to wait are what it waited for.
+        // Checks that ran since the session was told to wait are the ones it waited for.
         let is_answered = holder.is_none() && waited.is_some_and(|since| seq > since);
         if !is_answered {
             let looking = if holder.is_none() { Some(self.begin_look(found)?) } else { None };
@@ -250,7 +251,7 @@ impl Gate {
         self.after_the_look(found, log, &hook)
     }
 
-    /// Apart from the client, which may end whatever its hook has started.
+    /// Starts the checks in a separate process, because the client may kill the children of its hook.
     fn begin_look(&self, found: &Found) -> Result<Child, Error> {
         let program = self.settings.launcher.first().cloned().unwrap_or_else(|| OsString::from("provost"));
         let _ = fs::create_dir_all(self.settings.state.join("turns"));
@@ -266,7 +267,7 @@ impl Gate {
         })
     }
 
-    /// What kept the last checks from being made.
+    /// Returns the file with the reason why the last checks could not run.
     fn said(&self, found: &Found) -> PathBuf {
         self.settings.state.join("turns").join(format!("{}.err", found.id))
     }
@@ -311,7 +312,7 @@ impl Gate {
         })
     }
 
-    /// The session goes; its step stays, and waits for a person.
+    /// Releases the session; its step stays open and waits for a person.
     fn let_session_go(&self, found: &Found, times: u32) -> Result<Answer, Error> {
         let mut settings = self.settings.clone();
         settings.plan = Some(found.place.path.to_string_lossy().into_owned());
@@ -327,8 +328,8 @@ impl Gate {
     }
 }
 
-/// Which processes it can be is only asked where some session is known by its process. One that is
-/// fleeting shares the process of another, and must not be taken for it.
+/// Returns the session. Its possible processes are looked up only if some session is known by process. A
+/// helper session shares the process of another session and must not be taken for it.
 fn session(settings: &Settings, asked: &Asked, workspace: &Path) -> Session {
     let name = asked.session.clone();
     match !asked.is_fleeting && settings.state.join("sessions").exists() {
@@ -337,7 +338,7 @@ fn session(settings: &Settings, asked: &Asked, workspace: &Path) -> Session {
     }
 }
 
-/// The last event says so; nothing has to be folded.
+/// Returns whether the last event says that the plan is done; this needs no fold.
 fn is_done(log: &dyn Log, plan: &PlanId) -> Result<bool, Error> {
     let query = Query { newest_first: true, limit: Some(1), ..Query::plan(plan) };
     let mut done = false;
@@ -348,7 +349,7 @@ fn is_done(log: &dyn Log, plan: &PlanId) -> Result<bool, Error> {
     Ok(done)
 }
 
-/// Why nothing holds a session of this plan, if so: it is over, or a person has the word.
+/// Returns why this plan does not hold a session, if so: it is over, or a person must act.
 fn free(run: &Run) -> Option<String> {
     let title = &run.plan.title;
     if let Some(from) = run.forged_from {
@@ -377,14 +378,14 @@ fn waits(run: &Run, step: StepNumber) -> bool {
     run.confirmed_by_person(step) && run.state_word(step) == "claimed"
 }
 
-/// Another number whenever the plan has come further, or was thrown back.
+/// Returns a number that changes whenever the plan advances or is set back.
 fn progress(run: &Run) -> u64 {
     let (settled, _) = run.progress();
     let held = run.postconditions().filter(|(_, state)| matches!(state, PostState::Held(_))).count();
     u64::from(settled) * 1000 + held as u64
 }
 
-/// Whether the checks are made by then.
+/// Waits for the checks; returns whether they were done before `until`.
 fn wait(mut looking: Option<Child>, log: &dyn Log, lease: &str, until: Instant) -> bool {
     loop {
         let is_begun = looking.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)));
@@ -403,7 +404,7 @@ fn still_looking(plan: &str) -> String {
     )
 }
 
-/// Keeps what went wrong with a hook, which every client takes for a yes.
+/// Records a failed hook, because every client treats a failure as permission to stop.
 pub fn failed(state: &Path, client: Client, why: &str) {
     let file = state.join(FAILURES);
     if fs::metadata(&file).is_ok_and(|found| found.len() > FAILURES_MAX) {
@@ -414,12 +415,12 @@ pub fn failed(state: &Path, client: Client, why: &str) {
     let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
 }
 
-/// What last went wrong with a hook.
+/// Returns the last failure of a hook.
 pub fn last_failure(state: &Path) -> Option<String> {
     fs::read_to_string(state.join(FAILURES)).ok()?.lines().last().map(str::to_owned)
 }
 
-/// The folder a client's hook is about: what it says, or where it was started.
+/// Returns the folder that a client's hook names, or the one it was started in.
 pub fn folder<'a>(asked: &'a Asked, cwd: &'a Path) -> &'a Path {
     asked.cwd.as_deref().map(Path::new).filter(|folder| folder.is_dir()).unwrap_or(cwd)
 }

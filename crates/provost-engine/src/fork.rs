@@ -1,7 +1,7 @@
-//! The rest of a plan once more, by somebody else, from where a step began: a branch with the tree that was
-//! kept, a worktree of it, and a plan of its own.
+//! Forks a plan at a step, so that another agent can do the rest: a branch with the kept tree, a worktree of
+//! it, and a new plan.
 //!
-//! **Invariant:** the plan it is made of, its workspace and its log stay as they are.
+//! **Invariant:** the original plan, its workspace and its log are not changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,21 @@ use provost_host::{git, ground, plan_file, worktree};
 use crate::harness::Harness;
 use crate::{Error, commit, drive};
 
-/// What is wanted.
+/// Options of a fork.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub from: StepNumber,
-    /// The role of all its steps, if not their own.
+    /// Role of all its steps, if not their own.
     pub target: Option<String>,
-    /// The slug of the new plan, and of its branch.
+    /// Slug of the new plan and of its branch.
     pub name: String,
-    /// The worktree.
+    /// Folder of the worktree.
     pub folder: PathBuf,
     pub by: String,
     pub home: Option<PathBuf>,
 }
 
-/// What was made.
+/// Result of a fork.
 #[derive(Clone, Debug)]
 pub struct Forked {
     pub branch: String,
@@ -67,7 +67,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Forked, Error> {
     let marker = plan_file::marker(&folder);
     write(&plan, text.as_bytes())?;
     write(&marker, format!("{}\n", wanted.name).as_bytes())?;
-    // A configuration that is not in the repository holds there as well.
+    // Copy a configuration that is not in the repository, so that it applies there too.
     if let Some(config) = &harness.config().path
         && let Ok(within) = config.strip_prefix(&place.workspace)
         && !folder.join(within).exists()
@@ -78,7 +78,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Forked, Error> {
     Ok(Forked { branch, folder, plan, commit })
 }
 
-/// The tree that the step began with when it was first given out; nothing, where that was the base.
+/// Returns the run and the tree that the step first started with; `None` if that was the base.
 fn beginning(
     harness: &Harness,
     from: StepNumber,
@@ -94,7 +94,7 @@ fn beginning(
     }
     match begun {
         Some(tree) => Ok((run, tree)),
-        // It has not begun: then it begins with what there is, if its turn has come.
+        // Not started: it would start with the current tree, if it is ready.
         None if run.is_ready(from) => Ok((run, last)),
         None => Err(Refusal::NotBegun { step: from }.into()),
     }

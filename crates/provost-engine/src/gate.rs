@@ -1,10 +1,10 @@
-//! Which policies may speak for a person.
+//! Decides which policies may approve instead of a person.
 //!
-//! A policy is text in a workspace an agent can write, so it speaks only once a person has trusted its
-//! exact words (`provost approve --policy NAME`). The list of trusted digests lies in the state folder,
-//! each signed with the harness's key: one that was put there by hand says nothing.
+//! A policy is text in a workspace that agents can write, so it counts only after a person has trusted its
+//! exact words (`provost approve --policy NAME`). The list of trusted digests is in the state folder, each
+//! signed with provost's key; an unsigned entry has no effect.
 //!
-//! **Invariant:** a policy whose text changed is silent until a person has read it again.
+//! **Invariant:** a policy whose text changed has no effect until a person has trusted it again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,14 +21,14 @@ use serde_json::json;
 
 use crate::Error;
 
-/// What a signed line of the list is about.
+/// Subject of a signed line of the list.
 const POLICY: &str = "policy";
 
-/// What the policies of the configuration say about a plan.
+/// Result of asking the policies of the configuration about a plan.
 #[derive(Debug, Default)]
 pub struct Hearing {
     pub approver: Option<Approver>,
-    /// Why each of the others did not approve, a line each.
+    /// Why each other policy did not approve, one line each.
     pub silent: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ pub fn hear(
     Ok(hearing)
 }
 
-/// Digests of the checks of a plan that a person has trusted by name (`[checks.NAME]`).
+/// Returns the digests of the plan's checks that a person has trusted by name (`[checks.NAME]`).
 pub fn trusted_checks(
     state: &Path,
     key: Option<&PublicKey>,
@@ -74,7 +74,7 @@ pub fn trusted_checks(
     let text = read(&list(state))?;
     let known: Vec<String> = text.lines().filter_map(|line| trusted(line, key)).collect();
     let is_trusted = |shell: &Shell| {
-        // What is expected beside the exit code was written by somebody else.
+        // A check with other expectations than exit code 0 is not the one that the person trusted.
         let is_plain = shell.expectations.iter().all(|each| each.value == Expectation::ExitIs(0));
         is_plain
             && catalogue.iter().any(|(name, command)| {
@@ -91,12 +91,12 @@ pub fn trusted_checks(
     Ok(trusted.collect())
 }
 
-/// Whether a person has read a text with this digest.
+/// Returns whether a person has trusted a text with this digest.
 pub fn trusts(state: &Path, key: &PublicKey, digest: &str) -> Result<bool, Error> {
     Ok(read(&list(state))?.lines().filter_map(|line| trusted(line, key)).any(|known| known == digest))
 }
 
-/// A person has read this text.
+/// Records that a person trusts the text with this digest.
 pub fn trust(state: &Path, key: &Key, digest: &str) -> Result<(), Error> {
     let path = list(state);
     let statement = Statement::new(vec![Subject::new(POLICY, digest)], json!({ POLICY: digest }));
@@ -110,7 +110,7 @@ pub fn trust(state: &Path, key: &Key, digest: &str) -> Result<(), Error> {
     file.sync_all().map_err(io("write"))
 }
 
-/// The digest a line of the list trusts, if this key signed it.
+/// Returns the digest that a line of the list trusts, if this key signed it.
 pub fn trusted(line: &str, key: &PublicKey) -> Option<String> {
     let statement = key.open(&Envelope::read(line).ok()?).ok()?;
     statement.predicate[POLICY].as_str().map(str::to_owned)

@@ -1,8 +1,8 @@
-//! The harness's hands in the real world: they give work to agents (`hands/attempt.rs`) and run checks
+//! The executor in the real world: gives work to agents (`hands/attempt.rs`) and runs checks
 //! (`hands/check.rs`).
 //!
-//! An order carries everything a deed needs, taken from the run on the loop's thread; carrying it out
-//! touches the machine and nothing of the run.
+//! An order holds everything a task needs and is built from the run on the loop's thread. Performing it
+//! touches the machine, never the run.
 
 mod apart;
 mod attempt;
@@ -44,46 +44,47 @@ use crate::watch_over::Watch;
 use crate::worker::Worker;
 use crate::world::{Said, World};
 
-/// While a step waits, people and signals are listened to this often.
+/// Interval at which signals are polled while a step waits.
 const EAR: Duration = Duration::from_millis(100);
 
 pub struct Hands<'a> {
     site: &'a Site,
     ground: Ground,
-    /// Over the harness's own files, where agents are given work.
+    /// Tamper watch over provost's own files; set if agents are given work.
     watch: Option<&'a Watch>,
-    /// Work is given to agents here; elsewhere somebody does it of their own accord.
+    /// Work is given to agents here; if not, an external session does it.
     dispatches: bool,
-    /// Steps whose attempt left something running that could not be ended.
+    /// Steps whose attempt left processes running that could not be killed.
     haunted: Mutex<BTreeMap<StepNumber, Vec<Survivor>>>,
-    /// Steps whose processes are all of these hands: somebody who died has left nothing of them.
+    /// Steps this process has already run; no orphans of a crashed process can remain.
     attended: Mutex<BTreeSet<StepNumber>>,
     metering: Metering,
     session: Option<Looking>,
-    /// Several agents may be at work at a time.
+    /// Several agents may work at the same time.
     side_by_side: bool,
-    /// Up to which event the workspace was brought, and what was left alone in it.
+    /// Last event that the workspace was brought up to, and the paths that were left alone in it.
     at_home: Mutex<(u64, Vec<String>)>,
-    /// Has steps carried out by other plans.
+    /// Runs the sub-plans of steps.
     carrier: Option<&'a dyn Carrier>,
-    /// Where this plan carries out a step of another.
+    /// Context of the parent plan, if this plan is a sub-plan.
     within: Option<&'a Within>,
-    /// Where trees travel between machines.
+    /// Sends trees to the git remote, if they travel between machines.
     courier: Option<Courier<'a>>,
-    /// What the checks said on the base, at the gate.
+    /// Verdicts of the checks on the base, from the gate.
     base: Option<BaseLook>,
 }
 
-/// A session that the harness did not start: what it left is looked at, once.
+/// A session that provost did not start; each check of its work runs once.
 struct Looking {
     client: String,
     looked: Mutex<Vec<Subject>>,
-    /// Something did not hold, or is to be waited for: the session has the word.
+    /// A check failed or a person is needed: the session must act next.
     is_over: AtomicBool,
 }
 
 impl Looking {
-    /// Whether this was not looked at before. What is due again so soon did not hold.
+    /// Returns whether this subject was not checked before. A subject that is due again so soon did not hold;
+    /// the look then ends.
     fn is_new(&self, subject: Subject) -> bool {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !looked.contains(&subject);
@@ -99,7 +100,7 @@ impl Looking {
     }
 }
 
-/// A deed to be done.
+/// Input of one task.
 pub enum Order {
     Attempt(Box<AttemptOrder>),
     Errand(Box<Errand>),
@@ -127,7 +128,7 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// A control on the very tree that was looked at for the gate is not run again.
+    /// Uses verdicts from the gate: a negative control on the same tree is not run again.
     pub fn knowing(self, base: Option<BaseLook>) -> Self {
         Self { base, ..self }
     }
@@ -140,12 +141,12 @@ impl<'a> Hands<'a> {
         Self { within, ..self }
     }
 
-    /// The tree the steps before left, of this plan or of the one above.
+    /// Returns the tree that the previous steps left, of this plan or of its parent.
     fn tree(&self, run: &Run) -> Option<String> {
         run.tree.clone().or_else(|| self.within?.tree.clone())
     }
 
-    /// The step, as the plan that carries it out is told of it.
+    /// Returns the sub-plan request of a step, if a plan carries it out.
     fn errand(&self, run: &Run, number: StepNumber) -> Option<Errand> {
         let plan = run.carried_by(number)?.to_owned();
         let wall_ms = run.ledger.held(number).and_then(|held| held.wall_ms);
@@ -167,7 +168,7 @@ impl<'a> Hands<'a> {
     }
 
     pub fn watched(self, watch: &'a Watch) -> Self {
-        // Elsewhere they cannot be carved out of the workspace.
+        // Only at `clean` can provost's files inside the workspace be protected from agents.
         watch.behind_a_fence(self.ground.level == Isolation::Clean);
         Self { watch: Some(watch), ..self }
     }
@@ -185,7 +186,7 @@ impl<'a> Hands<'a> {
         self.haunted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a check may be running that somebody began who is dead. Behind bubblewrap it died, too.
+    /// Returns whether a check of a crashed process may still run. In bubblewrap it died with that process.
     fn is_strange(&self, step: StepNumber) -> bool {
         let mut attended = self.attended.lock().unwrap_or_else(PoisonError::into_inner);
         attended.insert(step) && self.ground.level != Isolation::Clean
@@ -195,7 +196,7 @@ impl<'a> Hands<'a> {
         format!("{}/{step}/{attempt}", self.site.id)
     }
 
-    /// The same, and what was done to the harness's own files meanwhile.
+    /// Runs `work` and reports changes made to provost's own files meanwhile.
     fn watched_over(&self, step: StepNumber, work: impl FnOnce() -> Vec<Said>) -> Vec<Said> {
         self.watch.inspect(|watch| watch.enter());
         let mut said = work();
@@ -263,9 +264,9 @@ impl World for Hands<'_> {
             let subject = match action {
                 Action::Dispatch { step } => Some(Subject::Contract(step)),
                 Action::Judge { subject } => Some(subject),
-                // Begun in so many words, and not yet looked at.
+                // The session started it explicitly, and it was not checked yet.
                 Action::JudgeLost { step, .. } => Some(Subject::Contract(step)),
-                // No session's to do.
+                // A session cannot perform this.
                 Action::TakeUp { .. } => {
                     session.end();
                     return Order::Nothing;

@@ -1,8 +1,8 @@
-//! The façade: one plan, its log and its doors.
+//! The facade of one plan: its log and the commands it accepts.
 //!
-//! People come in by [`Harness::human`], agents by [`Harness::agent`]; the harness's own door is not
-//! public. Methods are short: what they decide is core's, what they do is host's. `harness/doors.rs` has the
-//! doors, `harness/driving.rs` what carries a plan out, `harness/looking.rs` what is only looked at.
+//! Commands of people enter by [`Harness::human`], commands of agents by [`Harness::agent`]; provost's own
+//! commands have no public entry. Methods are short: core decides, host acts. `harness/doors.rs` has the
+//! entry points, `harness/driving.rs` runs a plan, `harness/looking.rs` only reads.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -42,56 +42,56 @@ mod starting;
 pub use driving::Recheck;
 pub(crate) use driving::lease;
 
-/// How the holder of a lease is called that looks at what a session has left.
+/// Prefix in the name of a lease holder that checks the work of a session.
 pub(crate) const LOOKING: &str = "a look for a session of ";
 
-/// Where and for whom the harness works.
+/// Settings of a harness: folders, plan, environment.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub cwd: PathBuf,
     pub state: PathBuf,
-    /// A path, a name, or nothing for the active plan.
+    /// A path, a name, or `None` for the active plan.
     pub plan: Option<String>,
-    /// How to start this program's scripted agent.
+    /// Command that starts this program's scripted agent.
     pub launcher: Vec<OsString>,
     /// Set when a person interrupts.
     pub stop: Arc<AtomicBool>,
-    /// What agents get, and where the values stand that must not be shown.
+    /// Environment for agents; its secret values must not be shown.
     pub environment: Vec<(OsString, OsString)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Looks only: creates nothing, syncs nothing.
+    /// Reads only: creates nothing, syncs nothing.
     Read,
     Write,
 }
 
 pub struct Harness {
     log: Arc<dyn Log>,
-    /// Many machines share the log.
+    /// Several machines share the log.
     shared: bool,
     site: Site,
     state: PathBuf,
-    /// When this process was begun, or not much later.
+    /// Start time of this process, or a little later.
     begun: Timestamp,
     who: Who,
-    /// Under which name, where that is not this account's.
+    /// Name of the caller, if it is not this account's.
     name: Option<String>,
-    /// Where the plan carries out a step of another.
+    /// Context of the parent plan, if this plan is a sub-plan.
     pub(crate) within: Option<Within>,
-    /// Where its trees travel between machines.
+    /// Transport of trees, if they travel between machines.
     pub(crate) carrying: Option<Carrying>,
-    /// Hears of plans that carry out steps of this one.
+    /// Callback for the events of sub-plans.
     told: Mutex<Option<Arc<Below>>>,
     /// Uncommitted files inside `touches` become part of the base.
     pub(crate) includes: AtomicBool,
 }
 
-/// Is told every event of a plan that carries out a step, with that plan's name.
+/// Called with every event of a sub-plan and with that plan's name.
 pub type Below = dyn Fn(&str, &Run, &Sealed, &Event) + Send + Sync;
 
-/// The user's state folder, outside every workspace.
+/// Returns the user's state folder, which is outside every workspace.
 pub fn state_folder(environment: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
     let value = |name: &str| {
         environment.iter().find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
@@ -106,22 +106,22 @@ pub fn state_folder(environment: &[(OsString, OsString)]) -> Result<PathBuf, Err
     Ok(Path::new(home).join(".local/state/provost"))
 }
 
-/// Knows the values of the environment that must not be shown.
+/// Returns a redactor that knows the secret values of the environment.
 pub(crate) fn redactor(environment: &[(OsString, OsString)], secrets: &[String]) -> Redactor {
     let text = environment.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     let is_secret = |name: &str| redact::looks_secret(name) || secrets.iter().any(|secret| secret == name);
     Redactor::new(text.filter(|(name, _)| is_secret(name)))
 }
 
-/// Checks see a virtual environment of the workspace that is on `PATH` as they see the caches that the
-/// configuration names: as it was before any agent.
+/// Adds tools of the workspace that are on `PATH`, such as a virtual environment, to the configured caches:
+/// checks see them as they were before any agent ran.
 fn add_tools_of_the_workspace(config: &mut Config, workspace: &Path) {
     let tools = judge::kept_in_workspace(workspace);
     let caches = &mut config.verify.caches;
     caches.extend(tools.into_iter().filter(|tool| !caches.contains(tool)).collect::<Vec<_>>());
 }
 
-/// The log of all plans, to look at.
+/// Opens the log of all plans for reading.
 pub fn open_log(state: &Path) -> Result<Box<dyn Log>, Error> {
     logbook::open(state, Access::Read)
 }
@@ -132,14 +132,14 @@ impl Harness {
         Self::at(place, settings, access)
     }
 
-    /// For a plan that is not there yet; one that is, is an error.
+    /// Opens a plan that does not exist yet; an existing one is an error.
     pub fn upcoming(settings: Settings) -> Result<Self, Error> {
         let name = settings.plan.clone().unwrap_or_default();
         let place = plan_file::upcoming(&name, &settings.cwd, &places::folder(&settings.cwd)?)?;
         Self::at(place, settings, Access::Write)
     }
 
-    /// On a log that is open already and that many machines share.
+    /// Opens a plan on an open log that several machines share.
     pub fn open_on(settings: Settings, log: Arc<dyn Log>) -> Result<Self, Error> {
         let place = places::resolve(settings.plan.as_deref(), &settings.cwd)?;
         let config = config::find(&place.workspace)?;
@@ -150,7 +150,7 @@ impl Harness {
         Ok(Self::with(place, config, state, settings, log, true))
     }
 
-    /// For a plan that has its identifier from the log, and whose trees come from elsewhere.
+    /// Opens a plan that has its identifier from the log and whose trees come from a remote.
     pub(crate) fn at_an_outpost(
         place: PlanPlace,
         config: Config,
@@ -209,27 +209,27 @@ impl Harness {
         }
     }
 
-    /// At a person's door it is not this process that knocks, but whoever called its server.
+    /// Authenticates the remote caller of the server instead of this process.
     pub fn on_behalf_of(self, who: Who) -> Self {
         Self { who, ..self }
     }
 
-    /// For a process that opens plans long after it was begun: since when it is there.
+    /// Sets the start time of a process that opens plans long after it started.
     pub(crate) fn in_process_since(self, begun: Timestamp) -> Self {
         Self { begun: begun.min(self.begun), ..self }
     }
 
-    /// The name on the token of whoever called.
+    /// Sets the name on the caller's token.
     pub fn named(self, name: String) -> Self {
         Self { name: Some(name), ..self }
     }
 
-    /// As whom they count who approve here, and who is said to have written what they bring along.
+    /// Returns the name under which approvals made here count, and under which recorded plans are authored.
     pub fn person(&self) -> String {
         self.name.clone().unwrap_or_else(people::account)
     }
 
-    /// `told` hears of plans that carry out steps of this one.
+    /// Sets the callback for the events of sub-plans.
     pub fn tell_of_plans_below(&self, told: Option<Arc<Below>>) {
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
     }
@@ -258,7 +258,7 @@ impl Harness {
         &self.state
     }
 
-    /// Signs a statement with the harness's key; an envelope, as text.
+    /// Signs a statement with provost's key and returns the envelope as text.
     pub fn seal(&self, statement: &Statement) -> Result<String, Error> {
         self.prover().seal(statement)
     }
@@ -271,17 +271,17 @@ impl Harness {
         &self.site
     }
 
-    /// A person wants the harness to stop.
+    /// Returns whether a person has asked provost to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.site.stop.load(Ordering::Relaxed)
     }
 
-    /// The log is one that many machines share.
+    /// Returns whether several machines share the log.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
     }
 
-    /// Without what must not be seen.
+    /// Returns the text without secrets.
     pub(crate) fn clean(&self, text: &str) -> String {
         self.site.redactor.text(text).into_owned()
     }
@@ -290,16 +290,16 @@ impl Harness {
         &self.site.redactor
     }
 
-    /// The plan as the log knows it.
+    /// Folds the plan's log.
     pub fn run(&self) -> Result<Run, Error> {
         drive::read(&*self.log, self.id())
     }
 
-    /// The plan file as it stands, parsed and bound to its surroundings, not yet verified.
+    /// Reads and parses the plan file and binds it to its surroundings; does not verify it.
     pub fn read(&self) -> Result<Reading, Error> {
         let found = plan_file::read(&self.place().path)?;
         let reading = Reading::of(&self.site, &found.bytes);
-        // Without a log that can be believed nothing was included.
+        // Without a trustworthy log no files count as included.
         let run = self.run().unwrap_or_default();
         let mut included = uncommitted::still_included(&self.place().workspace, &run);
         if self.includes.load(Ordering::Relaxed) {
@@ -318,7 +318,7 @@ impl Harness {
         Ok(Reading::of(&self.site, &text).verified(&self.site))
     }
 
-    /// Takes a plan without errors into the log: recorded, verified. Marks follow.
+    /// Records a plan without errors in the log as recorded and verified.
     pub fn record(&self, reading: &Reading) -> Result<Run, Error> {
         let run = self.harness(|_| HarnessCommand::Record {
             text: reading.text.clone(),
@@ -328,13 +328,13 @@ impl Harness {
         if run.stage != Stage::Draft {
             return Ok(run);
         }
-        // This text and no other was looked at, whatever was recorded since.
+        // The verification applies to this revision, even if another one was recorded since.
         let (revision, warnings) = (run.revision, reading.warnings());
         let verified = self.harness(|_| HarnessCommand::Verified { revision: revision.clone(), warnings });
         self.or_found(verified, |run| run.revision == revision && run.stage != Stage::Draft)
     }
 
-    /// Somebody else may have been faster with the same; then it stands as they left it.
+    /// Accepts a `WrongStage` refusal if another process has already brought the run to the wanted state.
     fn or_found(&self, said: Result<Run, Error>, is_it: impl Fn(&Run) -> bool) -> Result<Run, Error> {
         match said {
             Err(refused @ Error::Refused(Refusal::WrongStage { .. })) => {
@@ -345,8 +345,8 @@ impl Harness {
         }
     }
 
-    /// Reads, verifies and records the plan file, or says what is wrong with it. What was read comes
-    /// along when it was new to the log.
+    /// Reads, verifies and records the plan file, or returns its diagnostics. Returns the reading too if it
+    /// was new to the log.
     pub fn bring_up(&self) -> Result<(Run, Option<Reading>), Error> {
         let run = self.genuine()?;
         if run.stage != Stage::Draft && !self.is_to_include(&run) && self.stands(&run)? {
@@ -367,8 +367,8 @@ impl Harness {
         Ok((run, Some(reading)))
     }
 
-    /// The same for whoever wants to approve the revision they typed, which may be a prefix. What would be
-    /// refused is refused before anything is recorded.
+    /// Brings up the plan for a person who approves the revision they typed, which may be a prefix. An
+    /// approval that would be refused is refused before anything is recorded.
     pub fn bring_up_to_approve_revision(&self, typed: &str) -> Result<(Run, Option<Reading>), Error> {
         self.genuine()?;
         let (mut run, _) = self.preview()?;
@@ -386,8 +386,8 @@ impl Harness {
         self.bring_up_to_approve()
     }
 
-    /// The same for whoever reads the plan first. Where nobody approves what they wrote, the log has to know
-    /// already who that was.
+    /// Brings up the plan for a person who reads it before approving. If authors may not approve their own
+    /// plans, the log must already name the author.
     pub fn bring_up_to_approve(&self) -> Result<(Run, Option<Reading>), Error> {
         let before = self.run()?;
         if !self.config().gate.quorum.self_approval || !before.quorum().self_approval {
@@ -399,7 +399,7 @@ impl Harness {
         self.bring_up()
     }
 
-    /// The plan as the log knows it, if nobody else wrote to the log.
+    /// Folds the plan's log; an error if another process has forged events in it.
     pub(crate) fn genuine(&self) -> Result<Run, Error> {
         let run = self.run()?;
         match run.forged_from {
@@ -412,8 +412,8 @@ impl Harness {
         Error::Forged { plan: self.id().clone(), from_seq, what: "an earlier run found it".to_owned() }
     }
 
-    /// The file is, byte for byte, what the log would write, and its surroundings are as they were: no
-    /// need to parse it.
+    /// Returns whether the file is byte for byte what provost would write and its surroundings are unchanged;
+    /// then it needs no parsing.
     fn stands(&self, run: &Run) -> Result<bool, Error> {
         let found = plan_file::read(&self.place().path)?;
         let marked = approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
@@ -426,7 +426,7 @@ impl Harness {
         })
     }
 
-    /// The log holds this text already, verified or further.
+    /// Returns whether the log already holds this text.
     fn unchanged(&self, run: &Run, reading: &Reading) -> bool {
         if run.started() {
             run.law == Some(approved_spec::digest(&reading.text, &reading.plan))
@@ -436,7 +436,7 @@ impl Harness {
         }
     }
 
-    /// Decides on the newest state and appends, again if somebody else was faster.
+    /// Decides on the newest state and appends; repeats if another process wrote first.
     fn say(&self, decision: impl Fn(&Run) -> Result<Vec<Event>, Refusal>) -> Result<Run, Error> {
         loop {
             let mut run = self.run()?;
@@ -452,7 +452,7 @@ impl Harness {
         }
     }
 
-    /// The events as they may stand in the log: without secrets.
+    /// Returns the events without secrets.
     pub(crate) fn redacted(&self, events: Vec<Event>) -> Vec<Event> {
         events.into_iter().map(|event| self.site.redactor.event(event)).collect()
     }
@@ -466,7 +466,7 @@ impl Harness {
         self.append_with(run, events, None, &self.wakes())
     }
 
-    /// The same while this lease is held, with what must follow.
+    /// Applies the events and makes them durable, under this lease and with these effects.
     pub(crate) fn append_with(
         &self,
         run: &mut Run,
@@ -475,7 +475,7 @@ impl Harness {
         effects: &[Effect],
     ) -> Result<Vec<Sealed>, provost_store::Error> {
         let expected_seq = run.seq;
-        // All events that no drive makes pass here; to redact twice changes nothing.
+        // Every event that no drive makes passes here; redacting twice changes nothing.
         let events = &self.redacted(events.to_vec());
         for event in events {
             run.apply(event);
@@ -492,16 +492,15 @@ impl Harness {
         Ok(sealed)
     }
 
-    /// Shows the run in the files people look at; trouble there is told, not failed on. A run that is
-    /// under way does it itself, and would not know who else wrote to them.
+    /// Writes the marks of the run into the plan file and ignores failures. A running drive writes them
+    /// itself and could not tell these writes from tampering.
     pub(crate) fn project(&self, run: &Run) {
         if !self.is_under_way() {
             let _ = project::marks(&self.site, run);
         }
     }
 
-    /// Makes the plan file show where the run stands, for whoever looks after a crash: a run that is under way
-    /// does so itself.
+    /// Updates the plan file after a crash; a running drive does so itself.
     pub fn catch_up_marks(&self, run: &Run) {
         if run.exists() && run.forged_from.is_none() {
             self.project(run);

@@ -1,6 +1,6 @@
-//! The log of a state folder, to look at: one plan of it, several, or all.
+//! Reads the log of a state folder: one plan, several, or all.
 //!
-//! Reading what happened takes no configuration, and of a plan whose file is gone only its id.
+//! Reading needs no configuration; a plan whose file is gone can be named by its id.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -19,17 +19,17 @@ use crate::harness::{Access, Settings};
 use crate::otel::Request;
 use crate::{Error, otel, places, site};
 
-/// Which plans are wanted.
+/// Selection of plans.
 #[derive(Clone, Debug)]
 pub enum Wanted {
     All,
-    /// Paths, names or ids; none for the active plan.
+    /// Paths, names or ids; empty for the active plan.
     Plans(Vec<String>),
 }
 
 pub struct History {
     log: Box<dyn Log>,
-    /// Nothing stands for all of them, those to come included.
+    /// `None` for all plans, including future ones.
     chosen: Option<BTreeSet<PlanId>>,
 }
 
@@ -57,12 +57,12 @@ impl History {
         Ok(Self { log, chosen: Some(chosen) })
     }
 
-    /// Nothing stands for all plans.
+    /// Returns the selected plans; `None` for all.
     pub fn chosen(&self) -> Option<&BTreeSet<PlanId>> {
         self.chosen.as_ref()
     }
 
-    /// The plans that were chosen, as far as there are any.
+    /// Returns the selected plans that exist.
     pub fn plans(&self) -> Result<Vec<PlanId>, Error> {
         Ok(match &self.chosen {
             Some(chosen) => chosen.iter().cloned().collect(),
@@ -82,7 +82,7 @@ impl History {
         Ok(self.log.wait(after, timeout)?)
     }
 
-    /// What the plans took from `since` on, and before `until` or now.
+    /// Summarises the plans from `since` on and before `until`, or until now.
     pub fn summary(&self, since: Option<Timestamp>, until: Option<Timestamp>) -> Result<Summary, Error> {
         let mut summary = Summary::default();
         let now = site::now();
@@ -100,7 +100,7 @@ impl History {
         Ok(summary)
     }
 
-    /// The plans as traces, in requests of a bounded size, in their order.
+    /// Exports the plans as traces, in order and in requests of a bounded size. Returns the number of spans.
     pub fn trace(&self, send: &mut dyn FnMut(&Request<'_>) -> Result<(), Error>) -> Result<u64, Error> {
         let mut spans = 0;
         for plan in self.plans()? {
@@ -111,7 +111,7 @@ impl History {
         Ok(spans)
     }
 
-    /// Each event that this version can read, and the first trouble there is.
+    /// Calls `each` for every event; returns the first error.
     fn events(
         &self,
         query: &Query,
@@ -130,7 +130,7 @@ fn open_log(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
     crate::logbook::open(state, access)
 }
 
-/// Also where the configuration cannot be read: plans are then looked for in the usual place.
+/// Resolves an argument; if the configuration cannot be read, in the default plan folder.
 fn resolved(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
     match places::resolve(argument, cwd) {
         Err(Error::Config(_)) => Ok(plan_file::resolve(argument, cwd)?),
@@ -138,7 +138,7 @@ fn resolved(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
     }
 }
 
-/// The argument is a plan's id, as the log has it.
+/// Returns the plan of the log whose id is the argument.
 fn known(log: &dyn Log, argument: Option<&str>) -> Result<Option<PlanId>, Error> {
     let Some(argument) = argument else { return Ok(None) };
     Ok(log.plans()?.into_iter().find(|plan| plan.0 == argument))

@@ -1,7 +1,8 @@
-//! What waits for a person, from the log: of one plan, and of all plans of a repository or a state folder.
+//! Lists what waits for a person, from the log: in one plan, in all plans of a repository, or of a state
+//! folder.
 //!
-//! Items are read, not kept: whoever looks sees what waits now. What has waited for too long is written
-//! into the log as overdue by whoever notices; nothing else follows from that.
+//! Items are computed, not stored, so the inbox shows what waits now. The process that notices an overdue
+//! item records it in the log; nothing else follows from that.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -25,24 +26,23 @@ use crate::sessions::Sessions;
 use crate::work::Changed;
 use crate::{Error, drive, harness, outside, people, places, site, work};
 
-/// More than so many events about one step say nothing new.
+/// Maximum number of events read for one item.
 const HISTORY: u64 = 200;
-/// While a person is waited for, interruptions and the clock are looked at this often.
+/// Interval at which interruptions and the clock are checked while waiting for a person.
 const EAR: Duration = Duration::from_millis(300);
 
-/// What waits in several plans.
+/// Items that wait in several plans.
 #[derive(Default)]
 pub struct Listing {
     /// Newest last.
     pub items: Vec<Item>,
     /// Plans that cannot be read, and why.
     pub troubles: Vec<String>,
-    /// What agents left changed outside of `touches`, a few lines for each plan.
+    /// Changes that agents left outside of `touches`, a few lines per plan.
     pub left: Vec<String>,
 }
 
-/// Everything that waits in the repository the command is given in; of the whole state folder, if
-/// `everywhere`.
+/// Lists everything that waits in the current repository, or in the whole state folder if `everywhere`.
 pub fn list(settings: &Settings, everywhere: bool) -> Result<Listing, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let log = harness::open_log(&state)?;
@@ -85,7 +85,7 @@ pub fn list(settings: &Settings, everywhere: bool) -> Result<Listing, Error> {
     Ok(listing)
 }
 
-/// Opens the plan an item is about, wherever it is.
+/// Opens the plan of an item, wherever it is.
 pub fn open(settings: Settings, item: &Item, access: Access) -> Result<Harness, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let here = Here::of(&settings.cwd);
@@ -110,7 +110,7 @@ pub(crate) fn heading(plan: &PlanId, place: Option<&Place>, here: &Here) -> Head
     }
 }
 
-/// What waits in one plan.
+/// Returns what waits in one plan.
 pub fn items(log: &dyn Log, heading: &Heading, run: &Run) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
     for waiting in inbox::waiting(run) {
@@ -120,10 +120,10 @@ pub fn items(log: &dyn Log, heading: &Heading, run: &Run) -> Result<Vec<Item>, E
     Ok(items)
 }
 
-/// So much of a difference is shown with an item; `provost changes` shows all of it.
+/// Maximum size of a diff in an item; `provost changes` shows all of it.
 const DIFF_BYTES: usize = 64 * 1024;
 
-/// Adds the work to an item that asks a person to confirm it: the files, and what was changed in them.
+/// Adds the changed files and their diff to an item that asks a person to confirm the work.
 pub fn show_work(harness: &Harness, item: &mut Item) {
     let Some(step) = item.step.filter(|_| item.kind == Kind::Confirmation) else { return };
     match work::look(harness, step) {
@@ -158,7 +158,7 @@ fn named_change(file: &Changed) -> String {
     }
 }
 
-/// What the log has about it since the last fresh start, oldest first.
+/// Returns the events about the item since the last retry answer, oldest first.
 fn history(log: &dyn Log, plan: &PlanId, waiting: &Waiting) -> Result<Vec<(u64, Timestamp, Event)>, Error> {
     let query = Query {
         step: waiting.step,
@@ -184,7 +184,7 @@ fn history(log: &dyn Log, plan: &PlanId, waiting: &Waiting) -> Result<Vec<(u64, 
     Ok(events)
 }
 
-/// Why waiting for a person came to an end.
+/// Reason why waiting for a person ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// Something can be done again.
@@ -195,7 +195,7 @@ pub enum Woken {
 }
 
 impl Harness {
-    /// What waits in this plan.
+    /// Returns what waits in this plan.
     pub fn items(&self, run: &Run) -> Result<Vec<Item>, Error> {
         let argument = match self.place().why {
             Reason::Unnamed | Reason::Marker(_) => None,
@@ -208,8 +208,8 @@ impl Harness {
         Ok(items)
     }
 
-    /// Makes it stand in the log that these have waited for too long, once for each reminder. Those that
-    /// have, with the number of the reminder.
+    /// Records items that have waited too long, once per reminder. Returns them with the number of the
+    /// reminder.
     pub fn remind(&self, items: &[Item]) -> Result<Vec<(Item, u64)>, Error> {
         let Some(patience) = self.config().gate.remind_after else { return Ok(Vec::new()) };
         let now = site::now();
@@ -236,7 +236,7 @@ impl Harness {
         Ok(found)
     }
 
-    /// Whether whoever looks may also tell others: nobody does from inside an attempt.
+    /// Returns whether the caller may send notifications; not from inside an attempt.
     pub fn may_tell(&self) -> bool {
         matches!(
             people::intruder(self.log(), &self.workspace_lease(), &Sessions::new(self.state()), self.who()),
@@ -244,7 +244,7 @@ impl Harness {
         )
     }
 
-    /// Waits until a person has answered, and reminds those who do not.
+    /// Waits until a person has answered, and sends reminders meanwhile.
     pub fn wait_for_a_person(&self, notices: &Notices<'_>) -> Result<Woken, Error> {
         let mut seen = self.log().cursor()?;
         let first = self.run()?;
@@ -272,7 +272,7 @@ impl Harness {
     }
 
     fn woken(&self, run: &Run, revision: &Revision) -> Result<Option<Woken>, Error> {
-        // Whoever goes on is told what is wrong with it.
+        // The caller continues and then reports what is wrong with the log.
         if run.forged_from.is_some() {
             return Ok(Some(Woken::GoOn));
         }
@@ -284,13 +284,13 @@ impl Harness {
                 let waits = schedule::wakes(run, now).is_some();
                 (!idle || waits).then_some(Woken::GoOn)
             }
-            // Another text stands at the gate, and may be asked about or covered by a policy.
+            // Another revision is at the gate; it may be asked about or covered by a policy.
             Stage::Verified => (run.revision != *revision).then_some(Woken::GoOn),
             Stage::Draft => self.was_sent_back()?.then_some(Woken::Draft),
         })
     }
 
-    /// By a person, and not on its way through a new text.
+    /// Returns whether a person sent the plan back; a new text also passes through draft.
     fn was_sent_back(&self) -> Result<bool, Error> {
         let mut by_a_person = false;
         let last = Query { newest_first: true, limit: Some(1), ..Query::plan(self.id()) };

@@ -1,4 +1,3 @@
-//! What the tools of an agent know of its work, for the process that serves them on the agent's side of
-//! the fence.
+//! The data about an agent's work that its tools serve, for the process that runs them inside the sandbox.
 
 pub use provost_host::agent::item::{COMMAND, Saying, Served};

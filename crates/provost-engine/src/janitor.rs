@@ -1,6 +1,6 @@
-//! What is off with the plans of a repository, and what can be mended without losing anything.
+//! Finds problems with the plans of a repository, and repairs those that can be repaired without loss.
 //!
-//! **Invariant:** a mend removes only what is somewhere else byte for byte, and otherwise moves or adds.
+//! **Invariant:** a repair removes only what exists elsewhere byte for byte; otherwise it moves or adds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ impl Level {
     }
 }
 
-/// One thing that is off.
+/// One problem.
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub code: &'static str,
@@ -38,21 +38,21 @@ pub struct Finding {
     pub what: String,
     pub hint: String,
     pub path: Option<PathBuf>,
-    /// What can be done about it here.
+    /// Possible repair.
     pub mend: Option<Mend>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Mend {
-    /// A copy whose content is in the original already.
+    /// Removes a copy whose content is already in the original.
     RemoveCopy { path: PathBuf, of: PathBuf },
-    /// The marker is written anew from what the worktree was made for.
+    /// Rewrites the marker with the plan that the worktree was made for.
     Mark { path: PathBuf, plan: String },
-    /// The marker is moved aside, and the worktree is bound to no plan.
+    /// Moves the marker aside; the worktree then has no plan.
     Aside { path: PathBuf },
-    /// A claim that nobody renews is given back.
+    /// Releases a claim that is no longer renewed.
     Release { path: PathBuf },
-    /// A worktree in which nothing is left.
+    /// Removes a worktree in which nothing would be lost.
     Prune(Box<Found>),
 }
 
@@ -70,7 +70,7 @@ impl std::fmt::Display for Mend {
     }
 }
 
-/// The names of all plans, and everything that is off, the worst first.
+/// Returns the names of all plans, and all problems, worst first.
 pub fn findings(settings: &Settings) -> (Vec<String>, Vec<Finding>) {
     let looked = agenda::read(settings).and_then(|plans| Ok((of_all(settings, &plans)?, plans)));
     match looked {
@@ -104,7 +104,8 @@ fn warn(code: &'static str, what: String, hint: impl Into<String>, path: &Path) 
     Finding { code, level: Level::Warn, what, hint: hint.into(), path, mend: None }
 }
 
-/// Commands refuse it loudly; here it is only told, for the rest of the house is in order.
+/// Reports a broken marker. Commands refuse it with an error; here it is a warning, because the rest still
+/// works.
 fn marker(settings: &Settings, plans: &Plans, words: &str) -> Finding {
     let workspace = &plans.listing.workspace;
     let path = plan_file::marker(workspace);
@@ -132,7 +133,8 @@ fn copy(copy: &ConflictCopy) -> Finding {
     Finding { mend, ..warn("conflict-copy", what, hint, &path) }
 }
 
-/// The same bytes; of a progress file, which only grows, every line.
+/// Returns whether the copy has the same bytes; for a progress file, which only grows, whether it has no
+/// other lines.
 fn is_within(copy: &Path, of: &Path) -> bool {
     let (Ok(copied), Ok(original)) = (plan_file::read(copy), plan_file::read(of)) else { return false };
     let is_progress = of.file_name().is_some_and(|name| name.to_string_lossy().starts_with("progress"));
@@ -168,7 +170,7 @@ fn of_plan(settings: &Settings, plan: &Listed) -> Vec<Finding> {
     found
 }
 
-/// A log that does not verify is the one thing that stops everything.
+/// Reports a log that does not verify; this stops everything else.
 fn unsound(settings: &Settings, plan: &Listed) -> Option<Finding> {
     let settings = Settings { plan: Some(plan.path.display().to_string()), ..settings.clone() };
     let audit = Harness::open(settings, Access::Read).and_then(|harness| harness.audit());
@@ -214,7 +216,7 @@ fn problem(problem: Problem) -> Finding {
     Finding { code, level, what: problem.to_string(), hint, path: None, mend: None }
 }
 
-/// Progress files whose plan is gone.
+/// Reports progress files whose plan is gone.
 fn lonely_progress(plans: &Plans) -> Vec<Finding> {
     let entries = plans.listing.folder.read_dir().into_iter().flatten().flatten();
     let lonely = entries.filter_map(|entry| {
@@ -256,7 +258,7 @@ fn of_worktrees(settings: &Settings) -> Result<Vec<Finding>, Error> {
     Ok(found)
 }
 
-/// Does it, after a last look.
+/// Performs a repair after a last check.
 pub fn mend(settings: &Settings, mend: &Mend) -> Result<(), Error> {
     let failed = |what: &'static str, path: &Path| {
         let path = path.to_owned();
@@ -277,7 +279,7 @@ pub fn mend(settings: &Settings, mend: &Mend) -> Result<(), Error> {
     }
 }
 
-/// A name that nobody has yet.
+/// Returns a free file name.
 fn aside(path: &Path) -> PathBuf {
     let name = |count: u32| path.with_file_name(format!("active-plan.aside-{count}"));
     (1..).map(name).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| name(0))

@@ -1,10 +1,11 @@
-//! Ends the agents of a worker that was killed: a process beside it that knows what it has in hand, and nothing else.
+//! The reaper: a process beside a worker that kills the worker's agents if the worker is killed.
 //!
-//! On a machine where nobody else works, nobody would judge what a dead worker left, and end it before. Others may
-//! judge it from another machine, on a disk that both have, when its lease has run out.
+//! Usually the next check on the same machine kills such leftovers first. Without another worker on that
+//! machine no check runs there, and a worker on another machine with a shared disk may judge the step once
+//! the lease has expired.
 //!
-//! **Invariant:** nothing is ended while the worker lives, and nothing but the attempts it said it has: others may be
-//! at work on the same plan.
+//! **Invariant:** nothing is killed while the worker lives, and only attempts the worker has named are
+//! killed: other workers may be busy with the same plan.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,17 +17,17 @@ use provost_core::fleet::work_item::Item;
 use provost_core::model::chain::PlanId;
 use provost_host::process;
 
-/// The hidden subcommand.
+/// Name of the hidden subcommand.
 pub const COMMAND: &str = "keeper";
 
 const TAKEN: char = '+';
 const OVER: char = '-';
 
-/// As the worker has it. Gone with this.
+/// Handle of the reaper in the worker. Dropping it ends the reaper.
 pub struct Keeper(Mutex<Child>);
 
 impl Keeper {
-    /// Left in the group of the worker: what is started there is no agent's, and is not swept away with one.
+    /// Starts the reaper in the worker's process group: it belongs to no agent and is not killed with one.
     pub fn start(program: &OsStr) -> io::Result<Self> {
         let mut keeper = Command::new(program);
         keeper.arg(COMMAND).env_clear().current_dir("/");
@@ -42,7 +43,7 @@ impl Keeper {
         self.say(OVER, attempt);
     }
 
-    /// One that is gone is missed by nobody but those who come after a worker that was killed.
+    /// Sends a line to the reaper. Errors are ignored: the reaper is needed only after the worker was killed.
     fn say(&self, sign: char, attempt: &str) {
         let mut keeper = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ear) = keeper.stdin.as_mut() {
@@ -59,7 +60,7 @@ impl Drop for Keeper {
     }
 }
 
-/// What the processes of an item's attempt are known by; nothing, where it has no agent.
+/// Returns the tag of the processes of an item's attempt; `None` if the item has no agent.
 pub fn attempt(plan: &PlanId, item: Item) -> Option<String> {
     match item {
         Item::Attempt { step, attempt } => Some(format!("{plan}/{step}/{attempt}")),
@@ -67,7 +68,7 @@ pub fn attempt(plan: &PlanId, item: Item) -> Option<String> {
     }
 }
 
-/// As the keeper: hears what the worker has until the worker is gone, and ends what it had then.
+/// Runs as the reaper: reads which attempts the worker has until the worker is gone, then kills them.
 pub fn keep(worker: impl BufRead) {
     let mut held = BTreeSet::new();
     for line in worker.lines().map_while(Result::ok) {

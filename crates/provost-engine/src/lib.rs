@@ -1,5 +1,7 @@
-//! Drives. Joins the rules, the log and the machine, and keeps the doors that people and agents come
-//! in by. What it decides, it asks core; what it does, it asks host; what happened, it tells the store.
+//! Runs plans: connects the rules (core), the log (store) and the machine (host).
+//!
+//! The crate is also the entry point for commands of people and agents. It asks core for every decision, host
+//! for every effect on the machine, and writes what happened to the store.
 
 pub mod world;
 pub mod drive;

@@ -1,10 +1,10 @@
-//! What an attempt prints while it is under way: the end of it, in a small file, for those who watch.
+//! Keeps the end of a running attempt's output in a small file, for people who watch.
 //!
-//! The log has what an agent said once it has ended. Nothing rests on this file; it is gone with the
-//! attempt, and where it cannot be written, nobody sees it and nothing else happens.
+//! The log gets the agent's words when the attempt has ended. Nothing depends on this file; it is removed
+//! with the attempt. If it cannot be written, the output is not shown, and nothing else happens.
 //!
-//! **Invariant:** only whole lines are written, and only after they were cleaned of secrets together with
-//! all that came shortly before them.
+//! **Invariant:** only whole lines are written, and only after secrets were removed from them together with
+//! the output shortly before.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -17,11 +17,11 @@ use provost_core::model::hash::Hash;
 use provost_core::model::plan::StepNumber;
 use provost_host::files;
 
-/// So much is cleaned at a time: a secret of many lines is known by how it begins.
+/// Bytes that are redacted together: a secret of several lines is recognised by its beginning.
 const HEARD: usize = 64 * 1024;
-/// So much is shown.
+/// Bytes that are shown.
 const SHOWN: usize = 8 * 1024;
-/// However fast it prints, it is written no more often than this.
+/// Minimum time between two writes.
 const BREATH: Duration = Duration::from_millis(150);
 
 pub struct Live {
@@ -37,7 +37,7 @@ struct Heard {
     is_over: bool,
 }
 
-/// The attempt is over when this is dropped, however it ended.
+/// Marks the attempt as over when it is dropped.
 pub struct Over<'l>(&'l Live);
 
 impl Drop for Over<'_> {
@@ -50,7 +50,7 @@ impl Drop for Over<'_> {
 impl Live {
     pub fn new(state: &Path, plan: &PlanId, step: StepNumber) -> Self {
         let path = file(state, plan, step);
-        // Of an attempt whose harness was killed.
+        // Left by an attempt whose provost process was killed.
         let _ = fs::remove_file(&path);
         Self { path, heard: Mutex::default(), woken: Condvar::new() }
     }
@@ -70,7 +70,7 @@ impl Live {
         self.woken.notify_all();
     }
 
-    /// Keeps the file up to date until the attempt is over, then takes it away.
+    /// Keeps the file up to date until the attempt is over, then removes it.
     pub fn attend(&self, clean: impl Fn(&str) -> String) {
         while let Some(bytes) = self.next() {
             let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { continue };
@@ -83,7 +83,7 @@ impl Live {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// What was heard, once something is new; nothing, when it is over.
+    /// Waits for new output and returns it; `None` when the attempt is over.
     fn next(&self) -> Option<Vec<u8>> {
         let is_quiet = |heard: &mut Heard| !heard.is_new && !heard.is_over;
         let mut heard = self.woken.wait_while(self.lock(), is_quiet).unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// The last lines that the attempt of a step has printed by now.
+/// Returns the last lines that the running attempt of a step has printed.
 pub fn output(state: &Path, plan: &PlanId, step: StepNumber) -> Option<String> {
     fs::read_to_string(file(state, plan, step)).ok()
 }
@@ -110,7 +110,7 @@ fn file(state: &Path, plan: &PlanId, step: StepNumber) -> PathBuf {
     state.join("live").join(format!("{}-{step}", &plan[..16]))
 }
 
-/// Whole lines of the end.
+/// Returns the whole lines at the end.
 fn last(text: &str) -> &str {
     let Some(start) = text.len().checked_sub(SHOWN) else { return text };
     let line = text.as_bytes()[start..].iter().position(|byte| *byte == b'\n');

@@ -1,10 +1,10 @@
-//! Which log belongs to a state folder: the one in it, or the one in Postgres that it was moved to.
+//! Finds the log of a state folder: the SQLite log in it, or the Postgres log that it was moved to.
 //!
-//! The address stands in a file of the state folder, where a person's `provost migrate` put it, and not in the
-//! configuration: that lies in a workspace, and whoever can write there could name a log of their own making.
-//! The configuration can only demand that it is a certain one.
+//! The address is in a file of the state folder, written by a person's `provost migrate`. It is not in the
+//! configuration, which is in a workspace: an agent that can write there could name a log it made itself. The
+//! configuration can only demand a certain log.
 //!
-//! **Invariant:** no password is in a file of ours, and none that opens the log is handed on to an agent.
+//! **Invariant:** no file of provost contains a password, and no credential of the log is passed to an agent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,10 +21,10 @@ mod remote;
 #[cfg(feature = "postgres")]
 pub use remote::{database, migrate};
 
-/// Of the environment, what opens a log in Postgres and nothing else.
+/// Environment variables that are credentials of a Postgres log.
 const KEYS: [&str; 2] = ["PGPASSWORD", "PGPASSFILE"];
 
-/// Which way a log is moved.
+/// Direction in which a log is moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the state folder to the database, which is the log from then on.
@@ -33,7 +33,7 @@ pub enum Way {
     From(String),
 }
 
-/// Opens the log that belongs to the state folder.
+/// Opens the log of the state folder.
 pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
     if let Some(url) = address(state)? {
         return remote_log(&url, access);
@@ -47,7 +47,7 @@ pub fn open(state: &Path, access: Access) -> Result<Box<dyn Log>, Error> {
     })
 }
 
-/// The log that the configuration asks for must be the one of the state folder.
+/// Refuses if the configuration demands another log than the one of the state folder.
 pub fn check(state: &Path, wanted: &Store) -> Result<(), Error> {
     let Store::Postgres { url } = wanted else { return Ok(()) };
     match address(state)? {
@@ -58,7 +58,7 @@ pub fn check(state: &Path, wanted: &Store) -> Result<(), Error> {
     }
 }
 
-/// Takes out of an environment that agents will get what opens the log, and keeps it for this process.
+/// Moves the credentials of the log out of the agents' environment into this process.
 pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) {
     if file(state).exists() {
         let is_key = |name: &OsString| KEYS.iter().any(|key| name == key);
@@ -68,7 +68,7 @@ pub fn keep_the_keys(state: &Path, environment: &mut Vec<(OsString, OsString)>) 
     }
 }
 
-/// Where the log of the state folder is, if it is not in the folder.
+/// Returns the address of the log, if it is not in the state folder.
 pub fn address(state: &Path) -> Result<Option<String>, Error> {
     let path = file(state);
     match fs::read_to_string(&path) {

@@ -1,7 +1,6 @@
-//! Opens the account of a metered attempt: finds the key, says what may be spent, and remembers what must
-//! not be seen.
+//! Opens the account of a metered attempt: finds the key, sets the limit, and redacts the learned secrets.
 //!
-//! **Invariant:** a role that is metered works with its meter or not at all.
+//! **Invariant:** a metered role works with its meter or not at all.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -14,16 +13,17 @@ use provost_host::prices;
 
 use crate::site::Site;
 
-/// What all attempts of a run have in common.
+/// State shared by all attempts of a run.
 #[derive(Default)]
 pub struct Metering {
     way: OnceLock<Arc<Way>>,
-    /// Keys that came from commands, or from variables that do not look secret, and tokens of attempts.
+    /// Keys from commands or from variables that do not look secret, and tokens of attempts.
     secrets: Mutex<Vec<Redactor>>,
 }
 
 impl Metering {
-    /// Or why it cannot be, in words for the person who configures it. None, where the role has no meter.
+    /// Opens an account, or returns why it cannot, in words for the person who configures it. `None` if the
+    /// role has no meter.
     pub fn open(&self, site: &Site, role: &str, limit: Amount) -> Result<Option<Account>, String> {
         let metering = site.config.agents.get(role).and_then(|found| found.meter.as_ref());
         let Some(metering) = metering else { return Ok(None) };
@@ -46,7 +46,7 @@ impl Metering {
         Ok(Some(account))
     }
 
-    /// The attempt is over, and the meter has the word on what it used.
+    /// Closes the account of a finished attempt and replaces its usage by what the meter counted.
     pub fn close(&self, account: Account, attempt: &mut Attempt) {
         let bill = account.close();
         let told = std::mem::replace(&mut attempt.usage, bill.usage);
@@ -58,20 +58,20 @@ impl Metering {
         }
     }
 
-    /// The event without any of the secrets that were learned here.
+    /// Returns the event without the secrets learned here.
     pub fn redacted(&self, event: Event) -> Event {
         let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         secrets.iter().fold(event, |event, secrets| secrets.event(event))
     }
 
-    /// Without any of the secrets that were learned here.
+    /// Returns the text without the secrets learned here.
     pub fn clean(&self, text: String) -> String {
         let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         secrets.iter().fold(text, |text, secrets| secrets.text(&text).into_owned())
     }
 }
 
-/// By the prices of the configuration, then by the list that is built in.
+/// Returns the price function: prices of the configuration first, then the built-in list.
 fn price(site: &Site) -> Price {
     let own = site.config.prices.clone();
     Arc::new(move |model: &str, usage: &Usage| prices::priced(&own, Some(model), usage.clone()).micro_usd)

@@ -1,7 +1,8 @@
-//! Contracts that a model judges: the shell block of the rubric first, then another role than the worker's.
+//! Runs contracts that a model judges: first the shell block of the rubric, then a role other than the
+//! worker's.
 //!
-//! **Invariant:** the model is asked only when what a command can say has held; what it answers counts only
-//! in the form `judgement.rs` reads, and anything else is a check that did not run.
+//! **Invariant:** the model is asked only if the shell block held. Its answer counts only in the form that
+//! `judgement.rs` reads; any other answer means that the check did not run.
 
 use std::time::{Duration, Instant};
 
@@ -18,16 +19,16 @@ use crate::metering::Metering;
 use crate::site::Site;
 use crate::{counsel, reading};
 
-/// How often an answer that does not count is asked for again.
+/// Maximum number of requests until an answer counts.
 const ROUNDS: u32 = 3;
 
-/// Who is asked, by what, about which step.
+/// Request for a judgement: the rubric, the step and the limits.
 pub struct Bench<'a> {
     pub site: &'a Site,
     pub ground: &'a Ground,
     pub metering: &'a Metering,
     pub step: StepNumber,
-    /// Whoever did the work.
+    /// Role that did the work.
     pub worker: &'a str,
     pub rubric: &'a str,
     pub tag: &'a str,
@@ -52,7 +53,7 @@ impl Bench<'_> {
         Ok(Verdict { duration_ms: begun.elapsed().as_millis() as u64, ..verdict })
     }
 
-    /// A step may have been carried out by another role than its target.
+    /// Returns why a role must not judge. A step may have been done by another role than its target.
     fn unfit(&self, role: &str) -> Option<String> {
         let model = |name: &str| self.site.config.agents.get(name)?.asks();
         if role == self.worker {
@@ -76,7 +77,7 @@ impl Bench<'_> {
         Ok(Verdict { usage: used.map(Box::new), ..verdict })
     }
 
-    /// `used` is what the rounds used together, as far as they were run.
+    /// Asks the model. `used` receives the total usage of all rounds that were run.
     fn asked(
         &self,
         role: &str,
@@ -144,7 +145,7 @@ impl Bench<'_> {
 
 fn verdict(level: Isolation, holds: bool, judgement: Judgement) -> Verdict {
     let outcome = if holds { Outcome::Held } else { Outcome::Broke { exit_code: 1 } };
-    // The next attempt reads what a check printed: here, the reasons.
+    // The next attempt reads the output of a check: here, the reasons.
     let stdout = Excerpt::whole(judgement.reasons.join("\n"));
     let unmet = if holds { Vec::new() } else { vec![judgement.by()] };
     Verdict { unmet, stdout, judged: Some(Box::new(judgement)), ..Verdict::bare(level, outcome) }

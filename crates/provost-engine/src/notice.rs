@@ -1,11 +1,10 @@
-//! Gives what waits for a person to those who are to be told.
+//! Sends notifications about what waits for a person.
 //!
-//! `provost.toml` lies where an agent may be able to write, and what it says under `[notify]` is run, and
-//! talked to, outside of every fence. So a command or a webhook is used only if nobody but a person can
-//! have written it there: while all agents so far were kept from that file by the level `clean`, or
-//! because a person has trusted its exact words.
+//! An agent may be able to write `provost.toml`, and provost runs the commands and calls the webhooks under
+//! `[notify]` outside of every sandbox. They are therefore used only if a person must have written them: all
+//! agents so far were kept from that file by the level `clean`, or a person has trusted its exact words.
 //!
-//! **Invariant:** nothing here makes a run wait but [`Notices::finish`], and that for a moment only.
+//! **Invariant:** only [`Notices::finish`] makes a run wait, and only for a short time.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,20 +23,20 @@ use serde_json::json;
 use crate::harness::Harness;
 use crate::{Error, gate};
 
-/// What is left undelivered when a run is over has so long.
+/// Time for undelivered notifications when a run is over.
 const LAST_TRY: Duration = Duration::from_secs(3);
-/// A line on a desktop.
+/// Maximum length of a desktop notification.
 const LINE_CHARS: usize = 300;
 
 pub struct Notices<'h> {
     harness: &'h Harness,
     couriers: Vec<Courier>,
-    /// Why some are not told, in a line for the person at the terminal.
+    /// Why some channels are not used, in one line for the person at the terminal.
     pub silent: Option<String>,
 }
 
 impl Harness {
-    /// Those who are to be told, ready. For a person's own commands only.
+    /// Starts the notification channels. Only for commands of a person.
     pub fn notices(&self) -> Result<Notices<'_>, Error> {
         let mut wanted = self.config().notify.clone();
         let mut silent = None;
@@ -54,7 +53,7 @@ impl Harness {
         Ok(Notices { harness: self, couriers: ways.into_iter().map(start).collect(), silent })
     }
 
-    /// A person has read what stands under `[notify]`.
+    /// Records that a person trusts the `[notify]` section.
     pub fn trust_notify(&self) -> Result<(), Error> {
         self.only_people()?;
         self.only_at_a_terminal()?;
@@ -69,16 +68,16 @@ impl Harness {
         {
             return Ok(true);
         }
-        // A run that is under way watches over the list of what is trusted.
+        // A running drive watches the list of trusted texts for tampering.
         if self.is_under_way() || self.agents_could_write_it()? {
             return Ok(false);
         }
-        // Kept, so that it is still trusted when agents have worked where they could.
+        // Record the trust now: agents may later work at levels at which they can write the file.
         gate::trust(self.state(), &self.prover().secret()?.key(), &digest)?;
         Ok(true)
     }
 
-    /// Some run let its agents work where the configuration was not kept from them.
+    /// Returns whether some run let agents work without protecting the configuration from them.
     fn agents_could_write_it(&self) -> Result<bool, Error> {
         let names = vec!["ISOLATION_ATTESTED".to_owned()];
         let mut could = false;
@@ -94,7 +93,7 @@ impl Harness {
 }
 
 impl Notices<'_> {
-    /// An event of a run that is under way.
+    /// Handles an event of a running plan.
     pub fn hear(&self, run: &Run, event: &Event) {
         if self.couriers.is_empty() || !inbox::may_open(run, event) {
             return;
@@ -104,8 +103,8 @@ impl Notices<'_> {
         }
     }
 
-    /// Tells what waits now, and reminds of what has waited for too long. What cannot be read is no
-    /// reason to disturb a run.
+    /// Notifies of what waits now, and sends reminders for overdue items. Read errors are ignored, so that
+    /// they do not disturb a run.
     pub fn look(&self, run: &Run) {
         let reminds = self.harness.config().gate.remind_after.is_some();
         if self.couriers.is_empty() && !reminds {
@@ -121,7 +120,7 @@ impl Notices<'_> {
     }
 
     fn tell(&self, item: &Item, reminder: Option<u64>) {
-        // What was only verified has been shown to nobody yet.
+        // A plan that was only verified has not been presented to a person yet.
         if !item.asked || self.couriers.is_empty() {
             return;
         }
@@ -131,7 +130,7 @@ impl Notices<'_> {
         }
     }
 
-    /// A last, bounded try for what is not delivered; a line for each that was not told.
+    /// Makes a last, bounded attempt to deliver; returns one line per channel that failed.
     pub fn finish(self) -> Vec<String> {
         for courier in &self.couriers {
             courier.close(LAST_TRY);

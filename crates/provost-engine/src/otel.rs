@@ -1,15 +1,16 @@
-//! A run as an OpenTelemetry trace, by the conventions for generative AI.
+//! Exports a run as an OpenTelemetry trace, by the conventions for generative AI.
 //!
-//! The run is the root (`invoke_workflow`). Below it are its steps; below each the attempts
-//! (`invoke_agent`), the checks (`execute_tool`) and the time spent waiting. Everything else that
-//! happened is an event of the span it fell into. `docs/log.md` lists names and attributes.
+//! The run is the root (`invoke_workflow`). Below it are its steps; below each step are the attempts
+//! (`invoke_agent`), the checks (`execute_tool`) and the time spent waiting. All other events are attached to
+//! the span they fall into. `docs/log.md` lists names and attributes.
 //!
-//! It lives in the engine because it is a projection of the log, like the marks in the plan file; what
-//! goes over the network is done by `provost_host::collector`. The messages are our own: the crate that
-//! has them would bring twenty others for what is one short room here.
+//! This is in the engine because it is a projection of the log, like the marks in the plan file;
+//! `provost_host::collector` does the network part. The message types are provost's own: the crate that has
+//! them would add about twenty dependencies.
 //!
-//! **Invariant:** ids are made of the log's hashes alone: a run exported twice is the same trace.
-//! **Invariant:** what the agent said and what checks printed stays in the log.
+//! **Invariant:** ids are derived only from the log's hashes, so a run that is exported twice is the same
+//! trace.
+//! **Invariant:** words of the agent and output of checks are not exported.
 
 mod notes;
 mod parts;
@@ -26,10 +27,10 @@ use wire::{Resource, ResourceSpans, Scope, ScopeSpans, Span};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// As many spans go into one request; a long run is several.
+/// Maximum number of spans in one request; a long run takes several.
 const SPANS_MAX: usize = 512;
 
-/// One run on its way out. Holds what is open, and what was not sent yet.
+/// Export of one run: the open spans and those not sent yet.
 pub struct Export {
     tracer: Tracer,
     closed: Vec<Span>,
@@ -51,7 +52,7 @@ impl Export {
         if self.closed.len() >= SPANS_MAX { self.flush(send) } else { Ok(()) }
     }
 
-    /// Closes what is open as of the last event. Says how many spans there were.
+    /// Closes the open spans at the time of the last event. Returns the number of spans.
     pub fn end(mut self, send: &mut dyn FnMut(&Request<'_>) -> Result<(), Error>) -> Result<u64, Error> {
         self.tracer.end(&mut self.closed);
         self.flush(send)?;
@@ -81,7 +82,7 @@ fn request(spans: &[Span]) -> Request<'_> {
 }
 
 impl Request<'_> {
-    /// One line of JSON: what a collector takes by HTTP, and what it writes to files.
+    /// Returns one line of JSON, as a collector accepts it by HTTP and writes it to files.
     pub fn line(&self) -> String {
         match serde_json::to_string(self) {
             Ok(line) => line,

@@ -1,5 +1,5 @@
-//! Tells people what agents left changed outside of `touches`: at the end of a run, in the inbox and at the
-//! gate, for as long as it is as the attempt left it.
+//! Reports what agents changed outside of `touches`: at the end of a run, in the inbox and at the gate, as
+//! long as it is as the attempt left it.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use provost_host::{git, outside, trust};
 use crate::harness::Harness;
 
 impl Harness {
-    /// What agents changed outside of `touches` and is still so, with what to do about it.
+    /// Returns the changes outside of `touches` that still exist, with advice.
     pub fn left_outside(&self, run: &Run) -> Vec<String> {
         let mut lines = left(&self.place().workspace, run);
         let waiting = trust::list(self.state());
@@ -20,7 +20,7 @@ impl Harness {
         lines
     }
 
-    /// The caches of checks that an agent changed since the last approval, for whoever approves again.
+    /// Returns the caches of checks that an agent changed since the last approval, for the next approver.
     pub fn changed_caches(&self, run: &Run) -> Vec<String> {
         if run.approved_by.is_some() {
             return Vec::new();
@@ -37,7 +37,8 @@ impl Harness {
     }
 }
 
-/// The same lines of a plan whose workspace this is, without what waits to be trusted.
+/// Returns the changes outside of `touches` that still exist in this workspace, without the files that wait
+/// to be trusted.
 pub fn left(workspace: &Path, run: &Run) -> Vec<String> {
     let mut run = run.clone();
     run.outside.retain(|(_, _, change)| still_stands(workspace, change));
@@ -52,9 +53,9 @@ pub fn left(workspace: &Path, run: &Run) -> Vec<String> {
     std::iter::once(head.to_owned()).chain(lines).chain([tail.to_owned()]).collect()
 }
 
-/// Nobody has changed it back, or any further.
+/// Returns whether the change still exists as the attempt left it.
 fn still_stands(workspace: &Path, change: &Outside) -> bool {
-    // A name that was quoted cannot be looked up.
+    // A quoted name cannot be looked up.
     let is_quoted = change.path.contains('\\');
     match (change.kind, change.change) {
         _ if is_quoted => true,

@@ -1,9 +1,9 @@
-//! All plans of a state folder as they stand, kept warm for those who look often: pages, programs, metrics.
+//! Current state of all plans of a state folder, cached for frequent readers: pages, programs, metrics.
 //!
-//! Each plan is the fold of its events, as everywhere; what is new in the log is folded on top of what was
-//! known, so that a look costs what has happened since the last.
+//! Each plan is the fold of its events, as everywhere. New events are folded onto the known state, so that a
+//! read costs only what has happened since the last.
 //!
-//! **Invariant:** nothing is shown that is not in the log, and a chain that does not verify is shown as that.
+//! **Invariant:** only what is in the log is shown, and a chain that does not verify is shown as such.
 
 mod attempts;
 mod law;
@@ -39,19 +39,19 @@ pub use lives::Life;
 pub struct Seen {
     pub id: PlanId,
     pub run: Arc<Run>,
-    /// When its first and its last event were written.
+    /// Times of its first and its last event.
     pub begun: Timestamp,
     pub moved: Timestamp,
-    /// Where its file is, as far as anybody remembers.
+    /// Location of its file, if registered.
     pub place: Option<Place>,
-    /// Why no more is known of it than this.
+    /// Why the rest of it is unknown.
     pub trouble: Option<String>,
-    /// How many things of it wait for a person.
+    /// Number of its items that wait for a person.
     pub waiting: usize,
 }
 
 impl Seen {
-    /// What people call it.
+    /// Returns its name for people.
     pub fn name(&self) -> &str {
         self.place.as_ref().map_or(&self.id.0, |place| &place.name)
     }
@@ -60,7 +60,7 @@ impl Seen {
 pub struct Overview {
     settings: Settings,
     log: Box<dyn Log>,
-    /// When this process was begun, or not much later.
+    /// Start time of this process, or a little later.
     begun: Timestamp,
     known: Mutex<Known>,
 }
@@ -69,9 +69,9 @@ pub struct Overview {
 struct Known {
     through: Cursor,
     plans: BTreeMap<PlanId, Fold>,
-    /// Where they are, each once.
+    /// Their workspaces, each once.
     workspaces: BTreeSet<PathBuf>,
-    /// How many things wait for a person, in all of them.
+    /// Number of items of all plans that wait for a person.
     waiting: usize,
 }
 
@@ -83,7 +83,7 @@ struct Fold {
     place: Option<Place>,
     trouble: Option<String>,
     waiting: usize,
-    /// Somebody else wrote to its log: what counts has to be read anew.
+    /// Another process forged events in its log; the trusted part must be read again.
     disbelieved: bool,
 }
 
@@ -103,7 +103,7 @@ impl Overview {
         &self.settings.state
     }
 
-    /// Every plan, in the order of their ids.
+    /// Returns every plan, ordered by id.
     pub fn plans(&self) -> Result<Vec<Seen>, Error> {
         let known = self.caught_up()?;
         Ok(known.plans.iter().map(|(id, fold)| fold.seen(id)).collect())
@@ -114,12 +114,12 @@ impl Overview {
         Ok(known.plans.get(id).map(|fold| fold.seen(id)))
     }
 
-    /// How many things wait for a person.
+    /// Returns the number of items that wait for a person.
     pub fn waiting(&self) -> Result<usize, Error> {
         Ok(self.caught_up()?.waiting)
     }
 
-    /// Everything that waits for a person, newest last.
+    /// Returns everything that waits for a person, newest last.
     pub fn inbox(&self) -> Result<Vec<Item>, Error> {
         let here = Here::of(&self.settings.cwd);
         let mut items = Vec::new();
@@ -132,7 +132,7 @@ impl Overview {
         Ok(items)
     }
 
-    /// What waits in one plan.
+    /// Returns what waits in one plan.
     pub fn items(&self, seen: &Seen) -> Result<Vec<Item>, Error> {
         self.items_of(seen, &Here::of(&self.settings.cwd))
     }
@@ -148,27 +148,27 @@ impl Overview {
         Ok(items)
     }
 
-    /// The attempts of the plan's steps, oldest first.
+    /// Returns the attempts of the plan's steps, oldest first.
     pub fn attempts(&self, id: &PlanId) -> Result<Vec<Attempt>, Error> {
         attempts::of(&*self.log, id)
     }
 
-    /// The last lines that the attempt under way has printed, where there is one that prints.
+    /// Returns the last lines of the running attempt's output, if there is any.
     pub fn output(&self, id: &PlanId, step: StepNumber) -> Option<String> {
         live::output(self.state(), id, step)
     }
 
-    /// What was tried under each of its revisions, the oldest first.
+    /// Returns what was tried under each of its revisions, oldest first.
     pub fn lives(&self, seen: &Seen) -> Result<Vec<Life>, Error> {
         lives::of(&*self.log, seen)
     }
 
-    /// What changed in the law since it was last approved, up to `run`; nothing, if it never was.
+    /// Returns what changed in the spec from its last approval up to `run`; `None` if it was never approved.
     pub fn changes_since_approval(&self, id: &PlanId, run: &Run) -> Result<Option<Changes>, Error> {
         law::changes(&*self.log, id, run)
     }
 
-    /// Opens a plan for whoever called.
+    /// Opens a plan for the caller.
     pub fn harness(&self, seen: &Seen, access: Access, who: Who) -> Result<Harness, Error> {
         let place = seen.place.as_ref().ok_or_else(|| Error::NotThere { plan: seen.id.clone() })?;
         self.harness_at(&seen.id, place, access, who)
@@ -187,7 +187,7 @@ impl Overview {
         Ok(harness)
     }
 
-    /// Each event that matches, with its place in the whole log.
+    /// Calls `each` for every matching event, with its position in the whole log.
     pub fn each(
         &self,
         query: &Query,
@@ -204,15 +204,15 @@ impl Overview {
         Ok(self.log.wait(after, timeout)?)
     }
 
-    /// Refuses and records a caller that comes from inside an attempt of any run that is under way.
+    /// Refuses and records a caller from inside an attempt of any running plan.
     pub fn only_people(&self, who: &Who) -> Result<(), Error> {
-        // Nobody is recorded who may have been anybody.
+        // An unidentified caller cannot be recorded.
         if who.has_hung_up() {
             return Err(Error::NotAPerson {
                 why: "and hung up before it could be seen from where".to_owned(),
             });
         }
-        // The log may be long, and has no more to say about it.
+        // The registry is enough; the log may be long and adds nothing.
         let known = places::all(self.state());
         let mut workspaces = BTreeSet::new();
         for (plan, place) in &known {
@@ -224,7 +224,7 @@ impl Overview {
                 Ok(Some(holder)) => holder.what,
                 Err(_) => String::new(),
             };
-            // Recorded where the run is, if it can be told.
+            // Record it in the plan that runs there, if that is known.
             let of_run = |(other, there): &&(PlanId, Place)| {
                 there.workspace == place.workspace && holder.ends_with(&other.0)
             };
@@ -238,7 +238,7 @@ impl Overview {
         }
     }
 
-    /// No run is under way.
+    /// Returns whether no run is under way.
     pub fn is_quiet(&self) -> Result<bool, Error> {
         let workspaces = self.caught_up()?.workspaces.clone();
         Ok(workspaces.iter().all(|workspace| matches!(self.log.holder(&lease(workspace)), Ok(None))))
@@ -264,7 +264,7 @@ impl Overview {
             ControlFlow::Continue(())
         });
         if let Err(error) = read {
-            // Some of it was heard, and nobody knows how much.
+            // An unknown part of the events was applied; start over.
             *known = Known::default();
             return Err(error.into());
         }
@@ -331,7 +331,7 @@ impl Fold {
     }
 }
 
-/// Says where the server listens, for self-tests and for those who want a link to it.
+/// File that says where the server listens, for self-tests and for processes that need a link to it.
 pub struct Listening(PathBuf);
 
 impl Listening {
@@ -348,7 +348,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // Another server may have come after this one.
+        // Another server may have started after this one.
         let own = format!("\n{}\n", std::process::id());
         if std::fs::read_to_string(&self.0).is_ok_and(|text| text.contains(&own)) {
             let _ = std::fs::remove_file(&self.0);
@@ -356,7 +356,7 @@ impl Drop for Listening {
     }
 }
 
-/// How a link to the server that is running begins, if one is.
+/// Returns the start of a link to the running server, if one is running.
 pub fn link_to_running(state: &Path) -> Option<String> {
     let text = std::fs::read_to_string(file(state)).ok()?;
     let mut lines = text.lines().skip(1);

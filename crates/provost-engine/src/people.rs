@@ -1,11 +1,11 @@
-//! Whether whoever knocks at a person's door can be one.
+//! Checks whether the caller of a command for people can be a person.
 //!
-//! Agent and person may be the same user, so nothing a command says about itself counts. What counts is
-//! what it cannot choose: its parents, the namespace it is in, and where no fence stands between agent
-//! and person, the terminal it was started at.
+//! Agent and person may be the same user, so nothing a command says about itself counts. provost uses what
+//! the command cannot choose: its parent processes, its namespace and, if no sandbox separates agent and
+//! person, the terminal it was started at.
 //!
-//! **Invariant:** what cannot be seen is not a person: while a run is under way in the workspace, a
-//! command whose parents cannot be followed to the first process is refused.
+//! **Invariant:** an unidentifiable caller is refused: while a run is under way in the workspace, a command
+//! whose parents cannot be followed to the first process is not accepted.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -26,46 +26,46 @@ use crate::places::Here;
 use crate::sessions::{Client, Sessions};
 use crate::{Error, harness, site};
 
-/// Who knocks.
+/// Caller of a command.
 #[derive(Clone, Debug, Default)]
 pub enum Who {
-    /// Whoever started this process.
+    /// The process that started this one.
     #[default]
     Here,
-    /// Whoever is at the other end of a connection to our server.
+    /// The other end of a connection to provost's server.
     Caller(Arc<Caller>),
 }
 
 impl Who {
-    /// The two ends of the connection, as the server sees them.
+    /// Finds the caller by the two ends of the connection, as the server sees them.
     pub fn called(ours: SocketAddr, theirs: SocketAddr) -> Self {
         Who::Caller(Arc::new(process::caller(ours, theirs)))
     }
 
-    /// Whoever is behind a proxy, which speaks for all of them.
+    /// Returns the caller behind a proxy, which hides the actual one.
     pub fn behind_a_proxy() -> Self {
         Who::Caller(Arc::new(Caller::Remote))
     }
 
-    /// Nobody is there any more to be looked at.
+    /// Returns whether the caller has closed its connection and cannot be inspected any more.
     pub fn has_hung_up(&self) -> bool {
         matches!(self, Who::Caller(caller) if matches!(&**caller, Caller::Unseen { socket: None, .. }))
     }
 
-    /// Whoever does not let itself be looked at, and is seen not to be below that process.
+    /// Returns whether the caller cannot be inspected but is known not to run below the process `top`.
     fn is_unseen_elsewhere(&self, top: u32) -> bool {
         let Who::Caller(caller) = self else { return false };
         matches!(&**caller, Caller::Unseen { socket: Some(socket), .. } if !process::can_be_below(top, *socket))
     }
 
-    /// The process that called, where it can be seen.
+    /// Returns the calling process, if it can be seen.
     pub fn client(&self) -> Option<Client> {
         let Who::Caller(caller) = self else { return None };
         let (pid, started) = caller.lineages().first()?.processes().next()?;
         Some(Client { pid, started })
     }
 
-    /// The attempt, or the client of an agent, it is seen to be inside of.
+    /// Returns the attempt or the agent's client that the caller runs inside of, if any.
     pub fn inside(&self, sessions: &Sessions) -> Option<String> {
         let (tag, client) = match self {
             Who::Here => (process::inside_attempt(), sessions.inside_of()),
@@ -88,7 +88,7 @@ impl Who {
         }
     }
 
-    /// Its parents, as far as it is on this machine. `Err` says why they cannot be seen.
+    /// Returns the caller's parent processes on this machine. `Err` says why they cannot be seen.
     fn lineages(&self) -> Result<Lineages<'_>, String> {
         match self {
             Who::Here => Ok(Lineages::Own(Lineage::trace().map_err(|blind| blind.to_string())?)),
@@ -114,7 +114,7 @@ impl Lineages<'_> {
     }
 }
 
-/// The name of the account that started this process: nothing that is said about it counts.
+/// Returns the name of the account that started this process, from the system and not from the environment.
 pub fn account() -> String {
     let uid = rustix::process::getuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -125,7 +125,8 @@ pub fn account() -> String {
     }
 }
 
-/// A person has read a file that came or changed during an attempt. Says whether there was anything to trust.
+/// Records that a person trusts a file that appeared or changed during an attempt. Returns whether there was
+/// anything to trust.
 pub fn trust(settings: &Settings, path: &Path) -> Result<bool, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let here = Here::of(&settings.cwd);
@@ -141,8 +142,8 @@ pub fn trust(settings: &Settings, path: &Path) -> Result<bool, Error> {
     })
 }
 
-/// Where the command came from, if it can have come from an attempt of the run that has `lease`, or from
-/// an agent in a client of its own.
+/// Returns where the command came from, if it may come from an attempt of the run that holds `lease` or from
+/// an agent in its own client.
 pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions, who: &Who) -> Result<Option<String>, Error> {
     if let Some(inside) = who.inside(sessions) {
         return Ok(Some(inside));
@@ -173,8 +174,9 @@ pub fn intruder(log: &dyn Log, lease: &str, sessions: &Sessions, who: &Who) -> R
     Ok(None)
 }
 
-/// Why a decision that lets something through cannot be taken by this caller, if an agent of the plan ever
-/// worked without a fence: its program must have been there before, for what was may be the person's.
+/// Returns why this caller must not make a decision that lets something through. Applies only if an agent of
+/// the plan ever worked without a sandbox: the caller's program must then be older than that attempt, because
+/// an older one may be the person's.
 pub fn no_old_program(log: &dyn Log, plan: &PlanId, caller: &Caller) -> Result<Option<String>, Error> {
     if unfenced_since(log, plan, Timestamp(0))?.is_none() {
         return Ok(None);
@@ -190,7 +192,7 @@ pub fn no_old_program(log: &dyn Log, plan: &PlanId, caller: &Caller) -> Result<O
         let Some(age) = lineage.age() else {
             return Ok(Some("when its program was begun cannot be seen".to_owned()));
         };
-        // Nothing of an attempt outlives the machine being started anew.
+        // No process of an attempt survives a reboot.
         let first = unfenced_since(log, plan, before(age.machine))?;
         if first.is_some_and(|first| before(age.process) >= first) {
             return Ok(Some("its program was begun after the first attempt had".to_owned()));
@@ -199,8 +201,8 @@ pub fn no_old_program(log: &dyn Log, plan: &PlanId, caller: &Caller) -> Result<O
     Ok(None)
 }
 
-/// Why a decision that lets something through cannot be taken here, if an agent of the plan ever worked without a fence and
-/// may have begun the session this process is in. `begun` is when this process was.
+/// Returns why such a decision must not be made here, if an agent of the plan ever worked without a sandbox
+/// and may have opened the session of this process. `begun` is the start time of this process.
 pub fn no_terminal(log: &dyn Log, plan: &PlanId, begun: Timestamp) -> Result<Option<String>, Error> {
     if unfenced_since(log, plan, Timestamp(0))?.is_none() {
         return Ok(None);
@@ -214,18 +216,18 @@ pub fn no_terminal(log: &dyn Log, plan: &PlanId, begun: Timestamp) -> Result<Opt
         Err(why) => return Ok(Some(why)),
     };
     let before = |span: std::time::Duration| Timestamp(begun.0.saturating_sub(span.as_millis() as u64));
-    // Nothing of an attempt outlives the machine being started anew.
+    // No process of an attempt survives a reboot.
     let first = unfenced_since(log, plan, before(seat.booted_before))?;
     let is_old = first.is_none_or(|first| before(seat.begun_before) < first);
     Ok((!is_old).then(|| "its terminal was opened after the first attempt had begun".to_owned()))
 }
 
-/// No fence of ours is around a session, whatever its checks run behind.
+/// Returns whether the event starts a step in an external session, which is outside of provost's sandbox.
 fn is_a_session(event: &Event) -> bool {
     matches!(event, Event::StepStarted { target, .. } if target.starts_with(decide::SESSION))
 }
 
-/// When the first attempt without a fence began, at this time or later.
+/// Returns when the first attempt without a sandbox started, at `since` or later.
 fn unfenced_since(log: &dyn Log, plan: &PlanId, since: Timestamp) -> Result<Option<Timestamp>, Error> {
     let names = ["ISOLATION_ATTESTED", "TASK_STARTED"].map(str::to_owned).to_vec();
     let (mut level, mut first, mut bad) = (Isolation::None, None, Ok(()));

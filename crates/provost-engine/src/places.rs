@@ -1,8 +1,8 @@
-//! Where the plans of the log are: a small file for each in the state folder, so that an inbox finds
-//! plans that nobody named.
+//! The plan registry: a small file per plan in the state folder with the plan's path, so that the inbox finds
+//! plans that were not named.
 //!
-//! Nothing is believed of it: a plan's identifier is made of its path, and is made again when the plan
-//! is opened.
+//! The registry is not trusted: a plan's identifier is derived from its path, and is derived again when the
+//! plan is opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::Error;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// What people call the plan.
+    /// Name of the plan for people.
     pub name: String,
     pub path: PathBuf,
     pub workspace: PathBuf,
-    /// What all worktrees of the repository share.
+    /// Folder that all worktrees of the repository share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<PathBuf>,
 }
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-/// Remembers where a plan is. Without it the plan is only found by those who name it.
+/// Registers the path of a plan. Without this the plan is found only by its name or path.
 pub fn keep(state: &Path, plan: &PlanId, place: &PlanPlace) {
     let (path, now) = (file(state, plan), Place::of(place));
     if find(state, plan).as_ref() == Some(&now) {
@@ -52,7 +52,7 @@ pub fn keep(state: &Path, plan: &PlanId, place: &PlanPlace) {
     }
 }
 
-/// Remembers the plans of the repository that a folder is in.
+/// Registers the plans of the repository that a folder is in.
 pub fn keep_all(state: &Path, cwd: &Path) -> Result<(), Error> {
     let listing = plan_file::list_in(cwd, &folder(cwd)?)?;
     listing.plans.iter().for_each(|place| keep(state, &plan_file::id(place), place));
@@ -63,7 +63,7 @@ pub fn find(state: &Path, plan: &PlanId) -> Option<Place> {
     serde_json::from_slice(&fs::read(file(state, plan)).ok()?).ok()
 }
 
-/// All that anybody remembers, by their plans.
+/// Returns all registered plans.
 pub fn all(state: &Path) -> Vec<(PlanId, Place)> {
     let entries = fs::read_dir(state.join("places")).into_iter().flatten().flatten();
     let plans = entries.filter_map(|entry| Some(PlanId(entry.file_name().into_string().ok()?)));
@@ -71,37 +71,37 @@ pub fn all(state: &Path) -> Vec<(PlanId, Place)> {
 }
 
 fn file(state: &Path, plan: &PlanId) -> PathBuf {
-    // Identifiers are made of a slug and a digest, and fit a file name.
+    // Identifiers consist of a slug and a digest, and fit a file name.
     state.join("places").join(plan.0.replace('/', "_"))
 }
 
-/// Where the configuration that holds in a folder keeps plans.
+/// Returns the plan folder of the configuration that applies in `cwd`.
 pub fn folder(cwd: &Path) -> Result<PathBuf, Error> {
     let workspace = git::top(cwd).unwrap_or_else(|| cwd.to_owned());
     Ok(config::plans_folder(&workspace)?)
 }
 
-/// The plan that an argument means, with plans where the configuration keeps them.
+/// Returns the plan that an argument names, in the configured plan folder.
 pub fn resolve(argument: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
     Ok(plan_file::resolve_in(argument, cwd, &folder(cwd)?)?)
 }
 
-/// The same for programs: a name or nothing, and never a path.
+/// Returns the plan for a program's argument: a name or nothing, and never a path.
 pub fn resolve_named(name: Option<&str>, cwd: &Path) -> Result<PlanPlace, Error> {
     Ok(plan_file::resolve_named(name, cwd, &folder(cwd)?)?)
 }
 
-/// Which plan this is in the log.
+/// Returns the plan's identifier in the log.
 pub fn id(place: &PlanPlace) -> PlanId {
     plan_file::id(place)
 }
 
-/// The repository, or the folder, a command is given in.
+/// The repository or folder that a command is run in.
 pub struct Here {
     cwd: PathBuf,
     workspace: PathBuf,
     repository: Option<PathBuf>,
-    /// The plan that is meant where none is named.
+    /// The plan that is used if none is named.
     pub active: Option<PlanId>,
 }
 
@@ -113,7 +113,7 @@ impl Here {
         Self { repository: git::repository(&workspace), workspace, cwd, active }
     }
 
-    /// The top of the checkout, or the folder itself.
+    /// Returns the top of the checkout, or the folder itself.
     pub fn workspace(&self) -> &Path {
         &self.workspace
     }
@@ -123,7 +123,7 @@ impl Here {
         same_repository || place.workspace == self.workspace
     }
 
-    /// How the plan is named on a command line here; nothing for the active one.
+    /// Returns the command line argument that names the plan here; `None` for the active one.
     pub fn argument(&self, plan: &PlanId, place: &Place) -> Option<String> {
         if self.active.as_ref() == Some(plan) {
             return None;

@@ -1,13 +1,13 @@
-//! The portal's own process: behind an agent's fence, it leads the agent's connections to the proxy.
+//! The sandbox forwarder: a process inside the agent's sandbox that forwards its connections to the proxy.
 
 use std::ffi::OsString;
 
 pub use provost_host::proxy::portal::Portal;
 
-/// The hidden subcommand.
+/// Name of the hidden subcommand.
 pub const COMMAND: &str = "agent-portal";
 
-/// How the portal is started: the program that starts the scripted agent, with another word.
+/// Returns the command that starts the forwarder: the scripted agent's program with another subcommand.
 pub fn launcher(launcher: &[OsString]) -> Vec<OsString> {
     launcher.first().cloned().into_iter().chain([COMMAND.into()]).collect()
 }

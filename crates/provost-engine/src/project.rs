@@ -1,12 +1,12 @@
-//! The log, written back where people look: marks in the plan file, lines in the progress file.
+//! Writes the state of a run into the files people read: marks in the plan file, lines in the progress file.
 //!
-//! Both are projections: they can be lost and are made again, and nothing is ever read from them. A
-//! file that somebody edited meanwhile is left alone; the loop notices the change of the law itself.
+//! Both are projections: they can be lost and are written again, and no decision reads them. A file that was
+//! edited meanwhile is left alone; the loop notices a changed spec itself.
 //!
-//! A rewrite is not made for each event, but none is left out: what was held back is written when the pause
-//! is over, by a thread of its own ([`Trailing`]).
+//! The file is not rewritten for each event, but no state is left out: a thread writes what was held back
+//! when the pause is over ([`Trailing`]).
 //!
-//! **Invariant:** only `status` and step marks of a file whose law is the log's are written.
+//! **Invariant:** only `status` and step marks are written, and only to a file that has the spec of the log.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,21 +25,21 @@ use provost_host::{plan_file, progress};
 use crate::site::Site;
 use crate::watch_over::Watch;
 
-/// A rewrite may cost at most this share of the time: a large plan is marked less often.
+/// Pause after a rewrite, as a multiple of its duration: a large plan is marked less often.
 const COST_SHARE: u32 = 20;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
-/// The file is never behind the log for longer than a second.
+/// Keeps the file less than a second behind the log.
 const LONGEST_PAUSE: Duration = Duration::from_millis(900);
 
-/// Writes what a run said last when its pause is over, though nothing is said meanwhile. One thread attends
-/// to it for as long as the run lasts.
+/// Writes the last state of a run when the pause is over, even if no further event comes. One thread serves
+/// it for the whole run.
 #[derive(Default)]
 pub struct Trailing {
     waiting: Mutex<Waiting>,
     bell: Condvar,
 }
 
-/// What the files do not show yet.
+/// State that the files do not show yet.
 #[derive(Default)]
 struct Waiting {
     lines: Vec<progress::Line>,
@@ -47,28 +47,28 @@ struct Waiting {
     is_over: bool,
 }
 
-/// Marks that are to be written at a time.
+/// Marks to write at a given time.
 struct Due {
     at: Instant,
     watch: Arc<Watch>,
     marked: Marked,
 }
 
-/// Where a run stands, as far as its file shows it.
+/// State of a run as its plan file shows it.
 struct Marked {
     law: Arc<Lawful>,
     stage: Stage,
     steps: BTreeMap<StepNumber, Mark>,
 }
 
-/// The text of a law, kept once for as long as the law is the same.
+/// Text and plan of a spec, shared as long as the spec is the same.
 struct Lawful {
     digest: Option<Hash>,
     text: String,
     plan: Plan,
 }
 
-/// Ends the thread that attends when it is dropped.
+/// Ends the writing thread when it is dropped.
 pub struct UntilDropped<'a>(&'a Trailing);
 
 impl Drop for UntilDropped<'_> {
@@ -83,7 +83,7 @@ impl Trailing {
         UntilDropped(self)
     }
 
-    /// Writes what is due, until the run is over.
+    /// Writes what is due until the run is over.
     pub fn attend(&self, site: &Site) {
         let mut waiting = self.lock();
         while !waiting.is_over {
@@ -110,7 +110,7 @@ impl Trailing {
 }
 
 impl Waiting {
-    /// Appends to the progress file. What cannot be written is kept, and said.
+    /// Appends to the progress file. If this fails, keeps the lines and returns the error text.
     fn tell(&mut self, site: &Site) -> Option<String> {
         if self.lines.is_empty() {
             return None;
@@ -130,20 +130,20 @@ pub struct Projector<'a> {
     watch: Arc<Watch>,
     trailing: &'a Trailing,
     next_marks: Instant,
-    /// The last event that stands in the progress file.
+    /// Last event in the progress file.
     written: u64,
     law: Option<Arc<Lawful>>,
 }
 
 impl<'a> Projector<'a> {
-    /// `head` is the last event of the log: an agent can write the progress file, so it is believed
-    /// no further than that.
+    /// Starts after the last event in the progress file. `head` is the last event of the log and limits this,
+    /// because an agent can write the progress file.
     pub fn new(site: &'a Site, watch: Arc<Watch>, trailing: &'a Trailing, head: u64) -> Self {
         let written = progress::last_seq(&site.place.progress).unwrap_or(0).min(head);
         Self { site, watch, trailing, next_marks: Instant::now(), written, law: None }
     }
 
-    /// An event that may be new to the files.
+    /// Adds the line of an event, unless the progress file already has it.
     pub fn event(&mut self, run: &Run, sealed: &Sealed, event: &Event) {
         if sealed.seq <= self.written {
             return;
@@ -156,7 +156,7 @@ impl<'a> Projector<'a> {
         }
     }
 
-    /// Writes if it is time to; if not, when it is.
+    /// Writes now if the pause is over; otherwise schedules the write.
     pub fn catch_up(&mut self, run: &Run) {
         if Instant::now() >= self.next_marks {
             self.write(run);
@@ -167,8 +167,8 @@ impl<'a> Projector<'a> {
         }
     }
 
-    /// Writes before the first agent gets to work: as long as it does, a file that hides something stays
-    /// as it is.
+    /// Writes before the first agent starts: while an agent works, a plan file with hidden parts is not
+    /// changed.
     pub fn before_an_attempt(&mut self, run: &Run) {
         if run.hides && run.steps().filter(|(_, step)| is_running(step)).count() == 1 {
             let marked = self.marked(run);
@@ -178,8 +178,7 @@ impl<'a> Projector<'a> {
         }
     }
 
-    /// Writes now: the run has come to rest. What cannot be written is said, and is no failure of
-    /// the run.
+    /// Writes now, when the run has stopped. Returns what could not be written; this does not fail the run.
     pub fn write(&mut self, run: &Run) -> Vec<String> {
         let begun = Instant::now();
         let mut complaints = Vec::new();
@@ -222,16 +221,16 @@ fn is_running(step: &StepRun) -> bool {
     matches!(step.state, StepState::Running { .. })
 }
 
-/// Somebody works with a plan file that hides something. To replace the file under his fence would show
-/// him the new one, and for a moment a second one beside it; the marks can wait.
+/// Returns whether an agent works with a masked plan file. Replacing the file would show the agent the
+/// unmasked one, and for a moment a second file beside it; the marks can wait.
 fn veiled_attempt(run: &Run) -> bool {
     run.hides && run.steps().any(|(_, step)| is_running(step))
 }
 
-/// Makes the plan file show where the run stands.
+/// Writes the current marks into the plan file.
 ///
-/// A file with the run's law differs from the text in the log by nothing but status and marks, so the
-/// marked text is made of that one, and a file that has not moved need not be parsed again.
+/// A file with the run's spec differs from the text in the log only by status and marks. The marked text is
+/// therefore made from the log, and an unchanged file is not parsed again.
 pub fn marks(site: &Site, run: &Run) -> Result<(), String> {
     write_marks(site, run.law, || {
         approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step))
@@ -256,7 +255,7 @@ fn write_marks(site: &Site, digest: Option<Hash>, marked: impl FnOnce() -> Strin
             site.now_lawful(stamp, digest);
             Ok(())
         }
-        // Somebody is editing: their bytes win.
+        // A person is editing the file; their version wins.
         Err(plan_file::Error::Changed { .. }) => Ok(()),
         Err(error) => Err(error.to_string()),
     }

@@ -1,11 +1,11 @@
-//! Proofs of what was judged, signed with the harness's own key, beside the log.
+//! Proofs of verdicts, signed with provost's own key and kept beside the log.
 //!
-//! A proof is made from the log when a run comes to rest: one per passed step, and one for the plan
-//! with the head of its log. Since a chain without a key can be built anew, the proofs are also what
-//! the log is held against: one that does not fit means that the log was changed.
+//! Proofs are made from the log when a run stops: one per passed step, and one for the plan with the head of
+//! its log. A hash chain without a key can be rebuilt, so the log is also compared with the proofs: one that
+//! does not fit means that the log was changed.
 //!
-//! **Invariant:** nothing is proved that the log does not say, and no proof that was given is replaced
-//! by another about the same event.
+//! **Invariant:** a proof states only what is in the log, and no proof is replaced by a different one about
+//! the same event.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
@@ -26,11 +26,11 @@ use serde_json::{Value, json};
 
 use crate::Error;
 
-/// Where a state folder keeps its key and its proofs.
+/// Paths of the key and the proofs of a state folder.
 pub struct Prover {
     folder: PathBuf,
     file: PathBuf,
-    /// A key of the user's own that signs too.
+    /// A key of the user that also signs.
     ssh_key: Option<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ impl Prover {
         Self { folder: state.to_owned(), file, ssh_key: ssh_key.map(Path::to_owned) }
     }
 
-    /// The user's own key, where one is to sign too.
+    /// Returns the user's own key, if one is to sign too.
     fn second(&self) -> Result<Option<Key>, Error> {
         let Some(path) = &self.ssh_key else { return Ok(None) };
         let text = fs::read_to_string(path).map_err(|source| Error::Io {
@@ -52,17 +52,17 @@ impl Prover {
         Ok(Some(key))
     }
 
-    /// The file with the plan's envelopes, one a line.
+    /// Returns the file with the plan's envelopes, one per line.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The public key, if there is one yet.
+    /// Returns the public key, if there is one yet.
     pub fn public_key(&self) -> Option<PublicKey> {
         PublicKey::read(&fs::read_to_string(self.folder.join("key.pub")).ok()?).ok()
     }
 
-    /// Holds every proof against the log. The findings, a line each; none means that all fit.
+    /// Compares every proof with the log. Returns one line per finding; none means that all fit.
     pub fn check(&self, log: &dyn Log, plan: &PlanId) -> Result<Vec<String>, Error> {
         let Ok(text) = fs::read_to_string(&self.file) else { return Ok(Vec::new()) };
         let Some(key) = self.public_key() else {
@@ -77,7 +77,7 @@ impl Prover {
         Ok(findings)
     }
 
-    /// A good proof says that the plan is done, by this revision and with this tree.
+    /// Returns whether a valid proof says that the plan is done with this revision and this tree.
     pub fn vouches(&self, revision: &str, tree: &str) -> bool {
         let (Ok(text), Some(key)) = (fs::read_to_string(&self.file), self.public_key()) else { return false };
         let opened = text.lines().filter_map(|line| key.open(&Envelope::read(line).ok()?).ok());
@@ -116,13 +116,13 @@ impl Prover {
         })
     }
 
-    /// Proves what it hears of, from the first event on.
+    /// Starts new proofs; they cover the events that are passed to it, from the first one on.
     pub fn begin(&self, secret: &Secret) -> Result<Proving, Error> {
         let folder = self.folder.join("proofs");
         let next = self.file.with_extension("next");
         let io = |source| Error::Io { what: "write the proofs", path: next.clone(), source };
         fs::create_dir_all(&folder).map_err(io)?;
-        // Whoever was taken over from may still have the last one open.
+        // A process that lost the lease may still have the last file open.
         let _ = fs::remove_file(&next);
         let file = BufWriter::new(fs::File::create(&next).map_err(io)?);
         let (key, second, place) = (secret.key(), self.second()?, self.file.clone());
@@ -134,12 +134,12 @@ impl Prover {
         Ok(line(&sealed(&self.secret()?.key(), self.second()?.as_ref(), statement)))
     }
 
-    /// The harness's key, made on first use. One that does not fit what it is said to have signed was
-    /// put there by somebody else.
+    /// Returns provost's key, made on first use. Refuses a key that does not fit its public half or what it
+    /// signed.
     pub fn secret(&self) -> Result<Secret, Error> {
         let other = |why| Error::OtherKey { folder: self.folder.clone(), why };
         let is_made = self.public_key().is_some() && self.secret_if_any()?.is_some();
-        // Two processes that begin at once make one key, and neither sees half of it.
+        // Processes that start at the same time must make one key, and none may read half of it.
         let _lock = if is_made { None } else { Some(self.lock()?) };
         let public = self.public_key();
         let secret = match self.secret_if_any()? {
@@ -161,7 +161,7 @@ impl Prover {
         }
     }
 
-    /// Held by one process at a time, until it is dropped.
+    /// Locks the folder until the returned file is dropped.
     fn lock(&self) -> Result<fs::File, Error> {
         let io = |source| Error::Io { what: "lock", path: self.folder.clone(), source };
         let folder = fs::File::open(&self.folder).map_err(io)?;
@@ -179,7 +179,7 @@ impl Prover {
         }
     }
 
-    /// The first line of some plan's proofs: this one's, else another's.
+    /// Returns the first line of this plan's proofs, or of another plan's.
     fn a_proof(&self) -> Option<String> {
         let first = |path: &Path| {
             let mut line = String::new();
@@ -196,7 +196,7 @@ impl Prover {
     }
 }
 
-/// What a key is made of. It stays with the run that began with it, whatever happens to its file.
+/// Secret seed of a key. A run keeps the one it started with, even if the file changes.
 #[derive(Clone)]
 pub struct Secret([u8; 32]);
 
@@ -205,7 +205,8 @@ impl Secret {
         let io = |source| Error::Io { what: "make the key", path: path.to_owned(), source };
         let mut seed = [0; 32];
         fs::File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut seed)).map_err(io)?;
-        // Whole from the first moment, should this process be killed, and never in another's place.
+        // The hard link makes the file appear whole, even if this process is killed, and never replaces
+        // another.
         let fresh = path.with_extension(std::process::id().to_string());
         private(&fresh, &seed).and_then(|()| fs::hard_link(&fresh, path)).map_err(io)?;
         let _ = fs::remove_file(&fresh);
@@ -227,14 +228,14 @@ impl Secret {
     }
 }
 
-/// A new file that nobody else may read.
+/// Writes a new file that only this user may read.
 fn private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let _ = fs::remove_file(path);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes).and_then(|()| file.sync_all())
 }
 
-/// Whether both halves of the key lie in the folder as they did.
+/// Returns whether both halves of the key in the folder are unchanged.
 pub fn is_kept(folder: &Path, secret: &Secret) -> bool {
     let same = |name, bytes: &[u8]| {
         let found = fs::File::open(folder.join(name)).and_then(|file| {
@@ -246,7 +247,8 @@ pub fn is_kept(folder: &Path, secret: &Secret) -> bool {
     same("key", &secret.0) && same("key.pub", secret.public_text().as_bytes())
 }
 
-/// Puts both halves back. What is in their place is not written into: it may be a link.
+/// Restores both halves. They replace existing files instead of writing into them, because these may be
+/// links.
 pub fn put_back(folder: &Path, secret: &Secret) -> std::io::Result<()> {
     for (name, bytes) in [("key", &secret.0[..]), ("key.pub", secret.public_text().as_bytes())] {
         let fresh = folder.join(format!("{name}.next"));
@@ -256,7 +258,7 @@ pub fn put_back(folder: &Path, secret: &Secret) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Proofs in the making: one line for every step that passes, and the plan's own at the end.
+/// Proofs being written: one line for every passed step, and the plan's own at the end.
 pub struct Proving {
     key: Key,
     second: Option<Key>,
@@ -281,7 +283,7 @@ impl Proving {
         }
     }
 
-    /// The run is at rest: the proofs take the place of the last ones.
+    /// Ends the proofs of a run that stopped normally; they replace the previous ones.
     pub fn finish(mut self, run: &Run) -> Result<(), Error> {
         if let Some(statement) = self.witness.plan(run) {
             self.write(&statement);
@@ -289,7 +291,7 @@ impl Proving {
         self.put_in_place()
     }
 
-    /// The run was stopped: what it knew to be in the log is proved, and nothing after it.
+    /// Ends the proofs of an aborted run: they cover what it knew to be in the log, and nothing after it.
     pub fn stop(mut self) -> Result<(), Error> {
         if let Some(statement) = self.witness.stopped() {
             self.write(&statement);
@@ -307,7 +309,7 @@ impl Proving {
     }
 }
 
-/// Opens one envelope with nothing but a public key.
+/// Opens one envelope with only a public key.
 pub fn open(envelope: &str, key: &str) -> Result<Statement, Doubt> {
     PublicKey::read(key)?.open(&Envelope::read(envelope)?)
 }
@@ -324,7 +326,7 @@ fn line(envelope: &Envelope) -> String {
     format!("{}\n", serde_json::to_value(envelope).unwrap_or_default())
 }
 
-/// What was spent, as far as it is known: what nobody counted is not the same as nothing.
+/// Effort, as far as it is known; uncounted is not the same as zero.
 #[derive(Clone, Copy, Default)]
 struct Times {
     attempts: u32,
@@ -344,7 +346,7 @@ impl Times {
     }
 }
 
-/// Follows the log and says, where a step passes, what it rests on.
+/// Follows the log and makes the statement of each step that passes.
 #[derive(Default)]
 struct Witness {
     verdicts: std::collections::BTreeMap<StepNumber, Verdict>,
@@ -409,7 +411,7 @@ impl Witness {
         Statement::new(subjects(&sealed.hash.to_string(), tree), predicate)
     }
 
-    /// The plan as it stands, with the head of its log.
+    /// Returns the statement about the plan, with the head of its log.
     fn plan(&self, run: &Run) -> Option<Statement> {
         let head = self.head.as_ref()?;
         let mut predicate = self.about(run, head);
@@ -422,7 +424,7 @@ impl Witness {
         Some(Statement::new(subjects(&head.hash.to_string(), run.tree.as_deref()), predicate))
     }
 
-    /// The head of the log, and no more.
+    /// Returns a statement about the head of the log only.
     fn stopped(&self) -> Option<Statement> {
         let head = self.head.as_ref()?;
         let log = json!({ "seq": head.seq, "hash": head.hash.to_string() });
@@ -444,13 +446,14 @@ impl Witness {
     }
 }
 
-/// How many steps passed in which way, by the key of each kind.
+/// Returns the number of passed steps by kind of pass.
 fn passes(run: &Run) -> Value {
     let passes = run.passes_by_kind();
     Pass::ALL.into_iter().map(|pass| (pass.key().to_owned(), json!(passes.count(pass)))).collect()
 }
 
-/// The postconditions that held, and in which way: one that held before the work proves nothing about it.
+/// Returns the postconditions that held, with the kind of pass; one that held before the work proves nothing
+/// about it.
 fn postconditions(run: &Run) -> Value {
     let held = run.postconditions().filter_map(|(post, _)| {
         let pass = run.post_pass(post.number)?;
@@ -462,7 +465,7 @@ fn postconditions(run: &Run) -> Value {
     held.collect()
 }
 
-/// What was let go, and by whom: no proof of the plan is without it.
+/// Returns the waived steps and who waived them; every proof of a plan contains them.
 fn waived(run: &Run) -> Value {
     let waived = run.steps().filter_map(|(step, state)| match &state.state {
         StepState::Waived { by } => Some(json!({ "number": step.number, "title": step.title, "by": by })),

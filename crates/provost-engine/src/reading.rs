@@ -1,7 +1,7 @@
-//! The plan file as it stands: parsed, bound to its surroundings and, if asked for, verified.
+//! Reads the plan file: parses it, binds it to its surroundings and, on request, verifies it.
 //!
-//! Everything a person is shown at the gate comes from one of these, so that what is approved is what
-//! was read.
+//! The gate shows a person only what comes from a reading, so that the approved text is the one that was
+//! read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -46,7 +46,7 @@ impl Reading {
     pub fn of(site: &Site, bytes: &[u8]) -> Self {
         let (text, unreadable) = parse::bytes(bytes);
         let text = text.into_owned();
-        // What is no text is shown, not read.
+        // Bytes that are not valid text are shown, not parsed.
         let parsed = match unreadable {
             Some(diagnostic) => parse::Parsed { plan: Plan::default(), diagnostics: vec![diagnostic] },
             None => parse::plan(&text),
@@ -62,14 +62,14 @@ impl Reading {
         }
     }
 
-    /// With these files as part of the base, though they are not in the commit.
+    /// Adds these files to the base although they are not in the commit.
     pub fn including(mut self, included: Vec<IncludedFile>) -> Self {
         self.binding.included = included;
         self.revision = approved_spec::revision(approved_spec::digest(&self.text, &self.plan), &self.binding);
         self
     }
 
-    /// With what the static checks say.
+    /// Adds the results of the static checks.
     pub fn verified(mut self, site: &Site) -> Self {
         let place = survey::Place {
             workspace: site.place.workspace.clone(),
@@ -97,10 +97,9 @@ impl Reading {
     }
 }
 
-/// The roles of the configuration, and the one of agents that work in a client of their own, where the
-/// plan was made for one.
+/// Returns the roles of the configuration, and the role of external sessions if the plan was made for one.
 fn targets(site: &Site, plan: &Plan) -> BTreeSet<String> {
-    // No driver of this version has a person do a step: whoever says so learns it before a run.
+    // No driver of this version lets a person do a step; the author learns this before a run.
     let works = |(_, role): &(&String, &Role)| role.driver != Driver::Human;
     let working = site.config.agents.iter().filter(works).map(|(name, _)| name.clone());
     let mut targets: BTreeSet<String> = working.collect();
@@ -112,7 +111,7 @@ fn targets(site: &Site, plan: &Plan) -> BTreeSet<String> {
     targets
 }
 
-/// The revision the law in the log would have now, with everything around it as it is.
+/// Returns the revision that the recorded spec would have now, in its current surroundings.
 pub fn revision_now(site: &Site, run: &Run) -> Revision {
     let included = uncommitted::still_included(&site.place.workspace, run);
     run.law.map(|law| approved_spec::revision(law, &binding(site, &run.plan, included))).unwrap_or_default()
@@ -127,13 +126,13 @@ fn binding(site: &Site, plan: &Plan, included: Vec<IncludedFile>) -> Binding {
     }
 }
 
-/// What the configuration has to say about the roles of this plan.
+/// Returns the run policy: what the configuration says about the roles of this plan.
 pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let verify = &site.config.verify;
     let targets = plan.steps.iter().filter_map(|step| step.target.as_ref()).map(|target| &target.value);
     let other = |name: &String| Some((name.clone(), site.config.agents.get(name)?.fallback.clone()?));
     let fallback: BTreeMap<String, String> = targets.clone().filter_map(other).collect();
-    // Whoever has a try instead works under terms that were approved as well.
+    // A fallback role also works under an approved policy.
     let judge = judge(site, plan);
     let judging = site.config.judge.role.as_ref().filter(|_| judge.is_some());
     let named = targets.chain(fallback.values()).chain(judging);
@@ -160,7 +159,7 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     let config::Budget { plan: budget, step: step_budget } = site.config.budget;
     let prices = site.config.prices.iter().map(|(model, price)| (model.clone(), price.to_string())).collect();
     let require_red = verify.require_red;
-    // As they may stand in the log: they are held against what stands there.
+    // Redacted like in the log, because it is compared with the recorded policy.
     site.redactor.value(Terms {
         isolation,
         require_red,
@@ -184,7 +183,7 @@ pub fn terms(site: &Site, plan: &Plan) -> Terms {
     })
 }
 
-/// Roles whose program an attempt would not find, by the variables of whoever asks.
+/// Returns the roles whose program an attempt would not find, by the caller's environment.
 fn not_startable(site: &Site) -> BTreeMap<String, String> {
     let own: Vec<_>;
     let environment = match site.environment.iter().any(|(name, _)| name == "PATH") {
@@ -209,8 +208,8 @@ fn not_startable(site: &Site) -> BTreeMap<String, String> {
     agents.filter_map(|(name, role)| Some((name.clone(), why(role)?))).collect()
 }
 
-/// What is started for a role. Where a secret was taken out, a digest stands for it, so that another one is
-/// another approval.
+/// Returns the program of a role. A digest replaces a redacted secret, so that another secret needs a new
+/// approval.
 fn program(site: &Site, name: &str) -> Option<String> {
     let folder = site.config.path.as_deref().and_then(Path::parent);
     let whole = site.config.agents.get(name)?.program(folder);
@@ -222,7 +221,7 @@ fn program(site: &Site, name: &str) -> Option<String> {
     Some(format!("{shown} (digest {})", &digest[..12]))
 }
 
-/// The secrets of checks, each with the steps that name it.
+/// Returns the secrets of checks, each with the steps that name it.
 fn secrets(plan: &Plan) -> BTreeMap<String, Vec<u32>> {
     let mut secrets: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for step in &plan.steps {
@@ -233,7 +232,7 @@ fn secrets(plan: &Plan) -> BTreeMap<String, Vec<u32>> {
     secrets
 }
 
-/// Roles that ask the very model the judge asks, as far as the configuration says which that is.
+/// Returns the roles that use the judge's model, if the configuration names it.
 fn judges_models(site: &Site) -> BTreeSet<String> {
     let Some(judge) = &site.config.judge.role else { return BTreeSet::new() };
     let agents = &site.config.agents;
@@ -242,7 +241,7 @@ fn judges_models(site: &Site) -> BTreeSet<String> {
     same.map(|(name, _)| name.clone()).collect()
 }
 
-/// What of the judge's own program lies where those can write whom it judges.
+/// Returns the part of the judge's program that is inside the workspace, where judged agents can write.
 pub fn judge_within(site: &Site) -> Option<String> {
     let role = site.config.agents.get(site.config.judge.role.as_ref()?)?;
     let words: Vec<String> = match &role.driver {
@@ -259,7 +258,7 @@ pub fn judge_within(site: &Site) -> Option<String> {
     words.iter().find(is_within).cloned()
 }
 
-/// Who judges, where the plan has something to judge.
+/// Returns the judge, if the plan has a contract that a model judges.
 fn judge(site: &Site, plan: &Plan) -> Option<String> {
     let role = site.config.judge.role.clone()?;
     let is_judged = |step: &Step| {
@@ -272,7 +271,7 @@ fn judge(site: &Site, plan: &Plan) -> Option<String> {
     })
 }
 
-/// Why an agent could read a contract that is hidden from it. Looked into only where one is.
+/// Returns why an agent could read a hidden contract. Checked only if the plan has one.
 fn in_sight(site: &Site, plan: &Plan) -> Option<String> {
     if !plan.steps.iter().any(Step::is_hidden) {
         return None;
@@ -291,7 +290,7 @@ fn in_sight(site: &Site, plan: &Plan) -> Option<String> {
     level.or_else(tracked)
 }
 
-/// Every file a contract of the plan names, each once.
+/// Returns every file that a contract of the plan names, each once.
 fn named_files(plan: &Plan) -> Vec<String> {
     let of_steps = plan.steps.iter().flat_map(|step| [&step.precondition, &step.contract]);
     let of_plan = plan.postconditions.iter().map(|post| &post.contract);

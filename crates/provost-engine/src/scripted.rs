@@ -1,4 +1,4 @@
-//! The scripted agent's own process: reads its prompt, does what the script says.
+//! The process of the scripted agent: reads its prompt and does what the script says.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use provost_core::model::plan::StepNumber;
 use provost_host::agent::scripted;
 
-/// Returns the exit code the script asks for.
+/// Runs the script and returns the exit code it asks for.
 pub fn perform(script: &Path, step: u32, attempt: u32) -> io::Result<i32> {
     let mut prompt = String::new();
     io::stdin().lock().read_to_string(&mut prompt)?;

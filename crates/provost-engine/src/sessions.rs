@@ -1,12 +1,12 @@
-//! Which plan a session of an agent's client works on.
+//! Maps a session of an agent's client to its plan.
 //!
-//! A client is asked who it is in more than one way: its hooks are told a session's name, its MCP server
-//! mostly is not, and both are children of the client's process. So a session is known by its name, by the
-//! process, or by both, and what was said under one is found under the other once they were seen together.
-//! The files are small, one for each name and each process, in the state folder.
+//! Clients identify a session in different ways: hooks are given its name, MCP servers mostly are not, and
+//! both are children of the client's process. A session is therefore known by its name, by the process, or by
+//! both; after both were seen together, either finds the other's plan. The state folder has a small file for
+//! each name and each process.
 //!
 //! **Invariant:** two sessions with different names never share a plan, whatever process they are in.
-//! **Invariant:** nothing is decided by what stands here: it says which plan is meant, not how it stands.
+//! **Invariant:** these files decide nothing: they say which plan is meant, not what its state is.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::places::Here;
 
-/// Names of sessions that clients leave in the environment of what they start.
+/// Variables in which clients pass the session's name to their children.
 const VARIABLES: [&str; 6] = [
     "PROVOST_SESSION",
     "CLAUDE_CODE_SESSION_ID",
@@ -30,19 +30,19 @@ const VARIABLES: [&str; 6] = [
     "GEMINI_SESSION_ID",
     "OPENCODE_SESSION_ID",
 ];
-/// How the files of processes begin.
+/// Prefix of the files of processes.
 const CLIENT: &str = "client-";
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// A process; its start time tells it from a later one with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
     pub pid: i32,
-    /// In ticks since the machine was started.
+    /// In clock ticks since boot.
     pub started: u64,
 }
 
 impl Client {
-    /// How the names of its files begin.
+    /// Returns the prefix of its file names.
     fn prefix(self) -> String {
         format!("{CLIENT}{}-{}-", self.pid, self.started)
     }
@@ -52,12 +52,12 @@ impl Client {
     }
 }
 
-/// Who asks.
+/// The session that makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// What the client calls it, where it says so.
+    /// Name that the client gives it, if any.
     pub name: Option<String>,
-    /// One process may be the client of several.
+    /// One process may be the client of several workspaces.
     pub workspace: PathBuf,
     pub by: By,
 }
@@ -65,27 +65,27 @@ pub struct Session {
 /// How the client's process is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Our parent is the client.
+    /// provost's parent is the client.
     Server(Option<Client>),
-    /// The client is one of these, above us.
+    /// The client is one of these ancestors.
     Hook(Vec<Client>),
 }
 
 impl Session {
-    /// The session of a server that a client started: its parent is the client.
+    /// Returns the session of an MCP server that a client started: its parent is the client.
     pub fn of_server(environment: &[(OsString, OsString)], cwd: &Path) -> Self {
         let by = By::Server(parents().into_iter().next());
         Self { name: named(environment), workspace: workspace(cwd), by }
     }
 
-    /// The session of a hook: its client is some way above it, and mostly said the session's name. A name
-    /// that was set for all of them comes first.
+    /// Returns the session of a hook: the client is one of its ancestors and mostly gave the session's name.
+    /// A name in `PROVOST_SESSION` takes precedence.
     pub fn of_hook(environment: &[(OsString, OsString)], said: Option<String>, cwd: &Path) -> Self {
         let name = variable(environment, VARIABLES[0]).or(said);
         Self { name, workspace: workspace(cwd), by: By::Hook(parents()) }
     }
 
-    /// The session of a client that came over the network; its process, where it is on this machine.
+    /// Returns the session of a client that connected over HTTP, with its process if that is on this machine.
     pub fn over_http(name: &str, cwd: &Path, client: Option<Client>) -> Self {
         let name = Some(name.to_owned()).filter(|name| !name.is_empty());
         Self { name, workspace: workspace(cwd), by: By::Server(client) }
@@ -136,10 +136,10 @@ impl Key<'_> {
     }
 }
 
-/// What is known of a session.
+/// Record of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
-    /// The plan's file; empty, as long as there is none.
+    /// The plan file; empty as long as there is none.
     pub plan: PathBuf,
     pub workspace: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,16 +148,16 @@ pub struct Bound {
     pub client: Option<Client>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refusals: Option<Refusals>,
-    /// The servers of ours that the client has started, as long as they have not ended by themselves.
+    /// provost's MCP servers that the client has started and that have not ended by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     servers: Vec<Client>,
 }
 
-/// How often the session was not let go since the plan last moved.
+/// Number of refused stops since the plan last moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Refusals {
     plan: String,
-    /// What stood for the plan's progress then.
+    /// Mark of the plan's progress at that time.
     mark: String,
     times: u32,
 }
@@ -173,7 +173,7 @@ impl Sessions {
         Self { folder: state.join("sessions") }
     }
 
-    /// A server is there: hooks of the same client find out by it which process the client is.
+    /// Registers a server, so that hooks of the same client can find the client's process.
     pub fn arrive(&self, session: &Session) -> Result<(), Error> {
         self.sweep();
         let By::Server(Some(client)) = session.by else { return Ok(()) };
@@ -187,8 +187,9 @@ impl Sessions {
         self.put(key, &bound)
     }
 
-    /// The client has closed the server's input, and the server ends. Where the client worked on no plan and
-    /// has no other server, it is no agent's any more: a shell that only tried `provost mcp` is a person's.
+    /// Unregisters a server whose client has closed its input. If the client worked on no plan and has no
+    /// other server, it no longer counts as an agent's: a shell in which a person only tried `provost mcp` is
+    /// a person's.
     pub fn depart(&self, session: &Session) {
         let By::Server(Some(client)) = session.by else { return };
         let key = Key::Client(client, &session.workspace);
@@ -202,7 +203,7 @@ impl Sessions {
         }
     }
 
-    /// From now on the session works on this plan.
+    /// Binds the session to this plan.
     pub fn bind(&self, session: &Session, plan: &Path) -> Result<(), Error> {
         self.write(&Bound {
             plan: plan.to_owned(),
@@ -220,8 +221,8 @@ impl Sessions {
         known.map(|bound| bound.servers).unwrap_or_default()
     }
 
-    /// The plan the session works on. What is found by its name is found by its process from now on, and
-    /// the other way round.
+    /// Returns the plan of the session. A plan found by name is found by process from now on, and the other
+    /// way round.
     pub fn plan_of(&self, session: &Session) -> Option<Bound> {
         let has_plan = |bound: &Bound| !bound.plan.as_os_str().is_empty();
         let client = self.client(session);
@@ -233,19 +234,19 @@ impl Sessions {
         let bound = by_name().filter(has_plan).or_else(|| by_client().filter(has_plan))?;
         let mut known = bound.clone();
         known.name = known.name.or_else(|| session.name.clone());
-        // The client of a session that was taken up again is another process.
+        // A resumed session has a new client process.
         known.client = client.or(known.client);
         if client.is_some() {
             known.workspace.clone_from(&session.workspace);
         }
         if known != bound {
-            // Not being able to remember it is no reason not to answer.
+            // A failed write is no reason not to answer.
             let _ = self.write(&known);
         }
         Some(known)
     }
 
-    /// The client's process. Above a hook it is the one that has a server of ours.
+    /// Returns the client's process. For a hook it is the ancestor that has an MCP server of provost.
     fn client(&self, session: &Session) -> Option<Client> {
         match &session.by {
             By::Server(client) => *client,
@@ -256,12 +257,13 @@ impl Sessions {
         }
     }
 
-    /// This process may have been started by an agent: this client, which has a server of ours, is above it.
+    /// Returns the ancestor of this process that is a client with an MCP server; an agent may then have
+    /// started it.
     pub fn inside_of(&self) -> Option<Client> {
         self.client_among(parents())
     }
 
-    /// The one of these that is a client with a server of ours.
+    /// Returns the process among these that is a client with an MCP server.
     pub fn client_among(&self, processes: impl IntoIterator<Item = Client>) -> Option<Client> {
         let name = |path: PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
         let known: Vec<String> = self.files().filter_map(name).collect();
@@ -271,8 +273,8 @@ impl Sessions {
         })
     }
 
-    /// Counts a stop that was refused, and says how many there were in a row while `mark`, which stands
-    /// for the plan's progress, was the same.
+    /// Counts a refused stop. Returns how many there were in a row while `mark`, which represents the plan's
+    /// progress, was the same.
     pub fn refuse(&self, session: &Session, plan: &PlanId, mark: &str) -> Result<u32, Error> {
         let Some(mut bound) = self.plan_of(session) else { return Ok(1) };
         let before = bound.refusals.take().filter(|known| known.plan == plan.0 && known.mark == mark);
@@ -282,7 +284,7 @@ impl Sessions {
         Ok(times)
     }
 
-    /// Some other session, whose client is still there, works on the plan.
+    /// Returns whether another session with a living client works on the plan.
     pub fn is_taken(&self, session: &Session, plan: &Path) -> bool {
         let own = self.client(session);
         self.files().filter_map(|path| from(&path)).filter(|bound| bound.plan == plan).any(|bound| {
@@ -298,7 +300,7 @@ impl Sessions {
         fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path())
     }
 
-    /// A process that is gone asks nothing any more; what has a name is found by it.
+    /// Removes the files of processes that are gone; named sessions are still found by name.
     fn sweep(&self) {
         let is_client =
             |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CLIENT));
@@ -344,7 +346,7 @@ mod tests {
         Session { name: name.map(str::to_owned), workspace: "/p".into(), by: By::Server(Some(client(pid))) }
     }
 
-    /// Under a shell that the client started, with the person's own shell far above.
+    /// Returns a hook below a shell that the client started, with the person's shell as a further ancestor.
     fn hook(name: &str, pid: i32) -> Session {
         Session {
             workspace: "/p".into(),
@@ -368,12 +370,12 @@ mod tests {
         let (_folder, sessions) = fresh();
         sessions.bind(&server(None, 10), Path::new("/p/a")).expect("bound");
         assert_eq!(plan(&sessions, &hook("one", 10)).as_deref(), Some("/p/a"));
-        // Taken up again in another process, where nobody says its name but the hook.
+        // Resumed in another process, where only the hook knows the name.
         sessions.arrive(&server(None, 20)).expect("there");
         assert_eq!(plan(&sessions, &server(None, 20)), None);
         assert_eq!(plan(&sessions, &hook("one", 20)).as_deref(), Some("/p/a"));
         assert_eq!(plan(&sessions, &server(None, 20)).as_deref(), Some("/p/a"));
-        // The shell that is above them all is nobody's client.
+        // The common ancestor shell is no client.
         assert_eq!(plan(&sessions, &server(None, 2)), None);
     }
 
@@ -386,7 +388,7 @@ mod tests {
         assert_eq!(plan(&sessions, &hook("three", 12)), None);
         let elsewhere = Session { workspace: "/q".into(), ..server(None, 11) };
         assert_eq!(plan(&sessions, &elsewhere), None);
-        // A new session in the same process has none, and gets its own.
+        // A new session in the same process has no plan, and gets its own.
         assert_eq!(plan(&sessions, &hook("two", 10)), None);
         sessions.bind(&server(Some("two"), 10), Path::new("/p/c")).expect("bound");
         assert_eq!(plan(&sessions, &server(Some("one"), 13)).as_deref(), Some("/p/a"));
@@ -415,7 +417,7 @@ mod tests {
         assert!(!sessions.is_taken(&other, Path::new("/p/a")));
         sessions.bind(&server(None, 11), Path::new("/p/b")).expect("bound");
         assert!(!sessions.is_taken(&server(None, 10), Path::new("/p/b")));
-        // What is gone is forgotten when the next one comes.
+        // Files of dead processes are removed when the next server arrives.
         sessions.arrive(&server(None, 12)).expect("there");
         assert_eq!(plan(&sessions, &server(None, 11)), None);
         assert_eq!(plan(&sessions, &other).as_deref(), Some("/p/a"));

@@ -1,12 +1,12 @@
-//! A plan that many processes work on. One of them decides what is next and offers it ([`Harness::turn`]);
-//! whoever takes it does it and says what came of it ([`Harness::carry_out_item`]).
+//! A plan that several processes work on. One of them decides what is next and offers it ([`Harness::turn`]);
+//! the process that takes an item performs it and reports the outcome ([`Harness::carry_out_item`]).
 //!
-//! Rules, hands and log are those of a run on one machine; only who calls whom is different. Every turn and
-//! every item has the plan's lease while it lasts, and writes with its fence: whoever was taken for dead and
-//! comes back writes nothing.
+//! Rules, executor and log are those of a run on one machine; only the callers differ. Every turn and every
+//! item holds the plan's lease and writes with its fence, so a process that was declared dead and returns
+//! cannot write.
 //!
-//! **Invariant:** what is offered and what the log says of it are one transaction, and so are the end of an
-//! item and the next look at the plan.
+//! **Invariant:** an offer and its events are written in one transaction; so are the end of an item and the
+//! next wake-up of the plan.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -37,49 +37,50 @@ use crate::worker::Worker;
 use crate::world::{Said, World};
 use crate::{Error, drive, site};
 
-/// For how long a self-test is good.
+/// Validity of a self-test.
 const GOOD_FOR: Duration = Duration::from_secs(300);
-/// So many items of a plan are in hand at a time: its workspace is one.
+/// Items of a plan that run at a time; one, because the plan has one workspace.
 const JOBS: usize = 1;
 
-/// What is to be written with what was decided: the items that are offered, and when to look again.
+/// Returns the effects to write with a decision: the offered items, and the time of the next tick.
 pub type Offer<'a> = dyn FnMut(&Run, &[Item], Option<Timestamp>) -> Vec<Effect> + 'a;
 
-/// What of a plan was offered and is not done; nothing, where that cannot be found out.
+/// Returns the items of a plan that were offered and are not done; `None` if this is unknown.
 pub type Known<'a> = dyn Fn() -> Option<Vec<Item>> + 'a;
 
-/// What came of a look at a plan.
+/// Result of a scheduling pass over a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// What there is to do was offered.
+    /// The due items were offered.
     Offered,
-    /// Nothing is to be done, or somebody does it who will say so.
+    /// Nothing is due, or a process works on it and will report.
     Idle,
-    /// Somebody has the plan in hand who does not work for the cluster, or is not done yet.
+    /// A process outside the cluster or one that is not finished holds the plan, or a plan it depends on is
+    /// not done.
     Busy,
-    /// Somebody else wrote meanwhile, and the plan is to be looked at again.
+    /// Another process wrote meanwhile; the plan must be scheduled again.
     Moved,
-    /// The plan file is not what was approved.
+    /// The plan file differs from the approved spec.
     LawChanged,
 }
 
-/// What became of an item.
+/// Result of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Carried {
     Done,
-    /// It was not wanted any more.
+    /// It was no longer due.
     PassedOver,
-    /// Somebody else had taken it.
+    /// Another process had taken it.
     Taken,
-    /// It was done, and the plan file is not what was approved.
+    /// It was done, and the plan file differs from the approved spec.
     LawChanged,
 }
 
-/// An item as it is done: who asks whether it may be, and what follows from it.
+/// An item to perform: who may take it, and what follows from it.
 pub(crate) struct Share<'a> {
     item: Item,
-    /// Takes the item for the holder of this lease. It is asked once the lease is held, and before anything
-    /// is begun.
+    /// Takes the item for the holder of this lease. Called after the lease is taken and before anything
+    /// starts.
     claim: &'a dyn Fn(&Fence) -> bool,
     effects: &'a [Effect],
     next: Option<&'a dyn Next>,
@@ -87,7 +88,7 @@ pub(crate) struct Share<'a> {
 }
 
 impl Share<'_> {
-    /// What is wanted of it is done, on the state as it is now.
+    /// Performs what is due of the item on the current state.
     pub(crate) fn done_by<W: World>(
         &self,
         drive: Drive<'_, W>,
@@ -97,7 +98,8 @@ impl Share<'_> {
         drive.items(run, head, self.item, self.effects, self.next)
     }
 
-    /// An attempt is not begun on another level than its beginning was written for.
+    /// Returns the events that give an attempt back; it must not run at another level than it was started
+    /// for.
     pub(crate) fn given_back(&self, run: &Run) -> Result<Vec<Event>, Error> {
         match self.item {
             Item::Attempt { step, attempt } | Item::TakeUp { step, attempt } => {
@@ -109,16 +111,16 @@ impl Share<'_> {
 }
 
 impl Harness {
-    /// Looks at the plan and offers what is to be done next. `in_hand` says what was offered and is not done;
-    /// it is asked while the lease is held, so that nobody offers or takes meanwhile: what was known before
-    /// could make lost work of what another has just been given.
+    /// Schedules the plan and offers the next items. `in_hand` returns the items that were offered and are
+    /// not done. It is called while the lease is held, so that no process can offer or take one meanwhile;
+    /// older knowledge could count an item as lost that another process has just taken.
     pub fn turn(&self, in_hand: &Known<'_>, offer: &mut Offer<'_>) -> Result<Turn, Error> {
         let run = self.genuine()?;
         if !matches!(run.stage, Stage::Approved | Stage::InProgress) {
             return Ok(Turn::Idle);
         }
         match self.ready_to_drive(&run) {
-            // The plan is looked at again, and the other one may be done by then.
+            // The plan is scheduled again later; the other plan may be done by then.
             Err(Error::Refused(Refusal::DependsOn { .. })) => return Ok(Turn::Busy),
             ready => ready?,
         }
@@ -172,8 +174,8 @@ impl Harness {
         })
     }
 
-    /// Does one item, and makes what came of it durable together with `effects`. `claim` is asked first, and
-    /// `next` whether to go on with what follows.
+    /// Performs one item and makes its outcome durable together with `effects`. Calls `claim` first, and asks
+    /// `next` whether to continue with what follows.
     pub fn carry_out_item(
         &self,
         item: Item,
@@ -192,11 +194,11 @@ impl Harness {
         }
     }
 
-    /// The run, where there is nothing to do about the item: it is somebody else's, or nobody wants it now.
+    /// Returns the run if nothing has to be done: another process took the item, or it is no longer due.
     pub(crate) fn take_share(&self, share: &Share<'_>, fence: &Fence) -> Result<Option<Run>, Error> {
         let mut run = self.genuine()?;
         self.can_see_the_work(&run)?;
-        // Before it is ours: what is not to be had now is offered again.
+        // Fetch before claiming, so that an item whose trees are unavailable is offered again.
         let needs_trees = !matches!(share.item, Item::Attest | Item::End);
         if let Some(carrying) = self.carrying.as_ref().filter(|_| needs_trees) {
             carrying.bring(self, &run)?;
@@ -213,7 +215,7 @@ impl Harness {
         Ok(Some(run))
     }
 
-    /// Whoever looks after plans is to look at this one, where somebody does.
+    /// Returns the wake-up of the plan, if several machines share the log.
     pub(crate) fn wakes(&self) -> Vec<Effect> {
         if self.is_shared() { vec![Effect::Wake(self.id().clone())] } else { Vec::new() }
     }
@@ -221,8 +223,8 @@ impl Harness {
 
 type Attested = (Option<sandbox::Offer>, Attestation);
 
-/// What this machine holds, by the self-test or by the last one: a process that does many items of a plan tests
-/// itself as often as one that carries it out from its beginning to its end.
+/// Returns the attested isolation, from a new self-test or a recent one. A process that performs many items
+/// of a plan tests itself as often as one that runs the plan as a whole.
 pub(crate) fn attest(demand: Demand, estate: &Estate<'_>, plan: &Path) -> Result<Attested, Error> {
     static SEEN: Mutex<BTreeMap<PathBuf, (Instant, Demand, Attested)>> = Mutex::new(BTreeMap::new());
     let seen = || SEEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -239,12 +241,12 @@ pub(crate) fn attest(demand: Demand, estate: &Estate<'_>, plan: &Path) -> Result
     Ok(attested)
 }
 
-/// Called once, when this process does no more items: what checks were run in is taken away.
+/// Removes the folders that checks ran in; called once, when this process performs no more items.
 pub fn leave() {
     provost_host::judge::leave();
 }
 
-/// Sees what is to be done, and does nothing of it.
+/// Sees what is to be done and performs none of it.
 struct Overseer<'a> {
     harness: &'a Harness,
 }

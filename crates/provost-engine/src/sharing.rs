@@ -1,8 +1,8 @@
-//! A plan of a shared folder, held against other machines for as long as a drive lasts.
+//! The claim on a plan in a shared folder, held against other machines during a drive.
 //!
-//! The lease in the state folder keeps others on this machine away; the claim beside the plan keeps away
-//! those who have another state folder. It is renewed by a thread of its own. Once it is lost, the drive
-//! is told to stop, as if a person had interrupted it.
+//! The lease in the state folder excludes other processes of this machine; the claim file beside the plan
+//! excludes machines with another state folder. A thread renews it. If the claim is lost, the drive stops as
+//! if a person had interrupted it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -15,21 +15,21 @@ use provost_host::plan_lease::{Candidate, Error as LeaseError, Held};
 use crate::harness::Harness;
 use crate::{Error, site};
 
-/// How often a claim that somebody has is looked at again.
+/// Interval at which a held claim is read again.
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(crate) struct Sharing {
     over: Arc<(Mutex<bool>, Condvar)>,
     keeper: Option<JoinHandle<Result<(), LeaseError>>>,
-    /// Whom the plan was taken over from.
+    /// Previous holder, if the plan was taken over.
     pub took_over: Option<String>,
 }
 
 impl Harness {
-    /// Claims the plan, where its folder is shared, and waits so long for whoever has it.
+    /// Claims the plan if its folder is shared; waits at most `patience` for its holder.
     pub(crate) fn share(&self, what: &str, patience: Duration) -> Result<Option<Sharing>, Error> {
         let plans = &self.config().plans;
-        // A plan that was named by its path may lie anywhere.
+        // A plan that was named by its path may be anywhere.
         let folder = self.place().workspace.join(&plans.folder).canonicalize().ok();
         if !plans.is_shared() || folder.as_ref() != Some(&self.place().dir) {
             return Ok(None);
@@ -55,7 +55,7 @@ impl Harness {
 }
 
 impl Sharing {
-    /// Gives the plan back, or says that it was lost.
+    /// Releases the claim; an error if it was lost.
     pub fn end(mut self) -> Result<(), Error> {
         Ok(self.finish()?)
     }

@@ -1,4 +1,4 @@
-//! What is known of the place a plan is run in: its files, its configuration, its secrets.
+//! The context a plan runs in: its files, its configuration, its secrets.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -25,14 +25,14 @@ pub struct Site {
     pub id: PlanId,
     pub config: Config,
     pub redactor: Redactor,
-    /// How the scripted agent is started: this program with a hidden subcommand.
+    /// Command that starts the scripted agent: this program with a hidden subcommand.
     pub launcher: Vec<OsString>,
-    /// What the harness was given, with the keys that agents need.
+    /// Environment given to provost, including the keys that agents need.
     pub environment: Vec<(OsString, OsString)>,
-    /// The same without the secrets of checks: what an agent gets.
+    /// The same environment without the secrets of checks; agents get this one.
     pub agents_environment: Vec<(OsString, OsString)>,
     pub stop: Arc<AtomicBool>,
-    /// The plan file as it was when its law was last found to be this one.
+    /// Stamp of the plan file when it was last read, with the digest of its spec.
     lawful: Mutex<Option<(Stamp, Hash)>>,
 }
 
@@ -52,19 +52,19 @@ impl Site {
         Self { place, id, config, redactor, launcher, environment, agents_environment, stop, lawful }
     }
 
-    /// The plan file holds the run's law: no need to read it again until it moves.
+    /// Remembers that the plan file has this spec; it is not read again until its stamp changes.
     pub fn now_lawful(&self, stamp: Stamp, law: Option<Hash>) {
         let mut lawful = self.lawful.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *lawful = law.map(|law| (stamp, law));
     }
 
-    /// The plan file has not moved since it was found to hold the run's law.
+    /// Returns whether the plan file is unchanged since it was found to have the wanted spec.
     pub fn is_lawful(&self, stamp: Stamp, wanted: Option<Hash>) -> bool {
         let lawful = *self.lawful.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         lawful.is_some_and(|(known, law)| known == stamp && wanted == Some(law))
     }
 
-    /// What differs between the plan file and the approved law, if anything does.
+    /// Returns the differences between the plan file and the approved spec, or `None` if there are none.
     pub fn law_changes(&self, run: &Run) -> Option<Vec<String>> {
         match plan_file::stamp(&self.place.path) {
             Ok(stamp) if self.is_lawful(stamp, run.law) => return None,
@@ -86,7 +86,7 @@ impl Site {
     }
 }
 
-/// The recipes that hold in a folder, by the configuration found from there upwards.
+/// Returns the recipes that apply in a folder, by the configuration found from there upwards.
 pub fn recipes(folder: &Path) -> Result<Recipes, Error> {
     Ok(config::find(folder)?.recipes)
 }

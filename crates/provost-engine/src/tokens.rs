@@ -1,11 +1,11 @@
-//! Who may come in by the server, for what, and under which name.
+//! Tokens of the server: who may connect, for what, and under which name.
 //!
-//! A token is a word that only its owner has. The state folder, which no fenced agent can read, keeps its
-//! digest. A session of a browser is a token whose word is in a cookie; a link is one that is good once, and
-//! for a short time, and is exchanged for a session.
+//! A token is a secret that only its owner has. The state folder, which no agent in a sandbox can read, keeps
+//! its digest. A browser session is a token in a cookie; a link is a short-lived token that is exchanged once
+//! for a session.
 //!
-//! **Invariant:** no word of a token is on the disk.
-//! **Invariant:** a link is exchanged once, whoever tries at the same time.
+//! **Invariant:** no token secret is on disk.
+//! **Invariant:** a link is exchanged once, even by concurrent requests.
 
 use std::fs;
 use std::io::Read as _;
@@ -20,20 +20,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, site};
 
-/// How a word begins, so that people and redactors know it when they see it.
+/// Prefix of a token, so that people and redactors recognise it.
 const PREFIX: &str = "pvt_";
 const LINK_LASTS: Duration = Duration::from_secs(15 * 60);
 const SESSION_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What a token is good for.
+/// Permissions of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Looks at everything, changes nothing.
+    /// Reads everything, changes nothing.
     View,
-    /// A person's: looks and decides.
+    /// For a person: reads and decides.
     Decide,
-    /// An agent's: asks over MCP, and nothing else.
+    /// For an agent: uses MCP, and nothing else.
     Agent,
 }
 
@@ -58,9 +58,9 @@ impl Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Sent along by a program, with every request.
+    /// Sent by a program with every request.
     Token,
-    /// Exchanged once, for a session.
+    /// Exchanged once for a session.
     Link,
     /// In the cookie of a browser.
     Session,
@@ -71,10 +71,10 @@ pub struct Token {
     pub id: String,
     pub kind: Kind,
     pub scope: Scope,
-    /// Under which its decisions stand in the log.
+    /// Name that its decisions have in the log.
     pub name: String,
     pub made: Timestamp,
-    /// Good before this.
+    /// Expiry time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     digest: String,
@@ -86,7 +86,7 @@ impl Token {
     }
 }
 
-/// A token, and its word, which is told once.
+/// A new token with its secret, which is shown once.
 pub struct Made {
     pub token: Token,
     pub word: String,
@@ -112,26 +112,26 @@ impl Tokens {
         self.write(Kind::Link, scope, name, Some(LINK_LASTS))
     }
 
-    /// A session for a link; nothing, where it was used already, is over, or never was one.
+    /// Exchanges a link for a session; `None` if it was used, has expired, or is no link.
     pub fn exchange(&self, word: &str) -> Result<Option<Made>, Error> {
         let Some(link) = self.find(word).filter(|token| token.kind == Kind::Link) else { return Ok(None) };
-        // Whoever removes it has it.
+        // The process that removes the file wins.
         if fs::remove_file(self.file(&link.id)).is_err() {
             return Ok(None);
         }
         self.write(Kind::Session, link.scope, &link.name, Some(SESSION_LASTS)).map(Some)
     }
 
-    /// The token with this word, if it is good.
+    /// Returns the valid token with this secret.
     pub fn find(&self, word: &str) -> Option<Token> {
         let (id, _) = word.strip_prefix(PREFIX)?.split_once('_')?;
         let token = self.read(id)?;
-        // Digests are compared, not words: how long that takes tells nothing about the word.
+        // Digests are compared, so that the comparison time reveals nothing about the secret.
         let is_it = token.digest == Hash::of(word.as_bytes()).to_string();
         (is_it && !token.is_over(site::now())).then_some(token)
     }
 
-    /// Those that are good, oldest first.
+    /// Returns the valid tokens, oldest first.
     pub fn all(&self) -> Vec<Token> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let ids =
@@ -143,7 +143,7 @@ impl Tokens {
         all
     }
 
-    /// Whether there was one.
+    /// Deletes a token; returns whether it existed.
     pub fn revoke(&self, id: &str) -> bool {
         is_id(id) && fs::remove_file(self.file(id)).is_ok()
     }
@@ -184,7 +184,7 @@ impl Tokens {
     }
 }
 
-/// Nothing else is looked for on the disk.
+/// Returns whether the text has the form of an id; only such file names are read.
 fn is_id(id: &str) -> bool {
     id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

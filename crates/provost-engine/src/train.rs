@@ -1,11 +1,11 @@
-//! The merge train: done plans land on a branch together, or say why they do not.
+//! The merge train: lands done plans on a branch together, or says why it does not.
 //!
-//! Core decides ([`provost_core::fleet::train`]); here its questions are answered: plans are boarded
-//! (`boarding.rs`), unions are merged in the harness's own repository and judged by the checks of every
-//! plan in them (`judging.rs`), what was decided is recorded (`record.rs`) and done (`landing.rs`).
+//! Core decides ([`provost_core::fleet::train`]) and this module answers its questions: it collects plans
+//! (`boarding.rs`), merges them in provost's own repository and judges each union by the checks of every plan
+//! in it (`judging.rs`), records the decision (`record.rs`) and carries it out (`landing.rs`).
 //!
-//! **Invariant:** a branch is moved only to a tree that was judged as a whole, from where it stood when
-//! that was decided, and after the decision is in the log. After a crash the same command goes on.
+//! **Invariant:** a branch is moved only to a tree that was judged as a whole, from the commit it had at the
+//! decision, and after the decision is in the log. After a crash the same command continues.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -36,15 +36,15 @@ use record::Record;
 
 pub use landing::Checkout;
 
-/// How often a train begins anew because its branch moved meanwhile.
+/// Number of times a train starts over because its branch moved meanwhile.
 const TRIES: u32 = 5;
 
-/// What is wanted.
+/// Options of a train.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Paths or names; none for all plans of the repository that are done.
+    /// Paths or names; empty for all done plans of the repository.
     pub plans: Vec<String>,
-    /// The branch; the one that is checked out here, if none is named.
+    /// The branch; if none is named, the one that is checked out here.
     pub into: Option<String>,
     pub wish: Wish,
     pub by: String,
@@ -54,35 +54,35 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Land,
-    /// Find out what would land, and leave everything as it is.
+    /// Determine what would land, and change nothing.
     DryRun,
-    /// Only look whether the plans that landed still hold on the branch.
+    /// Only check whether landed plans still hold on the branch.
     Check,
 }
 
-/// What became of it.
+/// Result of a train.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The name of the train in the log.
+    /// Name of the train in the log.
     pub train: String,
     pub target: String,
     pub before: String,
-    /// Where the branch stands now, or would; nothing, where no plan lands.
+    /// New tip of the branch, or what it would be; `None` if no plan lands.
     pub commit: Option<String>,
     pub git_tree: String,
     pub landed: Vec<Boarded>,
     pub left_out: Vec<LeftOut>,
-    /// Plans that had landed and do not hold any more.
+    /// Landed plans that no longer hold.
     pub undone: Vec<LeftOut>,
-    /// How many unions were judged.
+    /// Number of judged unions.
     pub judged: usize,
     /// Checkouts of the branch, and whether their files are up to date.
     pub checkouts: Vec<Checkout>,
-    /// An earlier train was brought to its end first.
+    /// An earlier train was completed first.
     pub resumed: bool,
 }
 
-/// The branch, and what everybody here needs.
+/// The branch and the shared context of the train's modules.
 pub(crate) struct Yard<'a> {
     pub settings: &'a Settings,
     pub request: &'a Request,
@@ -92,7 +92,7 @@ pub(crate) struct Yard<'a> {
     pub target: String,
     pub id: PlanId,
     pub trees: Trees,
-    /// Says what is going on, to whoever waits.
+    /// Reports progress to the waiting person.
     pub talk: &'a dyn Fn(&str),
 }
 
@@ -111,7 +111,7 @@ impl Yard<'_> {
     }
 }
 
-/// Runs the train. Nothing, where a person interrupted it.
+/// Runs the train; `None` if a person interrupted it.
 pub fn integrate(
     settings: &Settings,
     request: &Request,
@@ -147,7 +147,7 @@ fn yard<'a>(settings: &'a Settings, request: &'a Request, talk: &'a dyn Fn(&str)
     let cwd = settings.cwd.canonicalize().unwrap_or_else(|_| settings.cwd.clone());
     let missing = || Refusal::NoBranch { branch: request.into.clone().unwrap_or_else(|| "here".to_owned()) };
     let workspace = git::top(&cwd).ok_or_else(missing)?;
-    // A worktree that was made for one plan has a branch for that plan alone.
+    // The branch of a worktree that was made for one plan is for that plan alone; use the main checkout.
     let spawned_from = git::main_checkout(&workspace).filter(|_| git::is_spawned(&workspace));
     let workspace = spawned_from.unwrap_or(workspace);
     if state.starts_with(&workspace) {
@@ -163,7 +163,7 @@ fn yard<'a>(settings: &'a Settings, request: &'a Request, talk: &'a dyn Fn(&str)
     Ok(Yard { settings, request, id: name(&repository, &target), state, workspace, target, trees, talk })
 }
 
-/// How the train of a branch is called in the log.
+/// Returns the name of a branch's train in the log.
 fn name(repository: &Path, target: &str) -> PlanId {
     let digest = Hash::of(&[repository.as_os_str().as_encoded_bytes(), b"\0", target.as_bytes()].concat());
     let fits = |each: char| if each.is_ascii_alphanumeric() { each.to_ascii_lowercase() } else { '-' };
@@ -171,7 +171,7 @@ fn name(repository: &Path, target: &str) -> PlanId {
     PlanId(format!("train-{slug}-{}", &digest.to_string()[..8]))
 }
 
-/// One train for a branch at a time.
+/// Takes the lease that allows one train per branch at a time.
 fn lease(yard: &Yard<'_>, log: &dyn provost_store::Log) -> Result<Lease, Error> {
     let holder = Holder::here(format!("the train for {}", yard.target), site::now());
     harness::lease(log, &format!("train {}", yard.id), &holder, Duration::ZERO, &yard.settings.stop)
@@ -199,7 +199,7 @@ fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<Report, Error> {
             return Ok(report);
         }
         match landing::carry_out(yard, &landing, record) {
-            // The branch moved meanwhile: what was judged is not what would be there.
+            // The branch moved meanwhile: the judged tree is not what would be on it.
             Err(Error::Ground(ground::Error::Trees(TreeError::Moved { .. }))) if attempt < TRIES => {
                 attempt += 1;
                 (yard.talk)(&format!("{} moved meanwhile: once more, on what is there now", yard.target));
@@ -209,7 +209,7 @@ fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<Report, Error> {
     }
 }
 
-/// Finds out who lands on the branch as it is, and puts that into the log.
+/// Determines which plans land on the current branch, and records it in the log.
 fn decide(
     yard: &Yard<'_>,
     boarding: &Boarding,
@@ -247,7 +247,7 @@ fn told(report: Report, landing: Landing) -> Report {
     }
 }
 
-/// Asks core, and answers it, until it knows who lands.
+/// Asks core and answers its questions until it knows which plans land.
 fn settle(
     yard: &Yard<'_>,
     boarding: &Boarding,
@@ -274,7 +274,7 @@ fn settle(
     }
 }
 
-/// The state folder's log, to read.
+/// Opens the state folder's log for reading.
 pub(crate) fn open_log(yard: &Yard<'_>) -> Result<Box<dyn provost_store::Log>, Error> {
     harness::open_log(&yard.state)
 }

@@ -1,7 +1,8 @@
-//! How often a session was sent back, and what it was told to wait for.
+//! Counts how often a session was sent back, and records what it was told to wait for.
 //!
-//! A small file for each session and workspace, in the state folder. Nothing that is decided rests on it: whoever
-//! writes there can be let go too early, or be held too long, and no plan is done by that.
+//! There is a small file for each session and workspace in the state folder. No decision about a plan depends
+//! on it: a process that changes it can release a session too early or hold it too long, but cannot complete
+//! a plan.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// The turns of all sessions of one workspace.
+/// The counters of all sessions of one workspace.
 pub struct Turns {
     folder: PathBuf,
 }
@@ -24,7 +25,7 @@ struct Record {
     session: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     refused: BTreeMap<String, Refused>,
-    /// The session was told to wait for checks that were begun after this event.
+    /// The session was told to wait for checks that started after this event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     looking_since: Option<u64>,
 }
@@ -41,7 +42,7 @@ impl Turns {
         Self { folder: state.join("turns").join(&digest[..16]) }
     }
 
-    /// The session was sent back once more. Returns how often in a row, with `progress` as it is.
+    /// Counts a refused stop. Returns how many there were in a row while `progress` was the same.
     pub fn refused(&self, session: &str, plan: &PlanId, progress: u64) -> Result<u32, Error> {
         let mut times = 1;
         self.change(session, |record| {
@@ -54,14 +55,14 @@ impl Turns {
         Ok(times)
     }
 
-    /// A person has the word: the session begins to count anew.
+    /// Resets the counter of the session, because a person decides now.
     pub fn forgive(&self, session: &str, plan: &PlanId) -> Result<(), Error> {
         self.change(session, |record| {
             record.refused.remove(&plan.0);
         })
     }
 
-    /// The session waits for checks that were begun after this event.
+    /// Returns the event after which the checks that the session waits for started.
     pub fn waits_since(&self, session: &str) -> Option<u64> {
         self.read(session).looking_since
     }

@@ -1,7 +1,9 @@
-//! What of the workspace is not in the base commit, and whose it is: shown at the gate before anybody approves.
+//! Lists files of the workspace that are not in the base commit, and whose they are; shown at the gate before
+//! approval.
 //!
-//! A plan begins with its base. Files inside `touches` that differ from it would be judged as work of the agent,
-//! so they are committed, put away, or included knowingly. Files outside take no part in any check.
+//! A plan starts with its base. Files inside `touches` that differ from it would be judged as work of the
+//! agent, so a person commits, stashes or explicitly includes them first. Files outside take part in no
+//! check.
 
 use std::fmt;
 use std::path::Path;
@@ -18,7 +20,7 @@ use crate::harness::Harness;
 use crate::reading::Reading;
 use crate::{Error, drive, places};
 
-/// So many files are named in a message; the rest are counted.
+/// Maximum number of files named in a message; the rest are counted.
 const NAMED: usize = 20;
 
 /// A file that differs from the base commit.
@@ -30,7 +32,7 @@ pub struct Uncommitted {
     sha256: Option<String>,
 }
 
-/// Who left it there, as far as its bytes tell.
+/// Origin of the file, as far as its bytes show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
     Yours,
@@ -67,17 +69,17 @@ impl fmt::Display for Uncommitted {
     }
 }
 
-/// What is not in the base commit.
+/// Files that are not in the base commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Inside `touches`: they are committed, put away or included before the plan is approved.
+    /// Inside `touches`: to be committed, stashed or included before approval.
     pub inside: Vec<Uncommitted>,
-    /// Outside of `touches`: they are part of no check.
+    /// Outside of `touches`: they take part in no check.
     pub outside: Vec<Uncommitted>,
 }
 
 impl Found {
-    /// For the person at the gate, a line each.
+    /// Returns one line per file, for the person at the gate.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.inside.is_empty() {
@@ -104,7 +106,7 @@ impl Found {
     }
 }
 
-/// Why a plan is not approved while these are there.
+/// Returns why a plan cannot be approved because of these files.
 pub(crate) fn refusal(files: &[Uncommitted]) -> String {
     let (count, are) = match files.len() {
         1 => ("1 file".to_owned(), "is"),
@@ -116,7 +118,7 @@ pub(crate) fn refusal(files: &[Uncommitted]) -> String {
     )
 }
 
-/// What a person can do about them, for the plan of this name.
+/// Returns what a person can do about them.
 pub fn ways_out(files: &[Uncommitted], branch: Option<&str>) -> String {
     let mut plans: Vec<&str> = files.iter().filter_map(|file| file.whose.done_plan()).collect();
     plans.sort_unstable();
@@ -140,8 +142,8 @@ fn named(files: &[Uncommitted]) -> Vec<String> {
     first.chain((more > 0).then(|| format!("and {more} more"))).collect()
 }
 
-/// What the workspace holds otherwise than the base commit of the run. Nothing, where there is no commit, and
-/// where the workspace was made for the plan.
+/// Returns the differences between the workspace and the base commit of the run. Empty if there is no commit,
+/// or if the workspace was made for the plan.
 pub fn look(harness: &Harness, run: &Run) -> Result<Found, Error> {
     let (Some(commit), None) = (&run.binding.base, &harness.carrying) else { return Ok(Found::default()) };
     let workspace = &harness.place().workspace;
@@ -161,7 +163,7 @@ pub fn look(harness: &Harness, run: &Run) -> Result<Found, Error> {
         if own.leaves_out(path.as_bytes(), &touches) || harness.config().verify.caches.iter().any(is_cache) {
             continue;
         }
-        // A file that is too large to be taken over takes no part in any check.
+        // A file that is too large to be taken over takes part in no check.
         let is_inside = touches.covers(path.as_bytes()) && size <= harness.config().verify.max_file;
         let is_asked = is_inside || !known.others.is_empty();
         let sha256 = is_asked.then(|| tree::digest_at(workspace, &path)).flatten();
@@ -176,7 +178,7 @@ pub fn look(harness: &Harness, run: &Run) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Included files that are still as they were approved, or, while nothing was begun, as they are now.
+/// Returns the included files that are still as approved; before the run starts, as they are now.
 pub(crate) fn still_included(workspace: &Path, run: &Run) -> Vec<IncludedFile> {
     let paths: Vec<String> = run.binding.included.iter().map(|file| file.path.clone()).collect();
     let now = tree::digests(workspace, &paths);
@@ -188,7 +190,7 @@ pub(crate) fn still_included(workspace: &Path, run: &Run) -> Vec<IncludedFile> {
     }
 }
 
-/// What plans of this workspace have left.
+/// Trees that plans of this workspace have left.
 struct Known {
     own: Vec<Base>,
     included: Vec<IncludedFile>,
@@ -228,7 +230,7 @@ impl Known {
         Ok(known)
     }
 
-    /// A step of this plan left it, or it was included when the plan was approved.
+    /// Returns whether a step of this plan left the file, or it was included at the approval.
     fn is_of_this_plan(&self, path: &str, sha256: &Option<String>) -> bool {
         let is_included = |file: &IncludedFile| file.path == path && file.sha256 == *sha256;
         self.own.iter().any(|tree| tree.digest(path) == *sha256) || self.included.iter().any(is_included)
@@ -244,13 +246,14 @@ impl Known {
 }
 
 impl Harness {
-    /// What the workspace holds otherwise than the base commit, for the person at the gate.
+    /// Returns the differences between the workspace and the base commit, for the person at the gate.
     pub fn uncommitted(&self, run: &Run) -> Result<Found, Error> {
         look(self, run)
     }
 
-    /// A plan begins with its base: what else lies inside `touches` is committed, stashed or included first.
-    /// Once a plan has begun, every attempt has a start tree, and nothing of others is credited to it.
+    /// Refuses uncommitted files inside `touches` before a plan starts; they must be committed, stashed or
+    /// included first. After the start every attempt has a start tree, and changes of others are not credited
+    /// to it.
     pub(crate) fn refuse_uncommitted(&self, run: &Run) -> Result<(), Error> {
         if run.started() || !matches!(run.stage, Stage::Draft | Stage::Verified) {
             return Ok(());
@@ -263,7 +266,7 @@ impl Harness {
         Err(Error::Uncommitted { files, branch })
     }
 
-    /// A plan that carries out a step of another begins with what that one has done so far.
+    /// Returns whether this is a sub-plan of a running plan; it then starts with that plan's work so far.
     fn is_part_of_a_plan_under_way(&self) -> Result<bool, Error> {
         let (workspace, slug) = (&self.place().workspace, self.place().slug.as_str());
         let plans = plan_file::list_in(workspace, &places::folder(workspace)?)?.plans;
@@ -274,12 +277,12 @@ impl Harness {
         }))
     }
 
-    /// Files inside `touches` that are not committed become part of the base of what is recorded from now on.
+    /// Makes uncommitted files inside `touches` part of the base of what is recorded from now on.
     pub fn include_uncommitted(&self) {
         self.includes.store(true, Ordering::Relaxed);
     }
 
-    /// The same and whatever else is uncommitted inside `touches` and not this plan's own work.
+    /// Adds all other uncommitted files inside `touches` that are not this plan's own work.
     pub(crate) fn with_uncommitted(
         &self,
         run: Run,
@@ -296,7 +299,7 @@ impl Harness {
         Ok(all)
     }
 
-    /// It is still to be approved, and uncommitted files are to be part of it.
+    /// Returns whether the plan is not approved yet and uncommitted files are to be included.
     pub(crate) fn is_to_include(&self, run: &Run) -> bool {
         self.includes.load(Ordering::Relaxed) && matches!(run.stage, Stage::Draft | Stage::Verified)
     }

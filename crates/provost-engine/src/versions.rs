@@ -1,4 +1,4 @@
-//! Every revision of a plan, as the log holds them.
+//! Lists every revision of a plan in the log.
 
 use std::ops::ControlFlow;
 
@@ -18,26 +18,26 @@ use crate::reading::Reading;
 const LAWS: [&str; 5] =
     ["PLAN_CREATED", "PLAN_REWRITTEN", "GATE_APPROVED", "GATE_REJECTED", "GATE_QUESTION_ASKED"];
 
-/// A text that was law, or was to be.
+/// A revision of the plan, approved or not.
 #[derive(Clone, Debug)]
 pub struct Version {
     pub revision: Revision,
     pub text: String,
     pub binding: Binding,
-    /// Where in the log it is, and since when; nothing for the file as it stands.
+    /// Its event and time in the log; `None` for the current file.
     pub seq: Option<u64>,
     pub at: Option<Timestamp>,
     pub approved_by: Option<String>,
-    /// What it changed.
+    /// Changes from the revision before.
     pub changes: Vec<String>,
 }
 
 impl Harness {
-    /// All revisions in the log, the first one first.
+    /// Returns all revisions in the log, oldest first.
     pub fn versions(&self) -> Result<Vec<Version>, Error> {
         let names = LAWS.map(str::to_owned).to_vec();
         let mut versions: Vec<Version> = Vec::new();
-        // Who has said yes to the last of them, and not taken it back by a question or a no.
+        // Approvers of the latest revision, cleared by a question or a rejection.
         let mut asked: Vec<String> = Vec::new();
         let mut unread = Ok(());
         self.each(&Query { names, ..Query::plan(self.id()) }, &mut |sealed| {
@@ -77,8 +77,8 @@ impl Harness {
         Ok(versions)
     }
 
-    /// `now` is the file, `approved` what a person or a policy let through last; else the beginning of a
-    /// revision.
+    /// Returns a revision by name: `now` is the file, `approved` the last approved revision; anything else is
+    /// the prefix of a revision.
     pub fn version(&self, word: &str) -> Result<Version, Error> {
         if word == "now" {
             let Reading { text, binding, revision, .. } = self.read()?;
@@ -103,7 +103,8 @@ impl Harness {
         }
     }
 
-    /// The text with its steps from `first` on replaced, if none of those that the patch changes has run.
+    /// Returns the text with the steps from `first` on replaced; refuses if the patch changes a step that has
+    /// run.
     pub fn patched(&self, before: &Reading, first: StepNumber, patch: &str) -> Result<String, Error> {
         if !patch.lines().any(|line| line.starts_with("### ")) {
             return Err(Refusal::Empty { what: "which steps come instead, each under its `###`" }.into());
@@ -124,7 +125,7 @@ impl Harness {
     }
 }
 
-/// It has passed, was let go, or somebody works on it.
+/// Returns whether the step has passed, was waived, or is being worked on.
 fn has_run(run: &Run, number: StepNumber) -> bool {
     run.step(number).is_some_and(|step| match step.state {
         StepState::Passed
@@ -135,7 +136,7 @@ fn has_run(run: &Run, number: StepNumber) -> bool {
     })
 }
 
-/// What changed from one revision to another, in steps and contracts.
+/// Returns what changed between two revisions, in steps and contracts.
 pub fn diff(old: &Version, new: &Version) -> Vec<String> {
     let (before, after) = (parse::plan(&old.text).plan, parse::plan(&new.text).plan);
     approved_spec::diff(

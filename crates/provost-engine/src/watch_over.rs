@@ -1,13 +1,13 @@
-//! Watches over the harness's own files while agents work.
+//! Watches provost's own files for tampering while agents work.
 //!
-//! In the workspace that is the plan file, the configuration, the marker and the progress file; in the
-//! state folder the key, the proofs, the list of trusted policies and the address of the log. None of them decides anything
-//! while a run is under way, since the law is in the log and the key in memory; but whoever writes to
-//! them meanwhile is not minding its own work, and it is said. What the harness writes itself goes
-//! through [`Watch::own_write`], so that it is not mistaken for an agent's.
+//! In the workspace these are the plan file, the configuration, the marker and the progress file; in the
+//! state folder the key, the proofs, the list of trusted policies and the address of the log. None of them
+//! decides anything during a run, because the spec is in the log and the key in memory. A write to them by an
+//! agent is reported all the same. provost's own writes go through [`Watch::own_write`], so that they are not
+//! taken for an agent's.
 //!
-//! **Invariant:** what was planted in the state folder is gone before anything could rest on it: the key
-//! is put back, and a policy nobody trusted at a person's door is taken out.
+//! **Invariant:** tampering in the state folder is undone before anything depends on it: the key is restored,
+//! and a policy that no person trusted is removed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ struct Watching {
     files: Vec<Watched>,
     progress: Progress,
     state: State,
-    /// Behind a fence agents cannot write what is there; what is not there they still can make.
+    /// Agents cannot write existing files at the attested level, but can still create missing ones.
     fenced: bool,
     attempts: usize,
     findings: Vec<String>,
@@ -52,12 +52,12 @@ impl Watch {
         }))
     }
 
-    /// What agents can reach at the level that was attested.
+    /// Sets whether the attested level protects existing files from agents.
     pub fn behind_a_fence(&self, fenced: bool) {
         self.lock().fenced = fenced;
     }
 
-    /// An attempt begins: what is there now is right.
+    /// Starts an attempt: the current state of the files is the reference.
     pub fn enter(&self) {
         let mut watching = self.lock();
         if watching.attempts == 0 {
@@ -66,7 +66,7 @@ impl Watch {
         watching.attempts += 1;
     }
 
-    /// An attempt is over: what was done to our files since, a line each, told once.
+    /// Ends an attempt and returns what was done to provost's files since, one line each, reported once.
     pub fn leave(&self) -> Vec<String> {
         let mut watching = self.lock();
         watching.look();
@@ -77,12 +77,12 @@ impl Watch {
         std::mem::take(&mut watching.findings)
     }
 
-    /// Nothing of any agent runs any more, and what was proved is about to be signed.
+    /// Checks the state folder after all agents have ended and before the proofs are signed.
     pub fn at_the_end(&self) -> Vec<String> {
         self.lock().state.look()
     }
 
-    /// Writes files of ours while agents may be at work.
+    /// Writes provost's own files while agents may work.
     pub fn own_write(&self, write: impl FnOnce()) {
         let mut watching = self.lock();
         if watching.attempts == 0 {
@@ -128,7 +128,7 @@ struct Watched {
     seen: Look,
 }
 
-/// What one look at a file told.
+/// Result of looking at a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Absent,
@@ -142,7 +142,7 @@ enum Look {
 }
 
 impl Look {
-    /// Reads only what moved since `known`.
+    /// Reads the file only if it changed since `known`.
     fn at(path: &Path, known: &Look) -> Self {
         let is_link = match path.symlink_metadata() {
             Ok(found) => found.is_symlink(),
@@ -160,7 +160,7 @@ impl Look {
         }
     }
 
-    /// What somebody did, if the words are others now. A new file with the old words is none.
+    /// Returns what happened to the content; `None` if it is the same, even in a new file.
     fn became(&self, now: &Look) -> Option<&'static str> {
         match (self, now) {
             (Look::Absent, Look::Absent) | (Look::Odd, Look::Odd) => None,
@@ -174,7 +174,7 @@ impl Look {
     }
 }
 
-/// The progress file: what stands there stays, and people may write below it.
+/// The progress file: existing lines must stay, and people may write below them.
 struct Progress {
     path: PathBuf,
     stamp: Option<Stamp>,
@@ -208,7 +208,7 @@ impl Progress {
         }
     }
 
-    /// Only what is new is read, unless something happened to the rest.
+    /// Reads only what was appended, unless the rest changed too.
     fn rebase(&mut self) {
         let now = stamp(&self.path);
         if now == self.stamp {
@@ -232,13 +232,13 @@ fn stamp(path: &Path) -> Option<Stamp> {
     plan_file::stamp(path).ok()
 }
 
-/// What the run has in memory and others may have changed on the disk.
+/// State that the run has in memory and others may have changed on disk.
 struct State {
     secret: Secret,
     folder: PathBuf,
     proofs: Watched,
     policies: String,
-    /// Nothing where the log is in the folder itself.
+    /// `None` if the log is in the state folder itself.
     address: Option<Vec<u8>>,
 }
 
@@ -251,7 +251,7 @@ impl State {
         Self { secret, folder: folder.to_owned(), proofs, policies, address }
     }
 
-    /// Says what was changed and puts it back.
+    /// Returns what was changed, and restores it.
     fn look(&mut self) -> Vec<String> {
         let mut findings = Vec::new();
         if !prove::is_kept(&self.folder, &self.secret) {
@@ -271,7 +271,7 @@ impl State {
         findings
     }
 
-    /// Whoever could change it could have another log believed.
+    /// Restores the address of the log; a changed one could make provost trust another log.
     fn look_at_the_address(&self) -> Option<String> {
         let path = logbook::file(&self.folder);
         if std::fs::read(&path).ok() == self.address {
@@ -302,7 +302,7 @@ impl State {
             .filter(|line| gate::trusted(line, &public).is_some())
             .collect();
         self.policies.extend(fresh.iter().map(|line| format!("{line}\n")));
-        // A person trusted one more meanwhile, and that is all.
+        // The only change is a policy that a person trusted meanwhile.
         if now == self.policies.as_bytes() {
             return None;
         }

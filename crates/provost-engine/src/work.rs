@@ -1,8 +1,9 @@
-//! What the work of a step changed, file by file: the tree it left, against the one its attempt began with.
+//! Shows what the work of a step changed, file by file: the difference between the tree its attempt started
+//! with and the one it left.
 //!
-//! Both are trees the harness kept; what the workspace has become since does not matter.
+//! Both are trees that provost kept; later changes of the workspace do not matter.
 //!
-//! **Invariant:** secrets are taken out, as of everything that is shown.
+//! **Invariant:** secrets are removed, as from everything that is shown.
 
 use std::fs;
 use std::path::Path;
@@ -19,12 +20,12 @@ use similar::TextDiff;
 use crate::harness::Harness;
 use crate::{Error, carry, commit};
 
-/// No more of a file is shown than this.
+/// Maximum size of a file that is shown.
 const FILE_BYTES: u64 = 256 * 1024;
-/// Texts that have little in common are not compared for longer.
+/// Time limit for comparing two texts.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// A file before and after. Nothing, where there is none; or where it is no text, or a long one.
+/// A file before and after. A side is `None` if the file does not exist there, is no text, or is too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     pub path: String,
@@ -53,7 +54,7 @@ impl Kind {
 }
 
 impl Changed {
-    /// As `diff -u` says it, or why it cannot be shown.
+    /// Returns the diff in the format of `diff -u`, or why it cannot be shown.
     pub fn unified(&self) -> String {
         if let Some(why) = self.unshown {
             return format!("{} {}: {why}\n", self.kind.word(), self.path);
@@ -72,7 +73,7 @@ impl Changed {
         }
     }
 
-    /// How many lines came and went.
+    /// Returns the numbers of added and removed lines.
     pub fn count(&self) -> (usize, usize) {
         let text = self.unified();
         let lines = text.lines().skip(2);
@@ -81,23 +82,23 @@ impl Changed {
     }
 }
 
-/// What a step changed, and what somebody else had changed before it began.
+/// Changes of a step, and changes that others had made before it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     pub files: Vec<Changed>,
-    /// In the tree, and not of the step's doing.
+    /// Files of the tree that others changed.
     pub others: Vec<String>,
-    /// What was not taken over, and why.
+    /// Files that were not taken over, and why.
     pub refused: Vec<String>,
 }
 
-/// The files that a step changed.
+/// Returns the files that a step changed.
 pub fn of_step(harness: &Harness, number: StepNumber) -> Result<Vec<Changed>, Error> {
     look(harness, number).map(|work| work.files)
 }
 
-/// What a step changed: of one that passed, on the tree its contract held on; of any other, what its last
-/// attempt left.
+/// Returns what a step changed: for a passed step, in the tree its contract held on; for any other, what its
+/// last attempt left.
 pub fn look(harness: &Harness, number: StepNumber) -> Result<Work, Error> {
     let run = harness.run()?;
     let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
@@ -108,7 +109,7 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<Work, Error> {
         });
     };
     let trees = ground::trees_of(&harness.place().workspace, harness.state())?;
-    // What the first step began with is made anew where no machine has sent it.
+    // The tree that the first step started with is rebuilt here if no machine has sent it.
     if let (true, Some(commit)) = (run.work.is_some(), run.binding.base.as_deref()) {
         commit::trees(harness, &run, commit)?;
     }
@@ -128,11 +129,11 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<Work, Error> {
     })
 }
 
-/// The trees before and after.
+/// Returns the trees before and after.
 pub(crate) fn trees(step: &StepRun, by_person: bool) -> Option<(&str, &str)> {
     let seen = judged(step).map(|tree| (tree.start.as_deref().unwrap_or(&tree.base), tree.id.as_str()));
     let left = step.start.as_ref().and_then(|start| Some((start.tree.as_str(), step.left.as_deref()?)));
-    // A person confirms what the attempt left; there the verdict, if any, is that on a precondition.
+    // A person confirms what the attempt left; a verdict of such a step belongs to a precondition.
     match step.state {
         StepState::Passed if !by_person => seen.or(left),
         _ => left.or(seen),

@@ -1,6 +1,7 @@
-//! Who does the work of a drive: agents that the harness starts, or one that works in a client of its own.
+//! The kinds of workers of a drive: agents that provost starts, or an agent that works in its own client.
 //!
-//! For the second nothing is given out. It says what it has done; what its words make due is judged.
+//! The second kind is given no work. It reports what it has done, and provost runs the checks that are due
+//! then.
 
 use std::time::Duration;
 
@@ -17,26 +18,26 @@ use crate::share::Share;
 use crate::world::Said;
 use crate::{Error, site};
 
-/// How long a session waits for whoever has its plan or its workspace in hand.
+/// Time a session waits for the process that holds its plan or its workspace.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// Whoever offered an item may still have the plan in hand.
+/// The process that offered an item may still hold the plan for a moment.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// What a session has to say, on the state it is said on.
+/// Returns what a session reports, given the current state.
 pub(crate) type Words<'a> = dyn Fn(&Run) -> Result<Vec<Said>, Refusal> + 'a;
 pub(crate) type Told<'a> = dyn FnMut(&Run, &Sealed, &Event) + 'a;
 type GoOn<'a> = dyn for<'t> FnMut(Run, &'t mut Told<'t>) -> Driven + 'a;
 pub(crate) type Driven = Result<(Run, Rest), Error>;
 
 pub(crate) enum Worker<'a> {
-    /// Agents that the harness starts.
+    /// Agents that provost starts.
     Agents { jobs: usize },
-    /// A session of this client, which has stopped: what it left is looked at, once.
+    /// A session of this client, which has stopped: every due check of its work runs once.
     Look { client: &'a str },
-    /// An agent in a client of its own: no fence of ours is around it.
+    /// An agent in its own client, outside of provost's sandbox.
     Session { words: &'a Words<'a> },
-    /// One item of a plan that many processes work on.
+    /// One item of a plan that several processes work on.
     Share(&'a Share<'a>),
 }
 
@@ -48,7 +49,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Agents are behind the fence of the level that was attested.
+    /// Returns whether provost starts the agents, in the sandbox of the attested level.
     pub(crate) fn starts_agents(&self) -> bool {
         match self {
             Worker::Agents { .. } | Worker::Share(_) => true,
@@ -56,7 +57,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Other sessions of the workspace are judged one after the other.
+    /// Returns how long to wait for a lease. Sessions wait longer: those of one workspace are judged one by
+    /// one.
     pub(crate) fn patience(&self, configured: Duration) -> Duration {
         match self {
             Worker::Agents { .. } | Worker::Look { .. } => configured,
@@ -67,8 +69,8 @@ impl Worker<'_> {
 }
 
 impl Harness {
-    /// What can be looked at before the work is looked at first; then the words are taken in, and what
-    /// they make due is judged.
+    /// Runs the checks that are possible before the work, then records what the session reports and runs the
+    /// checks that are due because of it.
     pub(crate) fn hear_session(
         &self,
         words: &Words<'_>,
@@ -76,7 +78,7 @@ impl Harness {
         told: &mut Told<'_>,
         go_on: &mut GoOn<'_>,
     ) -> Driven {
-        // What waits for its check is judged by what is said of it, not before.
+        // A step that is under way is judged after the session's report, not before.
         let begun = run.under_way().any(|step| !run.confirmed_by_person(step));
         let (mut run, rest) = if begun { (run, Rest::Nothing) } else { go_on(run, told)? };
         if rest != Rest::Nothing {
@@ -89,7 +91,7 @@ impl Harness {
         go_on(run, told)
     }
 
-    /// Words of a session that make nothing due, said while nobody else has the plan in hand.
+    /// Records reports of a session that make no check due, under the plan's lease.
     pub(crate) fn note(&self, words: &Words<'_>) -> Result<Run, Error> {
         let holder = Holder::here(format!("plan {}", self.id()), site::now());
         let patience = PATIENCE.max(self.config().run.lease_timeout);

@@ -1,4 +1,4 @@
-//! Worktrees for plans: made, listed, and taken away when nothing would be lost with them.
+//! Makes, lists and removes worktrees of plans; removes one only if nothing would be lost.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -20,23 +20,23 @@ use crate::{Error, commit, harness, site};
 pub use provost_host::worktree::{Fate, Found, Note, Spawned};
 
 const GRACE: Duration = Duration::from_secs(2);
-/// What is kept of a setup's words, to say why it failed.
+/// Maximum length of a setup's output that is kept to explain a failure.
 const SAID: usize = 2000;
 
-/// The commands that make a new worktree ready, by the configuration.
+/// Returns the configured commands that set up a new worktree.
 pub fn setup(settings: &Settings) -> Result<Vec<String>, Error> {
     Ok(config::find(Here::of(&settings.cwd).workspace())?.worktrees.setup)
 }
 
-/// Makes a branch, a worktree and a marker for a plan. With `set_up` the configured commands are run in
-/// it; what they print is told line by line.
+/// Makes a branch, a worktree and a marker for a plan. With `set_up` runs the configured commands in it and
+/// passes their output to `tell` line by line.
 pub fn spawn(settings: Settings, set_up: bool, tell: &mut dyn FnMut(&str)) -> Result<Spawned, Error> {
     let (stop, environment) = (settings.stop.clone(), settings.environment.clone());
     let harness = Harness::open(settings, Access::Write)?;
     harness.only_people()?;
     let place = harness.place();
     let run = harness.run()?;
-    // An approval covers its base: on another one the plan would have to be approved again.
+    // An approval covers its base; on another base the plan would need a new approval.
     let approved = run.binding.base.clone().filter(|_| run.approved_by.is_some());
     let base = approved.or_else(|| git::head(&place.workspace));
     let base = base.ok_or_else(|| worktree::Error::NoCommit(place.workspace.clone()))?;
@@ -101,7 +101,7 @@ fn humantime_of(time: Duration) -> String {
     format!("{} s", time.as_secs())
 }
 
-/// The checkout that all worktrees belong to.
+/// Returns the main checkout of the repository.
 fn top(workspace: &Path) -> PathBuf {
     git::main_checkout(workspace).unwrap_or_else(|| workspace.to_owned())
 }
@@ -111,17 +111,17 @@ fn trees(state: &Path, top: &Path) -> Result<Trees, Error> {
     Ok(Trees::open(&state.join("trees").join(&key[..16]), top).map_err(worktree::Error::from)?)
 }
 
-/// All worktrees of the repository beside its main checkout.
+/// Returns all worktrees of the repository besides its main checkout.
 pub fn list(settings: &Settings) -> Vec<Found> {
     worktree::list(Here::of(&settings.cwd).workspace(), &records(settings))
 }
 
-/// What the state folder remembers of the worktrees that provost made.
+/// Returns the records in the state folder of the worktrees that provost made.
 pub fn records(settings: &Settings) -> Records {
     Records::new(&std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()))
 }
 
-/// Those that were made for a plan, the newest attempt last.
+/// Returns the worktrees of a plan, newest attempt last.
 pub fn of_plan(settings: &Settings, name: &str) -> Vec<Found> {
     let is_of = |found: &Found| found.note.as_ref().is_some_and(|note| note.plan == name && note.finished);
     let mut found: Vec<Found> = list(settings).into_iter().filter(is_of).collect();
@@ -129,12 +129,12 @@ pub fn of_plan(settings: &Settings, name: &str) -> Vec<Found> {
     found
 }
 
-/// When it was made.
+/// Returns when it was made.
 pub fn since(note: &Note) -> Timestamp {
     Timestamp(note.at)
 }
 
-/// What would become of each.
+/// Returns for each worktree whether it would be removed or kept.
 pub fn fates(settings: &Settings) -> Result<Vec<(Found, Fate)>, Error> {
     let all = list(settings);
     if all.is_empty() {
@@ -144,7 +144,7 @@ pub fn fates(settings: &Settings) -> Result<Vec<(Found, Fate)>, Error> {
     Ok(all.into_iter().map(|found| (found.clone(), keeper.fate(&found))).collect())
 }
 
-/// Takes one away, if that is its fate.
+/// Removes a worktree, if that is allowed.
 pub fn prune(settings: &Settings, found: &Found) -> Result<(), Error> {
     let keeper = Keeper::new(settings)?;
     let is_busy = |folder: &Path| keeper.is_busy(folder);
@@ -168,19 +168,19 @@ impl Keeper {
         worktree::fate(&self.trees, &self.top, found, &|folder| self.is_busy(folder))
     }
 
-    /// In doubt, too.
+    /// Returns whether a process holds the workspace lease; `true` also if this cannot be read.
     fn is_busy(&self, folder: &Path) -> bool {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         !matches!(self.log.holder(&format!("workspace {}", folder.display())), Ok(None))
     }
 }
 
-/// The branch with a plan's work: the one `provost commit` makes.
+/// Returns the branch of a plan's work: the one that `provost commit` makes.
 pub fn branch_of(plan: &Path) -> String {
     commit::usual_branch(plan)
 }
 
-/// The number of lines that the branch of each plan file changes; nothing for a plan without a branch.
+/// Returns how many lines the branch of each plan file changes; `None` for a plan without a branch.
 pub fn sizes(settings: &Settings, plans: &[&Path]) -> Vec<Option<u64>> {
     let workspace = Here::of(&settings.cwd).workspace().to_owned();
     let commits: Vec<Option<String>> =

@@ -1,7 +1,7 @@
-//! What the loop needs of the world: the time, the law as it stands on disk, and deeds.
+//! The trait that the loop uses to reach the world: the time, the plan file on disk, and tasks.
 //!
-//! Two worlds exist: the real one ([`crate::site::Site`]) and a simulated one that lies, stalls and
-//! crashes by a seed.
+//! It has two shipped implementations: the real one ([`crate::hands::Hands`]) and one that performs nothing,
+//! for scheduling only (`share.rs`). Tests have simulated ones that lie, stall and crash by a seed.
 
 use provost_core::model::event::{Event, StartTree};
 use provost_core::model::plan::StepNumber;
@@ -12,60 +12,62 @@ use provost_core::rules::schedule::Action;
 use provost_core::state::run::Run;
 
 pub trait World: Sync {
-    /// Everything a deed needs, taken from the run before it begins.
+    /// Input of a task, taken from the run before the task starts.
     type Order: Send + 'static;
 
     fn now(&self) -> Timestamp;
 
-    /// Lets time pass until `until`. It may come back before, so that others are heard.
+    /// Waits until `until`; may return earlier so that other events are noticed.
     fn wait(&self, until: Timestamp);
 
-    /// What follows from failures, by the configuration.
+    /// Recipes of the configuration: what follows from which failure.
     fn recipes(&self) -> &Recipes;
 
-    /// What differs between the plan file and the approved law, if anything does.
+    /// Returns the differences between the plan file and the approved spec, or `None` if there are none.
     fn law_changes(&self, run: &Run) -> Option<Vec<String>>;
 
-    /// Steps are given to agents of ours. Otherwise somebody else does the work, and it is only looked at.
+    /// Returns whether provost starts agents for the steps. If not, an external session does the work and
+    /// provost only checks it.
     fn starts_agents(&self) -> bool {
         true
     }
 
-    /// Why a step cannot be begun whose turn has come, where the plan that carries it out waits for a person.
+    /// Returns why a ready step cannot start: the sub-plan that carries it out waits for a person.
     fn held_up(&self, _run: &Run, _step: StepNumber) -> Option<String> {
         None
     }
 
-    /// The tree that an attempt at the step begins with, where it is kept; or why it cannot be.
+    /// Returns the tree that an attempt at the step starts with, if one is kept, or why it cannot be made.
     fn start(&self, _run: &Run, _step: StepNumber) -> Result<Option<StartTree>, String> {
         Ok(None)
     }
 
-    /// A person wants the harness to stop.
+    /// Returns whether the run must stop: a person interrupted it, the limits of a sub-plan are used up, or
+    /// an external session must act next.
     fn interrupted(&self) -> bool;
 
-    /// Whether work is given out here. Where it is not, the loop judges what there is and rests.
+    /// Returns whether work is dispatched here. If not, the loop judges the existing work and stops.
     fn dispatches(&self) -> bool {
         true
     }
 
-    /// The end is decided as soon as it is due. Where it is not, it is given out like any deed.
+    /// Returns whether the end of a plan is decided inline. If `false`, it is dispatched as a task.
     fn ends(&self) -> bool {
         true
     }
 
-    /// The event as it may stand in the log: without secrets. Every event of a drive passes here.
+    /// Returns the event without secrets. Every event of a drive passes through here before it is logged.
     fn redacted(&self, event: Event) -> Event {
         event
     }
 
     fn order(&self, run: &Run, action: Action) -> Self::Order;
 
-    /// Does it, however long it takes.
+    /// Performs a task; returns when it is done.
     fn perform(&self, order: Self::Order) -> Vec<Said>;
 }
 
-/// What was said during a deed, and by whom: each goes in by its own door.
+/// Outcome of a task. The variant says who reports it: the agent or provost.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a deed brings a handful, and they are gone with it")]
 pub enum Said {

@@ -1,4 +1,4 @@
-//! A plan where no workspace of it is: made of what the log says and of what the remote has.
+//! Opens a plan on a machine without its workspace, from the log and the remote.
 //!
 //! ```text
 //! <state>/depots/<remote>/               what was fetched, for all workspaces
@@ -6,12 +6,12 @@
 //! <state>-cluster/<plan>/<commit>/used   the plan, and when it was last opened (its time)
 //! ```
 //!
-//! The workspaces lie beside the state folder: nobody behind a fence sees anything of that one.
+//! The workspaces are beside the state folder, because processes in the sandbox see nothing of that folder.
 //!
-//! The plan keeps the identifier it has in the log, though its path is another here. No agent works in this
-//! workspace: each attempt has a tree of its own.
+//! The plan keeps the identifier it has in the log, although its path differs here. No agent works in this
+//! workspace: each attempt has its own tree.
 //!
-//! **Invariant:** what the configuration of the commit has to say is what was approved, or nothing is done.
+//! **Invariant:** the configuration of the commit yields the approved run policy, or nothing is done.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,12 +33,12 @@ use super::{Carrying, approved_name, not_at, word};
 use crate::harness::{Harness, Settings};
 use crate::{Error, drive, places, reading};
 
-/// A workspace that nobody opened for so long is taken away; it can be made again.
+/// Age after which an unused workspace is removed; it can be made again.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(super) const NO_COMMIT: &str = "it was approved on no commit";
 
-/// Opens a plan by what is in the log, in a workspace of the harness's own.
+/// Opens a plan by its log, in a workspace that provost makes.
 pub fn open(
     settings: Settings,
     log: Arc<dyn Log>,
@@ -56,7 +56,7 @@ pub fn open(
     bring_files(&state, &work, plan, &run, &commit, &carrying)?;
     let place = plan_place(&work, plan, &run)?;
     let mut config = config::find(&place.workspace)?;
-    // Those are of one machine's workspace.
+    // Caches belong to the workspace of one machine.
     config.verify.caches.clear();
     let harness = Harness::at_an_outpost(place, config, state, settings, log, (plan.clone(), carrying));
     if reading::terms(harness.site(), &run.plan) != run.binding.terms {
@@ -74,7 +74,7 @@ pub fn open(
     Ok(harness)
 }
 
-/// Why a plan needs a disk that all share.
+/// Returns why a plan needs a disk that all workers share, if so.
 fn cannot_travel(run: &Run) -> Option<&'static str> {
     let is_carried_out = run.plan.steps.iter().any(|step| step.plan.is_some());
     let by_a_plan = "a step is carried out by another plan, which is looked for in the workspace";
@@ -118,7 +118,7 @@ fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &Carrying) -> 
     Ok(work)
 }
 
-/// Workspaces that nobody opened for long, their trees, and those of their agents.
+/// Removes workspaces that were unused for long, with their trees and those of their agents.
 fn sweep(cluster: &Path, state: &Path) {
     let entries =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -134,8 +134,8 @@ fn sweep(cluster: &Path, state: &Path) {
     }
 }
 
-/// Files that the contracts name and that were not committed as they were approved. Whatever comes is held
-/// against what was approved when the base is made.
+/// Fetches approved files that were not committed as approved. Their digests are compared with the approved
+/// ones when the base is made.
 fn bring_files(
     state: &Path,
     work: &Path,
@@ -172,7 +172,8 @@ fn bring_files(
     })
 }
 
-/// The plan's file as the log has it, where the commit has it or where plans are kept.
+/// Returns the plan file, at its path in the commit or in the plan folder, and writes the log's text to it if
+/// it differs.
 fn plan_place(work: &Path, plan: &PlanId, run: &Run) -> Result<PlanPlace, Error> {
     let slug = plan.0.rsplit_once('-').map_or(plan.0.as_str(), |(slug, _)| slug);
     let folder = places::folder(work)?;

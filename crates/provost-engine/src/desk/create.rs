@@ -1,6 +1,6 @@
-//! A plan that an agent made in a session: a file like any other, verified, and through the gate.
+//! Creates the plan of a session: a normal plan file, verified, and passed through the gate.
 //!
-//! **Invariant:** what a rewrite is held against is the text that was approved last, not what the agent
+//! **Invariant:** a rewrite is compared with the text that was approved last, not with what the agent
 //! proposed since.
 
 use std::fs::{self, OpenOptions};
@@ -27,29 +27,29 @@ use crate::reading::Reading;
 use crate::sessions::Session;
 use crate::{Error, places};
 
-/// So many plans of the same name are told apart by a number.
+/// Maximum number that is appended to plans of the same name.
 const SAME_NAME: u32 = 1000;
 
-/// What became of a plan.
+/// Result of creating a plan.
 pub struct Created {
     pub run: Run,
     pub name: String,
     pub path: PathBuf,
     pub gate: Gate,
-    /// What the static checks would have better, a line each.
+    /// Warnings of the static checks, one line each.
     pub warnings: Vec<String>,
-    /// What the checks say before the work, where they could be tried in a moment.
+    /// Verdicts before the work, if the checks could be run in a short time.
     pub on_base: Option<BaseLook>,
 }
 
 pub enum Gate {
     Open(Approver),
-    /// A person has to read it, for this reason.
+    /// A person must read it, for this reason.
     Waits(String),
 }
 
 impl Desk {
-    /// Makes the session's plan, or writes it anew.
+    /// Creates or rewrites the session's plan.
     pub fn create(&self, session: &Session, draft: &Draft) -> Answer<Created> {
         if self.attempt.is_some() {
             return Err(Refused::InsideAttempt);
@@ -62,7 +62,7 @@ impl Desk {
         let place = harness.place().clone();
         self.sessions.bind(session, &place.path)?;
         if !harness.run()?.started() {
-            // The session begins with the workspace as it is.
+            // The session starts with the workspace as it is.
             harness.include_uncommitted();
         }
         let (run, reading) = harness.bring_up()?;
@@ -72,7 +72,7 @@ impl Desk {
         Ok(Created { run, name: place.name, path: place.path, gate, warnings, on_base })
     }
 
-    /// The plan that this session made and that is not done yet.
+    /// Returns the plan that this session made, if it is not done yet.
     fn own(&self, session: &Session) -> Answer<Option<Harness>> {
         let path = match self.path(session) {
             Ok(path) => path,
@@ -92,7 +92,7 @@ impl Desk {
         }
     }
 
-    /// A new file, which is gone again if the plan has errors.
+    /// Writes a new plan file and removes it again if the plan has errors.
     fn first(&self, text: &str, objective: &str) -> Answer<Harness> {
         let workspace = Here::of(&self.settings.cwd).workspace().to_owned();
         let path = put(&workspace.join(places::folder(&workspace)?), &plan_writer::slug(objective), text)?;
@@ -130,7 +130,8 @@ impl Desk {
     }
 }
 
-/// The rule as the log names it. Its words are in this program: the digest is of what it is called.
+/// Returns the built-in rule as an approver. Its text is part of this program, so the digest is that of its
+/// name.
 fn rule(trusted: Vec<String>) -> Approver {
     let digest = Hash::of(SESSION_POLICY.as_bytes()).to_string();
     Approver::Policy { name: SESSION_POLICY.to_owned(), digest, unread: true, trusted }
@@ -162,7 +163,7 @@ fn lines(reading: &Reading, severity: Severity) -> Vec<String> {
     reading.diagnostics.iter().filter(of_it).map(line).collect()
 }
 
-/// A file of that name that was not there before.
+/// Creates a new file with that name, numbered if it exists.
 fn put(folder: &Path, slug: &str, text: &str) -> Answer<PathBuf> {
     let io = |path: &Path| {
         let path = path.to_owned();
@@ -186,12 +187,12 @@ fn put(folder: &Path, slug: &str, text: &str) -> Answer<PathBuf> {
     }
 }
 
-/// What was decided about the plan so far.
+/// Earlier decisions about the plan.
 #[derive(Default)]
 struct Past {
-    /// The text that was let through last.
+    /// The text that was approved last.
     approved: Option<Plan>,
-    /// A person has rejected it or asked something since.
+    /// A person has rejected it or asked a question since.
     withheld: bool,
 }
 

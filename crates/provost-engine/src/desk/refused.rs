@@ -1,6 +1,6 @@
-//! Why an agent of a session does not get what it asked for, and what it can do instead.
+//! Refusals of an agent's requests in a session, with what to do instead.
 //!
-//! Its reader is a model in the middle of its work: every line says what to call next.
+//! The reader is a model in the middle of its work: every line says what to call next.
 
 use provost_core::language::plan_writer::Unwritable;
 use provost_core::model::plan::StepNumber;
@@ -99,7 +99,7 @@ impl From<Error> for Refused {
 }
 
 impl Refused {
-    /// The line, and behind it what is underneath.
+    /// Returns the message, followed by its causes.
     pub fn told(&self) -> String {
         let mut words = self.to_string();
         let mut source = std::error::Error::source(self);

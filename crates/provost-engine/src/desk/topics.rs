@@ -1,10 +1,11 @@
-//! Topics: what steps and sessions tell each other.
+//! Topics: notes that steps and sessions share.
 //!
 //! A person writes a topic as a small Markdown file beside the plans; a session never writes there. What a
-//! session publishes is kept apart until its step has passed, and is then in the log with the attempt.
+//! session publishes is kept in the state folder until its step has passed, and is then in the log with the
+//! attempt.
 //!
-//! **Invariant:** a session publishes to the topics its step declares, and nobody reads it before the step
-//! has passed.
+//! **Invariant:** a session publishes only to the topics its step declares, and the posts are readable only
+//! after the step has passed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,15 +24,15 @@ use crate::places::Here;
 use crate::sessions::Session;
 
 const FOLDER: &str = "topics";
-/// Where posts wait in the state folder for their step to pass.
+/// Folder in the state folder for posts of steps that have not passed.
 const POSTS: &str = "posts";
-/// What fits into a prompt.
+/// Maximum size in a prompt.
 const MOST: usize = 64 * 1024;
-/// As much as an attempt may publish to one topic.
+/// Maximum size that an attempt may publish to one topic.
 const POST_MAX: usize = 32 * 1024;
 
 impl Desk {
-    /// What a person wrote to a topic, and after it what steps that have passed did.
+    /// Returns what a person wrote to a topic, followed by the posts of passed steps.
     pub fn topic(&self, session: &Session, name: &str) -> Answer<String> {
         let path = self.topic_file(name)?;
         trust::check(&path).map_err(|untrusted| Error::PlanFile(untrusted.into()))?;
@@ -49,7 +50,7 @@ impl Desk {
         }
     }
 
-    /// Adds to a topic that the step in progress declares, and says how long the post is now.
+    /// Adds to a topic that the current step declares, and returns the length of the post.
     pub fn publish(&self, session: &Session, name: &str, text: &str) -> Answer<u64> {
         if !is_name(name) {
             return Err(Refused::BadTopic { name: name.to_owned() });
@@ -63,7 +64,7 @@ impl Desk {
         }
         let harness = self.to_write(session)?;
         let run = harness.run()?;
-        // The one that was begun; after a check that did not hold, the one to go on with.
+        // The running step; after a failed check, the one to continue with.
         let begun = run.plan.steps.iter().find(|step| is_running(&run, step.number));
         let next = || run.under_way().chain(run.ready()).next().and_then(|number| run.plan.step(number));
         let step = begun.or_else(next).ok_or(Refused::NoStepToPublish)?;
@@ -89,7 +90,7 @@ impl Desk {
         Ok(length + added.len() as u64)
     }
 
-    /// What the session published during a step, to be kept with its attempt.
+    /// Returns what the session published during a step, to be recorded with its attempt.
     pub(super) fn posts(&self, plan: &PlanId, run: &Run, step: StepNumber) -> Vec<Post> {
         let folder = self.posts_folder(plan, step);
         let declared = run.plan.step(step).into_iter().flat_map(|step| &step.publishes);
@@ -100,12 +101,12 @@ impl Desk {
         declared.filter_map(|topic| post(&topic.value)).collect()
     }
 
-    /// The step is over: its posts are in the log, or wanted by nobody.
+    /// Deletes the posts of a settled step: they are in the log, or no longer needed.
     pub(super) fn forget_posts(&self, plan: &PlanId, step: StepNumber) {
         let _ = fs::remove_dir_all(self.posts_folder(plan, step));
     }
 
-    /// The names of all topics that somebody wrote to.
+    /// Returns the names of all topics that have content.
     pub fn topics(&self, session: &Session) -> Vec<String> {
         let entries = fs::read_dir(self.topic_folder()).into_iter().flatten().flatten();
         let name = |entry: fs::DirEntry| Some(entry.file_name().to_str()?.strip_suffix(".md")?.to_owned());

@@ -1,7 +1,7 @@
-//! The loop, cut in two for a plan that many processes work on: one decides what is to be done and makes it
-//! known, whoever takes it does it and says what came of it.
+//! The loop split in two for a plan that several processes work on: one process decides and announces, the
+//! process that takes an item performs it and reports the outcome.
 //!
-//! **Invariant:** what is announced stands in the log, or was never announced: both are one transaction.
+//! **Invariant:** an announcement and its events are written in one transaction, or neither is written.
 
 use provost_core::fleet::work_item::Item;
 use provost_core::model::chain::Head;
@@ -16,26 +16,27 @@ use super::{Drive, Loop, REPLACED, Rest};
 use crate::Error;
 use crate::world::World;
 
-/// What must follow from what begins now, and from the instant at which to look again.
+/// Returns the effects for the actions that start now and for the time of the next scheduling pass.
 pub type Effects<'a> = dyn FnMut(&Run, &[Action], Option<Timestamp>) -> Vec<Effect> + 'a;
 
-/// Whoever may go on with the plan when an item of it is done, instead of leaving it to the next look.
+/// Decides whether this process continues with the plan after an item, instead of leaving it to the next
+/// tick.
 pub trait Next {
-    /// Asked when an item is done. If not, the plan is looked at by others.
+    /// Asked when an item is done. If `false`, another process schedules the plan.
     fn goes_on(&self) -> bool;
-    /// What is written with the end of `done`, where `begun` follows: it is offered, to us or to all.
+    /// Effects to write with the end of `done` if `begun` follows: they offer it to this process or to all.
     fn offers(&self, run: &Run, done: Item, begun: Item) -> Vec<Effect>;
-    /// Whether it was offered to us; from then on it is what we have in hand.
+    /// Returns whether `begun` was offered to this process; from then on this process holds it.
     fn has(&self, begun: Item) -> bool;
-    /// What is written with the end of an item that the plan is to be looked at after.
+    /// Effects to write with the end of `item` if the plan must be scheduled again.
     fn ends(&self, item: Item) -> Vec<Effect>;
-    /// What is written with the end of the last one.
+    /// Effects to write with the end of the last item.
     fn is_over(&self, item: Item) -> Vec<Effect>;
 }
 
 impl<W: World> Drive<'_, W> {
-    /// Decides what begins now and makes it known in one transaction, together with what `effects` makes of
-    /// it; does nothing of it. Nothing, where somebody else wrote first.
+    /// Decides which actions start now and writes them in one transaction, together with the effects that
+    /// `effects` returns for them; performs none of them. Returns `None` if another process wrote first.
     pub fn announce(
         self,
         run: Run,
@@ -58,15 +59,15 @@ impl<W: World> Drive<'_, W> {
                 Err(provost_store::Error::Conflict { .. }) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
-            // What was decided about one step may leave another to be begun.
+            // A decision about one step may allow another step to start.
             if !decided || !begun.is_empty() || state.rest.is_some() {
                 return Ok(Some((state.run, state.rest.unwrap_or(Rest::Nothing))));
             }
         }
     }
 
-    /// Does what is due of the item, and makes what came of it durable together with what follows from it.
-    /// Goes on with what is next, where that is had here.
+    /// Performs what is due of the item and writes its outcome together with the effects that follow.
+    /// Continues with the next item if this process holds it.
     pub fn items(
         self,
         run: Run,
@@ -110,12 +111,12 @@ impl<W: World> Drive<'_, W> {
     }
 }
 
-/// What follows from an item, as it is to be done here.
+/// Next item, with the action and order that this process will perform.
 type Begun<W> = (Item, (Action, <W as World>::Order));
 
 impl<W: World> Loop<'_, W> {
-    /// Decides what follows from the item, makes it known in the transaction that ends the item, and returns
-    /// it where it is to be done here.
+    /// Decides what follows from the item and writes it in the transaction that ends the item. Returns it if
+    /// this process is to perform it.
     fn go_on_from(
         &mut self,
         item: Item,
@@ -124,7 +125,7 @@ impl<W: World> Loop<'_, W> {
     ) -> Result<Option<Begun<W>>, Error> {
         loop {
             let mut orders = self.next();
-            // It is all one item to others, until it is durable.
+            // Other processes see these final checks as one item until they are durable.
             if self.may_wait(&orders) && matches!(item, Item::Judge { subject: Subject::Final(_) }) {
                 return Ok(orders.pop().map(|order| (item, order)));
             }
@@ -133,7 +134,7 @@ impl<W: World> Loop<'_, W> {
             self.effects = match begun {
                 Some(begun) => next.offers(&self.run, item, begun),
                 None if is_over => next.is_over(item),
-                // What was decided may leave something to be begun, now or at a time.
+                // The decision may allow another action to start, now or at a later time.
                 None => ends.to_vec(),
             };
             let known = self.head.hash;
@@ -155,7 +156,8 @@ impl<W: World> Loop<'_, W> {
         }
     }
 
-    /// Whoever was taken over from finds events of those who took over, and must not take them for forged.
+    /// Returns an error if this process has lost its lease: events of its successor must not be taken for
+    /// forged.
     pub(super) fn still_ours(&self) -> Result<(), Error> {
         let Drive { log, plan, fence, world, .. } = &self.drive;
         loop {

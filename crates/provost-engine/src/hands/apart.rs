@@ -1,6 +1,6 @@
-//! Where agents work that work side by side, and how what has passed comes into the workspace.
+//! Worktrees of steps that run in parallel, and how passed work gets into the workspace.
 //!
-//! **Invariant:** the workspace is brought up to what is durable, and never back.
+//! **Invariant:** the workspace is only ever updated to newer durable state, never set back.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -13,16 +13,16 @@ use provost_host::tree::Apart;
 
 use super::{AttemptOrder, Hands};
 
-/// What the workspace has to hold before a deed begins, where agents work elsewhere.
+/// State that the workspace must have before a task starts, if agents work in their own worktrees.
 pub struct Home {
     seq: u64,
     pub(super) tree: String,
-    /// Steps that are over, and need no tree of their own any more.
+    /// Steps that are settled and need no worktree any more.
     over: Vec<String>,
 }
 
 impl Hands<'_> {
-    /// The tree it works in, if not in the workspace.
+    /// Returns the worktree that the attempt works in, or `None` if it works in the workspace.
     pub(super) fn apart(&self, order: &AttemptOrder) -> Result<Option<Apart>, String> {
         let plan = self.site.id.to_string();
         if !order.apart {
@@ -43,8 +43,8 @@ impl Hands<'_> {
         self.at_home.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings the workspace up to what has passed, where agents work elsewhere. Never back: of two deeds the
-    /// one that was begun first may come last.
+    /// Updates the workspace to the passed work, if agents work in their own worktrees. Never sets it back:
+    /// of two tasks, the one that started first may finish last.
     pub(super) fn come_home(&self, home: Option<&Home>) -> Result<(), tree::Error> {
         let Some(home) = home else { return Ok(()) };
         let mut at_home = self.at_home();
@@ -59,25 +59,25 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// At rest the workspace holds what has passed.
+    /// Updates the workspace to the passed work when the loop stops.
     pub(crate) fn leave(&self, run: &Run) -> Result<(), tree::Error> {
         self.come_home(self.home(run).as_ref())
     }
 }
 
-/// What the tree of a step is called by: its number and its text, so that what was left of another step of
-/// that number is not found there.
+/// Returns the name of a step's worktree: its number and a digest of its text, so that leftovers of another
+/// step with that number are not found there.
 pub(super) fn place(run: &Run, step: &Step) -> String {
     let digest = approved_spec::step_digest(&run.text, step).to_string();
     format!("{}-{}", step.number, &digest[..12])
 }
 
-/// What a step may change, where it says so.
+/// Returns the globs the step may change, if it declares any.
 pub(super) fn globs(step: &Step) -> Option<Vec<String>> {
     step.touches.as_ref().map(|globs| globs.iter().map(|glob| glob.value.clone()).collect())
 }
 
-/// What the workspace has to hold, in a plan some steps of which are carried out elsewhere.
+/// Returns the state the workspace must have, if some steps of the plan work in their own worktrees.
 pub(super) fn home(run: &Run) -> Option<Home> {
     if !run.has_areas {
         return None;

@@ -1,4 +1,4 @@
-//! An attempt: what an agent is given, where it works, and what is said of its end.
+//! Runs an attempt: what the agent is given, where it works, and how its end is reported.
 
 use std::path::PathBuf;
 use std::sync::PoisonError;
@@ -28,7 +28,7 @@ use crate::live::Live;
 use crate::portal;
 use crate::world::Said;
 
-/// At most this much of a subscribed file reaches a prompt.
+/// Maximum size of a subscribed file in a prompt.
 const CONTEXT_BYTES: usize = 64 * 1024;
 
 pub struct AttemptOrder {
@@ -38,31 +38,31 @@ pub struct AttemptOrder {
     pub(super) prompt: String,
     /// Topics it may write to.
     pub(super) publishes: Vec<String>,
-    /// The conversation to go on with, and what is said in it.
+    /// Conversation to resume, and the message for it.
     pub(super) resume: Option<(Session, String)>,
     pub(super) timeout: Duration,
-    /// The plan file as the agent may see it, where some of it is hidden.
+    /// Plan file as the agent may see it, if parts of it are hidden.
     pub(super) veiled: Option<String>,
     pub(super) reach: Reach,
-    /// Addresses that count as the model's, as they were approved.
+    /// Addresses that count as the model's, as approved.
     pub(super) api: Vec<String>,
     /// The most it may use.
     pub(super) limit: Amount,
-    /// It works in a tree of its own, from this one on: what the steps before left.
+    /// It works in its own worktree, made from `tree`: what the previous steps left.
     pub(super) apart: bool,
     pub(super) place: String,
     pub(super) tree: Option<String>,
     pub(super) touches: Vec<String>,
-    /// What the step may change, where it says so.
+    /// Globs the step may change, if it declares any.
     pub(super) own_touches: Option<Vec<String>>,
-    /// The tree it begins with in the workspace, where that is known.
+    /// Tree it starts with in the workspace, if known.
     pub(super) start: Option<StartTree>,
-    /// What it is found out by, where it is not.
+    /// Input to find that tree, if it is not known.
     pub(super) beginning: Option<Beginning>,
     pub(super) home: Option<Home>,
-    /// Where trees travel: what the attempt before it left.
+    /// Tree that the previous attempt left, if trees travel between machines.
     pub(super) work: Option<String>,
-    /// What its tools are to tell, where its role has them.
+    /// Data that its tools answer from, if its role has tools.
     pub(super) item: Option<Item>,
 }
 
@@ -80,7 +80,7 @@ impl Hands<'_> {
         let role = config.agents.get(&target).and_then(|role| role.timeout);
         let timeout = step.timeout.as_ref().map(|timeout| timeout.value).or(role);
         let timeout = timeout.unwrap_or(config.run.step_timeout);
-        // No attempt lasts longer than the budget.
+        // No attempt lasts longer than the budget allows.
         let left = run.ledger.held(number).and_then(|held| held.wall_ms).map(Duration::from_millis);
         let terms = &run.binding.terms;
         Order::Attempt(Box::new(AttemptOrder {
@@ -108,7 +108,7 @@ impl Hands<'_> {
         }))
     }
 
-    /// What the tools of the step's agent are to tell, where its role has such tools.
+    /// Returns the data that the tools of the step's agent answer from, if its role has such tools.
     fn item(
         &self,
         run: &Run,
@@ -154,7 +154,7 @@ impl Hands<'_> {
                 (format!("topic:{topic}"), place.dir.join("topics").join(format!("{topic}.md")))
             }
         };
-        // Where agents work elsewhere, the workspace may not be up to what has passed yet.
+        // If agents work in their own worktrees, the workspace may lag behind the passed work.
         let tree = self.home(run).map(|home| home.tree).or_else(|| self.stands_for_the_workspace(run));
         let passed = tree.and_then(|tree| match subscription {
             Subscription::File(path) => self.ground.file_in(&tree, path),
@@ -170,7 +170,7 @@ impl Hands<'_> {
         if let Subscription::Topic(topic) = subscription {
             return Context { name, content: with_posts(run, topic, content) };
         }
-        // The plan file, by whatever name: what is hidden in it stays hidden.
+        // The plan file, under any name: hidden parts stay hidden.
         let is_plan =
             path.canonicalize().is_ok_and(|path| place.path.canonicalize().is_ok_and(|own| own == path));
         match veiled(run).filter(|_| is_plan && content.is_ok()) {
@@ -213,7 +213,7 @@ impl Hands<'_> {
             meter: account.as_ref().map(Account::address),
         };
         let metered = account.as_ref().map(|account| account.environment(&self.site.agents_environment));
-        // Without its folder a client knows nothing of what was said before.
+        // Without its folder a client cannot resume the conversation.
         let resume = order.resume.as_ref().filter(|_| home.as_ref().is_none_or(|(_, kept)| *kept));
         let work = Work {
             prompt: &order.prompt,
@@ -267,7 +267,7 @@ impl Hands<'_> {
             Some(said) => format!("{}\n\n{}", said.text, clean(&done.report)).trim_end().to_owned(),
             None => clean(&done.report),
         };
-        // It cannot go on, and says so in so many words; where it only failed, the contract has the word.
+        // The agent reported explicitly that it cannot continue. If it only failed, the contract decides.
         let block = said.filter(|said| said.blocked && matches!(done.end, AttemptEnd::Exited { .. }));
         let block = block.map(|said| Said::Agent(AgentCommand::Block { step, reason: said.text }));
         let mut notes: Vec<String> = done.notes.iter().map(|note| clean(note)).collect();
@@ -277,11 +277,11 @@ impl Hands<'_> {
         notes.extend(untold.iter().map(|note| clean(note)));
         let posts = done.published.into_iter();
         let published = posts.map(|post| Post { text: clean(&post.text), ..post }).collect();
-        // The last words of an agent that ended well are its claim; of any other, its report.
+        // The last words of an agent that exited with 0 are its claim; otherwise they are its report.
         let claims = done.end == (AttemptEnd::Exited { exit_code: 0 }) && !words.is_empty();
         let (report, claim) = match claims {
             true => (String::new(), Some(Said::Agent(AgentCommand::Claim { step, evidence: words }))),
-            // Why it failed stands in either stream, and mostly at the end.
+            // The reason for a failure can be in either stream, mostly at the end.
             false => (format!("{words}\n{}", clean(&done.stderr.to_string())).trim().to_owned(), None),
         };
         let role = self.site.config.agents.get(&order.target);
@@ -305,7 +305,8 @@ impl Hands<'_> {
         std::iter::once(ended).chain(claim).chain(block).collect()
     }
 
-    /// The folder of the agent's client, where it has one, and whether it is the one of the conversation.
+    /// Returns the folder of the agent's client, if it has one, and whether it is the folder of the resumed
+    /// conversation.
     fn client_home(
         &self,
         agent: &dyn Agent,
@@ -328,7 +329,7 @@ impl Hands<'_> {
     }
 }
 
-/// What people wrote to a topic, and after it what the steps did.
+/// Appends the posts of steps to what people wrote to a topic.
 fn with_posts(run: &Run, topic: &str, kept: Result<String, String>) -> Result<String, String> {
     let posts: Vec<String> =
         run.posts(topic).map(|(step, text)| format!("From step {step}:\n\n{text}")).collect();
@@ -339,7 +340,7 @@ fn with_posts(run: &Run, topic: &str, kept: Result<String, String>) -> Result<St
     }
 }
 
-/// The plan as agents may see it, if some of it is hidden from them.
+/// Returns the plan as agents may see it, if parts of it are hidden from them.
 fn veiled(run: &Run) -> Option<String> {
     if !run.hides {
         return None;

@@ -1,6 +1,7 @@
-//! Trees that travel: what an attempt begins with came from elsewhere, and what it left is sent on.
+//! Trees that travel between machines: an attempt starts with a tree from the remote, and its result is
+//! pushed.
 //!
-//! **Invariant:** an attempt's tree and a tree that passed are on the remote before the log names them.
+//! **Invariant:** an attempt's tree and a passed tree are on the remote before the log names them.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,10 +19,10 @@ use super::{AttemptOrder, CheckOrder, EAR, Hands};
 use crate::carry;
 use crate::carry::Carrying;
 
-/// How long it is waited for a remote that does not answer, before it is asked again.
+/// Pause before a remote that does not answer is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How this holder of the plan's lease sends trees.
+/// Sends trees for the current holder of the plan's lease.
 #[derive(Clone, Copy)]
 pub(super) struct Courier<'a> {
     carrying: &'a Carrying,
@@ -33,12 +34,12 @@ impl<'a> Hands<'a> {
         Self { courier: carrying.map(|carrying| Courier { carrying, epoch }), ..self }
     }
 
-    /// Nobody's workspace is brought up to anything where trees travel.
+    /// Returns `None` if trees travel: no workspace has to be updated then.
     pub(super) fn home(&self, run: &Run) -> Option<Home> {
         home(run).filter(|_| self.courier.is_none())
     }
 
-    /// The person's own repository is on another machine: an agent has a clone of its own instead.
+    /// Gives the agent a clone instead of the shared repository, which is on another machine.
     pub(super) fn within_reach(&self, reach: Reach) -> Reach {
         match (self.courier, reach.git) {
             (Some(_), GitPolicy::Shared) => Reach { git: GitPolicy::Clone, ..reach },
@@ -46,20 +47,20 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// What the last attempt left, where that is to be had.
+    /// Returns the tree that the last attempt left, if it is available.
     pub(super) fn work(&self, run: &Run) -> Option<String> {
         let courier = self.courier?;
         let work = run.work.as_ref().filter(|_| courier.carrying.unverifiable().is_none())?;
         Some(work.tree.clone())
     }
 
-    /// The tree that agents find, where they do not find the workspace.
+    /// Returns the tree that agents see instead of the workspace, if trees travel.
     pub(super) fn stands_for_the_workspace(&self, run: &Run) -> Option<String> {
         self.courier?;
         self.work(run).or_else(|| self.tree(run))
     }
 
-    /// The tree an agent works in, if not in the workspace.
+    /// Returns the tree an agent works in, or `None` if it works in the workspace.
     pub(super) fn begin_in(&self, order: &AttemptOrder) -> Result<Option<Apart>, String> {
         let Some(courier) = self.courier else { return self.apart(order) };
         if let Some(lost) = courier.carrying.nothing_to_begin_with() {
@@ -70,7 +71,8 @@ impl<'a> Hands<'a> {
         made.map(Some).map_err(|error| format!("no tree could be made for it: {}", told(&error)))
     }
 
-    /// The files a check takes over from, or why there are none; nothing, where it takes over nothing.
+    /// Returns the files a check takes over changes from, or why they are missing. `None` if trees do not
+    /// travel, `Some(Ok(None))` if the check takes over nothing.
     pub(super) fn laid_out(&self, run: &Run, with_work: bool) -> Option<Result<Option<Apart>, String>> {
         let carrying = self.courier?.carrying;
         let lost = if with_work { carrying.unverifiable() } else { carrying.nothing_to_begin_with() };
@@ -85,7 +87,7 @@ impl<'a> Hands<'a> {
         Some(laid.map(Some).map_err(|error| told(&error)))
     }
 
-    /// Sends what the agent left. What was not taken along is told.
+    /// Sends what the agent left. Returns notes about files that were not sent.
     pub(super) fn send_on(
         &self,
         order: &AttemptOrder,
@@ -109,7 +111,8 @@ impl<'a> Hands<'a> {
         Ok((Some(Carried { tree, name, machine }), notes))
     }
 
-    /// What held is there for whoever goes on with it, before it is said that it held.
+    /// Sends a tree that held to the remote, so that other machines can continue from it, before the verdict
+    /// is reported.
     pub(super) fn kept_for_others(
         &self,
         order: &CheckOrder,
@@ -121,7 +124,7 @@ impl<'a> Hands<'a> {
         let (Some(courier), Some(tree), true) = (self.courier, tree, goes_on && verdict.held()) else {
             return Ok(verdict);
         };
-        // It came from there.
+        // The tree came from the remote.
         if order.tree.as_ref() == Some(&tree) {
             return Ok(verdict);
         }
@@ -132,7 +135,8 @@ impl<'a> Hands<'a> {
         })
     }
 
-    /// However long the remote does not answer. Why it refuses, where it does.
+    /// Sends a tree and retries as long as the remote does not answer. Returns why the remote refuses, if it
+    /// does.
     fn send_stubbornly(
         &self,
         courier: Courier<'_>,

@@ -1,6 +1,6 @@
-//! A check: what is run, on which tree, and what was seen.
+//! Runs a check: which command, on which tree, with which verdict.
 //!
-//! **Invariant:** the contract that is run is the one of the revision in the log, never of a file.
+//! **Invariant:** the contract that is run is the one of the revision in the log, never the one of a file.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -30,17 +30,17 @@ pub struct CheckOrder {
     pub(super) check: Option<Check>,
     pub(super) timeout: Duration,
     pub(super) attempt: u32,
-    /// The attempt was in flight when the harness died.
+    /// The attempt was running when provost died.
     pub(super) lost: bool,
-    /// The tree the steps before left.
+    /// Tree that the previous steps left.
     pub(super) tree: Option<String>,
-    /// The tree the attempt began with, where it is kept.
+    /// Tree the attempt started with, if it is kept.
     pub(super) start: Option<StartTree>,
-    /// The tree that the plan's work began with; the approved one, if it is not kept.
+    /// Tree that the plan's work started with; the approved one, if it is not kept.
     pub(super) before: Option<String>,
-    /// What the agent changed takes part.
+    /// The agent's changes take part.
     pub(super) with_work: bool,
-    /// It is known to hold on that very tree.
+    /// The check is known to hold on this tree.
     pub(super) known: bool,
     pub(super) protect: Vec<String>,
     pub(super) network: bool,
@@ -49,20 +49,20 @@ pub struct CheckOrder {
     pub(super) secrets: Vec<(OsString, OsString)>,
     pub(super) runs: u32,
     pub(super) doubts: Doubts,
-    /// It held where the work was made, and what its controls showed there; they are not run twice.
+    /// Verdict of the step's own worktree, if it held there; its negative controls are not run twice.
     pub(super) held_apart: Option<Verdict>,
-    /// What the same check said on the base, for the case that it is the same tree.
+    /// Verdict of the same check on the base, used if the tree is the same.
     pub(super) on_base: Option<Box<Verdict>>,
-    /// Whoever did the work of the step.
+    /// The agent that did the work of the step.
     pub(super) worker: String,
-    /// Where that was, if not in the workspace.
+    /// Worktree of that work, if it was not the workspace.
     pub(super) apart: Option<Apart>,
-    /// What the step may change, where it says so.
+    /// Globs the step may change, if it declares any.
     pub(super) touches: Option<Vec<String>>,
     pub(super) home: Option<Home>,
-    /// Why it cannot be judged: trees that did not come, a secret that cannot be given.
+    /// Why it cannot be judged: missing trees, or a secret that cannot be given.
     pub(super) unseen: Option<String>,
-    /// The most that a model may use which judges.
+    /// The most that a judging model may use.
     pub(super) limit: Amount,
 }
 
@@ -101,7 +101,7 @@ impl Hands<'_> {
         let with_work = match subject {
             Subject::Precondition(_) | Subject::Contract(_) => true,
             Subject::Control(_) => false,
-            // Whatever somebody else has changed in the workspace takes part in the end, as it always does.
+            // Changes that others made in the workspace take part in the final checks, as always.
             Subject::Final(_) | Subject::Postcondition(_) => run.has_unseen_work() || left_alone,
         };
         let carried = self.laid_out(run, with_work);
@@ -122,9 +122,9 @@ impl Hands<'_> {
             Err(error) => (None, Some(told(&error))),
         };
         let unseen = unseen.or(unkept);
-        // First where it was made, then with what others left meanwhile.
+        // First in the worktree of the step, then together with what other steps left meanwhile.
         let tree = match &apart {
-            // Before the work: on the tree that it begins with.
+            // A control before the work runs on the tree that the work starts with.
             None if matches!(subject, Subject::Control(_)) && begins.is_some() => {
                 begins.as_ref().map(|start| start.tree.clone())
             }
@@ -177,7 +177,7 @@ impl Hands<'_> {
         }))
     }
 
-    /// The tree that the attempt of a check began with, or is about to.
+    /// Returns the tree that the attempt under check started with, or will start with.
     fn begins_with(&self, run: &Run, subject: Subject) -> Result<Option<StartTree>, tree::Error> {
         match subject {
             Subject::Contract(number) => Ok(run.step(number).and_then(|step| step.start.clone())),
@@ -189,7 +189,7 @@ impl Hands<'_> {
         }
     }
 
-    /// The secrets that a step names, with their values; or why its checks cannot have them.
+    /// Returns the secrets that a step names, with their values, or why its checks cannot have them.
     fn secrets(&self, step: Option<&Step>, network: bool) -> Result<Vec<(OsString, OsString)>, String> {
         let mut secrets = Vec::new();
         for name in step.into_iter().flat_map(|step| &step.secrets).map(|secret| secret.value.as_str()) {
@@ -210,7 +210,7 @@ impl Hands<'_> {
         Ok(secrets)
     }
 
-    /// The contract once more, on a tree that was kept, without the agent's workspace.
+    /// Runs the contract again on a kept tree, without the agent's workspace.
     pub fn recheck(&self, run: &Run, number: StepNumber, tree: Option<String>) -> Option<Verdict> {
         let Order::Check(mut order) = self.check_order(run, Subject::Final(number), false) else {
             return None;
@@ -227,17 +227,17 @@ impl Hands<'_> {
         self.judge(&order, &shell).ok().map(|verdict| self.redacted(verdict))
     }
 
-    /// What the contract of a step says on the base, within so much time.
+    /// Runs the contract of a step on the base, at most for `limit`.
     pub fn step_on_base(&self, run: &Run, number: StepNumber, limit: Duration) -> Option<Verdict> {
         self.on_base(self.check_order(run, Subject::Control(number), false), limit)
     }
 
-    /// The same of a postcondition.
+    /// Runs a postcondition on the base, at most for `limit`.
     pub fn postcondition_on_base(&self, run: &Run, number: u32, limit: Duration) -> Option<Verdict> {
         self.on_base(self.check_order(run, Subject::Postcondition(number), false), limit)
     }
 
-    /// Nothing for what is no command, and for what was interrupted.
+    /// Returns `None` if the check is no command, needs the network, or was interrupted.
     fn on_base(&self, order: Order, limit: Duration) -> Option<Verdict> {
         let Order::Check(mut order) = order else { return None };
         let Some(Check::Shell(shell)) = order.check.clone().filter(|_| !order.network) else { return None };
@@ -258,7 +258,7 @@ impl Hands<'_> {
             (Ok(()), Some(Check::Judge { rubric })) => self.judge_by_model(order, rubric),
             (Ok(()), None) => not_run("the approved plan has no such check"),
         };
-        // A check that was interrupted says nothing; it is due again next time.
+        // An interrupted check has no verdict; it is due again next time.
         let Ok(verdict) = verdict.and_then(|verdict| self.kept_for_others(order, verdict)) else {
             return Vec::new();
         };
@@ -282,7 +282,7 @@ impl Hands<'_> {
         })]
     }
 
-    /// What a command can say comes first; a model is asked only when that held.
+    /// Runs the command of the rubric first; asks a model only if the command held.
     fn judge_by_model(&self, order: &CheckOrder, rubric: &str) -> Result<Verdict, Interrupted> {
         let command = rubric::command(rubric).unwrap_or_else(|| "true".to_owned());
         let shell = Shell { command, body: Span::default(), expectations: Vec::new() };
@@ -331,7 +331,7 @@ impl Hands<'_> {
             return Ok(Verdict::known(self.ground.level, tree));
         }
         let step = order.step();
-        // Nothing of an attempt may be alive when it is judged.
+        // No process of an attempt may be alive when it is judged.
         let known = self.haunted().get(&step).cloned();
         if self.is_strange(step) || order.lost || known.is_some() {
             let left = process::end_leftovers(&format!("{}/{step}/", self.site.id));
@@ -347,7 +347,7 @@ impl Hands<'_> {
         let first = self.ground.judge(&case)?;
         let again = Case { doubts: Doubts { bite: false, ..case.doubts.clone() }, ..case };
         for run in 2..=order.runs {
-            // A pass has to be a pass each time; a failure needs no second look.
+            // A pass must hold in every run; a failure needs no second run.
             if !first.held() {
                 break;
             }
@@ -365,7 +365,8 @@ impl Hands<'_> {
         })
     }
 
-    /// Looks whether a postcondition that holds held before the work too, where there is a tree for that.
+    /// If a postcondition holds, checks whether it also held before the work; needs a level with a clean
+    /// tree.
     fn compared(&self, order: &CheckOrder, shell: &Shell, verdict: Verdict) -> Result<Verdict, Interrupted> {
         let is_due = matches!(order.subject, Subject::Postcondition(_)) && verdict.held();
         if !is_due || !self.ground.level.has_clean_tree() {
@@ -375,7 +376,7 @@ impl Hands<'_> {
         let case = Case { tree: order.before.as_deref(), with_work: false, ..self.case(order, shell, &tag) };
         let held_before = match self.ground.judge(&case)?.outcome {
             Outcome::Held => Some(true),
-            // Nothing was seen.
+            // No result.
             Outcome::NotRun { .. } | Outcome::Killed { .. } => None,
             _ => Some(false),
         };
@@ -392,7 +393,7 @@ impl Hands<'_> {
     }
 }
 
-/// What is known of a check from before the work, and whether it is to be tried with a failing test.
+/// Returns what is known of a check from before the work, and whether to run it with a planted failing test.
 fn doubts(run: &Run, subject: Subject) -> Doubts {
     let Subject::Contract(number) = subject else { return Doubts::default() };
     let before = run.step(number).and_then(|step| {
@@ -403,8 +404,8 @@ fn doubts(run: &Run, subject: Subject) -> Doubts {
     Doubts { before, writes_tests, bite: held_apart(run, subject).is_none() }
 }
 
-/// What was seen of a contract that held where the work was made, and is judged once more with what other
-/// steps left meanwhile.
+/// Returns the verdict of a contract that held in the step's own worktree and is judged again together with
+/// what other steps left meanwhile.
 fn held_apart(run: &Run, subject: Subject) -> Option<&Verdict> {
     let Subject::Contract(number) = subject else { return None };
     run.step(number)?.verdict.as_ref().filter(|verdict| run.is_held_apart(number) && verdict.held())

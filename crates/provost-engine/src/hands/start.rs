@@ -1,4 +1,4 @@
-//! The tree an attempt begins with in the workspace, so that it is credited only with what it did.
+//! The tree an attempt starts with in the workspace, so that it is credited only with its own changes.
 
 use provost_core::model::event::StartTree;
 use provost_core::model::plan::StepNumber;
@@ -9,19 +9,19 @@ use provost_host::tree;
 use super::apart::{globs, told};
 use super::{AttemptOrder, Hands};
 
-/// What the tree is found out by that an attempt begins with.
+/// Input to find the tree that an attempt starts with.
 pub struct Beginning {
-    /// What the steps before left.
+    /// Tree that the previous steps left.
     tree: Option<String>,
     touches: Option<Vec<String>>,
-    /// The last attempt, where it is not settled: the tree it began with, and the one it left.
+    /// Last attempt, if it is not settled: the tree it started with and the one it left.
     before: Option<(String, Option<String>)>,
     own: Vec<String>,
 }
 
 impl Hands<'_> {
-    /// The tree that an attempt at the step begins with now. Nothing, where the agent does not work in the
-    /// workspace, where it has been at work already, or where checks run in the workspace itself.
+    /// Returns the tree that an attempt at the step starts with now. `None` if the agent does not work in the
+    /// workspace, if an external session does the work, or if checks run in the workspace itself.
     pub(super) fn start(&self, run: &Run, number: StepNumber) -> Result<Option<StartTree>, tree::Error> {
         self.beginning(run, number).map_or(Ok(None), |beginning| self.find_start(&beginning))
     }
@@ -47,7 +47,7 @@ impl Hands<'_> {
         Ok(start.map(|start| StartTree { tree: start.tree.id.clone(), others: start.others }))
     }
 
-    /// The tree that this very attempt begins with: as it was announced, or as it is now.
+    /// Returns the tree of this attempt's start: as announced, or as found now.
     pub(super) fn start_of(&self, order: &AttemptOrder) -> Result<Option<StartTree>, String> {
         match (&order.start, &order.beginning) {
             (Some(start), _) => Ok(Some(start.clone())),
@@ -56,13 +56,13 @@ impl Hands<'_> {
         }
     }
 
-    /// What the attempt left, kept as a tree. Where it cannot be kept, nothing is said of it.
+    /// Keeps what the attempt left as a tree and returns its id; `None` if it cannot be kept.
     pub(super) fn left_by(&self, order: &AttemptOrder, start: Option<&StartTree>) -> Option<String> {
         self.ground.keep_work(&start?.tree, order.own_touches.as_deref()).ok().flatten()
     }
 }
 
-/// The trees that attempts of this plan left: what is as in one of them is the plan's own work.
+/// Returns the trees that attempts of this plan left; a file equal to one of theirs is the plan's own work.
 pub fn own_trees(run: &Run) -> Vec<String> {
     let trees = run.steps().flat_map(|(_, step)| {
         let judged = step.verdict.as_ref().and_then(|verdict| verdict.tree_id());

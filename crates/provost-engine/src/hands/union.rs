@@ -1,4 +1,4 @@
-//! A plan's checks on a tree that is not its own work alone: a union of several plans.
+//! Runs a plan's checks on a merged tree of several plans.
 
 use provost_core::model::event::Subject;
 use provost_core::model::plan::Check;
@@ -9,8 +9,8 @@ use provost_host::Interrupted;
 use super::{Hands, Order};
 
 impl Hands<'_> {
-    /// Runs one check on a tree that was kept, without anything of a workspace. The same check on the very
-    /// tree it held on at the end of its plan is not run again.
+    /// Runs one check on a kept tree, without any workspace. A check that held on this same tree at the end
+    /// of its plan is not run again.
     pub fn judge_on(&self, run: &Run, subject: Subject, tree: &str) -> Result<Verdict, Interrupted> {
         let Order::Check(mut order) = self.check_order(run, subject, false) else {
             return Ok(Verdict::not_run(self.ground.level, "the plan has no such check"));

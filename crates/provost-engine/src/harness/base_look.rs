@@ -1,7 +1,7 @@
-//! Tries the checks of a plan on the base before anybody approves it, so that the gate can say which of
-//! them hold already. What was seen is kept in the state folder, by revision.
+//! Runs the checks of a plan on the base before approval, so that the gate can say which of them already
+//! hold. The results are kept in the state folder, by revision.
 //!
-//! **Invariant:** nothing is run here that is not behind bubblewrap and without a network: nobody has approved
+//! **Invariant:** every check here runs in bubblewrap and without network, because no person has approved
 //! these commands yet.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::{Error, confined};
 
 use super::Harness;
 
-/// How long one check may take here, whatever the plan says, and all of them together.
+/// Time limits for one check and for all of them, regardless of the plan.
 #[derive(Clone, Copy)]
 struct Patience {
     each: Duration,
@@ -34,34 +34,35 @@ const OF_A_PERSON: Patience = Patience { each: Duration::from_secs(30), all: Dur
 /// A client gives up on a call that takes longer.
 const OF_A_SESSION: Patience = Patience { each: Duration::from_secs(10), all: Duration::from_secs(20) };
 
-/// The result of trying the checks on the base, as far as it is there.
+/// Result of running the checks on the base, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnBase {
     Known(BaseLook),
-    /// They are being tried by another process.
+    /// Another process is running them.
     UnderWay,
-    /// They are not tried: the plan has been at the gate before, or its checks cannot be run safely.
+    /// They are not run: the plan has been at the gate before, or its checks cannot be run safely.
     NotTried,
 }
 
-/// The looks that this process has begun, by place, plan and revision, and whether they are over.
+/// Base checks this process has started, by state folder, plan and revision; `true` once they are finished.
 static BEGUN: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
 
 impl Harness {
-    /// The result for this revision, if the checks were tried before.
+    /// Returns the result for this revision, if the checks were run before.
     pub fn base_look(&self, run: &Run) -> Option<BaseLook> {
         let text = std::fs::read_to_string(self.base_file()).ok()?;
         let look: BaseLook = serde_json::from_str(&text).ok()?;
         (look.revision == run.revision.0 && !run.revision.0.is_empty()).then_some(look)
     }
 
-    /// The same, and tries the checks if there is no result yet. None if the plan has been at the gate before, or
-    /// its checks cannot be run safely.
+    /// Returns the result and runs the checks if there is none yet. Returns `None` if the plan has been at
+    /// the gate before, or its checks cannot be run safely.
     pub fn look_at_base(&self, run: &Run) -> Option<BaseLook> {
         self.look_within(run, OF_A_PERSON)
     }
 
-    /// The same for a session, whose call must not take long: some checks may be left out.
+    /// Runs [`Harness::look_at_base`] for a session, whose call must not take long: some checks may be left
+    /// out.
     pub fn look_at_base_briefly(&self, run: &Run) -> Option<BaseLook> {
         self.look_within(run, OF_A_SESSION)
     }
@@ -73,12 +74,12 @@ impl Harness {
         if !self.may_look(run) {
             return None;
         }
-        // Where it fails, the gate is open all the same; it only says less.
+        // If this fails, the gate works anyway and only shows less.
         self.tried_on_base(run, patience).ok().flatten()
     }
 
-    /// Returns the result at once. If there is none yet, starts another process that tries the checks, so that
-    /// the caller can show the gate meanwhile. A process tries each revision once, one at a time.
+    /// Returns the result at once. If there is none yet, starts another process that runs the checks, so that
+    /// the caller can show the gate meanwhile. A process runs each revision once, one at a time.
     pub fn on_base(&self, run: &Run) -> OnBase {
         if let Some(look) = self.base_look(run) {
             return OnBase::Known(look);
@@ -103,7 +104,7 @@ impl Harness {
         OnBase::UnderWay
     }
 
-    /// `provost show`, which tries the checks and keeps what it saw.
+    /// Returns the command `provost show`, which runs the checks and keeps the result.
     fn looker(&self) -> Command {
         let program = self.site.launcher.first().cloned().unwrap_or_else(|| OsString::from("provost"));
         let mut look = Command::new(program);
@@ -147,7 +148,7 @@ impl Harness {
         if self.is_stopped() {
             return Ok(None);
         }
-        // What was cut short by the clock of a session is tried again for a person.
+        // Checks that a session's time limit cut short are run again for a person.
         let is_cut = |verdict: &Verdict| matches!(verdict.outcome, Outcome::TimedOut { .. });
         let mut all = look.steps.values().chain(look.postconditions.values());
         if patience.all >= OF_A_PERSON.all || !left().is_zero() && !all.any(is_cut) {
@@ -156,7 +157,7 @@ impl Harness {
         Ok(Some(look))
     }
 
-    /// It is looked at again where it cannot be kept.
+    /// Keeps the result; if that fails, the checks run again next time.
     fn keep(&self, look: &BaseLook) {
         let (file, text) = (self.base_file(), serde_json::to_string(look).unwrap_or_default());
         let next = file.with_extension(std::process::id().to_string());
@@ -171,7 +172,7 @@ impl Harness {
     }
 }
 
-/// A command, and none that wants the network.
+/// Returns whether the contract is a command that needs neither network nor secrets.
 fn may_be_tried(step: &Step) -> bool {
     let network = step.network.as_ref().is_some_and(|network| network.value);
     base::is_shell(step.contract.as_ref()) && !network && step.secrets.is_empty()

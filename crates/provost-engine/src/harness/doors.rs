@@ -1,6 +1,6 @@
-//! The three doors, and who may come in by which.
+//! The entry points for people, agents and provost itself, and who may use which.
 //!
-//! **Invariant:** a person's door does not open from inside an attempt.
+//! **Invariant:** a command for people is refused if it comes from inside an attempt.
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Approver, Revision};
@@ -20,14 +20,15 @@ use crate::{Error, carry, commit, gate, people, site};
 use super::Harness;
 
 impl Harness {
-    /// Where somebody has decided meanwhile there is nothing to ask for: the run says what.
+    /// Requests approval. If the plan was decided meanwhile, nothing is requested and the run shows the
+    /// decision.
     pub fn request_approval(&self) -> Result<Run, Error> {
         let plan_id = self.id().to_string();
         let asked = self.harness(|_| HarnessCommand::RequestApproval { plan_id: plan_id.clone() });
         self.or_found(asked, |run| run.stage != Stage::Draft)
     }
 
-    /// Lets the policies of the configuration speak.
+    /// Asks the policies of the configuration for an approval.
     pub fn ask_policies(&self, run: &Run) -> Result<(Run, Hearing), Error> {
         let key = self.prover().secret_if_any()?.map(|secret| secret.key().public());
         let hearing = gate::hear(&self.state, key.as_ref(), &self.policies(), &run.plan)?;
@@ -46,7 +47,7 @@ impl Harness {
         }
     }
 
-    /// A policy, or the rule for plans that an agent made in a session, lets this one through.
+    /// Approves by a policy, or by the rule for plans that an agent made in a session.
     pub(crate) fn approve_by_rule(&self, run: &Run, by: Approver) -> Result<Run, Error> {
         self.refuse_uncommitted(run)?;
         self.keep_included(run)?;
@@ -58,7 +59,7 @@ impl Harness {
                 decide::harness(run, HarnessCommand::ApproveByPolicy { revision, by })
             }
         };
-        // The log says that it was asked for before it says that it was given.
+        // The log must contain the request before the approval.
         decision(&self.run()?)?;
         self.request_approval()?;
         self.say(decision)
@@ -69,13 +70,13 @@ impl Harness {
         policies.map(|policy| (policy.clone(), config::digest(policy).to_string())).collect()
     }
 
-    /// Digests of the checks of a plan that come from the catalogue and that a person has trusted.
+    /// Returns the digests of the plan's checks that come from the catalogue and that a person has trusted.
     pub(crate) fn trusted_checks(&self, plan: &Plan) -> Result<Vec<String>, Error> {
         let key = self.prover().secret_if_any()?.map(|secret| secret.key().public());
         gate::trusted_checks(&self.state, key.as_ref(), &self.config().checks, plan)
     }
 
-    /// A person has read a check of the catalogue and lets plans of agents be judged by it.
+    /// Records that a person has read a check of the catalogue and trusts it to judge plans of agents.
     pub fn trust_check(&self, name: &str) -> Result<(), Error> {
         self.only_people()?;
         self.only_at_a_terminal()?;
@@ -85,7 +86,7 @@ impl Harness {
         gate::trust(&self.state, &self.prover().secret()?.key(), &digest)
     }
 
-    /// A person has read a policy's text and lets it speak.
+    /// Records that a person has read a policy's text and lets it approve.
     pub fn trust_policy(&self, name: &str) -> Result<(), Error> {
         self.only_people()?;
         self.only_at_a_terminal()?;
@@ -97,7 +98,7 @@ impl Harness {
         gate::trust(&self.state, &self.prover().secret()?.key(), digest)
     }
 
-    /// A person approves the revision they read; what was changed on the way is kept with it.
+    /// Approves the revision that the person read; the changes since the last revision are kept with it.
     pub fn approve(&self, run: &Run, revision: Revision, by: String) -> Result<Run, Error> {
         self.only_people()?;
         self.only_at_a_terminal()?;
@@ -107,22 +108,22 @@ impl Harness {
         let command = HumanCommand::Approve { revision, by, modifications };
         let now = self.run()?;
         let would_be = self.in_their_name(command.clone())?;
-        // Refused before anything is written: a refused approval changes nothing.
+        // Decide before writing, so that a refused approval changes nothing.
         match self.is_under_way() {
             true => foreign_events::human(&now, would_be)?,
             false => decide::human(&now, would_be)?,
         };
-        // The log says that it was asked for before it says that it was given.
+        // The log must contain the request before the approval.
         self.request_approval()?;
         let run = self.human(command)?;
         if run.approved_by.is_some() {
-            // It is approved all the same; whoever needs it and does not find it says so.
+            // The plan is approved even if this fails; a worker that does not find the base reports it.
             let _ = carry::offer_base(self, &run);
         }
         Ok(run)
     }
 
-    /// What is included is kept as it is now: whatever becomes of the workspace, this was approved.
+    /// Keeps the included files as they are now, so that later changes in the workspace do not matter.
     fn keep_included(&self, run: &Run) -> Result<(), Error> {
         match (&run.binding.base, run.binding.included.is_empty()) {
             (Some(commit), false) => commit::trees(self, run, commit).map(|_| ()),
@@ -130,7 +131,7 @@ impl Harness {
         }
     }
 
-    /// The door for people.
+    /// Accepts a command of a person.
     pub fn human(&self, command: HumanCommand) -> Result<Run, Error> {
         self.only_people()?;
         let command = self.in_their_name(command)?;
@@ -145,7 +146,7 @@ impl Harness {
         Ok(run)
     }
 
-    /// Where it matters who approves, they do so under the name that is theirs.
+    /// If a quorum is configured, replaces the approver's name by the authenticated one.
     fn in_their_name(&self, command: HumanCommand) -> Result<HumanCommand, Error> {
         Ok(match command {
             HumanCommand::Approve { revision, modifications, .. } if !self.run()?.quorum().is_usual() => {
@@ -155,7 +156,7 @@ impl Harness {
         })
     }
 
-    /// Refuses and records whoever comes from inside an attempt, or may.
+    /// Refuses and records a caller that runs, or may run, inside an attempt.
     pub fn only_people(&self) -> Result<(), Error> {
         let sessions = Sessions::new(&self.state);
         let Some(why) = people::intruder(&*self.log, &self.workspace_lease(), &sessions, &self.who)? else {
@@ -166,13 +167,13 @@ impl Harness {
         Err(Error::NotAPerson { why })
     }
 
-    /// Where agents have run without a fence, some decisions take a terminal none of them can have.
+    /// If agents have run without a sandbox, requires a terminal that none of them can have.
     pub(crate) fn only_at_a_terminal(&self) -> Result<(), Error> {
         let why = |plan: &PlanId| match &self.who {
             Who::Here => people::no_terminal(&*self.log, plan, self.begun),
             Who::Caller(caller) => people::no_old_program(&*self.log, plan, caller),
         };
-        // Whoever works for a plan above is as near to this one as its own agents.
+        // An agent of a parent plan is as close to this plan as its own agents.
         let mut found = why(self.id())?;
         for plan in self.plans_above()? {
             found = found.or(why(&plan)?);
@@ -183,10 +184,10 @@ impl Harness {
         Err(Error::NoTerminal { why })
     }
 
-    /// Somebody has the lease; in doubt, too.
+    /// Returns whether a process holds the lease; `true` also if this cannot be read.
     pub(crate) fn is_under_way(&self) -> bool {
         let is_held = |name: &str| !matches!(self.log.holder(name), Ok(None));
-        // A machine that has the plan in hand may have another workspace of it.
+        // Another machine may hold the plan with its own workspace.
         is_held(&self.workspace_lease()) || self.is_shared() && is_held(&format!("plan {}", self.id()))
     }
 
@@ -194,7 +195,7 @@ impl Harness {
         format!("workspace {}", self.place().workspace.display())
     }
 
-    /// The door for agents: words only.
+    /// Accepts a command of an agent; it can only report.
     pub fn agent(&self, command: AgentCommand) -> Result<Run, Error> {
         self.say(|run| decide::agent(run, command.clone()))
     }
@@ -203,7 +204,7 @@ impl Harness {
         self.say(|run| decide::harness(run, command(run)))
     }
 
-    /// The same while nobody else is at work on the plan.
+    /// Runs a command while this process holds the plan's lease.
     pub(crate) fn harness_alone(&self, command: HarnessCommand) -> Result<Run, Error> {
         let holder = Holder::here(format!("plan {}", self.id()), site::now());
         let patience = self.config().run.lease_timeout;

@@ -1,4 +1,4 @@
-//! A plan carried out until it rests: leases taken, the ground attested, the loop run, what is left put in order.
+//! Runs a plan until it stops: takes the leases, attests the execution environment, runs the loop, cleans up.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -31,20 +31,20 @@ use crate::{Error, carry, confined, drive, project, share, site};
 
 use super::{Harness, LOOKING};
 
-/// How often a lease that somebody has is asked for again.
+/// Interval at which a held lease is requested again.
 const LEASE_LOOK: Duration = Duration::from_millis(100);
-/// Of a process that was killed while it started another, that one has the lease until it has begun.
+/// A child forked just before its parent was killed still holds the lock until it execs; wait this long.
 const LAST_BREATH: Duration = Duration::from_secs(10);
 
-/// A verdict and the same check again.
+/// A recorded verdict and the same check run again.
 pub struct Recheck {
     pub recorded: Verdict,
-    /// Nothing, where the check was interrupted.
+    /// `None` if the check was interrupted.
     pub now: Option<Verdict>,
 }
 
 impl Harness {
-    /// Carries the plan out until it rests. One run per workspace, and one per plan.
+    /// Runs the plan until it stops. There is one run per workspace and one per plan.
     pub fn drive(
         &self,
         jobs: usize,
@@ -53,14 +53,14 @@ impl Harness {
         self.drive_for(&Worker::Agents { jobs: jobs.max(1) }, watch)
     }
 
-    /// Looks at what a session of `client` has left: every check that is due, once each, until one does
-    /// not hold.
+    /// Checks what a session of `client` has left: every check that is due, once each, until one does not
+    /// hold.
     pub fn look(&self, client: &str) -> Result<(Run, Rest), Error> {
         self.drive_for(&Worker::Look { client }, &mut |_, _, _| {})
     }
 
-    /// A session was sent back often enough: a person decides. Nothing, where a run is under way, which
-    /// then has the word.
+    /// Escalates to a person after a session was sent back often enough. Fails if a run holds the lease; that
+    /// run decides then.
     pub fn let_session_go(&self, reason: &str) -> Result<Run, Error> {
         let holder = Holder::here(format!("plan {}", self.id()), site::now());
         let patience = self.config().run.lease_timeout;
@@ -84,14 +84,14 @@ impl Harness {
         })
     }
 
-    /// The same, with marks that are held back for a while written by `trailing`.
+    /// Runs the plan for a worker until it stops; `trailing` writes marks that were held back.
     fn drive_shown(
         &self,
         worker: &Worker<'_>,
         watch: &mut dyn FnMut(&Run, &Sealed, &Event),
         trailing: &Trailing,
     ) -> Result<(Run, Rest), Error> {
-        // Orphans of an attempt come back to this process and can be ended.
+        // Orphans of an attempt are reparented to this process, which can kill them.
         process::become_subreaper().map_err(|source| Error::Io {
             what: "take in orphans in",
             path: "/proc/self".into(),
@@ -104,7 +104,7 @@ impl Harness {
         };
         let holder = Holder::here(what, site::now());
         let patience = worker.patience(self.config().run.lease_timeout);
-        // The plan above has the workspace in hand already.
+        // The parent plan already holds the workspace lease.
         let alone = self.within.is_none();
         let workspace = || self.lease(&self.workspace_lease(), &holder, patience);
         let _workspace = alone.then(workspace).transpose()?;
@@ -121,7 +121,7 @@ impl Harness {
         let watched = Arc::new(Watch::new(&self.site, &self.state, self.prover().file(), secret));
         let head = self.log.head(self.id())?.seq;
         let mut projector = Projector::new(&self.site, watched.clone(), trailing, head);
-        // Lines that a crash kept from the progress file are told again.
+        // Project lines again that a crash kept out of the progress file.
         let (mut run, head) = drive::retell(&*self.log, self.id(), &mut |run, sealed, event| {
             projector.event(run, sealed, event);
             proving.hear(run, sealed, event);
@@ -172,14 +172,14 @@ impl Harness {
             Worker::Session { words } => self.hear_session(words, run, &mut both, &mut go_on),
         };
         let planted = watched.at_the_end();
-        // Whoever lost the plan to somebody else writes no more of it.
+        // If another machine has taken the plan over, this one writes nothing more of it.
         let kept = sharing.map_or(Ok(()), Sharing::end);
         let (mut run, rest) = match driven.and_then(|driven| kept.map(|()| driven)) {
             Ok(driven) => driven,
-            // Whoever took it over has the proofs in hand.
+            // The process that took over keeps the proofs.
             Err(error @ Error::Store(StoreError::Fenced { .. })) => return Err(error),
             Err(error) => {
-                // Whoever wrote to the log does not write what we knew of it.
+                // Prove the events this process knew; another writer of the log cannot change those.
                 let _ = proving.stop();
                 return Err(error);
             }
@@ -198,14 +198,15 @@ impl Harness {
         if run.stage == Stage::Done {
             ground::forget_apart(&self.state, &self.id().to_string());
         }
-        // Others may be judged in the rooms of a process that does many items at a time.
+        // A worker that performs many items may still run checks in these folders.
         if alone && !matches!(worker, Worker::Share(_)) {
             judge::leave();
         }
         Ok((run, rest))
     }
 
-    /// Where trees travel, the workspace says nothing of what was done.
+    /// Refuses if the trees of the plan travel and none can be fetched here: the workspace does not show the
+    /// work.
     pub(crate) fn can_see_the_work(&self, run: &Run) -> Result<(), Error> {
         match (&run.work, &self.carrying) {
             (Some(_), None) => Err(Error::CarriedElsewhere { plan: self.id().clone() }),
@@ -213,12 +214,12 @@ impl Harness {
         }
     }
 
-    /// Takes a lease, and waits so long for whoever has it.
+    /// Takes a lease; waits at most `usual` for its holder.
     pub(crate) fn lease(&self, name: &str, holder: &Holder, usual: Duration) -> Result<Lease, Error> {
         lease(&*self.log, name, holder, usual, &self.site.stop)
     }
 
-    /// Makes the events durable and tells them.
+    /// Makes the events durable and passes them to `watch`.
     pub(crate) fn tell(
         &self,
         run: &mut Run,
@@ -228,7 +229,7 @@ impl Harness {
         self.tell_with(run, events, None, watch)
     }
 
-    /// The same while this lease is held.
+    /// Makes the events durable under this lease and passes them to `watch`.
     fn tell_with(
         &self,
         run: &mut Run,
@@ -244,7 +245,7 @@ impl Harness {
         Ok(())
     }
 
-    /// Files that the harness reads and writes itself, wherever they are.
+    /// Returns the files that provost itself reads and writes, wherever they are.
     pub(crate) fn own_files(&self) -> Vec<PathBuf> {
         let place = self.place();
         let marker = plan_file::marker(&place.workspace);
@@ -253,7 +254,8 @@ impl Harness {
         own.chain(self.within.iter().flat_map(|within| within.files.clone())).collect()
     }
 
-    /// Attests what this machine holds, records it, and makes the ground ready before any agent runs.
+    /// Attests the isolation of this machine, records it, and prepares the execution environment before any
+    /// agent runs.
     fn ground(
         &self,
         worker: &Worker<'_>,
@@ -314,7 +316,7 @@ impl Harness {
         Ok(Ground::prepare(offer, level, estate, &approval)?)
     }
 
-    /// Runs the contract of a passed step once more, on the tree it passed on, and records nothing.
+    /// Runs the contract of a passed step again, on the tree it passed on, and records nothing.
     pub fn recheck(&self, number: StepNumber) -> Result<Recheck, Error> {
         let run = self.run()?;
         let step = run.step(number).ok_or(Refusal::NoSuchStep { step: number })?;
@@ -354,7 +356,7 @@ impl Harness {
         let require_red = self.config().verify.require_red;
         let known = (run.isolation, run.require_red, run.agent_outside);
         if let Worker::Share(share) = worker {
-            // Many do the work of one run: it is said again only where it is something else.
+            // Several processes work on one run: record the level again only if it differs.
             if known == (Some(seen.level), require_red, false) {
                 return Ok(());
             }
@@ -376,7 +378,7 @@ impl Harness {
         self.tell_with(run, &events, fence, watch)
     }
 
-    /// A log that was rebuilt verifies, but does not fit the proofs that were given.
+    /// Refuses a log that does not fit the proofs; a rebuilt log verifies but does not fit them.
     fn still_proved(&self) -> Result<(), Error> {
         match self.prover().check(&*self.log, self.id())?.into_iter().next() {
             Some(finding) => Err(Error::Disproved { plan: self.id().clone(), finding }),
@@ -385,7 +387,7 @@ impl Harness {
     }
 }
 
-/// A lease, asked for again and again for as long as is usual, and longer where its holder has just died.
+/// Requests a lease repeatedly for `usual`, or longer if its holder has just died.
 pub(crate) fn lease(
     log: &dyn Log,
     name: &str,

@@ -1,4 +1,4 @@
-//! What can be seen of a plan, by whoever asks; nothing is written.
+//! Read-only views of a plan.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Harness {
         Ok(self.log.wait(after, timeout)?)
     }
 
-    /// The plan as it would be if the file were recorded now, and whether that changes anything.
+    /// Returns the plan as it would be if the file were recorded now, and whether that changes anything.
     pub fn preview(&self) -> Result<(Run, bool), Error> {
         let mut run = self.run()?;
         if run.forged_from.is_some() || run.exists() && !self.is_to_include(&run) && self.stands(&run)? {
@@ -36,7 +36,7 @@ impl Harness {
         if run.exists() && self.unchanged(&run, &reading) {
             return Ok((run, false));
         }
-        // Whoever only looks has written nothing.
+        // A reader is not the author.
         let (text, binding, author) = (reading.text, reading.binding, None);
         let record = HarnessCommand::Record { text, binding, author };
         let events = decide::harness(&run, record)?;
@@ -46,7 +46,7 @@ impl Harness {
         Ok((run, !events.is_empty()))
     }
 
-    /// What the rewrite that led to this revision changed, for the person at the gate.
+    /// Returns what the rewrite that led to this revision changed, for the person at the gate.
     pub fn last_changes(&self, run: &Run) -> Result<Vec<String>, Error> {
         let mut changes = Vec::new();
         let query = Query {
@@ -66,7 +66,7 @@ impl Harness {
         Ok(changes)
     }
 
-    /// What changed in the plan file since the revision in the log.
+    /// Returns what changed in the plan file since the revision in the log.
     pub fn changes(&self, run: &Run, reading: &Reading) -> Vec<String> {
         let old = Law { text: &run.text, plan: &run.plan, binding: Some(&run.binding) };
         approved_spec::diff(old, reading.law())
@@ -77,7 +77,7 @@ impl Harness {
         audit::plan(&*self.log, self.id(), &self.prover())
     }
 
-    /// The envelopes of the plan's proofs, one a line, oldest first.
+    /// Returns the envelopes of the plan's proofs, one per line, oldest first.
     pub fn proofs(&self) -> Result<Vec<String>, Error> {
         let path = self.prover().file().to_owned();
         match std::fs::read_to_string(&path) {

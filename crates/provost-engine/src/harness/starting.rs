@@ -1,7 +1,7 @@
-//! Whether a plan can start: its roles have agents, the plans it depends on are done, and the workspace can
-//! be written.
+//! Checks whether a plan can start: its roles have agents, the plans it depends on are done, and the
+//! workspace is writable.
 //!
-//! **Invariant:** what is found missing here has cost no attempt.
+//! **Invariant:** these checks run before an attempt starts, so a missing requirement costs no attempt.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::{Error, drive, places};
 use super::Harness;
 
 impl Harness {
-    /// Says what keeps the plan from starting, or from going on.
+    /// Returns what keeps the plan from starting or continuing as an error.
     pub fn ready_to_drive(&self, run: &Run) -> Result<(), Error> {
         let target = |step: &Step| step.target.as_ref().map(|target| target.value.clone());
         let mut roles: Vec<String> = run.plan.steps.iter().filter_map(target).collect();
@@ -31,7 +31,7 @@ impl Harness {
         self.workspace_can_be_written(run)
     }
 
-    /// The plans that `depends_on` names are done, here or in another worktree of the repository.
+    /// Checks that the plans named by `depends_on` are done, here or in another worktree of the repository.
     pub(crate) fn dependencies_are_done(&self, run: &Run) -> Result<(), Error> {
         let named = run.plan.depends_on.iter().map(|name| name.value.as_str());
         let mut open: Vec<(String, Option<Stage>)> = named.map(|name| (name.to_owned(), None)).collect();
@@ -44,7 +44,7 @@ impl Harness {
                 continue;
             };
             let Some((_, stage)) = open.iter_mut().find(|(name, _)| *name == place.name) else { continue };
-            // One that cannot be read, or was written by somebody else, is not done.
+            // A plan that cannot be read or has forged events is not done.
             let found = drive::read(self.log(), &id).ok().filter(|other| other.forged_from.is_none());
             if *stage != Some(Stage::Done) {
                 *stage = found.map(|other| other.stage).or(*stage);
@@ -59,9 +59,9 @@ impl Harness {
         Err(Refusal::DependsOn { on }.into())
     }
 
-    /// An agent can write where the plan lets it: at the top of the workspace, or in a folder of `touches`.
+    /// Checks that an agent can write at the top of the workspace or in a folder of `touches`.
     fn workspace_can_be_written(&self, run: &Run) -> Result<(), Error> {
-        // Trees that travel between machines are not worked on here.
+        // If trees travel between machines, agents do not work in this workspace.
         if self.carrying.is_some() {
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Harness {
             match access(&folder, Access::WRITE_OK) {
                 Ok(()) => return Ok(()),
                 Err(error @ (Errno::ROFS | Errno::ACCESS | Errno::PERM)) => refused = refused.or(Some(error)),
-                // A folder that is still to be made says nothing.
+                // A folder that does not exist yet says nothing.
                 Err(_) => {}
             }
         }
@@ -84,7 +84,7 @@ impl Harness {
     }
 }
 
-/// The folder that a glob names before its first wildcard.
+/// Returns the folder that a glob names before its first wildcard.
 fn literal_folder(glob: &str) -> PathBuf {
     let mut parts: Vec<&str> = glob.trim_start_matches('!').split('/').collect();
     parts.pop();

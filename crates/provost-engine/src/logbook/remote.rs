@@ -1,6 +1,6 @@
-//! The log of a state folder in Postgres, and the way there and back.
+//! The log of a state folder in Postgres, and migration to it and back.
 //!
-//! **Invariant:** the file that says where the log is changes only after every event has arrived.
+//! **Invariant:** the file with the log's address changes only after every event has arrived.
 
 use std::ffi::OsString;
 use std::fs;
@@ -31,12 +31,12 @@ fn at(url: &str) -> Result<Address, Error> {
     Ok(Address::new(url, keys.as_deref().map_or(&[], Vec::as_slice))?)
 }
 
-/// The database that has the log of the state folder, if one has.
+/// Returns the database that has the log of the state folder, if one has.
 pub fn database(state: &Path) -> Result<Option<Address>, Error> {
     address(state)?.map(|url| at(&url)).transpose()
 }
 
-/// The same database by the same user, however it is written.
+/// Returns whether both addresses name the same database and user.
 pub fn same(here: &str, wanted: &str) -> bool {
     match (Address::new(here, &[]), Address::new(wanted, &[])) {
         (Ok(here), Ok(wanted)) => here.to_string() == wanted.to_string(),
@@ -55,7 +55,7 @@ pub fn remote_log(url: &str, access: Access) -> Result<Box<dyn Log>, Error> {
     })
 }
 
-/// A person's: it says which log is believed from now on.
+/// Moves the log. Only a person may do this, because it decides which log is trusted from now on.
 pub fn migrate(settings: &Settings, way: &Way, told: &mut dyn FnMut(u64)) -> Result<Moved, Error> {
     let state = std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone());
     let (Way::To(url) | Way::From(url)) = way;

@@ -1,11 +1,11 @@
-//! Events that are no spans of their own, as events of a span; and attributes in general.
+//! Turns events that have no span into events of a span, and makes attributes.
 
 use provost_core::model::event::{Approver, Choice, Event, RunOutcome, Why};
 
 use super::wire::{Attribute, Value};
 
-/// The attributes of an event that only marks an instant; nothing for those that begin or end a span
-/// and say no more than that.
+/// Returns the attributes of an event that only marks an instant; `None` for events that only start or end a
+/// span.
 pub fn of(event: &Event) -> Option<Vec<Attribute>> {
     Some(match event {
         Event::PlanRewritten { changes, .. } => {
@@ -69,12 +69,12 @@ pub fn attributes<const N: usize>(pairs: [(&'static str, Value); N]) -> Vec<Attr
     pairs.into_iter().map(|(key, value)| Attribute { key, value }).collect()
 }
 
-/// What is not known is left out.
+/// Returns an attribute, or `None` if its value is unknown.
 pub fn maybe(key: &'static str, value: Option<impl Into<Value>>) -> Option<Attribute> {
     value.map(|value| Attribute { key, value: value.into() })
 }
 
-/// A reason without the words of an agent and the name of a person that some end with.
+/// Returns a reason without the agent's words or the person's name that some reasons end with.
 pub fn told(reason: &str) -> &str {
     if reason.starts_with("the agent is blocked: ") {
         "the agent is blocked"
@@ -85,7 +85,7 @@ pub fn told(reason: &str) -> &str {
     }
 }
 
-/// People are not named: a trace may go further than the log.
+/// Returns the kind of approver without a person's name, because a trace may travel further than the log.
 fn approver(by: &Approver) -> String {
     match by {
         Approver::Person(_) => "person".to_owned(),

@@ -1,4 +1,4 @@
-//! Single spans: what each is called, what it says of itself, and how it ended.
+//! Builds single spans: their name, their attributes, and their end.
 
 use provost_core::model::chain::{PlanId, Sealed};
 use provost_core::model::event::{AttemptEnd, Event, RunOutcome, Subject};
@@ -10,12 +10,12 @@ use provost_core::model::verdict::{Outcome, Verdict};
 use super::notes::{self, attributes, maybe};
 use super::wire::{Attribute, INTERNAL, Id, Nanoseconds, Span, SpanEvent, Status, Value};
 
-/// As many events are kept with one span, as collectors expect; the rest is counted.
+/// Maximum number of events per span, as collectors expect; the rest is only counted.
 const EVENTS_MAX: usize = 128;
 
 pub fn run_begun(plan: &PlanId, sealed: &Sealed) -> Span {
     let at = instant(sealed.at);
-    // The plan's name without the digits that tell it from others of that name.
+    // The plan's name without the digest that makes it unique.
     let name = plan.0.rsplit_once('-').map_or(plan.0.as_str(), |(name, _)| name);
     Span {
         trace_id: Id(first(&sealed.hash)),
@@ -71,7 +71,7 @@ pub fn attempt_ended(mut span: Span, at: Nanoseconds, end: &AttemptEnd, usage: &
     ended(span, at)
 }
 
-/// The log knows the model that answered and no other.
+/// Returns the usage attributes; the log knows only the model that answered.
 fn used(usage: &Usage) -> impl Iterator<Item = Attribute> {
     let dollars = usage.micro_usd.map(|micro| micro as f64 / 1_000_000.0);
     [
@@ -93,7 +93,7 @@ pub fn lost(mut span: Span, at: Nanoseconds) -> Span {
     unseen(span, at)
 }
 
-/// Nobody saw it end: what it used is not known.
+/// Ends an attempt whose end was not recorded; its usage is unknown.
 pub fn unseen(mut span: Span, at: Nanoseconds) -> Span {
     span.attributes.extend(maybe("provost.attempt.end", Some("lost")));
     ended(span, at)
@@ -136,7 +136,7 @@ pub fn check(
     if let Outcome::Broke { exit_code } = verdict.outcome {
         span.attributes.extend(maybe("process.exit.code", Some(exit_code)));
     }
-    // A control is there to fail.
+    // A negative control is expected to fail.
     if !verdict.held() && !matches!(subject, Subject::Control(_)) {
         span.attributes.extend(maybe("error.type", Some(verdict.outcome.word())));
         span.status = Status::bad(verdict.outcome.to_string());
@@ -146,7 +146,7 @@ pub fn check(
 
 pub fn complete(root: &mut Span, event: &Event) {
     let Event::RunEnded { outcome, summary, why, .. } = event else { return };
-    // A run that was taken up again ends more than once; the last end counts.
+    // A resumed run ends more than once; the last end counts.
     root.attributes.retain(|known| !known.key.starts_with("provost.run.") && known.key != "error.type");
     root.attributes.extend(attributes([
         ("provost.run.outcome", notes::outcome(*outcome).into()),
@@ -201,7 +201,7 @@ pub fn child(parent: &Span, kind: &str, sealed: &Sealed, name: &str, begun: Nano
     }
 }
 
-/// Clocks jump, spans do not.
+/// Ends a span, never before its start even if the clock jumped.
 pub fn ended(mut span: Span, at: Nanoseconds) -> Span {
     span.end_time_unix_nano = at.max(span.start_time_unix_nano);
     span
@@ -222,7 +222,7 @@ pub fn instant(at: Timestamp) -> Nanoseconds {
     Nanoseconds(at.0.saturating_mul(1_000_000))
 }
 
-/// The same event begins several spans; each has an id of its own.
+/// Returns a span id. One event may start several spans, so `kind` makes the ids differ.
 pub fn span_id(kind: &str, hash: &Hash) -> Id<8> {
     Id(first(&Hash::of(format!("{kind} {hash}").as_bytes())))
 }

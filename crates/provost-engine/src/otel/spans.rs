@@ -1,4 +1,4 @@
-//! From events to spans: what is open, what closes it, and whose child it is.
+//! Turns events into spans: which are open, what closes them, and their parents.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use super::parts::{
 };
 use super::wire::{Nanoseconds, Span, Status};
 
-/// One run, and everything in it that is not over.
+/// One run with its open spans.
 pub struct Tracer {
     plan: PlanId,
-    /// Nothing before the first event.
+    /// `None` before the first event.
     root: Option<Span>,
     run: Run,
     steps: BTreeMap<StepNumber, OpenStep>,
@@ -31,7 +31,7 @@ struct OpenStep {
     span: Span,
     attempt: Option<Span>,
     wait: Option<Span>,
-    /// The pause, and when it is over.
+    /// The pause, and when it ends.
     pause: Option<(Span, Nanoseconds)>,
 }
 
@@ -41,7 +41,7 @@ impl Tracer {
         Self { plan: plan.clone(), root, run, steps: BTreeMap::new(), wait, last: Nanoseconds(0) }
     }
 
-    /// Spans that are over are put into `closed`.
+    /// Applies an event; finished spans are added to `closed`.
     pub fn hear(&mut self, sealed: &Sealed, event: &Event, closed: &mut Vec<Span>) {
         self.run.apply(event);
         let at = instant(sealed.at);
@@ -92,7 +92,7 @@ impl Tracer {
     ) {
         let at = instant(sealed.at);
         if let Event::StepStarted { .. } = event {
-            // The plan goes on: nobody is waited for, and no end that was told is the last.
+            // The plan continues: it waits for no person, and an earlier recorded end was not the last.
             closed.extend(self.wait.take().map(|wait| ended(wait, at)));
             root.status = Status::default();
         }
@@ -141,7 +141,7 @@ impl Tracer {
         self.steps.insert(number, step);
     }
 
-    /// What the check was about, and whose it is: a last look that held is the run's own.
+    /// Adds the span of a check. A final check that held belongs to the run, not to a step.
     fn judged(
         &mut self,
         root: &Span,
@@ -172,7 +172,7 @@ impl Tracer {
         }
     }
 
-    /// What nobody works on is begun anew under the new law.
+    /// Closes steps without a running attempt; they start again under the new spec.
     fn law_is_new(&mut self, at: Nanoseconds, closed: &mut Vec<Span>) {
         for (number, mut step) in std::mem::take(&mut self.steps) {
             if step.attempt.is_none() {
@@ -185,7 +185,7 @@ impl Tracer {
         }
     }
 
-    /// Whatever is open ends with the last event, and says that it was open.
+    /// Ends all open spans at the last event and marks them as open.
     pub fn end(&mut self, closed: &mut Vec<Span>) {
         let Some(mut root) = self.root.take() else { return };
         let from = closed.len();
@@ -228,13 +228,13 @@ impl OpenStep {
         closed.extend(self.wait.take().map(|wait| answered(wait, at, event)));
     }
 
-    /// What comes after the pause is over is no part of it.
+    /// Ends the pause at `at`, or earlier if it was already over.
     fn pause_ends(&mut self, at: Nanoseconds, closed: &mut Vec<Span>) {
         closed.extend(self.pause.take().map(|(pause, until)| ended(pause, at.min(until))));
     }
 
     fn over(mut self, state: &'static str, status: Status, at: Nanoseconds, closed: &mut Vec<Span>) {
-        // The harness came back and found the work done.
+        // provost restarted and found the work done.
         closed.extend(self.attempt.take().map(|attempt| unseen(attempt, at)));
         self.span.status = status;
         self.span.attributes.extend(maybe("provost.step.state", Some(state)));

@@ -1,7 +1,7 @@
 //! OTLP in JSON, as far as traces need it.
 //!
-//! Ids are hexadecimal, enumerations are numbers, and numbers of 64 bits are text: that is how the
-//! protocol differs from what protobuf makes of the same messages.
+//! Ids are hexadecimal, enumerations are numbers, and 64-bit numbers are text: here OTLP differs from the
+//! usual JSON form of protobuf.
 
 use serde::{Serialize, Serializer};
 
@@ -54,7 +54,7 @@ pub struct Span {
     pub status: Status,
 }
 
-/// It took place inside of this program and what it started.
+/// Span kind: the work happened inside this program or a child of it.
 pub const INTERNAL: u8 = 1;
 
 #[derive(Clone, Debug, Serialize)]
@@ -65,7 +65,7 @@ pub struct SpanEvent {
     pub attributes: Vec<Attribute>,
 }
 
-/// Empty while nobody knows.
+/// Status of a span; empty while unknown.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Status {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -152,7 +152,7 @@ impl From<&[String]> for Value {
     }
 }
 
-/// The first bytes of a hash, as hexadecimal digits.
+/// First bytes of a hash, as hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id<const N: usize>(pub [u8; N]);
 
@@ -163,7 +163,7 @@ impl<const N: usize> Serialize for Id<N> {
     }
 }
 
-/// Since 1970.
+/// Time since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nanoseconds(pub u64);
 

@@ -1,4 +1,4 @@
-//! What was tried at each step, from the log: who worked, how it ended, what was claimed, what was seen.
+//! Lists the attempts at each step from the log: agent, end, claims and verdicts.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ use provost_store::{Log, Query};
 
 use crate::Error;
 
-/// One dispatch of a step, and what came of it.
+/// One dispatch of a step and its outcome.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub step: StepNumber,
@@ -22,7 +22,7 @@ pub struct Attempt {
     pub ended: Option<Timestamp>,
     /// How the agent ended, once it has.
     pub end: Option<AttemptEnd>,
-    /// The harness did not see it end.
+    /// provost did not see it end.
     pub lost: bool,
     pub report: String,
     pub notes: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Attempt {
     pub passed: bool,
 }
 
-/// A verdict and when it was found.
+/// A verdict and its time.
 #[derive(Clone, Debug)]
 pub struct Judged {
     pub at: Timestamp,
@@ -96,7 +96,7 @@ fn hear(all: &mut Vec<Attempt>, at: Timestamp, event: Event) {
         });
         return;
     }
-    // Before the first attempt a contract may be looked at; that is shown with the step itself.
+    // A contract may be checked before the first attempt; that is shown with the step itself.
     let Some(step) = event.step() else { return };
     let Some(last) = all.iter_mut().rev().find(|attempt| attempt.step == step) else { return };
     match event {

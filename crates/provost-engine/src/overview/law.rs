@@ -1,4 +1,4 @@
-//! What changed in the law of a plan since a person, or a policy, last let it through.
+//! Lists what changed in the spec of a plan since its last approval by a person or a policy.
 
 use std::ops::ControlFlow;
 
@@ -12,12 +12,12 @@ use provost_store::{Log, Query};
 use crate::Error;
 
 pub struct Changes {
-    /// What was approved, and by whom.
+    /// The approved revision and its approver.
     pub from: Revision,
     pub by: Approver,
-    /// The plan as it was then.
+    /// Text of the plan at that time.
     pub text: String,
-    /// A line each.
+    /// One line per change.
     pub lines: Vec<String>,
 }
 

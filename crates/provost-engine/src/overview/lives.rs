@@ -1,4 +1,4 @@
-//! The lives of one plan: what was tried under each of its revisions, and what came of it.
+//! Splits a plan's history by revision: what was tried under each, and with which outcome.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use provost_store::{Log, Query};
 use super::{Attempt, Seen, attempts};
 use crate::Error;
 
-/// A plan as it stood when it was revised, or stands now.
+/// A plan as it was when it was revised, or as it is now.
 pub struct Life {
     pub seen: Seen,
     pub attempts: Vec<Attempt>,
 }
 
-/// The oldest first. A revision under which nothing was tried is none, but for the last.
+/// Returns the revisions, oldest first; leaves out those without an attempt, except the last.
 pub fn of(log: &dyn Log, seen: &Seen) -> Result<Vec<Life>, Error> {
     let mut all = attempts::of(log, &seen.id)?.into_iter();
     let mut lives: Vec<Life> = Vec::new();

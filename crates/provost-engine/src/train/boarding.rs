@@ -1,5 +1,5 @@
-//! Which plans come along: those that are done and proved, each as a commit of exactly the tree it was
-//! judged by, in the order in which they are merged.
+//! Collects the plans for the train: those that are done and proved, each as a commit of exactly the tree it
+//! was judged by, in merge order.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,16 +23,16 @@ use crate::{Error, commit, places};
 pub struct Plan {
     pub harness: Harness,
     pub run: Run,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
-    /// As it is merged, once that is known.
+    /// Its commit to merge, once known.
     pub piece: Option<Piece>,
 }
 
-/// What a plan changed, as git knows it.
+/// The change of a plan as git objects.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// Exactly the judged tree, on the base that was approved.
+    /// Exactly the judged tree, on the approved base.
     pub commit: String,
     pub tree: String,
     pub base_tree: String,
@@ -59,12 +59,12 @@ impl Plan {
 }
 
 pub struct Boarding {
-    /// Done, and not on the branch; in order, once their pieces are known.
+    /// Done and not on the branch; ordered once their commits are known.
     pub plans: Vec<Plan>,
-    /// On the branch, and done.
+    /// Done and on the branch.
     pub landed: Vec<Plan>,
     pub left_out: Vec<LeftOut>,
-    /// All others, with what keeps them.
+    /// All others, with the reason.
     unready: BTreeMap<String, String>,
 }
 
@@ -84,7 +84,7 @@ impl Boarding {
             };
             debug_assert_eq!(plan.id(), &id);
             let there = plan.run.landed.as_ref().filter(|landed| landed.target == yard.target);
-            // A branch that was set back does not hold it any more.
+            // A branch that was reset no longer contains it.
             let is_there =
                 there.is_some_and(|landed| yard.trees.is_in(&landed.commit, &tip).unwrap_or(false));
             match plan.run.stage {
@@ -97,7 +97,7 @@ impl Boarding {
         Ok(boarding)
     }
 
-    /// Two plans of one name, in two worktrees, go by their names in the log.
+    /// Renames plans that have the same name in different worktrees to their ids in the log.
     fn tell_apart(&mut self) {
         let mut count: BTreeMap<String, u32> = BTreeMap::new();
         for plan in self.plans.iter().chain(&self.landed) {
@@ -110,7 +110,7 @@ impl Boarding {
         }
     }
 
-    /// Keeps those that were named, and refuses what was named and cannot land.
+    /// Keeps the named plans; refuses a named plan that cannot land.
     pub fn keep_named(&mut self, yard: &Yard<'_>) -> Result<(), Error> {
         let named = &yard.request.plans;
         for plan in &self.plans {
@@ -150,7 +150,8 @@ impl Boarding {
         Refusal::CannotLand { name: place.name, why }.into()
     }
 
-    /// Makes a commit of each plan, and puts them in order. Who has none is left out, and who depends on it.
+    /// Makes a commit of each plan and orders them. A plan without a commit is left out, and so are its
+    /// dependents.
     pub fn take_pieces(&mut self, yard: &Yard<'_>, tip: &str) -> Result<(), Error> {
         let mut kept = Vec::new();
         for mut plan in std::mem::take(&mut self.plans) {
@@ -177,7 +178,7 @@ impl Boarding {
         Ok(())
     }
 
-    /// The first that depends on one which is neither here nor on the branch.
+    /// Returns the first plan with a dependency that is neither here nor on the branch.
     fn missing(&self) -> Option<(usize, String)> {
         let is_there = |need: &str| self.plans.iter().chain(&self.landed).any(|plan| plan.name == need);
         self.plans.iter().enumerate().find_map(|(place, plan)| {
@@ -197,7 +198,7 @@ impl Boarding {
                     return;
                 }
                 Err(Problem::Cycle { round }) => round,
-                // All they depend on is here.
+                // Cannot happen: all dependencies are here.
                 Err(Problem::Unknown { plan, .. }) => vec![plan],
             };
             let way = round.join(" → ");
@@ -241,7 +242,7 @@ fn entry(plan: &Plan) -> Entry {
     }
 }
 
-/// The plans of this repository that the log knows, wherever their worktrees are.
+/// Returns the plans of this repository that the log knows, in any worktree.
 fn known(yard: &Yard<'_>) -> Result<Vec<(PlanId, Place)>, Error> {
     let here = Here::of(&yard.workspace);
     let ids = open_log(yard)?.plans()?.into_iter();
@@ -249,7 +250,7 @@ fn known(yard: &Yard<'_>) -> Result<Vec<(PlanId, Place)>, Error> {
     Ok(places.filter(|(_, place)| here.has(place) && place.is_there()).collect())
 }
 
-/// Opens a plan where it was worked on: there the tree is that it was judged by.
+/// Opens a plan in the worktree it was worked in, because its judged tree is kept there.
 fn open(yard: &Yard<'_>, place: &Place) -> Result<Plan, Error> {
     let plan = open_in(yard, place, &place.workspace)?;
     let Some(tree) = plan.run.tree.clone() else { return Ok(plan) };
@@ -275,7 +276,7 @@ fn open_in(yard: &Yard<'_>, place: &Place, workspace: &Path) -> Result<Plan, Err
     Ok(Plan { name: harness.place().name.clone(), harness, run, piece: None })
 }
 
-/// The plan of the log that is meant, to tell it something.
+/// Opens a plan by its id, to record something in its log.
 pub fn open_by_id(yard: &Yard<'_>, id: &str) -> Option<Plan> {
     let place = places::find(&yard.state, &PlanId(id.to_owned()))?;
     open(yard, &place).ok().filter(|plan| plan.id().0 == id)
@@ -288,7 +289,7 @@ fn is_meant(plan: &Plan, argument: &str, cwd: &Path) -> bool {
     plan.name == argument || plan.id().0 == argument || by_path() || by_file()
 }
 
-/// Why it is not believed that the plan is done.
+/// Returns why the plan cannot be trusted to be done, if so.
 fn doubt(plan: &Plan) -> Option<String> {
     let audit = match plan.harness.audit() {
         Ok(audit) => audit,

@@ -1,5 +1,5 @@
-//! Unions of plans, merged and judged: by the contracts of every plan in them, and of every plan that has
-//! landed and whose files they touch.
+//! Merges and judges unions of plans: by the contracts of every plan in them, and of every landed plan whose
+//! files they touch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,10 +22,10 @@ use crate::commit::Kept;
 use crate::hands::Hands;
 use crate::{Error, commit, confined};
 
-/// So many commits are named that may have undone a plan.
+/// Maximum number of commits named that may have undone a plan.
 const SUSPECTS: usize = 3;
 
-/// Where the checks of one plan are run: on the base it was approved on, with what came since.
+/// Execution environment for the checks of one plan: its approved base with all later changes.
 struct Stand<'a> {
     hands: Hands<'a>,
     trees: Trees,
@@ -62,10 +62,10 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// What was demanded, and what this machine was seen to hold. It is one machine for all plans.
+/// Demanded and attested isolation; the machine is the same for all plans.
 type Attested = (Demand, Option<Offer>, Isolation);
 
-/// What the checks of one plan say about a tree.
+/// Result of a plan's checks on a tree.
 enum Says {
     Held,
     Red {
@@ -73,7 +73,7 @@ enum Says {
         verdict: Box<Verdict>,
         what: String,
     },
-    /// With whether it held at times.
+    /// No clear result; `at_times` says whether it held in some runs.
     Doubtful {
         what: String,
         at_times: bool,
@@ -81,7 +81,7 @@ enum Says {
 }
 
 impl Says {
-    /// The same, said more exactly.
+    /// Appends a remark to the result.
     fn with(self, more: &str) -> Self {
         match self {
             Says::Held => Says::Held,
@@ -120,7 +120,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The branch with these on it, one after the other.
+    /// Merges these plans onto the branch, one after the other.
     pub fn union(&mut self, set: &[usize]) -> Result<Union, Error> {
         let Some((last, before)) = set.split_last() else { return Ok(Union::Clean(self.tip_tree.clone())) };
         if let Some(known) = self.unions.get(set) {
@@ -163,7 +163,7 @@ impl<'a> Bench<'a> {
             let own = plan.run.landed.as_ref().map(|landed| self.yard.trees.tree_of(&landed.commit));
             let own = own.transpose().map_err(ground::Error::from)?;
             match self.says(plan, &tree, own.as_deref(), record)? {
-                // What cannot make up its mind says nothing against others.
+                // A flaky check is no reason against other plans.
                 Says::Held | Says::Doubtful { at_times: true, .. } => {}
                 Says::Red { what, .. } | Says::Doubtful { what, .. } => {
                     return Ok(Seen::Red { what: format!("{what}; it has landed and is to stay done") });
@@ -173,8 +173,8 @@ impl<'a> Bench<'a> {
         Ok(Seen::Green)
     }
 
-    /// Runs what has to hold of the plan on the tree, as far as it is not known in this train. With a tree
-    /// of its own, also with the tests and the configuration from there: nobody lands by what they did to
+    /// Runs the checks of the plan on the tree, unless this train already knows the result. If the plan has
+    /// its own tree, also runs them with the tests and configuration from there: no plan may land by changing
     /// what another plan is judged by.
     fn says(
         &mut self,
@@ -211,7 +211,7 @@ impl<'a> Bench<'a> {
         Ok(said.with(&format!(", with {} as it was judged by", files.join(", "))))
     }
 
-    /// The same, on a tree that lies ready.
+    /// Runs the checks on a prepared tree.
     fn said_on(
         &self,
         stand: &Stand<'_>,
@@ -259,7 +259,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What differs that the plan may change, protects, or names in its contracts.
+/// Returns the differing files that the plan may change, protects, or names in its contracts.
 fn touched(plan: &Plan, differing: &[Differing]) -> Result<Vec<String>, Error> {
     let of_plan = &plan.run.plan;
     let own = match &of_plan.touches {
@@ -274,8 +274,8 @@ fn touched(plan: &Plan, differing: &[Differing]) -> Result<Vec<String>, Error> {
     Ok(touched.map(Differing::shown).collect())
 }
 
-/// What of this the plan is judged by and others changed: what it protects or names, the tests its checks
-/// rest on, and configuration of runners that was not there.
+/// Returns the differing files that the plan is judged by: files it protects or names, the tests of its
+/// checks, and runner configuration that was not there before.
 fn rests_on(plan: &Plan, differing: &[Differing]) -> Result<BTreeSet<Vec<u8>>, Error> {
     let of_plan = &plan.run.plan;
     let protected: Vec<&str> =
@@ -299,8 +299,8 @@ fn rests_on(plan: &Plan, differing: &[Differing]) -> Result<BTreeSet<Vec<u8>>, E
     Ok(found.map(|(_, change)| change.path.clone()).collect())
 }
 
-/// Done is a lease: looks at the plans that have landed, where the branch has moved since and touched their
-/// files. Those it undid are opened again, and do not count as landed any more.
+/// Checks landed plans again if the branch has moved since and touched their files. Plans that no longer hold
+/// are reopened and no longer count as landed.
 pub fn look_at_landed(
     yard: &Yard<'_>,
     tip: &str,
@@ -321,7 +321,7 @@ pub fn look_at_landed(
             continue;
         }
         let tree = bench.tip_tree.clone();
-        // People may change tests along with what they test.
+        // People may change tests together with the tested code.
         let Says::Red { subject, verdict, what } = bench.says(plan, &tree, None, record)? else { continue };
         let paths: Vec<&str> = files.iter().map(String::as_str).collect();
         let suspects = yard.trees.commits(&landed.commit, tip, &paths, SUSPECTS).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! What was decided is done: a commit of the union, the branch moved in one step, the proof beside it, the
-//! checkouts of the branch brought along, and every plan told.
+//! Carries out the decision of a train: commits the union, moves the branch in one step, attaches the proof,
+//! updates the checkouts of the branch, and records the landing in every plan.
 //!
-//! The commit has the branch as its first parent and then each plan's own commit, which is exactly the tree
-//! the plan was judged by: nothing that was not judged as a whole comes into the history.
+//! The first parent of the commit is the branch; the others are the plans' own commits, each exactly the tree
+//! the plan was judged by. Nothing enters the history that was not judged as a whole.
 //!
-//! **Invariant:** every part can be done twice: whoever comes after a crash begins at the first again.
+//! **Invariant:** every part is idempotent: after a crash the next process starts with the first part again.
 
 use std::fs;
 use std::io::Write as _;
@@ -25,20 +25,20 @@ use crate::Error;
 use crate::commit::{NOTES, usual_branch};
 use crate::prove::Prover;
 
-/// Notes of several commands may meet.
+/// Attempts to write a note while other commands write notes too.
 const TRIES: u32 = 5;
-/// So many files are named.
+/// Maximum number of files named.
 const FILES: usize = 10;
 
-/// A checkout of the branch that was moved.
+/// A checkout of the moved branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkout {
     pub place: PathBuf,
-    /// Its files and its index are those of the commit; if not, their owner has to see to it.
+    /// Its files and index match the commit; if not, its owner must update them.
     pub is_current: bool,
 }
 
-/// Who lands, as which commit, and who does not.
+/// Returns the decision: which plans land as which commit, and which do not.
 pub fn decided(
     yard: &Yard<'_>,
     boarding: &Boarding,
@@ -90,13 +90,13 @@ fn commit(yard: &Yard<'_>, plans: &[&Plan], before: &str, tree: &str) -> Result<
     Ok(yard.trees.merge_commit(tree, &parents, &by).map_err(ground::Error::from)?)
 }
 
-/// The checkouts of the branch.
+/// Returns the checkouts of the branch.
 fn checkouts(yard: &Yard<'_>) -> impl Iterator<Item = PathBuf> {
     let on_it = |place: &PathBuf| git::branch(place).is_some_and(|branch| branch == yard.reference());
     git::checkouts(&yard.workspace).into_iter().filter(on_it)
 }
 
-/// Nobody's local changes are in the way.
+/// Refuses if local changes in a checkout would be overwritten.
 pub fn would_fit(yard: &Yard<'_>, before: &str, tree: &str) -> Result<(), Error> {
     for place in checkouts(yard) {
         let mut files = yard.trees.in_the_way(&place, before, tree).map_err(ground::Error::from)?;
@@ -109,7 +109,7 @@ pub fn would_fit(yard: &Yard<'_>, before: &str, tree: &str) -> Result<(), Error>
     Ok(())
 }
 
-/// Moves the branch, if it still stands where it stood, and does all that follows.
+/// Moves the branch, if it has not moved since, and does all that follows.
 pub fn carry_out(
     yard: &Yard<'_>,
     landing: &Landing,
@@ -118,13 +118,13 @@ pub fn carry_out(
     let failed = ground::Error::from;
     let Some(commit) = &landing.commit else { return Ok(Vec::new()) };
     let parents = yard.trees.parents(commit).map_err(failed)?;
-    // The first was there before.
+    // The first parent already exists there.
     let commits: Vec<&str> = parents.iter().skip(1).chain([commit]).map(String::as_str).collect();
     yard.trees.hand_over_all(&commits, &yard.reference(), Some(&landing.before)).map_err(failed)?;
     follow_up(yard, landing, commit, record)
 }
 
-/// The branch stands where it was to stand.
+/// Does what follows after the branch was moved.
 fn follow_up(
     yard: &Yard<'_>,
     landing: &Landing,
@@ -138,7 +138,7 @@ fn follow_up(
     attest(yard, landing, commit)?;
     let is_tip = git::find(&yard.workspace, &yard.reference()).as_deref() == Some(commit);
     let mut found = Vec::new();
-    // Somebody who moved on since then has brought the files along.
+    // If the branch has moved on since, its files were already updated.
     for place in checkouts(yard).filter(|_| is_tip) {
         let is_current = yard.trees.arrive(&place, &landing.before, commit).map_err(failed)?;
         found.push(Checkout { place, is_current });
@@ -154,7 +154,7 @@ fn follow_up(
             commit: commit.to_owned(),
         });
         match told {
-            // Somebody has gone on with the plan meanwhile; the log of the train knows.
+            // The plan was continued meanwhile; the train's log has the landing.
             Ok(_) | Err(Error::Refused(_)) => {}
             Err(error) => return Err(error),
         }
@@ -163,8 +163,8 @@ fn follow_up(
     Ok(found)
 }
 
-/// The plan's own commit has the name `provost commit` would have given it, where nothing else has. It is
-/// how a worktree is known to hold nothing that is not merged.
+/// Gives the plan's commit the branch name that `provost commit` would use, if it is free. This shows that a
+/// worktree has nothing unmerged.
 fn name_piece(yard: &Yard<'_>, plan: &Plan, piece: &str) {
     let name = format!("refs/heads/{}", usual_branch(&plan.harness.place().path));
     if git::find(&yard.workspace, &name).is_none() {
@@ -172,7 +172,7 @@ fn name_piece(yard: &Yard<'_>, plan: &Plan, piece: &str) {
     }
 }
 
-/// A train that had decided, and was killed before it was done.
+/// Completes a train that had decided and was killed before it was done.
 pub fn finish_earlier(
     yard: &Yard<'_>,
     record: &mut Record<'_>,
@@ -181,7 +181,7 @@ pub fn finish_earlier(
     let Some(commit) = landing.commit.clone() else { return Ok(None) };
     let tip = yard.tip()?;
     let carried_out = if tip == landing.before {
-        // The harness's own repository may have been made anew since.
+        // provost's own repository may have been recreated since.
         if !yard.trees.has(&commit) {
             return Ok(None);
         }
@@ -198,7 +198,7 @@ pub fn finish_earlier(
     }
 }
 
-/// Leaves the signed statement beside the commit, and with the proofs.
+/// Attaches the signed statement to the commit and adds it to the proofs.
 fn attest(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<(), Error> {
     let config = config::find(&yard.workspace)?;
     let prover = Prover::new(&yard.state, &yard.id, config.proof.ssh_key.as_deref());
@@ -223,7 +223,7 @@ fn attest(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<(), Error>
     Ok(())
 }
 
-/// The union, who is in it, and where the log says so.
+/// Returns the statement: the union, its plans, and the positions in the log.
 fn statement(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<Statement, Error> {
     let log = super::open_log(yard)?;
     let head = |id: &str| {

@@ -1,7 +1,7 @@
-//! What a train does, in a log of its own, and what its log says of an earlier one.
+//! Records what a train does in its own log, and reads what an earlier train recorded.
 //!
-//! **Invariant:** a verdict is used again only within the train it was found in: the same plans with the
-//! same revisions, on the same commit.
+//! **Invariant:** a verdict is reused only within the train that produced it: the same plans with the same
+//! revisions, on the same commit.
 
 use std::ops::ControlFlow;
 
@@ -14,22 +14,22 @@ use provost_store::{Append, Entry, Lease, Log, Query};
 use crate::{Error, drive, site};
 
 pub struct Record<'a> {
-    /// Nothing, where nothing is to be written.
+    /// `None` if nothing is to be written.
     to: Option<(&'a dyn Log, &'a PlanId, &'a Lease)>,
     seq: u64,
-    /// The train that was begun last and has not ended.
+    /// The last started train, if it has not ended.
     begun: Option<(String, String, Vec<Boarded>)>,
     verdicts: Vec<(String, Subject, Verdict)>,
-    /// Decided, and not known to be done.
+    /// Decided, and not known to be carried out.
     pub decided: Option<Landing>,
-    /// Where the last train that landed left the branch.
+    /// Tip of the branch after the last train that landed.
     pub landed: Option<String>,
-    /// Takes secrets out of what is written.
+    /// Removes secrets from what is written.
     redactor: Option<Redactor>,
 }
 
 impl<'a> Record<'a> {
-    /// Keeps what it hears for as long as it lives.
+    /// Returns a record that is kept in memory only.
     pub fn silent() -> Self {
         Self {
             to: None,
@@ -48,7 +48,7 @@ impl<'a> Record<'a> {
         lease: &'a Lease,
         redactor: Redactor,
     ) -> Result<Self, Error> {
-        // The chain is checked on the way.
+        // This also verifies the chain.
         drive::read(log, id)?;
         let mut record = Self { to: Some((log, id, lease)), redactor: Some(redactor), ..Self::silent() };
         let mut bad = Ok(());
@@ -89,7 +89,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A train that was begun with the same plans on the same commit, and did not end, goes on.
+    /// Records the start, unless an unfinished train with the same plans on the same commit continues.
     pub fn started(&mut self, target: &str, base: &str, plans: &[Boarded]) -> Result<(), Error> {
         let this = (target.to_owned(), base.to_owned(), plans.to_vec());
         if self.begun.as_ref() == Some(&this) {
@@ -99,7 +99,7 @@ impl<'a> Record<'a> {
         self.say(&[Event::TrainStarted { target, base, plans }])
     }
 
-    /// What this check was seen to do on this tree, in this train.
+    /// Returns the verdicts of this check on this tree in this train.
     pub fn seen(&self, plan: &PlanId, subject: Subject, tree: &str) -> Vec<Verdict> {
         let same = self.verdicts.iter().filter(|(of, what, verdict)| {
             *of == plan.0 && *what == subject && verdict.tree_id() == Some(tree)
@@ -116,7 +116,7 @@ impl<'a> Record<'a> {
         self.say(&[Event::Judged { step, subject, verdict: verdict.clone(), plan }])
     }
 
-    /// Durable before anything of it is done.
+    /// Records the decision before anything of it is carried out.
     pub fn decided(&mut self, landing: &Landing) -> Result<(), Error> {
         let outcome = if landing.commit.is_some() { RunOutcome::Done } else { RunOutcome::Failed };
         let summary = Summary {
@@ -128,7 +128,7 @@ impl<'a> Record<'a> {
         self.say(&[Event::RunEnded { outcome, summary, tree: None, why: None, train }])
     }
 
-    /// The branch was moved, and every plan knows.
+    /// Records that the branch was moved and every plan was updated.
     pub fn landed(&mut self, landing: &Landing, commit: &str) -> Result<(), Error> {
         let landed = landing.plans.iter().map(|plan| Event::PlanLanded {
             plan: plan.plan.clone(),
