@@ -1,7 +1,7 @@
-//! Who is told when something waits: one connection listens for those who put it there, and asks nothing.
+//! Wake-ups: one connection listens (`LISTEN`) for work that others enqueue, without polling.
 //!
-//! **Invariant:** what was put on a queue while nobody listened is found: the bell is rung whenever the
-//! connection is made again, and each time the worker says that it is there it asks, too (`sweep.rs`).
+//! **Invariant:** work enqueued while the connection was down is found: every reconnect wakes the worker, and
+//! each heartbeat also asks whether something waits (`sweep.rs`).
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 use sqlx::postgres::PgListener;
 
-/// As `schema.sql` calls it.
+/// Channel name, as in `schema.sql`.
 const CHANNEL: &str = "provost_cluster";
-/// When the connection is made again that was cut.
+/// Pause before a lost connection is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often it is looked whether the worker leaves, while it moves.
+/// Interval at which a running worker checks whether it leaves.
 const EAR: Duration = Duration::from_millis(50);
 
-/// Rung when there is something to do. Threads and tasks wait by it.
+/// Signals that there is something to do; threads and tasks wait for it.
 pub(crate) struct Bell {
     state: Mutex<State>,
     rung: Condvar,
@@ -43,14 +43,14 @@ impl Bell {
         self.rung.notify_all();
     }
 
-    /// Nobody waits any more.
+    /// Ends all waits.
     pub fn leave(&self) {
         self.state().leaves = true;
         self.rung.notify_all();
     }
 
-    /// Waits until nobody has rung for so long, and returns how often it was rung until then. Nothing, where
-    /// the worker leaves.
+    /// Waits until there was no wake-up for `time`, and returns the number of wake-ups so far. `None` if the
+    /// worker leaves.
     pub async fn calm(&self, time: Duration) -> Option<u64> {
         let begun = Instant::now();
         loop {
@@ -66,7 +66,7 @@ impl Bell {
         }
     }
 
-    /// Waits on this thread until it is rung again, for no longer than this.
+    /// Blocks this thread until the next wake-up, at most for `time`.
     pub fn sleep(&self, rings: u64, time: Option<Duration>) {
         let is_calm = |state: &mut State| state.rings == rings && !state.leaves;
         let state = self.state();
@@ -81,13 +81,13 @@ impl Bell {
     }
 }
 
-/// Rings for every queue that is listened to, for ever.
+/// Signals every notification for a queue that this worker listens to; never returns.
 pub(crate) async fn listen(pool: &PgPool, bell: &Bell, listens_to: impl Fn(&str) -> bool) {
     loop {
         if let Ok(mut listener) = PgListener::connect_with(pool).await
             && listener.listen(CHANNEL).await.is_ok()
         {
-            // What was put there while nobody listened.
+            // Work may have been enqueued while the connection was down.
             bell.ring();
             while let Ok(Some(said)) = listener.try_recv().await {
                 if listens_to(said.payload()) {

@@ -1,4 +1,4 @@
-//! What follows from events, as statements of the transaction that writes them.
+//! Turns the effects of events into statements of the transaction that writes the events.
 
 use provost_core::fleet::work_item::Item;
 use provost_core::model::chain::PlanId;
@@ -6,7 +6,7 @@ use provost_engine::site;
 use provost_store::postgres::{Dispatch, Param, Statement};
 use provost_store::{Effect, Fence};
 
-/// Between the parts of what is said in one word. None of them has it.
+/// Separator of the parts of one text; no part contains it.
 const APART: char = '\t';
 
 /// Turns effects into calls of the functions in `schema.sql`.
@@ -16,8 +16,8 @@ impl Dispatch for Queues {
     fn statements(&self, effect: &Effect) -> Vec<Statement> {
         vec![match effect {
             Effect::Wake(plan) => call("wake($1, NULL)", &[&plan.0]),
-            // The time is one of the writer's clock: told as it is to a database whose clock is ahead, it would
-            // have the plan looked at over and over until the clocks agree.
+            // The time is from the writer's clock. A database whose clock is ahead would otherwise wake the
+            // plan repeatedly until the clocks agree.
             Effect::WakeAt { plan, at, .. } => Statement {
                 sql: "SELECT provost_cluster.wake($1, \
                       (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2)"
@@ -43,7 +43,7 @@ fn call(function: &str, params: &[&str]) -> Statement {
     }
 }
 
-/// What is asked of whoever does it, and, where it is had by whoever offers it, who that is.
+/// Offers an item with its labels; if the body names a worker and a lease, that worker takes it at once.
 fn offer(pool: &str, plan: &PlanId, item: &str, body: &str) -> Statement {
     let said: Vec<&str> = body.split(APART).collect();
     match said[..] {
@@ -55,26 +55,26 @@ fn offer(pool: &str, plan: &PlanId, item: &str, body: &str) -> Statement {
     }
 }
 
-/// Who has what is offered, and under which lease.
+/// Worker that takes an offered item at once, with its lease.
 pub(crate) struct By<'a> {
     pub worker: &'a str,
     pub fence: Fence,
 }
 
 impl By<'_> {
-    /// Says it with what is asked of whoever does it.
+    /// Returns the body of an offer: the labels, the worker and its lease.
     pub fn taking(&self, labels: &str) -> String {
         let (lease, epoch) = (as_written(&self.fence), self.fence.epoch.cast_signed().to_string());
         [labels, self.worker, &lease, &epoch].join(&APART.to_string())
     }
 }
 
-/// As the log writes the names of leases.
+/// Returns the lease name in the form of the log.
 pub(crate) fn as_written(fence: &Fence) -> String {
     serde_json::Value::from(fence.name.as_str()).to_string()
 }
 
-/// The item is over.
+/// Returns the effect that ends an item.
 pub(crate) fn finish(plan: &PlanId, item: Item) -> Effect {
     Effect::Cancel { key: format!("{plan}{APART}{item}") }
 }

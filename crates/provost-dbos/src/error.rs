@@ -1,4 +1,4 @@
-//! What keeps a worker from joining, and what a look at the cluster can meet.
+//! Errors that keep a worker from joining, or that a status query can meet.
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -33,7 +33,7 @@ impl From<provost_store::Error> for Error {
     }
 }
 
-/// Names what was attempted.
+/// Adds what was attempted to an error.
 pub(crate) trait Attempted<T> {
     fn attempted(self, what: &'static str) -> Result<T, Error>;
 }

@@ -1,6 +1,6 @@
-//! The cluster in numbers, for machines: how much waits and for how long, who is there, what went wrong.
+//! Metrics of the cluster: how much waits and for how long, which workers exist, what went wrong.
 //!
-//! **Invariant:** no name of a plan is in it, and it is asked for in bounded time.
+//! **Invariant:** no plan name is in the metrics, and the query takes bounded time.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use sqlx::PgConnection;
 use crate::Error;
 use crate::status::{Desk, QUEUES, Queue, rows};
 
-/// How long the database is asked.
+/// Time limit for the query.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Numbers that belong together, each with what sets it apart.
+/// A metric family: samples with their labels.
 #[derive(Clone, Debug)]
 pub struct Family {
     pub name: &'static str,
@@ -73,7 +73,7 @@ SELECT (SELECT count(*) FROM provost_cluster.trouble) AS troubles,
 FROM provost.lease WHERE holder IS NOT NULL";
 
 impl Desk {
-    /// All of it as it stands. That the database is away is one of the numbers; nothing, where no worker has
+    /// Returns all metric families. An unreachable database is reported as a metric; empty if no worker has
     /// ever joined.
     pub fn gauges(&self) -> Vec<Family> {
         let asked = self.ask(async |database| {

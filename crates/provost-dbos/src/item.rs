@@ -1,7 +1,8 @@
-//! One thing that was offered, done by whoever got it from a queue, and what follows from it ([`crate::stint`]).
+//! Performs one offered item that a worker got from a queue, and continues with what follows
+//! ([`crate::stint`]).
 //!
-//! **Invariant:** an item is taken once, under a lease that is held, before anything is begun; what was taken
-//! and not finished is never begun again, but judged.
+//! **Invariant:** an item is taken once, under a held lease, before anything starts; an item that was taken
+//! and not finished is never started again, but judged.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,12 +24,13 @@ use crate::tick::said;
 use crate::wire::Piece;
 use crate::{Error, dispatch};
 
-/// How long it is waited here for a hand that is free.
+/// Time to wait for a free job slot of this worker.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// When it is offered again that does not fit here, or that somebody holds up.
+/// Delay before an item is offered again: `SOON` if it does not fit here or another process holds its plan,
+/// `LATER` after an error.
 const SOON: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_secs(5);
-/// So long a tree waits for a machine that did not make it, where there is one.
+/// Time that a tree waits for a machine that did not make it, if there is one.
 const ANOTHER: Duration = Duration::from_secs(60);
 
 pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str, Error> {
@@ -68,7 +70,7 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
         harness.carry_out_item(item, &|fence| stint.take(fence), &finished, Some(&stint))
     });
     let done = done.await;
-    // It may have gone on since.
+    // It may have continued with another item since.
     let (id, item) = {
         let in_hand = in_hand.lock().unwrap_or_else(PoisonError::into_inner);
         (in_hand.id.clone(), in_hand.item)
@@ -87,7 +89,7 @@ pub(crate) async fn carry(crew: Arc<Crew>, piece: Piece) -> Result<&'static str,
             refused(&crew, &piece, &error.to_string()).await?;
             Ok("refused")
         }
-        // What was taken is found by whoever looks after leases.
+        // The reaper finds a taken item by its expired lease.
         Some(Err(error)) if taken => {
             crew.trouble(&piece.plan, &format!("{item}: {}", said(&error))).await?;
             Ok("lost")
@@ -112,7 +114,7 @@ fn judges_a_tree(item: Item) -> bool {
     matches!(item, Item::Judge { subject: Subject::Contract(_) })
 }
 
-/// The tree was made on this machine, and there is another that could judge it.
+/// Returns whether the tree was made on this machine and another machine could judge it.
 async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece) -> Result<bool, Error> {
     let Some((_, machine)) = &crew.carries else { return Ok(false) };
     let is_there: bool = sqlx::query_scalar(
@@ -139,7 +141,7 @@ async fn another_is_to_judge(crew: &Arc<Crew>, piece: &Piece) -> Result<bool, Er
     Ok(made_here.await.transpose()?.unwrap_or(false))
 }
 
-/// What is asked of whoever does it; nothing, if it was taken or is over.
+/// Returns the labels the item requires; `None` if it was taken or is over.
 async fn asked(crew: &Crew, id: &str) -> Result<Option<Vec<Label>>, Error> {
     let row = sqlx::query("SELECT labels FROM provost_cluster.item WHERE id = $1 AND worker IS NULL")
         .bind(id)
@@ -161,7 +163,7 @@ async fn give_back(crew: &Crew, id: &str, delay: Duration) -> Result<(), Error> 
     Ok(())
 }
 
-/// Whoever was taken over from has come back, and is not heard.
+/// Records a late report of a worker whose item was taken over; the report itself is ignored.
 async fn refused(crew: &Crew, piece: &Piece, what: &str) -> Result<(), Error> {
     (crew.told)(&format!("{}: the report about {} came too late: {what}", piece.plan, piece.item));
     sqlx::query("INSERT INTO provost_cluster.refused (plan, item, worker, what) VALUES ($1, $2, $3, $4)")

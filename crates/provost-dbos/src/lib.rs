@@ -1,12 +1,12 @@
-//! Spreads: the plans of many machines on one Postgres, taken up by whoever has a hand free.
+//! Runs the plans of many machines on one Postgres; any worker with a free job slot takes the next item.
 //!
-//! The log stays the truth, and rules and hands are the engine's. DBOS is queue and mailbox: `tick` looks at a
-//! plan and offers what is next, `item` does one thing that was offered. Who is alive, who holds what and what
-//! becomes of the work of the dead is ours ([`sweep`]): the SDK does not ask.
+//! The log stays the truth, and the rules and the executor are the engine's. DBOS is the queue: `tick`
+//! schedules a plan and offers the next items, `item` performs one offered item. Liveness, locks and the work
+//! of dead workers are handled here ([`sweep`]), because the SDK does not handle them.
 //!
-//! **Invariant:** what follows from an event is enqueued in the transaction that writes the event.
-//! **Invariant:** whether work is lost is decided by leases, on the clock of the database, and never by the
-//! status of a queue's row.
+//! **Invariant:** the effects of an event are enqueued in the transaction that writes the event.
+//! **Invariant:** leases decide whether work is lost, by the clock of the database, and never the status of a
+//! queue row.
 
 mod error;
 pub mod wire;
@@ -24,7 +24,7 @@ pub mod worker;
 pub mod status;
 pub mod gauges;
 
-/// For whoever measures what the SDK costs by itself.
+/// For measuring the cost of the SDK itself.
 #[doc(hidden)]
 pub use dbos;
 pub use error::Error;

@@ -1,4 +1,4 @@
-//! A worker, as ticks and items know it: its name, its log, and how it comes to the plans it is given.
+//! The worker context for ticks and items: its name, its log, and how it opens plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,30 +27,30 @@ pub(crate) struct Crew {
     pub log: Arc<Postgres>,
     pub pool: PgPool,
     pub labels: Vec<Label>,
-    /// Where trees travel: the address of the remote, and which machine this is.
+    /// Address of the remote and identifier of this machine, if trees travel.
     pub carries: Option<(String, String)>,
     pub permits: Semaphore,
-    /// Items that are being done here, by their numbers.
+    /// Items running here, by id.
     pub busy: Mutex<BTreeMap<String, Busy>>,
-    /// Knows what to end when this process cannot.
+    /// The reaper, which kills the agents if this process is killed.
     pub keeper: Option<Keeper>,
-    /// Threads that are at work for a tick or an item.
+    /// Counts the threads that work for a tick or an item.
     pub threads: Arc<()>,
     pub told: Box<dyn Fn(&str) + Send + Sync>,
-    /// It looks at plans, and may go on with one.
+    /// It schedules plans, and may continue with one.
     pub looks: bool,
-    /// The queues it listens to; nothing: all there are.
+    /// Queues it listens to; `None` for all.
     pub listens: Option<Vec<String>>,
     /// Set when it takes nothing new.
     pub drain: Arc<AtomicBool>,
     pub bell: Bell,
-    /// What never stands still.
+    /// Runtime that is never paused.
     pub runtime: Handle,
-    /// Rows of the queues that were begun here and are not ended.
+    /// Queue rows that were started here and have not ended.
     pub rows: Mutex<BTreeSet<String>>,
 }
 
-/// A row of a queue that was begun here. When it is dropped, what came of it is to be written down.
+/// A queue row that was started here. Dropping it means that its result must be written.
 pub(crate) struct Row {
     crew: Arc<Crew>,
     id: String,
@@ -65,16 +65,16 @@ impl Drop for Row {
 }
 
 pub(crate) struct Busy {
-    /// Ends the agent.
+    /// Stops the agent.
     pub stop: Arc<AtomicBool>,
-    /// It is ours, by our lease.
+    /// This worker has taken it, by its lease.
     pub taken: bool,
-    /// It was not ours any more at the last look: it may just be over.
+    /// It was not this worker's at the last heartbeat; it may just be over.
     pub missed: bool,
 }
 
 impl Crew {
-    /// The plan's harness, on the shared log: by what is in the log where trees travel, else where its file is.
+    /// Opens the plan on the shared log: from the log if trees travel, otherwise from its file.
     pub fn harness(
         &self,
         plan: &PlanId,
@@ -89,7 +89,7 @@ impl Crew {
             carry::open(settings.clone(), self.log.clone(), plan, carrying)
         };
         match open() {
-            // It may be this machine that has what nobody has sent yet.
+            // This machine may have the base that was not sent yet.
             Err(error @ provost_engine::Error::NotCarried { .. }) => {
                 let sent = self
                     .at_home(plan, stop)
@@ -100,7 +100,7 @@ impl Crew {
         }
     }
 
-    /// Tells why a plan waits, from a thread that does nothing else meanwhile.
+    /// Returns a callback that records why a plan waits, from a thread that may block.
     fn teller(&self, plan: &PlanId, runtime: &Handle) -> carry::Told {
         let (pool, id, plan, runtime) = (self.pool.clone(), self.id.clone(), plan.0.clone(), runtime.clone());
         Arc::new(move |what| drop(runtime.block_on(note_trouble(&pool, &id, &plan, what))))
@@ -110,7 +110,7 @@ impl Crew {
         let not_there = || provost_engine::Error::NotThere { plan: plan.clone() };
         let find = || places::find(&self.settings.state, plan).filter(places::Place::is_there);
         let look_around = || {
-            // Somebody on another machine may have made it known; here it lies at the same path.
+            // Another machine may have registered it; here it is at the same path.
             let _ = places::keep_all(&self.settings.state, &self.settings.cwd);
             find()
         };
@@ -133,7 +133,7 @@ impl Crew {
         self.drain.load(Ordering::Relaxed)
     }
 
-    /// No hand is free.
+    /// Returns whether no job slot is free.
     pub fn is_full(&self) -> bool {
         self.permits.available_permits() == 0
     }
@@ -155,7 +155,7 @@ impl Crew {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the agents of items that are not ours any more.
+    /// Stops the agents of items that another worker has taken over.
     pub fn keep_only(&self, ours: &[String]) {
         for (id, busy) in self.busy().iter_mut().filter(|(_, busy)| busy.taken) {
             if ours.contains(id) {
@@ -166,13 +166,14 @@ impl Crew {
         }
     }
 
-    /// Ends whatever runs here: nothing was heard of the database for so long that others may soon have it.
+    /// Stops everything that runs here, because the database was silent so long that others may soon take
+    /// over.
     pub fn let_go(&self) {
         let all: Vec<String> = self.busy().keys().cloned().collect();
         self.end(&all, "nothing was heard of the database for most of a lease");
     }
 
-    /// Ends what runs of these items, where it is ours.
+    /// Stops these items, if this worker has taken them.
     pub fn end(&self, items: &[String], why: &str) {
         for (id, busy) in self.busy().iter().filter(|(id, busy)| busy.taken && items.contains(id)) {
             if !busy.stop.swap(true, Ordering::Relaxed) {
@@ -181,7 +182,7 @@ impl Crew {
         }
     }
 
-    /// From now on its agent is ended even if this process cannot.
+    /// Tells the reaper to kill the item's agent if this process is killed.
     pub fn keep(&self, plan: &PlanId, item: Item) {
         self.tell_keeper(plan, item, Keeper::taken);
     }
@@ -196,13 +197,13 @@ impl Crew {
         }
     }
 
-    /// Why a plan does not get on, for people to see.
+    /// Records why a plan makes no progress, for people.
     pub async fn trouble(&self, plan: &str, what: &str) -> Result<(), Error> {
         (self.told)(&format!("{plan}: {what}"));
         note_trouble(&self.pool, &self.id, plan, what).await
     }
 
-    /// Looks at the plan again, in this time.
+    /// Schedules a tick of the plan after this time.
     pub async fn wake_in(&self, plan: &str, time: Duration) -> Result<(), Error> {
         sqlx::query(
             "SELECT provost_cluster.wake($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $2)",
@@ -215,7 +216,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Does what may take long on a thread of its own. Nothing, if it panicked.
+    /// Runs blocking work on its own thread; `None` if it panicked.
     pub async fn apart<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Crew, &Handle) -> T + Send + 'static,

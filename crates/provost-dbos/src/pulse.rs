@@ -1,8 +1,8 @@
-//! A worker's sign of life, and what it makes of silence. It has a connection of its own: what hangs elsewhere
-//! must not keep it.
+//! A worker's heartbeat, and what it does when the database is silent. It uses its own connection, so that
+//! blocked work elsewhere does not delay it.
 //!
-//! **Invariant:** whoever could not say that it is there ends what it runs before its leases run out and others take
-//! it for dead. Leases are renewed three times in their time, so there is a third of it to spare.
+//! **Invariant:** a worker that cannot send its heartbeat stops what it runs before its leases expire and
+//! others declare it dead. Leases are renewed three times in their lifetime, so a third of it is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Pulse {
     database: PgConnectOptions,
     pool: PgPool,
     ttl: Duration,
-    /// When the last sign that arrived was sent.
+    /// Time at which the last successful heartbeat was sent.
     heard: Instant,
 }
 
@@ -29,28 +29,28 @@ impl Pulse {
         Self { database: database.clone(), pool: one(database), ttl, heard: Instant::now() }
     }
 
-    /// After how long without a sign it is missed.
+    /// Returns the time without a heartbeat after which a worker counts as dead.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// Says that it is there and looks after the others.
+    /// Sends a heartbeat and reaps dead workers.
     pub async fn beat(&mut self, crew: &Arc<Crew>, badge: &Badge, drains: bool) -> Result<(), Error> {
         let patience = Some(self.left()).filter(|left| !left.is_zero());
         let patience = patience.map_or(self.ttl / 3, |left| left.min(self.ttl / 3));
         let beaten = tokio::time::timeout(patience, self.once(crew, badge, drains)).await;
         let beaten = beaten.unwrap_or_else(|_| Err(silent()).attempted("say that this worker was heard"));
         if beaten.is_err() {
-            // It may be one that says nothing for ever.
+            // The connection may be dead without an error.
             self.pool = one(&self.database);
         }
-        // Of those too that were made since the last time, and by the SDK.
+        // Includes connections opened since the last time, and those of the SDK.
         crew.log.expect_answers();
         self.look(crew);
         beaten
     }
 
-    /// Whether it is still to be heard that this worker is there.
+    /// Stops all work if the last successful heartbeat is too old.
     pub fn look(&self, crew: &Crew) {
         if self.left().is_zero() {
             crew.let_go();
@@ -75,7 +75,7 @@ impl Pulse {
         Ok(())
     }
 
-    /// What we have in hand of plans that a person sent back meanwhile.
+    /// Returns the items of this worker whose plan a person has sent back meanwhile.
     async fn unwanted(&self, crew: &Crew) -> Result<Vec<String>, Error> {
         sqlx::query_scalar(
             "SELECT i.id FROM provost_cluster.item i \

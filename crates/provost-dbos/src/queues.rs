@@ -1,12 +1,12 @@
-//! The SDK, on a thread of its own that stands still while its queues have nothing for this worker.
+//! Runs the SDK on its own thread, which is paused while its queues have nothing for this worker.
 //!
-//! The SDK asks its queues again and again, and cannot be told that nothing waits. So its runtime is driven only
-//! while something does. Else its timers and tasks stand still, and those whose time has come meanwhile are the
-//! first to go on: whoever rings ([`crate::bell`]) is heard at once. Whether it may stand still is asked while it
-//! does, so that nothing can begin in between.
+//! The SDK polls its queues and cannot be told that nothing waits, so its runtime is driven only while
+//! something does. While it is paused its timers and tasks do not run; those that are due run first when a
+//! wake-up ([`crate::bell`]) resumes it. Whether it may be paused is checked while it is paused, so that
+//! nothing can start in between.
 //!
-//! **Invariant:** it stays still neither within a transaction, nor with a row that it has claimed and not begun,
-//! nor with one that is done and not written down.
+//! **Invariant:** it is never left paused within a transaction, with a row that it has claimed and not
+//! started, or with a row that is done and not written.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -23,26 +23,26 @@ use crate::place::Crew;
 use crate::wire::{APPLICATION, Args, JUDGE, Look, Piece, TICKS};
 use crate::{Error, item, tick, wire};
 
-/// So many plans are looked at at a time by one process.
+/// Number of plans that one process schedules at a time.
 const LOOKS: i32 = 16;
-/// For how long nobody must have rung before it stands still.
+/// Time without a wake-up before it is paused.
 const MOMENT: Duration = Duration::from_millis(300);
-/// How long it goes on that stood still in the middle of something.
+/// Time it runs again if it was paused in the middle of something.
 const BREATH: Duration = Duration::from_millis(20);
-/// The SDK begins by asking once in this time, and a tenth sooner each time, until it asks as often as it was told.
+/// The SDK starts with this poll interval and shortens it by a tenth each time, down to the configured one.
 const AT_FIRST: Duration = Duration::from_secs(1);
-/// When a look is tried again that the database was away for.
+/// Pause before a tick is retried when the database is unreachable.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What a worker wants of the queues.
+/// Queue options of a worker.
 pub(crate) struct Wanted {
-    /// Whose work it does; nothing: everybody's.
+    /// Roles it works for; `None` for all.
     pub pools: Option<Vec<String>>,
     pub jobs: usize,
     pub poll: Duration,
 }
 
-/// Joins, on a thread that ends when the worker's bell says that it leaves.
+/// Joins the queues, on a thread that ends when the worker leaves.
 pub(crate) async fn join(
     wanted: Wanted,
     database: PgConnectOptions,
@@ -72,16 +72,16 @@ pub(crate) async fn join(
 }
 
 enum Stillness {
-    /// Until somebody rings, and no longer than this.
+    /// Pause until a wake-up, at most for this time.
     Until(Option<Duration>),
     /// There is something to do.
     Stirs,
-    /// It stands in the middle of something.
+    /// It is in the middle of something.
     Cut,
 }
 
 fn pace(sdk: &Runtime, crew: &Arc<Crew>, poll: Duration) {
-    // Else whoever rings later would be heard no sooner than at first.
+    // Let the SDK reach its configured poll interval first; a later wake-up would otherwise be slow.
     let mut time = MOMENT.max(AT_FIRST.saturating_sub(poll) * 11);
     while let Some(rings) = sdk.block_on(crew.bell.calm(time)) {
         time = match crew.runtime.block_on(may_stand_still(crew)) {
@@ -90,7 +90,7 @@ fn pace(sdk: &Runtime, crew: &Arc<Crew>, poll: Duration) {
                 MOMENT
             }
             Ok(Stillness::Cut) => BREATH,
-            // A database that is away is missed by those who ask it for something.
+            // Operations that need the database report that it is unreachable.
             Ok(Stillness::Stirs) | Err(_) => MOMENT,
         };
     }
@@ -116,13 +116,13 @@ async fn may_stand_still(crew: &Crew) -> Result<Stillness, Error> {
     })
 }
 
-/// What the connections of the SDK are called, in as many bytes as a name of a connection may have.
+/// Returns the connection name of the SDK, cut to the allowed length.
 fn known_as(id: &str) -> String {
     let end = id.char_indices().rev().map(|(at, _)| at).take(40).last().unwrap_or(0);
     format!("provost {}", &id[end..])
 }
 
-/// The tables of the SDK.
+/// Makes the tables of the SDK.
 pub(crate) async fn migrate(database: &PgConnectOptions, id: &str) -> Result<(), Error> {
     let config = Config { listen_queues: Some(Vec::new()), migrate: true, ..config(database, id) };
     let dbos = DBOS::new(config);
@@ -138,7 +138,7 @@ fn config(database: &PgConnectOptions, id: &str) -> Config {
         executor_id: Some(id.to_owned()),
         app_version: Some(wire::VERSION.to_owned()),
         use_listen_notify: false,
-        // Whoever makes the tables may do more than whoever works.
+        // The login that makes the tables may have more rights than a worker's.
         migrate: false,
         max_connections: 6,
         ..Config::new(APPLICATION, address.as_str())
@@ -147,7 +147,7 @@ fn config(database: &PgConnectOptions, id: &str) -> Config {
 
 async fn launch(wanted: &Wanted, database: &PgConnectOptions, crew: &Arc<Crew>) -> Result<DBOS, Error> {
     let dbos = DBOS::new(Config { listen_queues: crew.listens.clone(), ..config(database, &crew.id) });
-    // Every program knows every form of work: what it does not listen to can still be handed to it.
+    // Every program registers every kind of work: rows of other queues can still be handed to it.
     let looker = crew.clone();
     dbos.register_workflow("tick", move |args: Args<Look>| {
         let crew = looker.clone();
@@ -185,7 +185,7 @@ async fn launch(wanted: &Wanted, database: &PgConnectOptions, crew: &Arc<Crew>) 
     Ok(dbos)
 }
 
-/// Does it where nothing stands still; the SDK only waits for it.
+/// Runs the work on the runtime that is never paused; the SDK only waits for it.
 async fn beside(
     crew: Arc<Crew>,
     work: impl Future<Output = String> + Send + 'static,
@@ -194,20 +194,20 @@ async fn beside(
     let (done, wait) = oneshot::channel();
     crew.runtime.spawn(async move {
         let _ = done.send(work.await);
-        // Now it is to be written down.
+        // The result must be written now.
         drop(begun);
     });
     Ok(wait.await.unwrap_or_else(|_| "ended before it was done".to_owned()))
 }
 
-/// A plan is looked at however often the database is away meanwhile: nobody else was asked to.
+/// Schedules a plan and retries as long as the database is unreachable, because no other worker was asked to.
 async fn look_stubbornly(crew: &Arc<Crew>, look: &Look) -> &'static str {
     loop {
         match tick::look(crew, &look.plan).await {
             Ok(said) => return said,
             Err(error) => (crew.told)(&tick::said(&error)),
         }
-        // What a worker had in hand that leaves is looked at by the next.
+        // The next worker takes over what a leaving worker held.
         if crew.leaves() {
             return "left";
         }
@@ -215,7 +215,8 @@ async fn look_stubbornly(crew: &Arc<Crew>, look: &Look) -> &'static str {
     }
 }
 
-/// Limits that somebody set stay; only nobody is kept from using the hands it has.
+/// Registers a queue. Limits that a person set stay; the per-worker limit is raised to this worker's job
+/// slots.
 async fn open_queue(dbos: &DBOS, pool: &str, jobs: usize, poll: Duration) -> Result<(), Error> {
     let name = wire::queue(pool);
     let jobs = i32::try_from(jobs).unwrap_or(i32::MAX);
@@ -230,7 +231,7 @@ async fn open_queue(dbos: &DBOS, pool: &str, jobs: usize, poll: Duration) -> Res
     Ok(())
 }
 
-/// What came of it, for whoever looks at the queue's rows. What failed here is found by the sweep.
+/// Returns the result as text for the queue row. The reaper finds what failed here.
 fn tell(crew: &Crew, said: Result<&'static str, Error>) -> String {
     match said {
         Ok(said) => said.to_owned(),

@@ -1,5 +1,5 @@
-//! The tables beside the log: made once, by whoever comes first, brought up to date by whoever comes with newer
-//! ones, and held against what this program speaks.
+//! The cluster's tables beside the log: made by the first worker, updated by the first newer one, and checked
+//! against this program's wire version.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::{Error, wire};
 
 const LOOK: Duration = Duration::from_millis(50);
 const SCHEMA: &str = include_str!("schema.sql");
-/// Raised with every change of it, so that a cluster that is there gets it.
+/// Raised with every change of the schema, so that existing clusters are updated.
 const REVISION: i32 = 2;
 
-/// Plans that were approved, and have not come to their end since: at the gate nothing is to be done for a plan.
+/// Wakes plans that were approved and have not ended since; unapproved plans have nothing to do.
 const WAITING: &str = "
 SELECT provost_cluster.wake(p.name::json #>> '{}', NULL)
 FROM (SELECT plan, max(id) FILTER (WHERE name <> 'EXECUTION_COMPLETE') AS begun,
@@ -23,13 +23,13 @@ FROM (SELECT plan, max(id) FILTER (WHERE name <> 'EXECUTION_COMPLETE') AS begun,
 JOIN provost.plan p ON p.id = e.plan
 WHERE e.begun > e.over";
 
-/// Makes the tables where there are none, after those of the SDK, and refuses a cluster that speaks otherwise
-/// before anything of ours is written there.
+/// Makes the missing tables, after those of the SDK. Refuses a cluster with another wire version before
+/// writing to it.
 pub(crate) async fn make(
     connection: &mut PgConnection,
     sdk: impl AsyncFnOnce() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    // Asked again and again: whoever waits inside of a statement holds up the indexes that the SDK makes.
+    // Poll for the lock: waiting inside a statement would block the indexes that the SDK makes.
     while !sqlx::query_scalar("SELECT pg_try_advisory_lock(hashtext('provost_cluster.schema'))")
         .fetch_one(&mut *connection)
         .await
@@ -61,15 +61,15 @@ async fn tables(connection: &mut PgConnection) -> Result<(), Error> {
         .await
         .attempted("note what the cluster speaks")?;
     note_revision(&mut turn).await?;
-    // What was decided before there was a cluster is taken up now.
+    // Plans decided before the cluster existed are woken now.
     sqlx::query(WAITING).execute(&mut *turn).await.attempted("look at the plans that wait")?;
     sqlx::query("DELETE FROM provost.wake").execute(&mut *turn).await.attempted("look at the plans")?;
     turn.commit().await.attempted("make the tables of the cluster")
 }
 
-/// A cluster that was made by an earlier program. One that is newer keeps what it has.
+/// Updates the tables of a cluster that an earlier program made. A newer cluster stays as it is.
 async fn brought_up_to_date(connection: &mut PgConnection) -> Result<(), Error> {
-    // One that speaks otherwise is another's to change.
+    // A cluster with another wire version must not be changed.
     understood(connection).await?;
     let known: bool = sqlx::query_scalar("SELECT to_regclass('provost_cluster.made') IS NOT NULL")
         .fetch_one(&mut *connection)
@@ -107,7 +107,7 @@ pub(crate) async fn is_there(connection: &mut PgConnection) -> Result<bool, Erro
         .attempted("say whether there is a cluster")
 }
 
-/// Refuses a cluster that speaks otherwise.
+/// Refuses a cluster with another wire version.
 pub(crate) async fn understood(connection: &mut PgConnection) -> Result<(), Error> {
     let found: String = sqlx::query_scalar("SELECT version FROM provost_cluster.wire")
         .fetch_one(connection)
@@ -120,7 +120,7 @@ pub(crate) async fn understood(connection: &mut PgConnection) -> Result<(), Erro
 mod tests {
     use super::{REVISION, SCHEMA};
 
-    /// Whoever changes the file raises the revision, and writes down both here.
+    /// A change of the file needs a new revision; both are written down here.
     #[test]
     fn a_changed_file_has_a_revision_of_its_own() {
         let digest = SCHEMA.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {

@@ -1,5 +1,5 @@
-//! The cluster as it stands, for people and programs: who works, what waits and for how long, what went wrong.
-//! And what a person may set: the limits of a queue, and another look at a plan.
+//! Status of the cluster for people and programs: who works, what waits and for how long, what went wrong.
+//! Also the settings a person may change: the limits of a queue, and a wake-up of a plan.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use crate::error::Attempted as _;
 use crate::{Error, schema, wire};
 
-/// After so long a database that does not answer is away.
+/// Time after which a silent database counts as unreachable.
 const AWAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize)]
 pub struct Status {
-    /// What is queued is written in this form.
+    /// Wire version of the queued work.
     pub wire: String,
     pub workers: Vec<Worker>,
     pub queues: Vec<Queue>,
-    /// What was offered and is not done, oldest first.
+    /// Offered items that are not done, oldest first.
     pub items: Vec<Offered>,
-    /// Plans that do not get on, and why.
+    /// Plans that make no progress, and why.
     pub troubles: Vec<Trouble>,
-    /// Reports that came too late, the newest first; no more than a few.
+    /// The newest late reports, newest first.
     pub refused: Vec<Refused>,
 }
 
@@ -35,35 +35,35 @@ pub struct Worker {
     pub id: String,
     pub host: String,
     pub pid: i64,
-    /// Nothing: any.
+    /// `None` for any role.
     pub roles: Option<Vec<String>>,
     pub jobs: i32,
     pub busy: i64,
     pub labels: Vec<String>,
     pub version: String,
     pub joined_ms: i64,
-    /// How long ago it last said that it is there.
+    /// Time since its last heartbeat.
     pub seen_ms: i64,
     pub drains: bool,
-    /// It has not been heard of for longer than it said it would be.
+    /// Its last heartbeat is older than its lifetime.
     pub missing: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Queue {
     pub name: String,
-    /// What waits for somebody to take it.
+    /// Rows that no worker has taken.
     pub waiting: i64,
-    /// What waits for its time.
+    /// Rows that wait for their time.
     pub delayed: i64,
     pub running: i64,
-    /// For how long the first of those that wait has.
+    /// Age of the oldest waiting row.
     pub lag_ms: i64,
     pub concurrency: Option<i32>,
     pub per_worker: Option<i32>,
     pub rate: Option<i32>,
     pub rate_period_ms: Option<i64>,
-    /// What waits for a program that speaks otherwise.
+    /// Rows that wait for a program with another wire version.
     pub foreign: i64,
 }
 
@@ -131,7 +131,7 @@ const REFUSED: &str = "
 SELECT plan, item, worker, what, (extract(epoch FROM clock_timestamp() - at) * 1000)::bigint AS age_ms
 FROM provost_cluster.refused ORDER BY id DESC LIMIT 20";
 
-/// The rows of one of the questions above.
+/// Runs one of the queries above and returns its rows.
 pub(crate) async fn rows<T: DeserializeOwned>(
     database: &mut PgConnection,
     question: &str,
@@ -144,7 +144,7 @@ pub(crate) async fn rows<T: DeserializeOwned>(
     serde_json::from_str(&text).map_err(|error| sqlx::Error::Decode(error.into())).attempted("be understood")
 }
 
-/// A look from outside.
+/// Access to the cluster from outside of a worker.
 pub struct Desk {
     address: Address,
     runtime: tokio::runtime::Runtime,
@@ -175,8 +175,8 @@ impl Desk {
         })
     }
 
-    /// How many items of a role may be under way at once everywhere, and how many may begin in a time. Nothing
-    /// lifts a limit.
+    /// Sets how many items of a role may run at once in the cluster, and how many may start in a period.
+    /// `None` removes a limit.
     pub fn limit(
         &self,
         role: &str,
@@ -203,7 +203,7 @@ impl Desk {
         })
     }
 
-    /// Has somebody look at the plan.
+    /// Schedules a tick of the plan.
     pub fn wake(&self, plan: &str) -> Result<(), Error> {
         self.runtime.block_on(async {
             let mut database = self.connect().await?;
@@ -216,7 +216,7 @@ impl Desk {
         })
     }
 
-    /// One question, on a connection of its own. A database that is away is not waited for for long.
+    /// Runs one query on its own connection, with a short timeout for an unreachable database.
     pub(crate) fn ask<T>(
         &self,
         question: impl AsyncFnOnce(&mut PgConnection) -> Result<T, Error>,

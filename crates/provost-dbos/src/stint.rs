@@ -1,9 +1,9 @@
-//! A worker that goes on with a plan: whoever ends an item decides what is next, and may take it at once.
+//! Sticky continuation: the worker that ends an item decides what is next, and may take it at once.
 //!
-//! What is next is decided and offered in the transaction that ends the last item, and is taken in it, where
-//! nothing is in the way. No queue knows of such an item; if its worker dies, it is found by its lease.
+//! The next item is decided, offered and, if nothing prevents it, taken in the transaction that ends the last
+//! one. Such an item is on no queue; if its worker dies, it is found by its lease.
 //!
-//! **Invariant:** whoever does not look at plans, or is about to leave, goes on with none.
+//! **Invariant:** a worker that does not schedule plans, or is about to leave, does not continue with any.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,9 +22,9 @@ use crate::dispatch::By;
 use crate::place::Crew;
 use crate::{dispatch, tick};
 
-/// Others want to get on, too: after this time the next item of the plan goes by its queue.
+/// For fairness: after this time the next item of the plan goes through its queue.
 const FAIR: Duration = Duration::from_secs(5);
-/// How often a database that is away is asked again.
+/// Number of retries while the database is unreachable.
 const PATIENCE: usize = 60;
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -38,7 +38,7 @@ pub(crate) struct Stint<'a> {
     in_hand: Arc<Mutex<InHand>>,
 }
 
-/// The item that is being done, by its number, and under which lease.
+/// The running item with its id and its lease.
 pub(crate) struct InHand {
     pub id: String,
     pub item: Item,
@@ -57,7 +57,7 @@ impl<'a> Stint<'a> {
         Self { crew, runtime, harness, plan, begun: Instant::now(), stop, in_hand }
     }
 
-    /// Takes the item that came by a queue.
+    /// Takes an item that came from a queue.
     pub fn take(&self, fence: &Fence) -> bool {
         let mut in_hand = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner);
         in_hand.fence = Some(fence.clone());
@@ -68,8 +68,7 @@ impl<'a> Stint<'a> {
         taken
     }
 
-    /// Whether what follows from `done` may be done here as well; whether there is a limit is asked by the
-    /// database.
+    /// Returns whether this worker may also perform the next item; the database checks the limits.
     fn may_have(&self, _done: Item, pool: &str, asked: &str) -> bool {
         let asked: Vec<Label> = asked.split(',').filter_map(|label| label.parse().ok()).collect();
         self.crew.listens_to(&crate::wire::queue(pool))
@@ -85,7 +84,7 @@ impl<'a> Stint<'a> {
 impl Next for Stint<'_> {
     fn goes_on(&self) -> bool {
         let is_wanted = !self.crew.leaves() && !self.stop.load(Ordering::Relaxed);
-        // Where trees travel, another machine judges what this one made.
+        // If trees travel, another machine judges what this one made.
         self.crew.looks && self.crew.carries.is_none() && is_wanted && self.begun.elapsed() < FAIR
     }
 
@@ -141,8 +140,8 @@ async fn take(crew: &Crew, id: &str, fence: &Fence) -> bool {
     taken
 }
 
-/// The number of an item that was offered to us. What was, and cannot be asked for in all that time, is found by
-/// its lease.
+/// Returns the id of an item that this worker has taken. If the database stays unreachable, the item is found
+/// later by its lease.
 async fn ours(crew: &Crew, plan: &PlanId, item: Item, fence: &Fence) -> Option<String> {
     for _ in 0..PATIENCE {
         let found = sqlx::query_scalar(

@@ -1,8 +1,8 @@
-//! Who is alive, and what becomes of the work of the dead.
+//! The reaper: finds dead workers and their work.
 //!
-//! Every worker says now and then that it is there, by the clock of the database, and every worker looks for
-//! those who did not; one at a time does (`schema.sql`). Whoever comes back after that finds its name gone,
-//! says it again, and goes on with what nobody took from it.
+//! Every worker sends a heartbeat, timed by the clock of the database, and looks for workers that did not;
+//! one worker at a time does the latter (`schema.sql`). A worker that returns after it was removed registers
+//! again and continues with the work that no other worker has taken.
 
 use sqlx::PgPool;
 
@@ -10,7 +10,7 @@ use crate::Error;
 use crate::error::Attempted as _;
 use crate::place::Crew;
 
-/// How a worker presents itself.
+/// Registration data of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Badge {
     pub id: String,
@@ -22,8 +22,8 @@ pub(crate) struct Badge {
     pub ttl_ms: i64,
 }
 
-/// Says that it is there, looks for those who are gone, and asks whether anything waits, all in one. What it has
-/// taken and still holds comes back, and whether something waits.
+/// Sends a heartbeat, reaps dead workers, and asks whether anything waits, in one call. Returns the items
+/// this worker still holds, and whether something waits.
 pub(crate) async fn beat(
     crew: &Crew,
     pool: &PgPool,
@@ -55,7 +55,7 @@ pub(crate) async fn beat(
     Ok((ours, stirs))
 }
 
-/// Leaves in order: nobody has to wait until it is missed.
+/// Unregisters a worker that leaves, so that others need not wait until it counts as dead.
 pub(crate) async fn leave(pool: &PgPool, id: &str) -> Result<(), Error> {
     sqlx::query("DELETE FROM provost_cluster.worker WHERE id = $1")
         .bind(id)

@@ -1,7 +1,7 @@
-//! One look at a plan: what is to be done next is decided and offered, in one transaction.
+//! One scheduling pass over a plan: decides the next items and offers them in one transaction.
 //!
-//! **Invariant:** what was offered is read while the plan's lease is held: what another is given meanwhile is
-//! never taken for work that was lost.
+//! **Invariant:** the offered items are read while the plan's lease is held, so that an item given to another
+//! worker is never taken for lost work.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,14 +21,15 @@ use crate::Error;
 use crate::place::Crew;
 use crate::wire::{END, JUDGE};
 
-/// How often somebody may be faster, or have it in hand, before the plan is left to the next look.
+/// Number of retries if another process writes first or holds the plan, before the plan is left to the next
+/// tick.
 const RACES: usize = 30;
 const MOMENT: Duration = Duration::from_millis(50);
-/// When a plan is looked at again that somebody has in hand.
+/// Delay of the next tick if another process holds the plan.
 const SOON: Duration = Duration::from_secs(1);
-/// When a plan is looked at again that is not to be reached from here: by another, with some luck.
+/// Delay of the next tick if this machine cannot reach the plan; another worker may take it.
 const ELSEWHERE: Duration = Duration::from_secs(3);
-/// When a plan is looked at again that something is wrong with.
+/// Delay of the next tick if something is wrong with the plan.
 const LATER: Duration = Duration::from_secs(15);
 
 pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, Error> {
@@ -42,7 +43,7 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
                 crew.wake_in(plan, ELSEWHERE).await?;
                 return Ok("somebody else is to look");
             }
-            // A plan whose log is not to be believed rests until a person has looked at it.
+            // A plan with an untrusted log rests until a person has looked at it.
             Err(error @ (provost_engine::Error::Forged { .. } | provost_engine::Error::Broken { .. })) => {
                 crew.trouble(plan, &error.to_string()).await?;
                 return Ok("not to be believed");
@@ -55,7 +56,7 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
         };
         match turn {
             Turn::Moved => {}
-            // Whoever has brought what this look is about may be about to let go.
+            // The process whose result caused this tick may be about to release the plan.
             Turn::Busy => tokio::time::sleep(MOMENT).await,
             Turn::Offered => return Ok("offered"),
             Turn::Idle => return Ok("idle"),
@@ -72,7 +73,7 @@ pub(crate) async fn look(crew: &Arc<Crew>, plan: &str) -> Result<&'static str, E
 async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<Turn, provost_engine::Error>, Error> {
     let plan = PlanId(plan.to_owned());
     let looked = crew.apart(move |crew, runtime| {
-        // Nothing is fetched for it.
+        // Nothing needs to be fetched for a plan at rest.
         if crew.carries.is_some() && is_at_rest(crew, &plan)? {
             return Ok(Turn::Idle);
         }
@@ -84,11 +85,11 @@ async fn once(crew: &Arc<Crew>, plan: &str) -> Result<Result<Turn, provost_engin
         let in_hand = || runtime.block_on(in_hand(crew, &plan));
         harness.turn(&in_hand, &mut |run, items, wake| offers(&plan, run, items, wake, &asked))
     });
-    // A look that panicked is told as one that was not done.
+    // A tick that panicked counts as not done.
     Ok(looked.await.unwrap_or(Ok(Turn::Busy)))
 }
 
-/// What was offered and is not done; nothing, while the database is away.
+/// Returns the offered items that are not done; `None` while the database is unreachable.
 async fn in_hand(crew: &Crew, plan: &PlanId) -> Option<Vec<Item>> {
     let names = sqlx::query_scalar("SELECT name FROM provost_cluster.item WHERE plan = $1")
         .bind(&plan.0)
@@ -97,13 +98,13 @@ async fn in_hand(crew: &Crew, plan: &PlanId) -> Option<Vec<Item>> {
     Some(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Nobody needs the file of a plan that is over, or was never approved.
+/// Returns whether the plan is over or not approved; its file is not needed then.
 fn is_at_rest(crew: &Crew, plan: &PlanId) -> Result<bool, provost_engine::Error> {
     let run = drive::read(&*crew.log, plan)?;
     Ok(!matches!(run.stage, Stage::Approved | Stage::InProgress))
 }
 
-/// What a role asks of the machine that its work is done on.
+/// Returns the labels that a role requires of a machine.
 pub(crate) fn asked(harness: &Harness, role: &str) -> Option<String> {
     Some(labels::joined(&harness.config().agents.get(role)?.labels))
 }
@@ -131,7 +132,7 @@ pub(crate) fn offer(plan: &PlanId, run: &Run, item: Item, asked: &dyn Fn(&str) -
     }
 }
 
-/// With what is behind it.
+/// Returns the error with its causes.
 pub(crate) fn said(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

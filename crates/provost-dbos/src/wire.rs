@@ -1,29 +1,29 @@
-//! What is written on queues: names, and the two forms of work.
+//! The wire format of queues: names, and the two kinds of work.
 //!
-//! **Invariant:** every program registers both forms under [`VERSION`], which is raised only when what was
-//! queued by one could not be read by the other.
+//! **Invariant:** every program registers both kinds under [`VERSION`], which is raised only if one program
+//! could not read what the other queued.
 
 use serde::{Deserialize, Serialize};
 
-/// Names the form of what is queued, and not the program.
+/// Version of the queued data, not of the program.
 pub const VERSION: &str = "provost-wire-1";
-/// As which application the SDK knows us.
+/// Application name for the SDK.
 pub(crate) const APPLICATION: &str = "provost";
 
-/// Looks at plans, one at a time for each.
+/// Queue of scheduling passes, one at a time per plan.
 pub(crate) const TICKS: &str = "ticks";
-/// For whoever does what no role does: checks, and what is around them.
+/// Pool for work without a role: checks and what belongs to them.
 pub const JUDGE: &str = "judge";
 
-/// For whoever looks at plans: the end of one is not a worker's to say.
+/// Pool for workers that schedule plans, because only they may end one.
 pub(crate) const END: &str = "end";
 
-/// The queue of those who work for a pool: a role, or one of those above.
+/// Returns the queue of a pool: a role, or one of the pools above.
 pub fn queue(pool: &str) -> String {
     format!("items {pool}")
 }
 
-/// As the SQL function of the SDK wraps what it is given.
+/// Arguments in the form that the SDK's SQL function writes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Args<T> {
     #[serde(rename = "positionalArgs")]
@@ -46,7 +46,7 @@ pub(crate) struct Look {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Piece {
     pub plan: String,
-    /// As `provost_core::fleet::work_item` writes it.
+    /// In the form of `provost_core::fleet::work_item`.
     pub item: String,
     pub id: String,
 }

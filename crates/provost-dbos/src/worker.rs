@@ -1,7 +1,7 @@
-//! A process that takes part: joins, looks at plans, does what is offered, and leaves in order.
+//! A worker process: joins, schedules plans, performs offered items, and leaves in order.
 //!
-//! **Invariant:** the name it has among the others is its own and new each time it starts: the SDK gives what
-//! one process had to whoever else has its name.
+//! **Invariant:** its name is unique and new at each start, because the SDK gives the work of one process to
+//! any other with the same name.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -28,33 +28,33 @@ use crate::sweep::Badge;
 use crate::wire::{END, JUDGE, TICKS};
 use crate::{Error, bell, queues, schema, sweep, tick, wire};
 
-/// How often the end is asked for.
+/// Interval at which the request to leave is checked.
 const EAR: Duration = Duration::from_millis(50);
 
 pub struct Options {
-    /// How the harness works for each plan; its folder is where plans are looked for.
+    /// Settings of the harness of each plan; plans are searched in its folder.
     pub settings: Settings,
-    /// Whose work it does; nothing: everybody's.
+    /// Roles it works for; `None` for all.
     pub roles: Option<Vec<String>>,
     pub jobs: usize,
     pub labels: Vec<Label>,
-    /// It looks at plans, and does nothing else.
+    /// It only schedules plans.
     pub looks_only: bool,
-    /// It looks at no plans; only for one that says whose work it does.
+    /// It schedules no plans; only with `roles`.
     pub looks_never: bool,
-    /// It runs no checks; only for one that says whose work it does.
+    /// It runs no checks; only with `roles`.
     pub checks_never: bool,
-    /// The git remote by which trees travel, where workers share no disk.
+    /// Git remote for the trees, if the workers share no disk.
     pub remote: Option<String>,
-    /// After how long without a sign others take over what it had.
+    /// Time without a heartbeat after which others take over its work.
     pub ttl: Duration,
-    /// How often queues are asked while something is on them.
+    /// Poll interval of queues that have work.
     pub poll: Duration,
-    /// Set when it is to take nothing new, and to leave when it is done.
+    /// Set when it must take nothing new, and leave when its work is done.
     pub drain: Arc<AtomicBool>,
 }
 
-/// Works until it is told to leave. `told` hears what people may want to know, `joined` under which name.
+/// Works until it is told to leave. `joined` receives its name, `told` messages for people.
 pub fn run(
     options: Options,
     joined: impl FnOnce(&str),
@@ -120,7 +120,7 @@ async fn work(
         labels: options.labels.iter().map(ToString::to_string).chain(judges(options, carries)).collect(),
         ttl_ms: i64::try_from(options.ttl.as_millis()).unwrap_or(i64::MAX),
     };
-    // Known to the others before it takes anything.
+    // Register before taking anything.
     let mut pulse = Pulse::new(database, options.ttl);
     pulse.beat(&crew, &badge, false).await?;
     let wanted = Wanted { pools, jobs: options.jobs, poll: options.poll };
@@ -141,20 +141,20 @@ async fn work(
     Ok(())
 }
 
-/// The remote, and which machine this is.
+/// Returns the remote and the identifier of this machine.
 fn carries(options: &Options) -> Result<Option<(String, String)>, Error> {
     let Some(address) = &options.remote else { return Ok(None) };
     carry::remote(address)?;
     Ok(Some((address.clone(), carry::machine(&options.settings.state)?)))
 }
 
-/// How others know that this machine judges what they made.
+/// Returns the label by which others know that this machine judges their trees.
 fn judges(options: &Options, carries: Option<(String, String)>) -> Option<String> {
     let is_idle = options.looks_only || options.checks_never;
     carries.filter(|_| !is_idle).map(|(_, machine)| format!("trees={machine}"))
 }
 
-/// Nothing, where none is needed or none can be started.
+/// Starts the reaper; `None` if it is not needed or cannot be started.
 fn keeper(options: &Options, told: &dyn Fn(&str)) -> Option<Keeper> {
     let program = options.settings.launcher.first().filter(|_| !options.looks_only)?;
     let started = Keeper::start(program);
@@ -164,7 +164,7 @@ fn keeper(options: &Options, told: &dyn Fn(&str)) -> Option<Keeper> {
     started.ok()
 }
 
-/// Whose queues it listens to; nothing: all there are.
+/// Returns the pools it listens to; `None` for all.
 fn pools(options: &Options) -> Option<Vec<String>> {
     let mut pools = if options.looks_only { Vec::new() } else { options.roles.clone()? };
     if !options.looks_only && !options.checks_never {
@@ -176,7 +176,7 @@ fn pools(options: &Options) -> Option<Vec<String>> {
     Some(pools)
 }
 
-/// Says that it is there and looks after the others, as long as it is.
+/// Sends heartbeats and reaps dead workers as long as `is_there` holds.
 async fn take_part(
     crew: &Arc<Crew>,
     badge: &Badge,
@@ -198,7 +198,7 @@ async fn take_part(
     }
 }
 
-/// Another each time, also for a process that got the number of an earlier one.
+/// Returns a new suffix each time, also for a process that reuses a pid.
 fn unique() -> String {
     use std::hash::{BuildHasher as _, RandomState};
     format!("{:08x}", RandomState::new().hash_one(std::time::SystemTime::now()) as u32)
