@@ -1,4 +1,4 @@
-//! What pages bring along: one stylesheet, one script and a sign, inside the program, so that nothing is fetched.
+//! Static files of the pages: one stylesheet, one script and an icon, built into the program.
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -6,7 +6,7 @@ use provost_core::model::hash::Hash;
 
 use crate::http::{Answer, Problem, Segment};
 
-/// Name, kind, bytes.
+/// Name, content type, content.
 const FILES: [(&str, &str, &str); 3] = [
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
     ("live.js", "text/javascript; charset=utf-8", include_str!("assets/live.js")),
@@ -19,7 +19,7 @@ pub async fn serve(Segment(file): Segment<String>, headers: HeaderMap) -> Answer
     let tag = format!("\"{}\"", &Hash::of(text.as_bytes()).to_string()[..16]);
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());
     let head = [(header::CONTENT_TYPE, (*kind).to_owned()), (header::ETAG, tag)];
-    // Asked for each time and answered in a word: another version of the program has other bytes.
+    // The browser revalidates each time, because another version of the program has other files.
     let keep = [(header::CACHE_CONTROL, "no-cache")];
     Ok(match is_known {
         true => (StatusCode::NOT_MODIFIED, head, keep).into_response(),

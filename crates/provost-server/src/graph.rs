@@ -1,28 +1,28 @@
-//! Where the steps of a plan stand when they are drawn: a graph in layers, what is needed above what needs it.
+//! Lays out the steps of a plan as a layered graph: a step is drawn below the steps it needs.
 //!
-//! A layer holds a few steps and no more, so that two hundred of them grow downwards and stay readable. What a
-//! step needs by way of another is not drawn again. Lines that pass a layer keep a place in it, and all lines
-//! of one step share it. Crossings are reduced by barycentres, and places are the nearest to their neighbours'
-//! that leave room for everybody.
+//! The number of steps per layer is limited, so that a large plan grows downwards and stays readable.
+//! Indirect dependencies are not drawn again. Lines that pass a layer have a position in it, and all lines of
+//! one step share it. Barycentres reduce crossings; the final positions are the nearest to the neighbours'
+//! that do not overlap.
 //!
-//! **Invariant:** every step is placed once and none on another, whatever the plan says, cycles included.
+//! **Invariant:** every step is placed once and no two overlap, for any plan, including one with cycles.
 
 mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The size of a step, and the room around it.
+/// Size of a step and the space around it.
 pub const WIDTH: f64 = 168.0;
 pub const HEIGHT: f64 = 44.0;
 const BESIDE: f64 = 20.0;
 const BELOW: f64 = 28.0;
-/// A line that passes takes so much.
+/// Space for a passing line.
 const LINE: f64 = 14.0;
 const MARGIN: f64 = 4.0;
-/// No more steps stand side by side.
+/// Maximum number of steps in a layer.
 const SIDE_BY_SIDE: usize = 5;
 
-/// A step, and the steps it waits for.
+/// A step and the steps it waits for.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub id: u32,
@@ -32,15 +32,15 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placed {
     pub id: u32,
-    /// The upper left corner.
+    /// Upper left corner.
     pub x: f64,
     pub y: f64,
-    /// What it is drawn to wait for.
+    /// Direct dependencies that are drawn.
     pub after: Vec<u32>,
 }
 
-/// From a step down to one that needs it: where it begins, each place it passes (its upper and its lower end),
-/// and where it ends.
+/// A line from a step down to one that needs it: its start, the upper and lower end of each layer it passes,
+/// and its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
     pub from: u32,
@@ -56,11 +56,11 @@ pub struct Drawing {
     pub edges: Vec<Edge>,
 }
 
-/// Something that has a place in a layer.
+/// An element of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     Step(usize),
-    /// The lines of this step, passing this layer.
+    /// The lines of this step that pass this layer.
     Pass(usize, usize),
 }
 
@@ -128,7 +128,7 @@ fn half(item: Item) -> f64 {
     }
 }
 
-/// From centre to centre, side by side.
+/// Returns the distance between the centres of two neighbours.
 fn apart(left: Item, right: Item) -> f64 {
     let room = match (left, right) {
         (Item::Step(_), Item::Step(_)) => BESIDE,
@@ -137,7 +137,7 @@ fn apart(left: Item, right: Item) -> f64 {
     half(left) + half(right) + room
 }
 
-/// Needs as positions, less what is not there and what would close a circle.
+/// Returns the dependencies as indices, without unknown steps and without those that would close a cycle.
 fn acyclic(nodes: &[Node]) -> Vec<BTreeSet<usize>> {
     let at: BTreeMap<u32, usize> = nodes.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
     let mut needs: Vec<BTreeSet<usize>> = nodes
@@ -152,7 +152,7 @@ fn acyclic(nodes: &[Node]) -> Vec<BTreeSet<usize>> {
         let open = || (0..nodes.len()).filter(|index| !done.contains(index));
         let ready: Vec<usize> = open().filter(|index| needs[*index].is_subset(&done)).collect();
         match (ready.is_empty(), open().next()) {
-            // Whoever stands first in a circle begins it.
+            // The first step of a cycle starts it.
             (true, Some(first)) => {
                 needs[first].retain(|need| done.contains(need));
                 done.insert(first);
@@ -163,7 +163,7 @@ fn acyclic(nodes: &[Node]) -> Vec<BTreeSet<usize>> {
     needs
 }
 
-/// Without what is needed by way of another.
+/// Removes indirect dependencies.
 fn reduced(needs: &[BTreeSet<usize>]) -> Vec<BTreeSet<usize>> {
     let mut above: Vec<Option<BTreeSet<usize>>> = vec![None; needs.len()];
     for index in topological(needs) {
@@ -199,7 +199,7 @@ fn topological(needs: &[BTreeSet<usize>]) -> Vec<usize> {
     order
 }
 
-/// As far up as what it needs and the room in a layer allow.
+/// Assigns each step to the highest layer that its dependencies and the layer's capacity allow.
 fn layered(needs: &[BTreeSet<usize>]) -> Vec<usize> {
     let mut layer = vec![0; needs.len()];
     let mut filled: Vec<usize> = Vec::new();

@@ -1,10 +1,9 @@
-//! The server: one process for pages, API, events and MCP over HTTP.
+//! The HTTP server: one process for pages, API, events and MCP over HTTP.
 //!
-//! Rooms below are the way in, in this order: `accept` (connections), `guard` (which requests are looked at
-//! at all), `door` (who has no name yet), `visitor` (who asks), `limit` (how often), `again` (the same write
-//! twice).
+//! A request passes these modules in order: `accept` (connections), `guard` (host and origin), `door`
+//! (requests without a principal), `visitor` (authentication), `limit` (rate limits), `again` (idempotency).
 //!
-//! **Invariant:** it listens on loopback, or with TLS, or somebody said that a proxy stands before it.
+//! **Invariant:** it listens on loopback, or with TLS, or a person has declared a proxy in front of it.
 
 mod accept;
 mod again;
@@ -38,22 +37,22 @@ use guard::Origin;
 pub(crate) use problem::{Answer, Problem};
 pub(crate) use visitor::{Posted, Query, Said, Scraper, Segment, Viewer, Visitor};
 
-/// No plan, and nothing a person writes, is longer.
+/// Maximum body size; no plan or text of a person is longer.
 const BODY_MAX: usize = 4 << 20;
 
-/// How it is served.
+/// Options of the server.
 #[derive(Clone)]
 pub struct Options {
     pub listen: SocketAddr,
-    /// Certificate chain and key, as PEM.
+    /// Certificate chain and key, as PEM files.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Names under which a proxy hands requests on; none where there is no proxy.
+    /// Host names under which a proxy forwards requests; empty without a proxy.
     pub behind_proxy: Vec<String>,
-    /// The person the link is for.
+    /// Person that the link is for.
     pub by: String,
-    /// How long MCP tools keep an agent waiting.
+    /// Maximum time that MCP tools keep an agent waiting.
     pub patience: Duration,
-    /// Numbers of somebody else's for the page of metrics.
+    /// Extra metric families from the caller (the cluster).
     pub beside: Option<Arc<Beside>>,
 }
 
@@ -78,15 +77,15 @@ pub enum Error {
     Engine(#[from] provost_engine::Error),
 }
 
-/// It listens, and this is how a person gets in.
+/// Address of the running server, and the link for a person.
 #[derive(Clone, Debug)]
 pub struct Ready {
     pub address: SocketAddr,
-    /// Good once.
+    /// Valid once.
     pub link: String,
 }
 
-/// What all requests share.
+/// App state shared by all requests.
 pub(crate) struct House {
     pub overview: Overview,
     pub tokens: Tokens,
@@ -106,7 +105,7 @@ pub(crate) struct House {
 
 pub(crate) type Shared = Arc<House>;
 
-/// Serves until a signal comes. `ready` is told once it listens.
+/// Serves until a signal arrives. Calls `ready` once it listens.
 pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) -> Result<(), Error> {
     let is_open = !options.listen.ip().is_loopback();
     if is_open && options.tls.is_none() && options.behind_proxy.is_empty() {
@@ -156,13 +155,13 @@ pub fn serve(settings: Settings, options: &Options, ready: impl FnOnce(&Ready)) 
         }
         Ok::<(), std::io::Error>(())
     })?;
-    // A check is ended with its processes, and is due again next time.
+    // A running check is killed with its processes, and is due again next time.
     desk.stop();
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(())
 }
 
-/// Until somebody sends a signal; nothing is looked at meanwhile.
+/// Waits for a signal.
 async fn stopped() -> std::io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -191,7 +190,7 @@ fn router(house: &Shared, desk: &Arc<Desk>, patience: Duration) -> Router {
         .layer(middleware::from_fn_with_state(house.clone(), guard::look))
 }
 
-/// Asks the engine, away from the threads that talk.
+/// Runs a blocking call of the engine outside of the async threads.
 pub(crate) async fn ask<T: Send + 'static>(
     house: &Shared,
     ask: impl FnOnce(&House) -> Result<T, Problem> + Send + 'static,

@@ -1,13 +1,13 @@
-//! Speaks: to agents' clients in the Model Context Protocol, and over HTTP to people and programs.
+//! Serves agents' clients by the Model Context Protocol, and people and programs over HTTP.
 //!
-//! Whatever an agent says comes in by [`mcp`], and from there it can go nowhere but to the engine's desk.
-//! What a person or a program says comes in by [`http`] and goes to the engine's doors. This crate knows
-//! neither the log nor the machine.
+//! Requests of an agent arrive in [`mcp`] and can only reach the engine's session API. Requests of people and
+//! programs arrive in [`http`] and use the engine's commands. This crate accesses neither the log nor the
+//! machine itself.
 //!
-//! A request is let in by `http/`, answered by a room of `api/` or of `pages/`, and both show what `view.rs`
-//! makes of a plan. A new page is a room in `pages/` and a line in `pages.rs`.
+//! `http/` admits a request, a module of `api/` or `pages/` answers it, and both show what `view.rs` makes of
+//! a plan. A new page is a module in `pages/` and a line in `pages.rs`.
 //!
-//! **Invariant:** nothing here decides. What is answered is what the engine said, in words.
+//! **Invariant:** nothing here decides; an answer only puts the engine's result into words.
 
 mod api;
 mod assets;

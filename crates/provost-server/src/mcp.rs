@@ -1,7 +1,7 @@
-//! The Model Context Protocol: one service for each session of a client.
+//! The Model Context Protocol service: one instance for each session of a client.
 //!
-//! **Invariant:** a refusal is an answer, marked as an error, in words that say what to do: clients show
-//! these to the model, and protocol errors they mostly do not.
+//! **Invariant:** a refusal is a tool result marked as an error that says what to do: clients show these to
+//! the model, but mostly not protocol errors.
 
 mod arguments;
 mod item;
@@ -48,7 +48,7 @@ struct Inner {
     judging: Judging,
 }
 
-/// What a tool answers: words, and whether they refuse.
+/// Answer of a tool: its text, and whether it is a refusal.
 struct Reply {
     text: String,
     refuses: bool,
@@ -83,12 +83,12 @@ impl Mcp {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Waits for what is being judged, which was told to stop.
+    /// Waits for the running check, which was told to stop.
     pub fn wind_down(&self, patience: Duration) {
         self.inner.judging.wind_down(patience);
     }
 
-    /// Who asks: as far as was known, and by the name this request gives.
+    /// Returns the session as known so far, with the name that this request gives.
     fn session(&self, context: &RequestContext<RoleServer>) -> Session {
         let mut session = self.inner.session.lock().unwrap_or_else(PoisonError::into_inner);
         let asker = context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Asker>());
@@ -98,7 +98,7 @@ impl Mcp {
         session.clone()
     }
 
-    /// Something that touches the disk, away from the threads that talk.
+    /// Runs a blocking call outside of the async threads.
     async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Desk) -> Result<T, Refused> + Send + 'static,
@@ -214,7 +214,7 @@ impl Mcp {
         Ok(words::claimed(said, step))
     }
 
-    /// A postcondition that is named has to be there.
+    /// Checks that a named postcondition exists.
     async fn known_postcondition(&self, session: &Session, arguments: &Arguments) -> Result<(), Reply> {
         let Some(number) = arguments.number("postcondition")? else { return Ok(()) };
         let session = session.clone();

@@ -1,7 +1,8 @@
-//! How the server and the plans are, for machines: Prometheus text, health and readiness.
+//! Metrics of the server and the plans: Prometheus text, health and readiness.
 //!
-//! **Invariant:** no name of a plan, a person or a token is in it.
-//! **Invariant:** the page comes in bounded time. What cannot be had meanwhile is left out, and a number says so.
+//! **Invariant:** no name of a plan, a person or a token is in the metrics.
+//! **Invariant:** the response takes bounded time. A part that is not available in time is left out, and a
+//! metric says so.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,12 +19,12 @@ use provost_core::state::run::Stage;
 
 use crate::http::{Answer, House, Problem, Scraper, Shared, ask};
 
-/// So long each part of the page is waited for.
+/// Time limit for each part of the response.
 const AWHILE: Duration = Duration::from_secs(4);
-/// So long it is good for others who ask.
+/// Time for which a part is reused for other requests.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Numbers that belong together, each with what sets it apart.
+/// A metric family: samples with their labels.
 #[derive(Clone, Debug)]
 pub struct Family {
     pub name: &'static str,
@@ -32,10 +33,10 @@ pub struct Family {
     pub samples: Vec<(Vec<(&'static str, String)>, f64)>,
 }
 
-/// Numbers of somebody else's, for the same page. It is asked away from the threads that talk.
+/// Returns extra metric families from the caller. Called outside of the async threads.
 pub type Beside = dyn Fn() -> Vec<Family> + Send + Sync;
 
-/// A part of the page that somebody else has to be asked for: one at a time, and not more often than it is new.
+/// A slow part of the response: computed once at a time, and cached.
 #[derive(Default)]
 pub struct Part {
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -43,7 +44,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// Nothing, if it takes too long; then it goes on by itself, and nobody else asks until it is done.
+    /// Returns the part; `None` if it takes too long. It then continues in the background, and other requests
+    /// wait for it.
     async fn ask(&self, asked: impl Future<Output = Option<String>> + Send + 'static) -> Option<String> {
         let told = tokio::time::timeout(AWHILE, async {
             let turn = self.turn.clone().lock_owned().await;
@@ -112,11 +114,11 @@ pub async fn healthy() -> &'static str {
     "ok\n"
 }
 
-/// The log can be read.
+/// Answers the readiness probe: the log can be read.
 pub async fn ready(State(house): State<Shared>) -> Answer<&'static str> {
     ask(&house, |house| match house.overview.cursor() {
         Ok(_) => Ok("ok\n"),
-        // What exactly is for those who may look.
+        // The details are only for principals that may read.
         Err(_) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "the log cannot be read")),
     })
     .await
@@ -198,7 +200,7 @@ fn plans(house: &House) -> Result<String, provost_engine::Error> {
     Ok(page.0)
 }
 
-/// What the server knows by itself.
+/// Adds the metrics of the server itself.
 fn own(house: &House, page: &mut Page) {
     page.single("subscribers", "gauge", "Streams of events that are open.", house.live.subscribers());
     page.family(

@@ -1,11 +1,11 @@
-//! What people see: a room for each page, made on the server, whole without a script.
+//! Pages for people: one module per page, rendered on the server, complete without a script.
 //!
-//! A page is a function that takes the house and who looks, and answers with [`layout::Page`]; it is named in
-//! [`routes`]. What it shows of a plan comes from `view.rs`, what several show is in `parts.rs`; whatever is not ours goes through [`text::T`].
-//! `assets/live.js` asks for the page again when an event came that its filter names, and is told what is new
-//! (`news.rs`).
+//! A page is a function that takes the app state and the principal and returns [`layout::Page`]; it is listed
+//! in [`routes`]. `view.rs` provides what it shows of a plan, `parts.rs` has what several pages show, and all
+//! foreign text goes through [`text::T`]. `assets/live.js` requests the page again when an event matches its
+//! filter, and receives the changed parts (`news.rs`).
 //!
-//! **Invariant:** no text of a plan, an agent or a check reaches a page but through [`text::T`].
+//! **Invariant:** text of a plan, an agent or a check reaches a page only through [`text::T`].
 
 mod agenda;
 mod compare;
@@ -48,7 +48,7 @@ pub fn routes() -> Router<Shared> {
         .route("/machine", get(machine::show))
 }
 
-/// A problem, in words for people.
+/// Renders a problem for people.
 pub fn problem(problem: &Problem) -> Response {
     layout::problem(problem)
 }

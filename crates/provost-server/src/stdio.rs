@@ -1,6 +1,6 @@
-//! The service over standard input and output, as clients start it.
+//! The MCP service over standard input and output, as clients start it.
 //!
-//! **Invariant:** nothing a client writes ends it but the end of its input.
+//! **Invariant:** only the end of its input, and nothing a client writes, ends the service.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use rmcp::{RoleServer, ServerHandler, transport};
 
 use crate::mcp::{Mcp, WorkItem};
 
-/// No message of an agent is longer; what is, is dropped.
+/// Maximum length of a message; longer ones are dropped.
 const LINE_MAX: usize = 16 << 20;
 
-/// How often signals are listened for.
+/// Interval at which signals are checked.
 const LOOK: Duration = Duration::from_millis(100);
 const WINDING_DOWN: Duration = Duration::from_secs(5);
 
-/// Serves until the input ends. Tools answer within `patience`, finished or not.
+/// Serves until the input ends or a signal arrives. Tools answer within `patience`, finished or not.
 pub fn serve(desk: Arc<Desk>, session: Session, patience: Duration) -> std::io::Result<End> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let service = Mcp::new(desk.clone(), session, patience);
@@ -34,20 +34,20 @@ pub fn serve(desk: Arc<Desk>, session: Session, patience: Duration) -> std::io::
             () = stopped(&desk) => End::Signal,
         }
     });
-    // A check is ended with its processes, and is due again next time.
+    // A running check is killed with its processes, and is due again next time.
     desk.stop();
     service.wind_down(WINDING_DOWN);
-    // A read of standard input that nobody waits for any more must not keep us.
+    // A pending read of standard input must not block the exit.
     runtime.shutdown_background();
     Ok(end)
 }
 
-/// Why a service came to its end.
+/// Reason why a service ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The client closed its input.
     Input,
-    /// Somebody sent a signal.
+    /// A signal arrived.
     Signal,
 }
 
@@ -59,7 +59,7 @@ pub fn serve_item(served: Served) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Until somebody sends a signal.
+/// Waits for a signal.
 async fn stopped(desk: &Desk) {
     while !desk.is_stopped() {
         tokio::time::sleep(LOOK).await;
@@ -80,13 +80,13 @@ async fn until_the_end<S: ServerHandler + Clone>(service: &S) {
             ) => {
                 return;
             }
-            // It asked for something we do not have, and may ask again.
+            // The client asked for something unsupported, and may ask again.
             Err(_) => {}
         }
     }
 }
 
-/// Lets pass whatever can begin a conversation, and drops the rest until one has begun.
+/// Passes on messages that can start a conversation, and drops others until one has started.
 struct Patient<T> {
     lines: T,
     begun: bool,

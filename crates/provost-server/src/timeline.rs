@@ -1,11 +1,11 @@
-//! When the steps of a plan were worked at: attempts, checks and waits on one scale.
+//! Computes the timeline of a plan: attempts, checks and waits on one scale.
 //!
-//! A plan may rest for a night between two attempts of a minute. What nobody did anything in is cut short, and
-//! the cut is shown with how long it was.
+//! A plan may rest for a night between two attempts of a minute. Idle time is shortened, and the cut is shown
+//! with its length.
 //!
-//! **Invariant:** whatever lasted has a place inside the scale, in the order in which it happened.
+//! **Invariant:** every span has a place inside the scale, in chronological order.
 
-/// What somebody did, or what was waited for.
+/// Kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Attempt {
@@ -18,7 +18,7 @@ pub enum Kind {
     Wait,
 }
 
-/// From and to are instants in milliseconds.
+/// A span of time; `from` and `to` are in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Span {
     pub step: u32,
@@ -27,7 +27,7 @@ pub struct Span {
     pub to: u64,
 }
 
-/// A span on a scale of 0 to 1.
+/// A span on a scale from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
     pub step: u32,
@@ -37,7 +37,7 @@ pub struct Bar {
     pub lasted_ms: u64,
 }
 
-/// Where the scale was cut, and what was left out.
+/// A cut of the scale, and the length of the removed time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cut {
     pub at: f64,
@@ -49,18 +49,18 @@ pub struct Cut {
 pub struct Timeline {
     pub bars: Vec<Bar>,
     pub cuts: Vec<Cut>,
-    /// The first instant and the last.
+    /// The first and the last instant.
     pub from: u64,
     pub to: u64,
-    /// In which somebody did something.
+    /// Total time in which work or checks ran.
     pub busy_ms: u64,
 }
 
-/// Rest that is longer than this part of all work is cut, to that part.
+/// Idle time longer than `REST_MAX` of the busy time is shortened to `REST` of it.
 const REST_MAX: f64 = 0.5;
 const REST: f64 = 0.06;
 
-/// A stretch of time and what it is on the scale.
+/// A stretch of time and its place on the scale.
 struct Piece {
     from: u64,
     to: u64,
@@ -86,7 +86,7 @@ pub fn drawn(spans: &[Span]) -> Timeline {
         return Timeline::default();
     };
     let busy_ms: u64 = busy.iter().map(|(from, to)| to - from).sum();
-    // What took no time has a place all the same.
+    // A span without duration has a place too.
     let part = |part: f64| (busy_ms as f64 * part).max(1.0);
     let mut pieces: Vec<Piece> = Vec::new();
     let mut at = 0.0;
@@ -129,7 +129,7 @@ pub fn drawn(spans: &[Span]) -> Timeline {
     }
 }
 
-/// A time in the two units that matter.
+/// Formats a duration in its two largest units.
 pub fn lasted(ms: u64) -> String {
     let seconds = ms / 1000;
     match seconds {

@@ -1,7 +1,7 @@
-//! Runs as traces: sent to the collector that the environment names, as each of them ends.
+//! Sends each run as a trace to the collector of the environment when the run ends.
 //!
-//! A trace is made of the log alone and is the same whenever it is sent; one that could not be sent is counted,
-//! and `provost log --otel=send` sends it again.
+//! A trace is made from the log alone and is the same whenever it is sent. A failed one is counted, and
+//! `provost log --otel=send` sends it again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,8 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// By the usual variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and its kin); none of them, no traces.
+    /// Reads the usual variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and related ones); without them no traces are
+    /// sent.
     pub fn by_environment(settings: &Settings) -> Result<Self, Error> {
         match Collector::from_environment(&settings.environment) {
             Ok(collector) => Ok(Self { collector: Some(collector), ..Self::default() }),
@@ -30,7 +31,7 @@ impl Traces {
     }
 }
 
-/// A plan has come to its end. A collector that is slow keeps nobody waiting.
+/// Sends the trace of a plan that has ended, on its own thread, so that a slow collector delays nothing.
 pub fn ended(house: &Shared, plan: PlanId) {
     if house.traces.collector.is_none() {
         return;

@@ -1,18 +1,18 @@
-//! Who stands beside whom in a layer, and where.
+//! Orders the elements of each layer and computes their positions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Item;
 
-/// So often everybody looks at their neighbours, downwards and upwards in turn.
+/// Number of ordering passes, alternately downwards and upwards.
 const SWEEPS: usize = 12;
-/// Lines that pass are kept straight before steps are.
+/// Weight of passing lines, which are kept straight with priority over steps.
 const STRAIGHT: f64 = 4.0;
 
 type Near = BTreeMap<Item, Vec<Item>>;
 
-/// Puts each layer in order, and answers with the centre of everything in them. Nobody wishes to stand further
-/// than `aside` from the middle.
+/// Orders each layer and returns the centre of every element. The wanted positions are at most `aside` from
+/// the middle.
 pub fn places(
     layers: &mut [Vec<Item>],
     links: &BTreeSet<(Item, Item)>,
@@ -79,7 +79,7 @@ fn by_barycentre(layer: &mut [Item], ranks: &BTreeMap<Item, usize>, near: &Near)
                 .filter_map(|other| ranks.get(other))
                 .map(|rank| *rank as f64)
                 .collect();
-            // Whoever has no neighbour there stays.
+            // An element without neighbours there stays.
             let mean = if places.is_empty() { own as f64 } else { mean(&places) };
             (mean, *item)
         })
@@ -92,7 +92,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// How many pairs of lines cross.
+/// Returns the number of crossing pairs of lines.
 fn crossings(layers: &[Vec<Item>], below: &Near) -> usize {
     layers
         .windows(2)
@@ -114,7 +114,7 @@ fn crossings(layers: &[Vec<Item>], below: &Near) -> usize {
         .sum()
 }
 
-/// Pairs that stand the wrong way round; a Fenwick tree counts who came before.
+/// Counts the pairs in wrong order with a Fenwick tree.
 fn inversions(ends: &[usize], size: usize) -> usize {
     let mut tree = vec![0; size + 1];
     let mut count = 0;
@@ -134,18 +134,18 @@ fn inversions(ends: &[usize], size: usize) -> usize {
     count
 }
 
-/// Where it would like to stand, and how much.
+/// Returns the wanted position of an element and its weight.
 fn wish(item: Item, above: &Near, below: &Near, centre: &BTreeMap<Item, f64>, aside: f64) -> (f64, f64) {
     let near = above.get(&item).into_iter().chain(below.get(&item)).flatten();
     let places: Vec<f64> = near.filter_map(|other| centre.get(other).copied()).collect();
     let own = centre.get(&item).copied().unwrap_or_default();
     let weight = if matches!(item, Item::Pass(..)) { STRAIGHT } else { 1.0 };
-    // A plan that always leads to one side would otherwise be as wide as it is long.
+    // Without a limit, a plan that always leads to one side would be as wide as it is long.
     (if places.is_empty() { own } else { mean(&places).clamp(-aside, aside) }, weight)
 }
 
-/// The places nearest to the wishes, by least squares, that keep the order and the distances: neighbours whose
-/// wishes are in each other's way are pooled.
+/// Returns the positions nearest to the wanted ones, by least squares, that keep the order and the distances:
+/// neighbours with conflicting wishes are pooled.
 fn nearest(layer: &[Item], wanted: &[(f64, f64)], apart: &impl Fn(Item, Item) -> f64) -> Vec<f64> {
     let mut offsets = Vec::with_capacity(layer.len());
     let mut offset = 0.0;

@@ -1,6 +1,6 @@
-//! Connections: who may have one, how long a request may take to arrive, and TLS.
+//! Accepts connections: their number, the time for a request to arrive, and TLS.
 //!
-//! **Invariant:** a connection that says nothing costs little and is closed soon.
+//! **Invariant:** an idle connection costs little and is closed soon.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,19 +24,19 @@ use tower_service::Service as _;
 
 use super::Error;
 
-/// Many pages are open for long; more than these are not served.
+/// Maximum number of connections; many pages stay open for long.
 const CONNECTIONS_MAX: usize = 20_000;
-/// So long the head of a request may take, and so long TLS may.
+/// Time limit for the head of a request, and for the TLS handshake.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// What is kept of a connection while it is read and written.
+/// Buffer size per connection.
 const BUFFER: usize = 16 * 1024;
 
-/// The two ends of a connection, and what was found out about the other one.
+/// The two ends of a connection, and what is known about the client.
 #[derive(Clone, Debug)]
 pub struct Ends {
     pub ours: SocketAddr,
     pub theirs: SocketAddr,
-    /// It was looked whether they are inside an attempt, and they were not.
+    /// Set once it is known that the client is not inside an attempt.
     pub outside: Arc<OnceLock<()>>,
 }
 
@@ -56,13 +56,13 @@ pub fn tls(files: &(PathBuf, PathBuf)) -> Result<TlsAcceptor, Error> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Serves whoever comes, for as long as it is polled.
+/// Serves all connections, as long as it is polled.
 pub async fn all(listener: TcpListener, tls: Option<TlsAcceptor>, app: Router) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
         let Ok((stream, theirs)) = listener.accept().await else {
-            // Too many files are open, mostly; it passes.
+            // Usually too many open files; this passes.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -94,7 +94,7 @@ async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, ends: Ends, app: Rout
         let mut app = app.clone();
         async move { app.call(request.map(Body::new)).await }
     });
-    // Whoever hangs up in the middle of a sentence is no trouble of ours.
+    // A client that disconnects in the middle is no error.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)

@@ -1,7 +1,7 @@
-//! The same write twice: with an `Idempotency-Key`, the second is answered as the first was.
+//! Idempotency: a repeated write with the same `Idempotency-Key` gets the first answer again.
 //!
-//! Answers are kept in memory, for an hour. After a restart the rules of the gate still hold: what was
-//! decided is not decided again, and whoever tries is told so.
+//! Answers are kept in memory for an hour. After a restart the rules of the gate still apply: a decision is
+//! not made twice, and a second attempt is refused with the reason.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -27,10 +27,10 @@ pub struct Writes {
 }
 
 struct Write {
-    /// Of what was asked.
+    /// Digest of the request.
     digest: Hash,
     since: Instant,
-    /// Nothing, as long as it is under way.
+    /// `None` while it is running.
     answer: Option<(StatusCode, HeaderMap, Bytes)>,
 }
 
@@ -68,7 +68,8 @@ impl Writes {
         }
     }
 
-    /// What broke, and who was not let in, may try again.
+    /// Stores the answer. `None` forgets the request, so that it may be tried again after a server error, a
+    /// refusal by authentication or a rate limit.
     fn end(&self, key: Hash, answer: Option<(StatusCode, HeaderMap, Bytes)>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {

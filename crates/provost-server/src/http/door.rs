@@ -1,4 +1,4 @@
-//! Somebody who has not said who they are: at the link, or with a token for agents.
+//! Requests without an authenticated principal: at the link, or with a token for agents.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -7,13 +7,13 @@ use super::accept::Ends;
 use super::visitor::{self, outside, stranger};
 use super::{Problem, Shared};
 
-/// A connection, before anybody is known on it.
+/// A connection without an authenticated principal.
 pub(crate) struct Door {
     ends: Ends,
 }
 
 impl Door {
-    /// Refuses and records whoever comes from inside an attempt.
+    /// Refuses and records a caller from inside an attempt.
     pub async fn only_people(&self, house: &Shared) -> Result<(), Problem> {
         outside(house, &self.ends).await
     }

@@ -1,9 +1,10 @@
-//! Which requests are looked at at all, and what every answer says to the browser.
+//! Checks host and origin of every request, and sets the security headers of every response.
 //!
-//! A page of another site can make a browser send requests here, and a name of another site can be made to
-//! mean this machine. Neither can choose what the browser says in `Host`, `Origin` and `Sec-Fetch-Site`.
+//! A page of another site can make a browser send requests here, and a foreign host name can be made to
+//! resolve to this machine. Neither can choose what the browser sends in `Host`, `Origin` and
+//! `Sec-Fetch-Site`.
 //!
-//! **Invariant:** no answer carries a header that lets another origin read it.
+//! **Invariant:** no response carries a header that lets another origin read it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use super::{Problem, Shared};
 use crate::pages;
 
-/// Nothing takes longer to answer but streams, whose answer has begun by then.
+/// Time limit of a response; a stream has started its response by then.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -26,19 +27,19 @@ const HEADERS: [(&str, &str); 7] = [
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
-    // Not `no-referrer`: with it a browser calls its own pages `null` when they send a form.
+    // Not `no-referrer`: with it a browser sends the origin `null` for its own forms.
     ("referrer-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
 ];
 
-/// Under which names it is reached.
+/// Names under which the server is reached.
 #[derive(Clone, Debug)]
 pub struct Origin {
     scheme: &'static str,
-    /// With the port, where it is not the scheme's own. None, where TLS vouches for the name: a browser holds
-    /// the certificate against what it asked for.
+    /// With the port, unless it is the scheme's default. Empty with TLS: a browser checks the certificate
+    /// against the name it asked for.
     hosts: Vec<String>,
     shown: String,
     cookie: String,
@@ -59,12 +60,12 @@ impl Origin {
             [] => vec![address.to_string(), local],
             proxied => proxied.to_vec(),
         };
-        // The cookie of another server on another port of this machine is another.
+        // Another server on another port of this machine has another cookie.
         let cookie = format!("provost_{}", address.port());
         Self { scheme, hosts, shown, cookie, has_proxy: !proxied.is_empty() }
     }
 
-    /// For a link.
+    /// Returns the base URL for a link.
     pub fn shown(&self) -> String {
         format!("{}://{}", self.scheme, self.shown)
     }
@@ -90,7 +91,7 @@ pub fn text(headers: &HeaderMap, name: impl axum::http::header::AsHeaderName) ->
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Around everything.
+/// Wraps every request.
 pub async fn look(State(house): State<Shared>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let for_people = is_for_people(&request);
@@ -123,7 +124,7 @@ pub async fn look(State(house): State<Shared>, request: Request, next: Next) -> 
     response
 }
 
-/// What comes from elsewhere.
+/// Refuses requests from other sites.
 fn refused(house: &Shared, request: &Request) -> Option<Problem> {
     let headers = request.headers();
     let host = text(headers, header::HOST).unwrap_or_default();
@@ -142,13 +143,13 @@ fn refused(house: &Shared, request: &Request) -> Option<Problem> {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     match text(headers, "sec-fetch-site") {
         Some("same-origin" | "none") | None => None,
-        // A person may follow a link; a page may not fetch, nor write.
+        // A person may follow a link from another site; its pages may not fetch or write.
         Some(_) if reads && text(headers, "sec-fetch-mode") == Some("navigate") => None,
         Some(_) => Some(elsewhere),
     }
 }
 
-/// A browser shows what it is answered.
+/// Returns whether a browser shows the response to a person.
 fn is_for_people(request: &Request) -> bool {
     let accepts = text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
     let path = request.uri().path();

@@ -1,22 +1,22 @@
-//! How often somebody may ask: a bucket that fills up again, for each kind of request and each asker.
+//! Rate limits: a token bucket for each kind of request and each client.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// More askers than these at once are strangers, and the oldest are forgotten.
+/// Maximum number of remembered clients; the oldest are forgotten.
 const ASKERS_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Somebody who is not known.
+    /// A client without an authenticated principal.
     Stranger,
     View,
     Write,
 }
 
 impl Kind {
-    /// How many at once, and how many a second after that.
+    /// Returns the bucket size and the refill rate per second.
     fn measure(self) -> (f64, f64) {
         match self {
             Kind::Stranger => (60.0, 1.0),
@@ -32,7 +32,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether one more is within bounds; if not, after how many seconds it is.
+    /// Returns whether one more request is allowed; if not, the number of seconds to wait.
     pub fn allow(&self, kind: Kind, asker: &str) -> Result<(), u64> {
         self.allow_at(kind, asker, Instant::now())
     }

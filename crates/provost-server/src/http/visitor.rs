@@ -1,8 +1,9 @@
-//! Who asks: by the cookie of a session, or by the token of a program.
+//! Authenticates the principal: by the cookie of a session, or by the token of a program.
 //!
-//! **Invariant:** whoever comes from inside an attempt of a run that is under way is refused, whatever they
-//! bring along, and it is recorded.
-//! **Invariant:** a write that rests on a cookie names its origin and carries a key only our own pages have.
+//! **Invariant:** a client inside an attempt of a running plan is refused, whatever token it has, and this is
+//! recorded.
+//! **Invariant:** a write authenticated by a cookie has an `Origin` and a key that only provost's own pages
+//! have.
 
 use std::time::Duration;
 
@@ -21,32 +22,33 @@ use super::guard::text;
 pub(crate) use super::limit::Kind;
 use super::{BODY_MAX, House, Problem, Shared, ask};
 
-/// The key of our own pages, where a script writes.
+/// Header with the form key, for writes by a script.
 const FORM_HEADER: &str = "x-provost-form";
-/// Which version of the page the script has.
+/// Header with the version of the page that the script has.
 const PAGE_HEADER: &str = "x-provost-page";
-/// A log that does not answer for so long is away, for whoever asks how things are.
+/// Time limit for the log in metrics requests; after it the log counts as unreachable.
 const LOG_IS_THERE: Duration = Duration::from_secs(2);
 
-/// Somebody who is known.
+/// An authenticated principal.
 #[derive(Clone, Debug)]
 pub struct Visitor {
     pub token: Token,
-    /// What our own pages send along with what they write.
+    /// Key that provost's own pages send with every write.
     pub form_key: String,
     by_cookie: bool,
     ends: Ends,
-    /// The version of the page that their browser shows.
+    /// Version of the page that the browser shows.
     pub has: Option<String>,
 }
 
 impl Visitor {
-    /// Who knocks at the engine's doors. Looks at the machine, so not for threads that talk.
+    /// Returns the caller for the engine's checks. It inspects processes, so it must not run on async
+    /// threads.
     pub fn who(&self, house: &House) -> Who {
         called(house, &self.ends)
     }
 
-    /// The name its decisions stand under.
+    /// Returns the name that its decisions have in the log.
     pub fn name(&self) -> String {
         self.token.name.clone()
     }
@@ -70,17 +72,17 @@ pub(crate) fn ends(parts: &Parts) -> Result<Ends, Problem> {
     parts.extensions.get::<Ends>().cloned().ok_or_else(|| Problem::broken("the connection is not known"))
 }
 
-/// Finds out who asks, and that they do not come from inside an attempt.
+/// Authenticates the client and checks that it is not inside an attempt.
 pub(crate) async fn known(parts: &mut Parts, house: &Shared) -> Result<Visitor, Problem> {
     found(parts, house, look_outside).await
 }
 
-/// By what they bring along. Where they come from is not looked at yet.
+/// Authenticates the client only; does not check whether it is inside an attempt.
 async fn named(parts: &mut Parts, house: &Shared) -> Result<Visitor, Problem> {
     found(parts, house, |_, _| Ok(())).await
 }
 
-/// `look` is asked about whoever has a name: strangers are counted before anything is looked at for them.
+/// Authenticates the client. `look` is called only for known clients: unknown ones are rate-limited first.
 async fn found(
     parts: &mut Parts,
     house: &Shared,
@@ -104,7 +106,7 @@ async fn found(
     Ok(Visitor { token, form_key, by_cookie, ends, has })
 }
 
-/// Somebody who is not known is told so, if not too often, and recorded if it is an agent.
+/// Returns the refusal of an unknown client, within the rate limit; an agent is also recorded.
 pub(crate) async fn stranger(house: &Shared, ends: &Ends) -> Problem {
     if let Err(problem) = within(house, Kind::Stranger, &ends.theirs.ip().to_string()) {
         return problem;
@@ -115,13 +117,13 @@ pub(crate) async fn stranger(house: &Shared, ends: &Ends) -> Problem {
     }
 }
 
-/// Whether they come from inside an attempt.
+/// Refuses a client from inside an attempt.
 pub(crate) async fn outside(house: &Shared, ends: &Ends) -> Result<(), Problem> {
     let ends = ends.clone();
     ask(house, move |house| look_outside(house, &ends)).await
 }
 
-/// Looks once for each connection, while a run is under way.
+/// Checks each connection once, while a run is under way.
 fn look_outside(house: &House, ends: &Ends) -> Result<(), Problem> {
     if ends.outside.get().is_none() && !house.overview.is_quiet()? {
         house.overview.only_people(&called(house, ends))?;
@@ -137,7 +139,7 @@ pub(crate) fn within(house: &House, kind: Kind, asker: &str) -> Result<(), Probl
     })
 }
 
-/// Somebody who may look.
+/// A principal that may read.
 pub(crate) struct Viewer(pub Visitor);
 
 impl FromRequestParts<Shared> for Viewer {
@@ -153,8 +155,8 @@ impl FromRequestParts<Shared> for Viewer {
     }
 }
 
-/// A program that may look at numbers. While the log is away it is not to be seen where it comes from, and it is
-/// told nothing that the log says.
+/// A program that may read metrics. While the log is unreachable, it cannot be checked where the program
+/// runs, and it gets nothing from the log.
 pub(crate) struct Scraper {
     pub is_looked_up: bool,
 }
@@ -163,7 +165,7 @@ impl FromRequestParts<Shared> for Scraper {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, house: &Shared) -> Result<Self, Problem> {
-        // Only strangers are looked up by then.
+        // Only the lookup of an unknown client needs the log here, so a timeout means an unknown client.
         let asked = tokio::time::timeout(LOG_IS_THERE, named(parts, house)).await;
         let visitor = asked.unwrap_or_else(|_| Err(Problem::stranger()))?;
         within(house, Kind::View, &visitor.token.id)?;
@@ -177,7 +179,7 @@ impl FromRequestParts<Shared> for Scraper {
     }
 }
 
-/// Somebody who may decide.
+/// A principal that may decide.
 pub(crate) struct Decider(pub Visitor);
 
 impl Decider {
@@ -187,7 +189,7 @@ impl Decider {
         if !visitor.token.scope.may_decide() {
             return Err(scope("decide", &visitor));
         }
-        // Whether it is our own was looked at already; here it must be there.
+        // `guard` has checked the value; here the header must exist.
         if visitor.by_cookie && !parts.headers.contains_key(header::ORIGIN) {
             return Err(Problem::forbidden("origin", "a write of a browser says where it was made"));
         }
@@ -206,7 +208,7 @@ fn no_key() -> Problem {
         .hint("Open the page again, and send it from there.")
 }
 
-/// What a program, or a script of ours, writes: JSON.
+/// JSON body sent by a program or by provost's own script.
 pub(crate) struct Said<T> {
     pub by: Visitor,
     pub said: T,
@@ -233,7 +235,7 @@ fn unreadable(rejection: JsonRejection) -> Problem {
     Problem::new(status, kind, rejection.body_text())
 }
 
-/// What a form of our pages sends.
+/// Form sent by provost's own pages.
 pub(crate) struct Posted<T> {
     pub by: Visitor,
     pub said: T,
@@ -265,7 +267,7 @@ fn from_form<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_urlencoded::from_bytes(body).map_err(|error| Problem::bad(format!("the form: {error}")))
 }
 
-/// What is asked for, after the `?`.
+/// Query parameters of the URL.
 pub(crate) struct Query<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequestParts<Shared> for Query<T> {
@@ -279,7 +281,7 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Query<T> {
     }
 }
 
-/// Parts of the path.
+/// Parameters in the path.
 pub(crate) struct Segment<T>(pub T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<Shared> for Segment<T> {

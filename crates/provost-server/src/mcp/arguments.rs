@@ -1,4 +1,4 @@
-//! What a model put into a call, read with patience: numbers as text, steps as mere titles.
+//! Reads the arguments of a tool call leniently: numbers as text, steps as plain titles.
 
 use provost_core::language::plan_writer::{Draft, Postcondition, Step};
 use rmcp::model::{JsonObject, RequestMetaObject};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Reply;
 
 const STATUSES: &str = "pending, in_progress, done, blocked";
-/// So many steps or postconditions at most: nobody reads more.
+/// Maximum number of steps or postconditions.
 const MOST: usize = 1000;
 
 pub struct Arguments(pub JsonObject);
@@ -21,7 +21,7 @@ pub enum Status {
 }
 
 impl Arguments {
-    /// A text, or nothing.
+    /// Returns a text, empty if it is missing.
     pub fn text(&self, key: &str) -> Result<String, Reply> {
         text(self.0.get(key), key)
     }
@@ -84,7 +84,7 @@ impl Arguments {
                 Err(Reply::refusal(format!("`{key}` has {} entries; at most {MOST} are taken", list.len())))
             }
             Some(Value::Array(list)) => Ok(list.clone()),
-            // Some clients send what is nested as text.
+            // Some clients send nested values as text.
             Some(Value::String(text)) => match serde_json::from_str(text) {
                 Ok(Value::Array(list)) => Ok(list),
                 _ => Err(Reply::refusal(format!("`{key}` has to be a list"))),
@@ -135,7 +135,7 @@ fn postcondition(value: &Value) -> Result<Postcondition, Reply> {
 }
 
 impl Arguments {
-    /// The first of these that says something.
+    /// Returns the first of these that is not empty.
     fn first(&self, keys: &[&str]) -> Result<String, Reply> {
         for key in keys {
             let text = self.text(key)?;
@@ -166,7 +166,7 @@ fn number(value: &Value) -> Option<u64> {
     }
 }
 
-/// The session's name, where the client puts it beside its requests.
+/// Returns the session's name, if the client sends it in the request metadata.
 pub fn session_name(meta: &RequestMetaObject) -> Option<String> {
     const KEYS: [&str; 5] = ["sessionId", "session_id", "threadId", "thread_id", "conversationId"];
     let named = |map: &JsonObject| {

@@ -1,9 +1,9 @@
-//! The service of one attempt: what its agent may know and say, without the log.
+//! The MCP service of one attempt: what its agent may read and report, without the log.
 //!
-//! It stands on the agent's side of the fence and holds no authority. It tells what was laid out for it, and
-//! what it is told is read when the attempt is over.
+//! It runs inside the agent's sandbox and has no authority. It answers from files prepared for it, and
+//! provost reads what the agent reports when the attempt is over.
 //!
-//! **Invariant:** no answer here is a verdict: the harness judges when the agent is gone.
+//! **Invariant:** no answer here is a verdict: provost judges after the agent has ended.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Checks take as long as they take, and clients do not wait: a tool answers within its patience, and the
-//! next call has the result.
+//! Runs checks that take longer than clients wait: a tool answers within its time limit, and the next call
+//! gets the result.
 //!
-//! One check of a session is under way at a time, on a thread of its own. While somebody waits for it, the
-//! client is told what happens.
+//! A session has one running check at a time, on its own thread. While a call waits for it, the client gets
+//! progress notifications.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,18 +17,18 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use tokio::sync::watch;
 
-/// How often a client hears that we are still there.
+/// Interval of progress notifications.
 const TICK: Duration = Duration::from_secs(1);
 
 pub type Told<'a> = dyn FnMut(&Run, &Sealed, &Event) + 'a;
 type Outcome = Arc<Result<Run, String>>;
 
-/// What is to be judged.
+/// A check to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// In words.
+    /// Description for people.
     what: String,
-    /// The same call again has the same key.
+    /// Key that is equal for a repeated call.
     key: String,
 }
 
@@ -38,16 +38,16 @@ impl Ask {
     }
 }
 
-/// What there is to say about a judgement.
+/// Result of a request for a check.
 #[derive(Clone)]
 pub enum Said {
-    /// Nothing was under way.
+    /// Nothing was running.
     Nothing,
     Still {
         what: String,
         seconds: u64,
     },
-    /// The outcome, and whether it is that of an earlier call about something else.
+    /// The outcome; `of` names the earlier call if it belongs to another one.
     Over {
         outcome: Outcome,
         of: Option<String>,
@@ -81,7 +81,7 @@ impl Judging {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has it judged, unless something is being judged already; then that is waited for first.
+    /// Runs the check. If another one is already running, waits for that one instead.
     pub async fn judge<F>(&self, ask: Ask, context: &RequestContext<RoleServer>, work: F) -> Said
     where
         F: FnOnce(&mut Told<'_>) -> Result<Run, Refused> + Send + 'static,
@@ -90,7 +90,7 @@ impl Judging {
         self.wait(&job, is_ours, context).await
     }
 
-    /// Waits for what is under way, if anything is.
+    /// Waits for the running check, if there is one.
     pub async fn settled(&self, context: &RequestContext<RoleServer>) -> Said {
         let job = self.current().clone();
         match job {
@@ -99,7 +99,7 @@ impl Judging {
         }
     }
 
-    /// A line about what is under way.
+    /// Returns a line about the running check.
     pub fn note(&self) -> String {
         match self.current().as_ref() {
             Some(job) if job.news.borrow().outcome.is_none() => format!(
@@ -111,7 +111,7 @@ impl Judging {
         }
     }
 
-    /// Waits for what is under way, for as long as `patience` lasts.
+    /// Waits for the running check, at most for `patience`.
     pub fn wind_down(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let Some(job) = self.current().clone() else { return };
@@ -157,7 +157,7 @@ impl Judging {
             tell(context, token.as_ref(), ticks, job, &now.line).await;
             tokio::select! {
                 changed = news.changed() => if changed.is_err() {
-                    // The thread is gone without a word.
+                    // The thread ended without a result.
                     self.collect(job);
                     let outcome = Arc::new(Err("the check ended without a verdict; call it again".to_owned()));
                     return Said::Over { outcome, of: None };
@@ -171,7 +171,7 @@ impl Judging {
         }
     }
 
-    /// The outcome was told: the next call is a new one.
+    /// Forgets a job whose outcome was reported, so that the next call starts a new one.
     fn collect(&self, job: &Job) {
         let mut current = self.current();
         if current.as_ref().is_some_and(|known| known.begun == job.begun) {
@@ -194,6 +194,6 @@ async fn tell(
         true => format!("judging {} ({seconds} s)", job.ask.what),
         false => format!("judging {} ({seconds} s): {line}", job.ask.what),
     });
-    // A client that does not listen still gets its answer.
+    // A client that ignores progress still gets its answer.
     let _ = context.peer.notify_progress(progress).await;
 }

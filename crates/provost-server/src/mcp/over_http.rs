@@ -1,9 +1,9 @@
-//! The same service over HTTP: streamable, at `/mcp`, for agents whose client cannot start a server.
+//! The MCP service over HTTP: streamable, at `/mcp`, for agents whose client cannot start a server.
 //!
-//! A session is what the protocol calls one; a client that has none is known by its token. Whoever connects
-//! from this machine is also known by its process, so that nobody inside that client passes for a person.
+//! A session is the protocol's session; a client without one is known by its token. A client on this machine
+//! is also known by its process, so that nothing inside it passes for a person.
 //!
-//! **Invariant:** only a token of scope `agent` opens this, and it opens nothing else.
+//! **Invariant:** only a token of scope `agent` gives access here, and it gives access to nothing else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use crate::http::{Problem, Shared, ask, visitor};
 
 const SESSION: &str = "mcp-session-id";
 
-/// Who asks, for the service.
+/// The requesting session.
 #[derive(Clone, Debug)]
 pub struct Asker {
-    /// What its session is called.
+    /// Name of its session.
     pub name: String,
 }
 
@@ -37,7 +37,7 @@ struct Entrance {
 }
 
 pub(crate) fn over_http(house: &Shared, desk: &Arc<Desk>, patience: Duration) -> Router {
-    // Hosts and origins were looked at on the way in.
+    // `guard` has already checked hosts and origins.
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts();
     let (for_all, cwd) = (desk.clone(), house.overview.settings().cwd.clone());
     let service = StreamableHttpService::new(

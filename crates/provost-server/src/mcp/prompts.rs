@@ -1,8 +1,8 @@
-//! Prompts that teach the way of working; their words are in `prompts/`.
+//! Prompts that explain how to work with provost; their texts are in `prompts/`.
 
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 
-/// Not `plan`: Gemini CLI has a command of that name, and says so at each start.
+/// Not `plan`: Gemini CLI has a command of that name and warns at each start.
 const MAKE: &str = "make_plan";
 const PLAN: &str = include_str!("prompts/plan.md");
 const FINISH: &str = include_str!("prompts/finish.md");

@@ -1,4 +1,4 @@
-//! The plan and its log as resources, for clients that show them to people.
+//! The plan and its log as MCP resources, for clients that show them to people.
 
 use provost_engine::desk::{Desk, Refused};
 use provost_engine::sessions::Session;
@@ -9,7 +9,7 @@ use super::words;
 const PLAN: &str = "provost://plan";
 const TEXT: &str = "provost://plan.md";
 const LOG: &str = "provost://log";
-/// The last events are what one looks for.
+/// Number of events, the newest ones.
 const EVENTS: usize = 500;
 
 pub fn all() -> Vec<Resource> {
@@ -26,7 +26,7 @@ pub fn all() -> Vec<Resource> {
     ]
 }
 
-/// Nothing, if there is no such resource.
+/// Reads a resource; `None` if it does not exist.
 pub fn read(desk: &Desk, session: &Session, uri: &str) -> Option<Result<ReadResourceResult, Refused>> {
     let text = match uri {
         PLAN => desk.show(session).map(|shown| words::plan(&shown.run, &shown.name)),

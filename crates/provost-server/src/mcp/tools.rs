@@ -1,7 +1,7 @@
-//! The tools, as clients list them.
+//! The MCP tools as clients list them.
 //!
-//! Schemas are flat and say nothing with `null`: some clients refuse to pass such tools on. Every tool asks
-//! to be shown to the model from the start; a tool that has to be searched for is not used.
+//! Schemas are flat and avoid `null`, because some clients refuse other tools. Every tool asks to be shown to
+//! the model from the start; models do not use a tool that they have to search for.
 
 use std::sync::Arc;
 
@@ -18,10 +18,11 @@ pub const NAMES: [&str; 7] = [
     "topic_publish",
 ];
 
-/// Of these, what the agent of an attempt has.
+/// Names of the tools for the agent of an attempt.
 pub const OF_AN_ATTEMPT: [&str; 5] = ["plan_show", "plan_next", "step_update", "topic_read", "topic_publish"];
 
-/// The tools of an agent that the harness has started: it is given its step, and judged when it is gone.
+/// Returns the tools for an agent that provost has started: it is given its step, and is judged after it has
+/// ended.
 pub fn of_an_attempt() -> Vec<Tool> {
     let reads = || ToolAnnotations::from_raw(None, Some(true), None, Some(true), Some(false));
     let writes = || ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), Some(false));

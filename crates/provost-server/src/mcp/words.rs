@@ -1,6 +1,6 @@
-//! What tools answer: the plan, the next thing to do, a verdict, in words for a model.
+//! Texts of the tools' answers: the plan, the next thing to do, a verdict, in words for a model.
 //!
-//! **Invariant:** a contract that is hidden from agents is not in any answer, nor is what it printed.
+//! **Invariant:** no answer contains a contract that is hidden from agents, or its output.
 
 use std::fmt::Write as _;
 
@@ -17,10 +17,10 @@ use provost_engine::desk::{Created, Gate};
 use super::Reply;
 use super::judging::Said;
 
-/// So much of a check's output helps; the rest is noise in a context.
+/// Maximum size of a check's output; more would only fill the context.
 const OUTPUT_MAX: usize = 6000;
 
-/// The plan as it stands.
+/// Describes the current state of the plan.
 pub fn plan(run: &Run, name: &str) -> String {
     let (done, total) = run.progress();
     let mut out = format!("Plan {name}: {}\n", run.plan.title);
@@ -70,7 +70,7 @@ fn checked_by(contract: &Contract, hidden: bool) -> String {
     }
 }
 
-/// The text of the plan as an agent may see it.
+/// Returns the text of the plan as an agent may see it.
 pub fn text(run: &Run) -> String {
     let marked = approved_spec::mark(&run.text, &run.plan, run.stage.word(), |step| run.mark(step));
     match run.hides {
@@ -79,7 +79,7 @@ pub fn text(run: &Run) -> String {
     }
 }
 
-/// The one thing to do now.
+/// Returns the one thing to do now.
 pub fn next(run: &Run) -> String {
     match run.stage {
         Stage::Draft | Stage::Verified => {
@@ -185,7 +185,7 @@ pub fn created(created: &Created) -> String {
     out
 }
 
-/// What was said about something earlier, and then this.
+/// Returns the result of an earlier check, followed by `next`.
 pub fn after(said: Said, next: &str) -> String {
     match said {
         Said::Nothing => next.to_owned(),
@@ -218,7 +218,7 @@ fn still(said: &Said) -> String {
     }
 }
 
-/// The answer of a call that had something judged; `done` puts the outcome into words.
+/// Returns the answer of a call that ran a check; `done` puts the outcome into words.
 fn answer(said: Said, done: impl FnOnce(&Run) -> Reply) -> Reply {
     match said {
         Said::Nothing => Reply::refusal("nothing was judged; call it again"),
@@ -295,7 +295,7 @@ pub fn topics(topics: &[String]) -> String {
     }
 }
 
-/// What became of a claim.
+/// Describes the outcome of a claim.
 fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
     let number = step.number;
     let verdict = state.verdict.as_ref();
@@ -344,7 +344,7 @@ fn verdict_on(run: &Run, step: &Step, state: &StepRun) -> Reply {
     }
 }
 
-/// What a plan that is done is worth.
+/// Describes how strong the passes of a done plan are.
 fn done(run: &Run) -> String {
     let unread = "An agent wrote these checks and no person approved them, so the plan ends as self-checked. \
                   Say so to your user; `provost approve` before the work would have made it verified.\n";
@@ -362,7 +362,7 @@ fn done(run: &Run) -> String {
     out
 }
 
-/// How the plan as a whole stands after everything was looked at.
+/// Describes the plan as a whole after all checks have run.
 fn whole(run: &Run) -> Reply {
     if run.stage == Stage::Done {
         return Reply::ok(next(run));
@@ -390,7 +390,7 @@ fn whole(run: &Run) -> Reply {
     Reply::refusal(format!("The plan is NOT done.\n{out}\nMend it, then call postcondition_verify again."))
 }
 
-/// What the judge saw.
+/// Describes a verdict.
 fn seen(verdict: &Verdict, hidden: bool) -> String {
     let mut out = verdict.outcome.to_string();
     if hidden {
@@ -409,7 +409,7 @@ fn seen(verdict: &Verdict, hidden: bool) -> String {
     out
 }
 
-/// The end of it, where errors stand.
+/// Returns the end of the text, where errors usually are.
 fn shortened(text: &str) -> String {
     if text.len() <= OUTPUT_MAX {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! All plans: how they stand, what they cost, what waits.
+//! The page of all plans: their state, their cost, and what waits.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -14,7 +14,7 @@ use crate::view::Card;
 
 const STAGES: [&str; 6] = ["draft", "verified", "approved", "in-progress", "done", "failed"];
 
-/// Which plans are wanted.
+/// Filter for the plans.
 #[derive(Deserialize)]
 pub struct Form {
     #[serde(default)]
@@ -50,7 +50,7 @@ pub async fn show(
 fn body(plans: &[Seen], form: &Form) -> Answer<Markup> {
     let mut cards: Vec<Card> = plans.iter().map(Card::of).collect();
     cards.retain(|card| form.wants(card));
-    // What waits first, then what moved last.
+    // Plans that wait first, then the most recently changed ones.
     cards.sort_by(|a, b| (b.waiting > 0, &b.moved).cmp(&(a.waiting > 0, &a.moved)));
     Ok(html! {
         h1 { "Agenda" }
@@ -120,7 +120,7 @@ fn table(cards: &[Card]) -> Markup {
     }
 }
 
-/// What a plan that is under way does now.
+/// Describes what a running plan does now.
 fn standing(card: &Card) -> &'static str {
     match (card.waiting, card.at_work.is_empty()) {
         (1.., _) => "waits for a person",
@@ -129,7 +129,7 @@ fn standing(card: &Card) -> &'static str {
     }
 }
 
-/// A link has a name, also where the plan has none.
+/// Returns the title, or the id if it is empty, because a link needs a text.
 fn titled(card: &Card) -> &str {
     if card.title.trim().is_empty() { &card.id } else { &card.title }
 }

@@ -1,4 +1,4 @@
-//! Two runs side by side: what each step took, how it ended, and how the plans differ.
+//! The page that compares two runs: what each step used, how it ended, and how the plans differ.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -63,7 +63,7 @@ pub async fn show(
 }
 
 impl Form {
-    /// A plan beside itself is what it was before it was revised, beside what it is.
+    /// If both sides are the same plan, compares it with its previous revision.
     fn told_apart(mut self) -> Self {
         if self.one == self.other && !self.one.is_empty() && !self.one.contains('@') {
             self.one.push_str("@before");
@@ -72,7 +72,7 @@ impl Form {
     }
 }
 
-/// A plan with all its lives, and which of them was chosen: `PLAN`, `PLAN@REVISION` or `PLAN@before`.
+/// A plan with its history by revision, and the selected one: `PLAN`, `PLAN@REVISION` or `PLAN@before`.
 struct Side {
     lives: Vec<Plan>,
     chosen: usize,
@@ -100,7 +100,7 @@ impl Side {
     }
 }
 
-/// The lives of a plan that was revised, each a link to where it is compared instead.
+/// Renders the revisions of a plan, each as a link that selects it.
 fn revisions(name: &str, side: &Side, instead: impl Fn(&str) -> (String, String)) -> Markup {
     html! {
         @if side.lives.len() > 1 {
@@ -132,13 +132,13 @@ fn choice(name: &str, words: &str, plans: &[Seen], chosen: &str) -> Markup {
     }
 }
 
-/// What one step, or all of them, took.
+/// Attempts, time and tokens of one step or of all.
 #[derive(Default)]
 struct Took {
     attempts: usize,
     agent_ms: u64,
     check_ms: u64,
-    /// Unknown, where one attempt was not counted.
+    /// `None` if one attempt was not counted.
     tokens: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
-//! The steps of a plan as a graph, and its attempts as a timeline: SVG, made here.
+//! Draws the steps of a plan as a graph and its attempts as a timeline, in SVG.
 //!
-//! Both say in words what they say in colour. A step is a link to its own place on the page; what lies behind a
-//! bar is in its title. Neither has a style of its own: the stylesheet has it, also for paper and the dark.
+//! Everything shown by colour is also said in words. A step links to its section of the page; the title of a
+//! bar has the details. The stylesheet has all styles, also for print and dark mode.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -21,17 +21,17 @@ use crate::graph::{Drawing, Edge, HEIGHT, Node, Placed, WIDTH};
 use crate::timeline::{Bar, Kind, Span, lasted};
 use crate::{graph, timeline};
 
-/// So many drawings are kept.
+/// Maximum number of cached layouts.
 const DRAWINGS: usize = 64;
-/// So many letters fit into a step.
+/// Maximum number of letters in a step.
 const LETTERS: usize = 23;
-/// The timeline: where bars begin, how wide they are, how high a row is.
+/// Timeline: start of the bars, their width, and the row height.
 const NAMES: f64 = 190.0;
 const BARS: f64 = 760.0;
 const ROW: f64 = 26.0;
 const TOP: f64 = 22.0;
 
-/// For the eye, beside the word.
+/// Returns a symbol for a state; it is shown beside the word.
 fn sign(state: &str) -> &'static str {
     match state {
         "passed" => "✓",
@@ -44,7 +44,7 @@ fn sign(state: &str) -> &'static str {
     }
 }
 
-/// Where the steps of a law stand: found once, however often they are looked at while they are carried out.
+/// Cache of layouts: one per spec, because the layout does not change during a run.
 #[derive(Default)]
 pub struct Drawings(Mutex<VecDeque<(Hash, Arc<Drawing>)>>);
 
@@ -81,7 +81,7 @@ fn drawn(run: &Run) -> Drawing {
     graph::drawn(&nodes)
 }
 
-/// Every step, what it waits for, and how it stands. Steps lead to `place` and their number.
+/// Renders every step with its dependencies and state. Steps link to `place` followed by their number.
 pub fn graph(drawings: &Drawings, run: &Run, place: &str) -> Markup {
     let drawing = drawings.of(run);
     let box_of = format!("0 0 {} {}", drawing.width, drawing.height);
@@ -105,7 +105,7 @@ fn step(run: &Run, node: &Placed, place: &str) -> Markup {
     let weaker = if pass.is_some_and(|pass| pass != Pass::Verified) { " weaker" } else { "" };
     let after: Vec<String> = node.after.iter().map(ToString::to_string).collect();
     let after = if after.is_empty() { String::new() } else { format!("; after {}", after.join(", ")) };
-    // It begins with what can be seen, for those who name what they see.
+    // It starts with the visible text, for people who use voice control.
     let words = format!("{} {} {shown} {title}{after}", node.id, sign);
     html! {
         a href={ (place) (node.id) } class={ "node " (state) (weaker) } {
@@ -117,7 +117,7 @@ fn step(run: &Run, node: &Placed, place: &str) -> Markup {
     }
 }
 
-/// As much as there is room for; signs that are wide count twice.
+/// Cuts a text to the available width; wide characters count twice.
 fn short(text: &str, letters: usize) -> String {
     let text = super::text::visible(text).replace(['\n', '\t'], " ");
     let width = |sign: char| if u32::from(sign) >= 0x1100 { 2 } else { 1 };
@@ -133,7 +133,7 @@ fn short(text: &str, letters: usize) -> String {
     format!("{}…", kept.collect::<String>().trim_end())
 }
 
-/// Curves between the layers, straight lines where it passes one.
+/// Returns the path: curves between layers, straight lines through them.
 fn path(edge: &Edge) -> String {
     let mut out = String::new();
     let mut last: Option<(f64, f64)> = None;
@@ -151,7 +151,7 @@ fn path(edge: &Edge) -> String {
     out
 }
 
-/// Attempts, the checks after them and what was waited for; `now` is where those end that are under way.
+/// Returns attempts, their checks and the waits between them; running ones end at `now`.
 fn spans(attempts: &[Attempt], now: u64) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for attempt in attempts {
@@ -172,7 +172,7 @@ fn spans(attempts: &[Attempt], now: u64) -> Vec<Span> {
     spans
 }
 
-/// When each step was worked at, and for how long. Nothing, before the first attempt.
+/// Renders when each step was worked on, and for how long; empty before the first attempt.
 pub fn timeline(run: &Run, attempts: &[Attempt], now: u64, place: &str) -> Markup {
     let drawn = timeline::drawn(&spans(attempts, now));
     let mut steps: Vec<u32> = drawn.bars.iter().map(|bar| bar.step).collect();

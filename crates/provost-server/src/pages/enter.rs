@@ -1,4 +1,4 @@
-//! In by a link that is good once, and out again.
+//! Login by a link that is valid once, and logout.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -28,7 +28,7 @@ pub async fn show(
             .is_some_and(|value| value.contains("prefetch"))
     };
     if is_guess("sec-purpose") || is_guess("purpose") {
-        // A browser that looks ahead would use it up.
+        // A browser that prefetches would use up the link.
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-early", "open the link to use it"));
     }
     door.only_people(&house).await?;
@@ -41,7 +41,7 @@ pub async fn show(
         house.origin.cookie(),
         made.word
     );
-    // A page, and not a way on: a cookie that is strict comes along only from a page of ours.
+    // A page instead of a redirect: a strict cookie is sent only with navigation from provost's own page.
     let body = html! { p { "Welcome. " a href="/" { "To the agenda" } } };
     let mut response = layout::bare(StatusCode::OK, "You are in", &body, Some("/"));
     let cookie = HeaderValue::from_str(&cookie).map_err(|error| Problem::broken(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! The gate: what changed since the last approval, what will run, and the four things a person can say.
+//! The gate page: what changed since the last approval, what will run, and the four decisions of a person.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -33,7 +33,7 @@ pub async fn show(
     .await
 }
 
-/// What one of the forms says.
+/// Content of one of the forms.
 #[derive(Deserialize)]
 pub struct Form {
     decision: String,
@@ -42,7 +42,7 @@ pub struct Form {
     /// The revision with uncommitted files as part of the base.
     #[serde(default)]
     included: String,
-    /// A question, or a reason.
+    /// A question or a reason.
     #[serde(default)]
     words: String,
     #[serde(default)]
@@ -68,7 +68,7 @@ pub async fn decide(
     let onward = format!("/plans/{}/gate", segment(&id).0);
     ask(&house, move |house| match api::decide(house, &by, &id, decision) {
         Ok(_) => Ok(Redirect::to(&onward).into_response()),
-        // What somebody wrote is given back to them, with what is wrong with it.
+        // The person's text is shown again with its diagnostics.
         Err(problem) if !problem.diagnostics.is_empty() => {
             let gate = Gate::of(&house.overview, &api::find(&house.overview, &id)?)?;
             let draft = Draft { text: &draft, problem: &problem };
@@ -83,7 +83,7 @@ pub async fn decide(
     .await
 }
 
-/// A new text that was not taken, and why.
+/// A new text that was refused, and why.
 struct Draft<'a> {
     text: &'a str,
     problem: &'a Problem,
@@ -131,7 +131,8 @@ fn body(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
     }
 }
 
-/// What is not in the base commit: an agent would be credited with it, or no check sees it.
+/// Lists the files that are not in the base commit: an agent would be credited with them, or no check sees
+/// them.
 fn uncommitted(gate: &Gate) -> Markup {
     let list = |files: &[Loose]| {
         html! {
@@ -158,9 +159,9 @@ fn short(revision: &str) -> &str {
     revision.get(..12).unwrap_or(revision)
 }
 
-/// In words of steps and contracts, and line by line.
+/// Renders the changes in words of steps and contracts, and line by line.
 fn changes(gate: &Gate) -> Markup {
-    // Status and marks are the harness's own words, and no part of the law.
+    // provost writes status and marks; they are not part of the spec.
     let bare = |text: &str| approved_spec::mark(text, &parse::plan(text).plan, "draft", |_| None);
     let before = gate.approved_text.as_ref();
     let lines = before.map(|before| diff::lines(&bare(before), &bare(&gate.text))).unwrap_or_default();
@@ -180,7 +181,7 @@ fn changes(gate: &Gate) -> Markup {
     }
 }
 
-/// What an approval lets happen.
+/// Lists what an approval allows.
 fn intents(gate: &Gate) -> Markup {
     html! {
         h2 { "What will run" }
@@ -236,7 +237,7 @@ fn intent(intent: &Intent) -> Markup {
     }
 }
 
-/// Why their yes would not be one more, where it is others who are waited for.
+/// Returns why this person's approval would not count, if others must approve.
 fn cannot_add(gate: &Gate, name: &str) -> Option<&'static str> {
     let approvals = &gate.approvals;
     let is_them = |other: &String| quorum::is_same(other, name);
@@ -289,7 +290,8 @@ fn forms(gate: &Gate, visitor: &Visitor, draft: Option<&Draft<'_>>) -> Markup {
                 (form_key(visitor))
                 input type="hidden" name="digest" value=(gate.digest);
                 label for="text" { "The whole plan; it is checked before it is written" }
-                // As it is: what is sent back must be what is there.
+                // Without `T`, which replaces characters: the text that is sent back must be the text of the
+                // file.
                 textarea id="text" class="tall" name="text" spellcheck="false" {
                     "\n" (draft.map_or(gate.text.as_str(), |draft| draft.text))
                 }

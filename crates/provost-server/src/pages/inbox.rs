@@ -1,4 +1,4 @@
-//! What waits for a person, with what was tried, and the choices there are.
+//! The inbox page: what waits for a person, what was tried, and the choices.
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -53,7 +53,7 @@ pub async fn answer(
     Ok(Redirect::to("/inbox").into_response())
 }
 
-/// Where an answer was sent to, asked for: the item may be gone by now.
+/// Redirects a GET of an answer's address to the inbox, because the item may be gone.
 pub async fn back(Viewer(_): Viewer) -> Redirect {
     Redirect::to("/inbox")
 }
@@ -110,7 +110,8 @@ fn form(item: &Waiting, visitor: &Visitor) -> Markup {
     html! {
         form method="post" action={ "/inbox/" (segment(&item.id)) } {
             (form_key(visitor))
-            // Enter in a field presses the first button of a form. This one is dead, so Enter decides nothing.
+            // Enter in a field presses the first button of a form. This one is disabled, so Enter decides
+            // nothing.
             button disabled hidden {}
             label for=(note) { "Why (kept in the log)" }
             textarea id=(note) name="note" rows="2" {}

@@ -1,4 +1,4 @@
-//! What all pages have around them.
+//! The common frame of all pages.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use super::news::Main;
 use super::text::T;
 use crate::http::{House, Problem, Visitor};
 
-/// Where a page is in the house.
+/// Navigation section of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Agenda,
@@ -31,7 +31,7 @@ const ROOMS: [(Room, &str, &str); 5] = [
     (Room::Machine, "/machine", "Machine"),
 ];
 
-/// Where a page is among those of one plan.
+/// Navigation section among the pages of one plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanRoom {
     Plan,
@@ -40,7 +40,7 @@ pub enum PlanRoom {
     Elsewhere,
 }
 
-/// The pages of one plan.
+/// Renders the navigation of one plan.
 pub fn plan_rooms(plan: &str, here: PlanRoom) -> Markup {
     let plan = segment(plan).0;
     let rooms = [
@@ -60,7 +60,7 @@ pub fn plan_rooms(plan: &str, here: PlanRoom) -> Markup {
     }
 }
 
-/// In milliseconds, for what is under way.
+/// Returns the current time in milliseconds, for what is running.
 pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -70,13 +70,14 @@ pub fn now() -> u64 {
 pub struct Page {
     pub title: String,
     pub room: Room,
-    /// Which events make it look again, as the query of `/api/events`; none for a page that stands still.
+    /// Filter of the events that update the page, as a query of `/api/events`; `None` for a static page.
     pub live: Option<String>,
     pub body: Main,
 }
 
 impl Page {
-    /// `after` is a place in the log from before the page was made, so that nothing falls in between.
+    /// Renders the page. `after` is a position in the log from before the page was made, so that no event is
+    /// missed.
     pub fn shown(self, house: &House, visitor: &Visitor, after: u64) -> Response {
         let waiting = house.overview.waiting().unwrap_or(0);
         let names: Vec<&str> = DESCRIPTIONS.iter().map(|(name, _)| *name).collect();
@@ -142,7 +143,7 @@ fn head(title: &str, onward: Option<&str>) -> Markup {
     }
 }
 
-/// A page for somebody who is not in.
+/// Renders a page for a client that is not logged in.
 pub fn bare(status: StatusCode, title: &str, body: &Markup, onward: Option<&str>) -> Response {
     let page = html! {
         (DOCTYPE)
@@ -163,7 +164,7 @@ pub fn problem(problem: &Problem) -> Response {
         p { (T(&problem.detail)) }
         @if let Some(hint) = &problem.hint { p { (T(hint)) } }
         @if !problem.diagnostics.is_empty() { (super::parts::findings(&problem.diagnostics)) }
-        // An empty place is this one: what was asked for can be looked at again.
+        // An empty link target is this page, so that the request can be repeated.
         p { a href="" { "Look again" } " · " a href="/" { "To the agenda" } }
     };
     let mut response = bare(status, problem.title, &body, None);
@@ -173,7 +174,7 @@ pub fn problem(problem: &Problem) -> Response {
     response
 }
 
-/// A state, a stage or an outcome, by its colour and, without one, by its word.
+/// Renders a state, a stage or an outcome as a word, with a colour.
 pub fn word(word: &str) -> Markup {
     let class = match word {
         "passed" | "done" | "held" | "approved" | "sound" | "here" => "word good",
@@ -186,25 +187,25 @@ pub fn word(word: &str) -> Markup {
     html! { span class=(class) { (T(&word.replace('_', " "))) } }
 }
 
-/// How a step stands: for one that passed, its mark and in which way.
+/// Renders the state of a step; for a passed step its mark and the kind of pass.
 pub fn step_word(step: &crate::view::Step) -> Markup {
     let Some(pass) = &step.pass else { return word(&step.state) };
     let class = if pass == Pass::Verified.key() { "word good" } else { "word wait" };
     html! { span class=(class) { (step.mark.as_deref().unwrap_or_default()) " " (T(&step.word)) } }
 }
 
-/// An instant; the script is not needed to read it.
+/// Renders an instant; readable without the script.
 pub fn instant(text: &str) -> Markup {
     let short = text.get(..19).unwrap_or(text).replace('T', " ");
     html! { time datetime=(text) { (short) } }
 }
 
-/// The key that our own forms carry.
+/// Renders the key that provost's own forms carry.
 pub fn form_key(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name="form_key" value=(visitor.form_key); }
 }
 
-/// Into a path.
+/// Escapes a text for a URL path.
 pub fn segment(text: &str) -> PreEscaped<String> {
     let mut out = String::new();
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! The log of all plans, newest first, with filters; live.
+//! The log page: events of all plans, newest first, with filters and live updates.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,7 +23,7 @@ use crate::api;
 use crate::api::LogFilter;
 use crate::http::{Answer, House, Problem, Query, Shared, Viewer, ask};
 
-/// What the form asks for; a field that was left empty asks for nothing.
+/// Content of the filter form; an empty field does not filter.
 #[derive(Deserialize)]
 pub struct Form {
     #[serde(default)]
@@ -55,7 +55,7 @@ pub async fn show(
         let after = house.overview.cursor()?.0;
         let named = onward(&filter, filter.before.unwrap_or(u64::MAX));
         let body = house.news.kept(named, after, || body(house, &filter))?;
-        // An older page stands still.
+        // Older pages are static.
         let live = filter.before.is_none().then(|| query(&filter));
         let page = Page { title: "Log".to_owned(), room: Room::Log, live, body };
         Ok(page.shown(house, &visitor, after))
@@ -82,7 +82,7 @@ fn body(house: &House, filter: &LogFilter) -> Answer<Main> {
     Ok(Main::around(&around, &rows))
 }
 
-/// The rows of the page, and what to ask for next.
+/// Returns the rows of the page, and where the next page starts.
 fn rows(house: &House, filter: &LogFilter) -> Answer<(Vec<Arc<Part>>, Option<u64>)> {
     let mut plans = Plans { overview: &house.overview, known: BTreeMap::new() };
     if *filter != LogFilter::default() {
@@ -136,7 +136,7 @@ fn form(filter: &LogFilter) -> Markup {
     }
 }
 
-/// The plans whose events are shown, each looked at once.
+/// Plans of the shown events, each read once.
 struct Plans<'a> {
     overview: &'a Overview,
     known: BTreeMap<PlanId, Option<Seen>>,
@@ -147,7 +147,7 @@ impl Plans<'_> {
         news.row(at, || Ok(row(&self.words(event)?, at, event)))
     }
 
-    /// In words, as the terminal says it; where it cannot be read, in its own fields.
+    /// Describes an event as the terminal does; if it cannot be read, by its fields.
     fn words(&mut self, event: &Sealed) -> Answer<String> {
         let seen = match self.known.entry(event.plan.clone()) {
             Entry::Occupied(known) => known.into_mut(),
@@ -188,7 +188,7 @@ fn details(event: &Sealed) -> Value {
     serde_json::from_str(&event.details).unwrap_or_default()
 }
 
-/// The first words of it.
+/// Returns the beginning of its fields as text.
 fn short(event: &Sealed) -> String {
     let details = details(event);
     let fields = details.as_object().into_iter().flatten();

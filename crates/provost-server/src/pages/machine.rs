@@ -1,4 +1,5 @@
-//! What this machine attests: the level of isolation, what it has, and what came of each try at the fence.
+//! The machine page: the attested isolation level, the machine's features, and the result of each sandbox
+//! probe.
 
 use axum::extract::State;
 use axum::response::Response;

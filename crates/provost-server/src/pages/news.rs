@@ -1,11 +1,12 @@
-//! What of a page is new to whoever has it open, and pages that are made once for everybody.
+//! Partial updates: sends only the changed parts of an open page, and caches pages that are the same for all
+//! viewers.
 //!
-//! A page is made whole. Parts of it are marked while it is written ([`part`]). A browser that says which
-//! version it has gets the parts that have changed since, and of the others only that they are the same;
-//! `assets/live.js` puts them together.
+//! A page is rendered as a whole, and its parts are marked while it is written ([`part`]). A browser that
+//! sends the version it has gets the changed parts, and for the others a mark that they are the same;
+//! `assets/live.js` joins them.
 //!
-//! **Invariant:** put together, they are the page that was made, byte for byte.
-//! **Invariant:** what is kept is of one place in the log, and gone once the log has gone on.
+//! **Invariant:** the joined parts are the rendered page, byte for byte.
+//! **Invariant:** cached pages belong to one position in the log and are dropped when the log grows.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -18,33 +19,32 @@ use provost_engine::Cursor;
 
 use crate::http::Answer;
 
-/// Around a part, and where parts go that were made before. None is in any text that was made harmless
-/// (`text.rs`).
+/// Marks around a part, and for the place of ready parts. No escaped text contains them (`text.rs`).
 const BEGIN: char = '\u{1}';
 const END: char = '\u{2}';
 const HERE: char = '\u{3}';
-/// So many versions are remembered, to say what is new since.
+/// Maximum number of remembered versions.
 const VERSIONS: usize = 128;
-/// So many pages are kept, to be shown once more.
+/// Maximum number of cached pages.
 const KEPT: usize = 16;
-/// So many rows of the log are kept, and none that is longer.
+/// Maximum number of cached log rows, and the maximum size of one.
 const ROWS: usize = 2048;
 const ROW_MAX: usize = 8 * 1024;
 
-/// Whoever writes the text of a part cannot know what it will be called.
+/// Random seed, so that the author of a text cannot predict its digest.
 static DIGEST: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// One element that changes by itself. Parts have no parts.
+/// Marks one element that changes independently. Parts cannot be nested.
 pub fn part(markup: Markup) -> Markup {
     PreEscaped(format!("{BEGIN}{}{END}", markup.0))
 }
 
-/// Where [`Main::around`] puts its parts.
+/// Marks the place where [`Main::around`] inserts its parts.
 pub fn parts_here() -> Markup {
     PreEscaped(HERE.to_string())
 }
 
-/// The inside of a page.
+/// The content of a page.
 #[derive(Clone, Debug)]
 pub struct Main(Arc<Cut>);
 
@@ -52,9 +52,9 @@ pub struct Main(Arc<Cut>);
 struct Cut {
     pieces: Vec<Piece>,
     version: u64,
-    /// Of everything that is no part.
+    /// Digest of everything outside of the parts.
     frame: u64,
-    /// All of it, once somebody wanted that.
+    /// The whole text, once it was requested.
     whole: OnceLock<String>,
 }
 
@@ -64,7 +64,7 @@ enum Piece {
     Part(Arc<Part>),
 }
 
-/// A part as it is sent: whole, or as the word that it is the same.
+/// A part as it is sent: whole, or as a mark that it is the same.
 #[derive(Debug)]
 pub struct Part {
     digest: u64,
@@ -73,7 +73,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// What is no element is sent each time.
+    /// Makes a part. Text that is no element is always sent whole.
     fn new(text: &str) -> Arc<Self> {
         let digest = DIGEST.hash_one(text);
         let (whole, same) = match opened(text) {
@@ -87,7 +87,7 @@ impl Part {
     }
 }
 
-/// `<section id="x">…` is `section` and ` id="x">…`.
+/// Splits `<section id="x">…` into `section` and ` id="x">…`.
 fn opened(part: &str) -> Option<(&str, &str)> {
     let inside = part.strip_prefix('<')?;
     Some(inside.split_at(inside.find([' ', '>'])?))
@@ -99,7 +99,7 @@ impl From<Markup> for Main {
     }
 }
 
-/// Into parts, and what is around them.
+/// Splits a page into parts and the text around them.
 fn cut(text: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (at, text) in text.split(BEGIN).enumerate() {
@@ -113,7 +113,7 @@ fn cut(text: &str) -> Vec<Piece> {
 }
 
 impl Main {
-    /// Parts that were made before, and what is around them ([`parts_here`]).
+    /// Joins ready parts and the markup around them ([`parts_here`]).
     pub fn around(markup: &Markup, parts: &[Arc<Part>]) -> Self {
         let (before, after) = markup.0.split_once(HERE).unwrap_or((&markup.0, ""));
         let mut pieces = cut(before);
@@ -139,7 +139,7 @@ impl Main {
         format!("{:016x}", self.0.frame)
     }
 
-    /// Whole, but for the parts that are known.
+    /// Returns the page; known parts are only marked as the same.
     pub fn written(&self, known: &HashSet<u64>) -> Cow<'_, str> {
         if known.is_empty() {
             return Cow::Borrowed(self.0.whole.get_or_init(|| self.put_together(known)));
@@ -161,7 +161,7 @@ fn parts(pieces: &[Piece]) -> impl Iterator<Item = &Arc<Part>> {
     pieces.iter().filter_map(|piece| if let Piece::Part(part) = piece { Some(part) } else { None })
 }
 
-/// What was shown lately.
+/// Caches of recently shown pages.
 #[derive(Default)]
 pub struct News {
     versions: Mutex<VecDeque<(u64, Arc<HashSet<u64>>)>>,
@@ -170,7 +170,7 @@ pub struct News {
     newest: Mutex<Newest>,
 }
 
-/// The end of the log, newest first, as far as a page shows it.
+/// The newest rows of the log, newest first, as far as a page shows them.
 #[derive(Default)]
 struct Newest {
     through: Cursor,
@@ -184,7 +184,7 @@ struct Kept {
 }
 
 impl News {
-    /// The parts of a version that somebody says they have; none, where it is not known any more.
+    /// Returns the parts of a version that a browser has; empty if the version is no longer known.
     pub fn known(&self, version: Option<&str>) -> Arc<HashSet<u64>> {
         let version = version.and_then(|text| u64::from_str_radix(text, 16).ok());
         let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -192,7 +192,7 @@ impl News {
         found.map(|(_, parts)| parts.clone()).unwrap_or_default()
     }
 
-    /// Somebody has it from now on.
+    /// Remembers the version that a browser has from now on.
     pub fn shown(&self, main: &Main) {
         let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
         if versions.iter().any(|(known, _)| *known == main.0.version) {
@@ -205,7 +205,7 @@ impl News {
         versions.push_back((main.0.version, Arc::new(parts)));
     }
 
-    /// A page that says what the log says up to `at`, and nothing else: the same for whoever looks.
+    /// Returns a cached page that depends only on the log up to `at` and is the same for every viewer.
     pub fn kept(&self, page: String, at: u64, make: impl FnOnce() -> Answer<Main>) -> Answer<Main> {
         if let Some(main) = self.lock(at).pages.get(&page) {
             return Ok(main.clone());
@@ -218,7 +218,7 @@ impl News {
         Ok(main)
     }
 
-    /// The row of an event, which never changes, of the newest that were looked at.
+    /// Returns the row of an event, cached for the newest ones; a row never changes.
     pub fn row(&self, at: Cursor, make: impl FnOnce() -> Answer<Markup>) -> Answer<Arc<Part>> {
         let rows = || self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(row) = rows().get(&at) {
@@ -235,8 +235,8 @@ impl News {
         Ok(row)
     }
 
-    /// The newest `limit` rows of the whole log, newest first. `since` reads those after a place, no more than
-    /// `limit`: what was there before does not change.
+    /// Returns the newest `limit` rows of the whole log, newest first. `since` reads at most `limit` rows
+    /// after a position: older rows do not change.
     pub fn newest(
         &self,
         limit: usize,
@@ -280,7 +280,7 @@ mod tests {
         assert!(sent.contains("<td>2</td>") && !sent.contains("one") && !sent.contains("three"), "{sent}");
         assert_eq!(sent.matches("<tr data-same=\"").count(), 2);
         assert_eq!((before.frame(), before.version() == after.version()), (after.frame(), false));
-        // Put together it is the page that was made.
+        // Joined, it is the rendered page.
         let whole = after.written(&HashSet::new()).into_owned();
         let old = before.written(&HashSet::new()).into_owned();
         let rows = |text: &str| -> Vec<String> {
@@ -310,7 +310,7 @@ mod tests {
         };
         assert_eq!((look(7), look(7), made.get()), ("<p>7</p>".to_owned(), "<p>7</p>".to_owned(), 1));
         assert_eq!((look(8), made.get()), ("<p>8</p>".to_owned(), 2));
-        // Whoever comes late with an older place is shown what is there by now.
+        // A late request with an older position gets the newer page.
         assert_eq!((look(7), made.get()), ("<p>8</p>".to_owned(), 2));
     }
     #[test]

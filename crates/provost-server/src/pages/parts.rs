@@ -1,4 +1,4 @@
-//! What several pages show: checks, verdicts, attempts, findings and differences.
+//! Elements that several pages use: checks, verdicts, attempts, diagnostics and diffs.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use crate::timeline::lasted;
 use crate::view::diff::{Line, Side};
 use crate::view::{Attempt, Check, Verdict};
 
-/// What is run, or asked.
+/// Renders a check: the command, the rubric, or that a person confirms it.
 pub fn check(name: &str, check: &Check) -> Markup {
     html! {
         p class="quiet" {
@@ -61,7 +61,7 @@ fn more(count: u64) -> String {
     if count == 0 { String::new() } else { format!(" and {count} more") }
 }
 
-/// One attempt: what the agent says on one side, what the harness saw on the other.
+/// Renders one attempt: the agent's words on one side, provost's verdicts on the other.
 pub fn attempt(attempt: &Attempt) -> Markup {
     let is_silent = attempt.claims.is_empty() && attempt.report.trim().is_empty();
     html! {
@@ -112,7 +112,7 @@ pub fn findings(found: &[Found]) -> Markup {
     }
 }
 
-/// A difference; each line says by its sign what became of it.
+/// Renders a diff; each line has a sign for what happened to it.
 pub fn difference(lines: &[Line]) -> Markup {
     html! {
         pre class="diff" {

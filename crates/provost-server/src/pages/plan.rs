@@ -1,4 +1,4 @@
-//! One plan: its text beside its graph, when it was worked at, and its steps as they stand.
+//! The page of one plan: its text beside its graph, its timeline, and the state of its steps.
 
 use axum::extract::State;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! Whether the log of a plan can be believed, and what is proved of it.
+//! The proofs page: whether the log of a plan can be trusted, and what is proved about it.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -78,7 +78,7 @@ fn statement(place: usize, envelope: &Value, key: Option<&PublicKey>) -> Markup 
     }
 }
 
-/// By its step, where it is about one; else it is about the plan.
+/// Returns the title of a statement: its step, or the plan.
 fn named(statement: &Statement) -> String {
     let step = &statement.predicate["step"];
     match step["number"].as_u64() {
@@ -87,7 +87,7 @@ fn named(statement: &Statement) -> String {
     }
 }
 
-/// How the step passed, or how the plan stood.
+/// Returns how the step passed, or the stage of the plan.
 fn result(statement: &Statement) -> &str {
     let text = |name: &str| statement.predicate[name].as_str();
     text("result").or(text("stage")).unwrap_or("unknown")

@@ -1,4 +1,5 @@
-//! One step: every attempt with what the agent said against what the harness saw, and what it changed.
+//! The page of one step: every attempt with the agent's words against provost's verdicts, and what it
+//! changed.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -73,7 +74,7 @@ fn body(plan: &Plan, step: &Step) -> Markup {
     }
 }
 
-/// What the harness took over from the last attempt that it judged.
+/// Renders the changes that provost took over from the last judged attempt.
 fn changed(house: &House, seen: &Seen, number: StepNumber) -> Markup {
     let Some(step) = seen.run.step(number).filter(|step| step.attempts > 0) else { return html! {} };
     let tree = step.verdict.as_ref().and_then(|verdict| verdict.tree.as_ref());

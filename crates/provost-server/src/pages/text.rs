@@ -1,7 +1,7 @@
-//! Text that is not ours, made harmless: nothing in it is markup, moves the cursor or turns the direction.
+//! Escapes foreign text: nothing in it is markup, moves the cursor or changes the writing direction.
 //!
-//! Colours of a terminal are left out, since they mean nothing here. All else that cannot be seen is shown as
-//! a sign for it, so that what a person reads is what is there.
+//! Terminal colours are removed, because they mean nothing here. All other invisible characters are shown as
+//! a symbol, so that a person reads what is there.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,14 +13,14 @@ pub struct T<'a>(pub &'a str);
 
 impl Render for T<'_> {
     fn render_to(&self, buffer: &mut String) {
-        // Most of what is shown is plain; nothing of it has to be looked at sign by sign.
+        // Fast path for plain ASCII text.
         let plain = self.0.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~'));
         let text = if plain { Cow::Borrowed(self.0) } else { Cow::Owned(visible(self.0)) };
         let _ = Escaper::new(buffer).write_str(&text);
     }
 }
 
-/// With everything in sight.
+/// Returns the text with invisible characters replaced by symbols.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -29,7 +29,7 @@ pub fn visible(text: &str) -> String {
             '\n' | '\t' => out.push(sign),
             '\r' if rest.peek() == Some(&'\n') => {}
             '\u{1b}' if rest.peek() == Some(&'[') => {
-                // A colour ends in `m`; what else a terminal would obey is shown.
+                // A colour sequence ends in `m`; other terminal sequences are shown.
                 let colour: String =
                     rest.clone().skip(1).take_while(|c| c.is_ascii_digit() || *c == ';').collect();
                 let length = 1 + colour.len();
@@ -39,7 +39,7 @@ pub fn visible(text: &str) -> String {
                     out.push('␛');
                 }
             }
-            // The signs for control characters stand in the same order.
+            // The symbols for control characters are in the same order.
             '\0'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(sign)).unwrap_or('�')),
             '\u{7f}' => out.push('␡'),
             '\u{80}'..='\u{9f}' => named(&mut out, sign),
@@ -54,7 +54,7 @@ fn named(out: &mut String, sign: char) {
     let _ = write!(out, "<U+{:04X}>", u32::from(sign));
 }
 
-/// Turns the direction of what follows, or takes no room.
+/// Returns whether the character changes the writing direction or has no width.
 fn is_unseen(sign: char) -> bool {
     matches!(sign,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

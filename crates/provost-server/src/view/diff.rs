@@ -1,14 +1,14 @@
-//! Two texts, line by line: what went, what came, and a little around it.
+//! Compares two texts line by line: removed and added lines with a little context.
 
 use std::time::Duration;
 
 use similar::{ChangeTag, TextDiff};
 
-/// So many lines are shown around a change.
+/// Number of context lines around a change.
 const AROUND: usize = 3;
-/// Texts that have little in common are not compared for longer.
+/// Time limit for comparing two texts.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Nobody reads more lines of one file.
+/// Maximum number of lines of one file.
 const LINES_MAX: usize = 2000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,14 +16,14 @@ pub enum Side {
     Same,
     Gone,
     Come,
-    /// Lines that are left out stand here.
+    /// Placeholder for lines that are left out.
     Cut,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub side: Side,
-    /// Its number where it stands, before or after.
+    /// Its line number, before or after.
     pub number: Option<usize>,
     pub text: String,
 }
