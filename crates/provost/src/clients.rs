@@ -1,8 +1,9 @@
-//! What `init` writes into the configuration of the clients people use, how it is taken back, and what is
-//! off with it.
+//! Writes provost's entries into the configuration of agent clients (`init`), removes them again, and finds
+//! problems with them.
 //!
-//! Each client has a leaf that says which files, and what is to stand in them; here it is put in, looked
-//! at and taken out. Files are never written anew: what is ours is added, all else stays byte for byte.
+//! Each client has a module that names its files and what they must contain; this module inserts, checks and
+//! removes it. Existing files are never rewritten: provost's part is added, and everything else stays byte
+//! for byte.
 
 mod claude;
 mod codex;
@@ -27,7 +28,7 @@ use serde_json::Value;
 use jsonc::Splice;
 use ledger::Ledger;
 
-/// Why a file is left as it is.
+/// Reason why a file is left unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble(String);
 
@@ -43,19 +44,19 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Where and for whom clients are set up.
+/// Context for setting up clients.
 pub struct Ground {
-    /// What the files name: the path of this program, mostly.
+    /// Program that the files name, usually the path of this program.
     pub program: String,
     pub workspace: PathBuf,
     pub home: PathBuf,
-    /// For the user, in every project.
+    /// Set up for the user, in every project.
     pub user: bool,
     pub environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
 }
 
 impl Ground {
-    /// The project it is about, where it is not the user's.
+    /// Returns the project, unless the setup is for the user.
     pub fn project_root(&self) -> Option<&Path> {
         (!self.user).then_some(self.workspace.as_path())
     }
@@ -65,12 +66,12 @@ impl Ground {
         found.map(|(_, value)| value.as_os_str())
     }
 
-    /// A folder that a variable names, or the usual one in the home.
+    /// Returns the folder that a variable names, or the default one in the home folder.
     fn folder(&self, variable: &str, usual: &str) -> PathBuf {
         self.variable(variable).map_or_else(|| self.home.join(usual), PathBuf::from)
     }
 
-    /// A shell's words for the hook of a client.
+    /// Returns the shell command for the hook of a client.
     fn hook(&self, client: Client) -> String {
         format!("{} hook {}", quoted(&self.program), client.word())
     }
@@ -80,7 +81,7 @@ impl Ground {
         folders.map(|folder| folder.join(program)).find(|file| file.is_file())
     }
 
-    /// Whether this client is used here: its program is there, or a folder of its.
+    /// Returns whether this client is used here: its program or one of its folders exists.
     pub fn has(&self, client: Client) -> bool {
         let (programs, folders): (&[&str], &[&str]) = match client {
             Client::Claude => (&["claude"], &[".claude"]),
@@ -88,7 +89,7 @@ impl Ground {
             Client::Gemini => (&["gemini"], &[".gemini"]),
             Client::Opencode => (&["opencode"], &[".config/opencode", ".opencode"]),
             Client::Cursor => (&["cursor", "cursor-agent"], &[".cursor"]),
-            // By name alone: it holds for people too.
+            // Only on request, because it affects people too.
             Client::GitPrePush => (&[], &[]),
         };
         let places = [&self.home, &self.workspace];
@@ -96,7 +97,7 @@ impl Ground {
             || folders.iter().any(|folder| places.iter().any(|place| place.join(folder).is_dir()))
     }
 
-    /// The files of a client, and what is to stand in them.
+    /// Returns the files of a client and what they must contain.
     pub fn wanted(&self, client: Client) -> Vec<Wanted> {
         match client {
             Client::Claude => claude::wanted(self),
@@ -108,27 +109,27 @@ impl Ground {
         }
     }
 
-    /// The files of a project itself.
+    /// Returns the files of the project itself.
     pub fn project(&self, agents_md: bool) -> Vec<Wanted> {
         if self.user { Vec::new() } else { project::wanted(self, agents_md) }
     }
 
-    /// What is to stand where a client keeps whom it trusts, for those that heed nothing of ours otherwise.
+    /// Returns the trust settings to write, for a client that otherwise ignores provost's hook.
     pub fn trusted(&self, client: Client) -> Option<Wanted> {
         match client {
             Client::Codex => codex::trusted(self),
-            // They ask the person when they are started.
+            // These clients ask the person when they start.
             Client::Claude | Client::Gemini | Client::Cursor => None,
             Client::Opencode | Client::GitPrePush => None,
         }
     }
 
-    /// The file of that.
+    /// Returns the file of the trust settings.
     pub fn trusts_in(&self, client: Client) -> Option<PathBuf> {
         (client == Client::Codex).then(|| codex::users(self))
     }
 
-    /// What keeps a client that was set up from asking.
+    /// Returns what keeps a configured client from calling provost.
     pub fn findings(&self, client: Client) -> Vec<Finding> {
         let mut findings: Vec<Finding> =
             self.wanted(client).into_iter().filter_map(|wanted| wanted.finding(client)).collect();
@@ -143,7 +144,7 @@ impl Ground {
     }
 }
 
-/// Something that is off with a client, and what to do.
+/// A problem with a client, and what to do.
 pub struct Finding {
     pub words: String,
     pub hint: String,
@@ -153,7 +154,7 @@ fn finding(words: impl Into<String>, hint: impl Into<String>) -> Finding {
     Finding { words: words.into(), hint: hint.into() }
 }
 
-/// A file, and what is to stand in it.
+/// A file and what it must contain.
 pub struct Wanted {
     pub path: PathBuf,
     edits: Vec<Edit>,
@@ -161,15 +162,15 @@ pub struct Wanted {
 }
 
 enum Edit {
-    /// A JSON object has this.
+    /// A JSON object has this member.
     Member { path: Vec<&'static str>, value: Value },
-    /// A JSON list has this, and knows its own by these words.
+    /// A JSON list has this element; `ours` identifies provost's own element.
     Element { path: Vec<&'static str>, value: Value, ours: String },
     /// Tables at the end of a TOML file.
     Tables { text: String, keys: Vec<String> },
-    /// Lines at the end of a text, unless the first of them is there.
+    /// Lines at the end of a text, unless its first line is there.
     Lines(String),
-    /// The whole file, where there is none.
+    /// The whole file, if it does not exist.
     Whole(String),
 }
 
@@ -178,7 +179,7 @@ impl Wanted {
         Self { path, edits, executable: false }
     }
 
-    /// The text with everything in it, and what was put in.
+    /// Returns the text with all edits applied, and what was inserted.
     fn applied(&self, before: Option<&str>) -> Result<(String, Vec<Splice>), Trouble> {
         let (mut text, mut added) = (before.unwrap_or_default().to_owned(), Vec::new());
         for edit in &self.edits {
@@ -203,20 +204,20 @@ impl Wanted {
         Ok((text, added))
     }
 
-    /// Whether there is nothing to add. A file that is ours as a whole may be an old one.
+    /// Returns whether there is nothing to add. A file that is provost's as a whole may be outdated.
     fn stands_in(&self, now: Option<&str>) -> bool {
         let is_whole = self.edits.iter().any(|edit| matches!(edit, Edit::Whole(_)));
         !is_whole && self.applied(now).is_ok_and(|(_, added)| added.is_empty())
     }
 
-    /// What is to be written, if anything is.
+    /// Returns the change to write, if there is one.
     pub fn change(&self, ledger: &Ledger, project: Option<&Path>) -> Result<Option<Change>, Trouble> {
         let now = read(&self.path)?;
         if now.is_some() && self.stands_in(now.as_deref()) {
             return Ok(None);
         }
         let known = ledger.find(&self.path, project);
-        // Made anew from what it was without us, so that what we wrote before is not in the way.
+        // Start from the file without provost's earlier edits, so that they do not conflict.
         let without = known.and_then(|entry| entry.without(now.as_deref())).filter(|_| now.is_some());
         let before = match without {
             Some(without) => without.text,
@@ -237,7 +238,7 @@ impl Wanted {
         }))
     }
 
-    /// Whether it stands there as it should, as far as it was ever put there.
+    /// Returns what is missing in the file, if anything is.
     fn finding(&self, client: Client) -> Option<Finding> {
         let here = self.path.display();
         match read(&self.path).and_then(|now| {
@@ -254,7 +255,7 @@ impl Wanted {
     }
 }
 
-/// A file that is to be written.
+/// A file to be written.
 pub struct Change {
     pub path: PathBuf,
     project: Option<PathBuf>,
@@ -278,7 +279,7 @@ impl Change {
     }
 }
 
-/// Puts a file in place as a whole, with the rights it had, behind whatever links lead to it.
+/// Replaces a file atomically, keeps its permissions, and follows links to it.
 fn write(path: &Path, text: &str) -> Result<(), Trouble> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -296,7 +297,7 @@ fn write(path: &Path, text: &str) -> Result<(), Trouble> {
     write().map_err(|error| Trouble::new(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Gives a file back what it said, or takes it away.
+/// Restores the text of a file, or removes the file.
 pub fn restore(path: &Path, text: Option<&str>) -> Result<(), Trouble> {
     match text {
         Some(text) => write(path, text),
@@ -307,7 +308,7 @@ pub fn restore(path: &Path, text: Option<&str>) -> Result<(), Trouble> {
     }
 }
 
-/// Takes folders away that were made for files, as far as nobody else has put something there.
+/// Removes folders that were made for files, if they are empty.
 pub fn clear(folders: &[PathBuf]) {
     for folder in folders {
         let _ = fs::remove_dir(folder);
@@ -329,7 +330,7 @@ fn trouble(what: &str, error: &io::Error) -> Trouble {
     Trouble::new(format!("cannot {what}: {error}"))
 }
 
-/// A JSON file without anything is an empty object.
+/// Turns an empty JSON file into an empty object.
 fn or_empty(text: &mut String) -> String {
     if text.trim().is_empty() {
         *text = "{}\n".to_owned();
@@ -359,7 +360,7 @@ fn at_the_end(text: &str, lines: &str) -> Option<Splice> {
     Some(Splice { at: text.len(), text: format!("{gap}{lines}") })
 }
 
-/// As one word of a shell.
+/// Quotes a text as one shell word.
 fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte);
     if word.bytes().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }

@@ -1,7 +1,7 @@
 //! The demo: a small repository, a plan, and an agent that lies about one step and breaks another.
 //!
-//! Nothing is staged but the agent. The plan is verified, approved, run, judged and audited by the
-//! same code as any other, and the folder stays so that it can be looked at.
+//! Only the agent is scripted. The same code as always verifies, approves, runs, judges and audits the plan,
+//! and the folder stays so that a person can look at it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const FILES: &[(&str, &str)] = &[
 pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
     let folder = make(at, fast)?;
     let workspace = folder.join("workspace");
-    // The demo has a state of its own, so it needs none of the user's.
+    // The demo has its own state folder and does not touch the user's.
     let own = Global { state: Some(folder.join("state")), ..global.clone() };
     let settings =
         Settings { cwd: workspace.clone(), plan: Some("PLAN.md".to_owned()), ..own.settings(None)? };
@@ -46,7 +46,7 @@ pub fn play(global: &Global, at: Option<PathBuf>, fast: bool) -> Answer {
     Ok(if run.stage == Stage::Done { Outcome::Done } else { Outcome::PlanFailed })
 }
 
-/// The log, the audit, and where to go next.
+/// Shows the log, the audit, and what to do next.
 fn after(harness: &Harness, folder: &Path) -> Result<(), Failure> {
     let events = harness.run()?.seq;
     let audit = harness.audit()?;
@@ -101,7 +101,7 @@ fn make(at: Option<PathBuf>, fast: bool) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// A plan runs in any folder; a repository only makes the demo look like home.
+/// Makes a git repository. A plan runs in any folder; this only makes the demo realistic.
 fn repository(workspace: &Path) {
     let git = |arguments: &[&str]| {
         let _ = Command::new("git")

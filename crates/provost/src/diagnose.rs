@@ -1,7 +1,6 @@
-//! Diagnostics for eyes and for machines: terminal, JSON, SARIF.
+//! Renders diagnostics for people and programs: terminal, JSON, SARIF.
 //!
-//! One list of [`Diagnostic`]s goes in, in whatever order; three renderings come out. None of them decides
-//! anything.
+//! All three renderings take a list of [`Diagnostic`]s in any order. None of them decides anything.
 //!
 //! **Invariant:** lines count from 1, columns count characters from 1, in every rendering.
 
@@ -11,17 +10,17 @@ use provost_core::model::plan::Span;
 use provost_engine::harness::Harness;
 use serde_json::{Value, json};
 
-/// So much of a line is shown around a place.
+/// Maximum length of a line that is shown around a span.
 const WIDEST: usize = 160;
 
-/// The plan file as one can click on it: relative to the folder the command runs in, if it is below that.
+/// Returns the clickable path of the plan file: relative to the current folder, if it is below it.
 pub fn file_name(harness: &Harness) -> String {
     let path = &harness.place().path;
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(here).unwrap_or(path).display().to_string()
 }
 
-/// In the manner of rustc: the line, the place, the hint, the fix, and one line that sums it up.
+/// Renders diagnostics like rustc: line, span, hint, fix, and a summary line.
 pub fn terminal(text: &str, file_name: &str, diagnostics: &[Diagnostic], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let lines = Lines::new(text);
@@ -58,7 +57,7 @@ fn groups<'a>(
     let mut groups = vec![first];
     if let Some(fix) = &diagnostic.fix {
         let window = Window::around(text, fix.span, lines);
-        // A fix that does not fit its line is better told in the hint.
+        // A fix that does not fit its line is left to the hint.
         if window.whole {
             let patch = Patch::new(window.start..window.end, fix.replacement.as_str());
             let snippet = Snippet::source(window.source).line_start(window.line).path(file_name).patch(patch);
@@ -68,14 +67,14 @@ fn groups<'a>(
     groups
 }
 
-/// The part of the text that is shown: the line a span starts in, cut when it is very long. Rendering the
-/// whole text for each of a thousand diagnostics would take for ever.
+/// The part of the text that is shown: the line in which a span starts, cut if it is very long. Rendering the
+/// whole text for each of a thousand diagnostics would be too slow.
 struct Window<'a> {
     source: &'a str,
     line: usize,
     start: usize,
     end: usize,
-    /// The span lies inside the window.
+    /// The span is inside the window.
     whole: bool,
 }
 
@@ -104,7 +103,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// `PLAN.md: 2 errors, 1 warning`.
+/// Returns a summary such as `PLAN.md: 2 errors, 1 warning`.
 pub fn summary(file_name: &str, diagnostics: &[Diagnostic]) -> String {
     let count = |severity: Severity| diagnostics.iter().filter(|d| d.severity == severity).count();
     let plural = |count: usize, word: &str| match count {
@@ -130,7 +129,7 @@ pub fn summary(file_name: &str, diagnostics: &[Diagnostic]) -> String {
     }
 }
 
-/// What `verify --json` prints.
+/// Returns the output of `verify --json`.
 pub fn json(text: &str, plan: &str, revision: &str, steps: usize, diagnostics: &[Diagnostic]) -> Value {
     let lines = Lines::new(text);
     let diagnostics: Vec<Value> = diagnostics
@@ -160,7 +159,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// SARIF 2.1.0, as code hosts read it.
+/// Returns SARIF 2.1.0 for code hosts.
 pub fn sarif(text: &str, file_name: &str, diagnostics: &[Diagnostic]) -> Value {
     let lines = Lines::new(text);
     let rules: Vec<Value> = Code::ALL.iter().map(|code| rule(*code)).collect();
@@ -224,7 +223,7 @@ fn result(diagnostic: &Diagnostic, file_name: &str, lines: &Lines<'_>) -> Value 
     result
 }
 
-/// A relative URI: forward slashes, and whatever is not plain as percent codes.
+/// Returns a relative URI: forward slashes, and special characters as percent codes.
 fn uri(file_name: &str) -> String {
     let mut uri = String::with_capacity(file_name.len());
     for byte in file_name.replace('\\', "/").bytes() {
@@ -238,7 +237,7 @@ fn uri(file_name: &str) -> String {
     uri
 }
 
-/// From bytes to lines and columns.
+/// Maps byte offsets to lines and columns.
 struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
@@ -254,7 +253,7 @@ impl<'t> Lines<'t> {
         self.starts.partition_point(|start| *start <= at).saturating_sub(1)
     }
 
-    /// Where a line begins and ends, without its line break.
+    /// Returns where a line starts and ends, without its line break.
     fn bounds(&self, index: usize) -> (usize, usize) {
         let start = self.starts.get(index).copied().unwrap_or(0);
         let end = self.starts.get(index + 1).map_or(self.text.len(), |next| next - 1);

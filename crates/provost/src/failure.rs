@@ -1,8 +1,8 @@
-//! What stops a command before it has an outcome.
+//! Errors that stop a command before it has an outcome.
 
 use provost_engine::Error;
 
-/// What stops a command.
+/// An error that stops a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(transparent)]
@@ -47,7 +47,7 @@ impl From<provost_server::http::Error> for Failure {
     }
 }
 
-/// For commands that need a cluster, in a program without it.
+/// Returns the error for commands that need a cluster, in a program built without it.
 #[cfg(not(feature = "cluster"))]
 pub fn no_cluster() -> Failure {
     Failure::usage(

@@ -1,4 +1,4 @@
-//! What is read from standard input: a text, or an object a line.
+//! Reads standard input: a text, or one JSON object per line.
 
 use std::io::Read as _;
 
@@ -17,7 +17,7 @@ pub struct Row {
     pub exit_code: Option<i32>,
 }
 
-/// All of it. What is no text is made one.
+/// Reads everything; invalid UTF-8 is replaced.
 pub fn all() -> Result<String, Failure> {
     let mut input = Vec::new();
     std::io::stdin()
@@ -26,7 +26,7 @@ pub fn all() -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&input).into_owned())
 }
 
-/// Answers each row with a line.
+/// Returns one output line for each row.
 pub fn answer_each(input: &str, answer: impl Fn(Row) -> Value) -> Result<String, Failure> {
     let mut out = String::new();
     for (number, line) in input.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

@@ -1,4 +1,4 @@
-//! Exit codes, and the hint that belongs to each way of failing. One place for both.
+//! Exit codes, and the hint for each kind of failure, in one place.
 
 use std::process::ExitCode;
 
@@ -15,23 +15,23 @@ pub const REFUSED: u8 = 5;
 pub const BROKEN: u8 = 70;
 pub const INTERRUPTED: u8 = 130;
 
-/// How a command ended, when nothing went wrong with the command itself.
+/// How a command ended, if the command itself did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
     PlanFailed,
     Diagnosed,
-    /// A person is waited for.
+    /// The plan waits for a person.
     Waiting,
     Refused,
-    /// An audit found the log to be another than was written.
+    /// An audit found that the log was changed.
     Unsound,
     Interrupted,
-    /// There is no folder for plans here, and that is all there is to say.
+    /// There is no plan folder here; the command has printed a message and needs no hint.
     NoFolder,
 }
 
-/// What a command answers.
+/// Result of a command.
 pub type Answer = Result<Outcome, Failure>;
 
 pub fn conclude(answer: Answer) -> ExitCode {
@@ -58,7 +58,7 @@ fn code(failure: &Failure) -> u8 {
     };
     match failure {
         Failure::Usage { .. } => USAGE,
-        // The reader went away; there is nobody left to tell.
+        // The reader has closed the pipe, so no message can be shown.
         Failure::Io { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Failure::Io { .. } => BROKEN,
         Failure::Engine(error) => match error {
@@ -123,7 +123,7 @@ fn code(failure: &Failure) -> u8 {
     }
 }
 
-/// A sentence that names the next command.
+/// Returns a sentence that names the next command.
 pub fn hint(failure: &Failure) -> Option<String> {
     use provost_core::rules::command::Refusal;
     use provost_engine::{CollectorError, GroundError, PlanFileError, PlanLeaseError, TreeError};

@@ -1,16 +1,16 @@
-//! What is the harness's alone: its memory, its descriptors, and the secrets it was started with.
+//! Process hardening: protects provost's memory, its descriptors, and the secrets it was started with.
 //!
-//! Agents and checks are often processes of the same user. Such a one may read the memory and the
-//! environment of another, unless that one says that it is not dumpable (which root need not heed);
-//! and whatever a process has open, its children have too.
+//! Agents and checks are often processes of the same user. Such a process may read the memory and the
+//! environment of another, unless that one is marked as not dumpable (root can read it anyway). Children also
+//! inherit all open descriptors.
 //!
-//! A process cannot take anything out of the environment that the kernel shows of it. So a command that
-//! starts agents or checks starts itself once more, without the variables that look secret: these are
-//! handed over in a sealed file in memory, which nobody else has open. Where there is none, it is not
-//! started again.
+//! A process cannot remove anything from the environment that the kernel shows of it. A command that starts
+//! agents or checks therefore executes itself again without the variables that look secret. They are passed
+//! in a sealed in-memory file that no other process has open. Without such variables it is not executed
+//! again.
 //!
-//! **Invariant:** once [`shut`] has returned, nothing is open but the standard streams, and no variable
-//! of this process's own environment looks secret. [`environment`] still has them all.
+//! **Invariant:** once [`shut`] has returned, only the standard streams are open, and no variable of this
+//! process's own environment looks secret. [`environment`] still returns them all.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 
 use crate::failure::Failure;
 
-/// What the file in memory is called, and what the kernel makes of that.
+/// Name of the in-memory file, and the link that the kernel shows for it.
 const NAME: &str = "provost-environment";
 const LINK: &str = "/memfd:provost-environment (deleted)";
 const SEALS: SealFlags =
@@ -36,28 +36,28 @@ const OPEN: &str = "/proc/self/fd";
 
 type Variables = Vec<(OsString, OsString)>;
 
-/// What was handed over by the process that this one was before.
+/// Variables passed on by the process before the re-execution.
 static HANDED: OnceLock<Variables> = OnceLock::new();
 
-/// The environment this command was given by whoever started it.
+/// Returns the environment that this command was given.
 pub fn environment() -> Variables {
     std::env::vars_os().chain(HANDED.get().into_iter().flatten().cloned()).collect()
 }
 
-/// Nobody of the same user looks into this process from here on.
+/// Prevents other processes of the same user from inspecting this process.
 pub fn hide() {
-    // Refused nowhere; and without it everything works as well.
+    // This does not fail in practice, and everything works without it too.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// Keeps to this process what is its own, before it starts the first child that could want it.
+/// Protects this process before it starts the first child.
 pub fn shut() -> Result<(), Failure> {
-    // Inherited by agents and checks: what they had in memory stays there.
+    // Agents and checks inherit this: their memory is never dumped to a file.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     match close_all() {
         Some(handed) => {
             let _ = HANDED.set(handed);
-            // Started by its descriptor, it would be known as `exe`.
+            // After execution by descriptor the process name would be `exe`.
             let _ = rustix::thread::set_name(c"provost");
             Ok(())
         }
@@ -66,7 +66,7 @@ pub fn shut() -> Result<(), Failure> {
     }
 }
 
-/// Closes whatever the caller left open, and returns what was handed over in one of them.
+/// Closes all inherited descriptors and returns the variables that were passed in one of them.
 fn close_all() -> Option<Variables> {
     let numbers: Vec<i32> = fs::read_dir(OPEN)
         .into_iter()
@@ -81,7 +81,7 @@ fn close_all() -> Option<Variables> {
         if fs::read_link(&path).is_ok_and(|to| to == Path::new(LINK)) {
             handed = handed.or_else(|| read(&path).ok());
         }
-        // Nothing in this process knows it: no other thread is there yet, and no file has been opened.
+        // Safe: no other thread exists yet, and no file has been opened.
         let _ = nix::unistd::close(number);
     }
     handed
@@ -97,26 +97,26 @@ fn read(path: &Path) -> io::Result<Variables> {
     Ok(unpacked(&bytes))
 }
 
-/// Becomes the same program with the same arguments, and the secrets out of sight. Returns only where
-/// there are none, or where it cannot be done.
+/// Executes the same program with the same arguments and without the secrets in its environment. Returns only
+/// if there are none, or if this fails.
 fn start_again() -> io::Result<()> {
     let (secret, plain): (Variables, Variables) =
         std::env::vars_os().partition(|(name, _)| redact::looks_secret(&name.to_string_lossy()));
     if secret.is_empty() {
         return Ok(());
     }
-    // Not closed on exec: it is the one thing that goes along.
+    // Not closed on exec: it is the one descriptor that is passed on.
     let mut memory = File::from(rustix::fs::memfd_create(NAME, MemfdFlags::ALLOW_SEALING)?);
     memory.write_all(&packed(&secret))?;
     rustix::fs::fcntl_add_seals(&memory, SEALS)?;
     let mut words = std::env::args_os();
-    // The very file this process runs, even if another lies at its path by now.
+    // The file that this process runs, even if another file is at its path now.
     let mut same = Command::new("/proc/self/exe");
     same.arg0(words.next().unwrap_or_else(|| "provost".into()));
     Err(same.args(words).env_clear().envs(plain).exec())
 }
 
-/// As the kernel keeps an environment: neither a name nor a value holds a zero.
+/// Packs variables in the kernel's format: neither a name nor a value contains a zero byte.
 fn packed(variables: &Variables) -> Vec<u8> {
     let parts = variables.iter().flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"]);
     parts.flatten().copied().collect()
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(unpacked(b""), []);
     }
 
-    /// They are asked of the process itself, where secrets are not found any more.
+    /// These are read from the process environment, which has no secrets any more.
     #[test]
     fn no_variable_the_harness_reads_looks_secret() {
         for name in [

@@ -1,6 +1,6 @@
-//! A run for other tools: JUnit for test reports, SARIF for code scanning, Markdown for a summary.
+//! Reports of a run for other tools: JUnit for test reports, SARIF for code scanning, Markdown for a summary.
 //!
-//! Each is a leaf that makes a text of the same [`Report`]; nothing here reads anything.
+//! Each format has a module that renders the same [`Report`]; nothing here reads files or the log.
 
 pub mod junit;
 pub mod markdown;
@@ -11,25 +11,25 @@ use provost_core::model::plan::{Contract, Span};
 use provost_core::model::verdict::Verdict;
 use provost_core::state::run::{PostState, Run, StepState};
 
-/// A run as others see it: the plan's checks, and how each came out.
+/// A run as a list of the plan's checks and their outcomes.
 pub struct Report {
     pub plan: String,
     pub title: String,
     pub stage: &'static str,
-    /// In a word, how the command ended.
+    /// How the command ended, in a word.
     pub end: String,
     pub revision: String,
     pub approved_by: Option<String>,
     pub isolation: Option<String>,
     pub text: String,
     pub checks: Vec<Check>,
-    /// Where the log ends, and what proves it.
+    /// Head of the log, and its proof.
     pub head: String,
     pub proof: Option<(String, String)>,
 }
 
 impl Report {
-    /// Why the whole is not green, though nothing in it failed: what was not looked at proves nothing.
+    /// Returns why the run is not green although nothing in it failed: unchecked work proves nothing.
     pub fn unfinished(&self) -> Option<&str> {
         let failed = self.checks.iter().any(|check| matches!(check.end, End::Failed(_) | End::Waiting(_)));
         (self.stage != "done" && !failed).then_some(self.end.as_str())
@@ -42,23 +42,23 @@ pub struct Check {
     pub end: End,
     pub attempts: u32,
     pub duration_ms: u64,
-    /// What the check printed, where it did not hold.
+    /// Output of the check, if it did not hold.
     pub output: String,
     pub span: Span,
 }
 
 pub enum End {
-    /// The contract held, or somebody said so: in which way.
+    /// The contract held or a person confirmed it, with the kind of pass.
     Passed(Pass, Control),
-    /// Let go by a person or by the plan they approved; never as good as passed.
+    /// Waived by a person or by the plan they approved; never as good as passed.
     Waived(String),
     Failed(String),
-    /// A person has the word.
+    /// A person must act.
     Waiting(String),
     Open,
 }
 
-/// Whether a control has shown that the check can fail.
+/// Whether a negative control has shown that the check can fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Control {
     Shown,
@@ -94,7 +94,7 @@ impl End {
     }
 }
 
-/// Every step, then every postcondition.
+/// Returns every step, then every postcondition.
 pub fn checks(run: &Run) -> Vec<Check> {
     let steps = run.steps().map(|(step, state)| {
         let seen = state.verdict.as_ref().filter(|verdict| !verdict.held());
@@ -117,7 +117,7 @@ pub fn checks(run: &Run) -> Vec<Check> {
             end,
             attempts: state.attempts,
             duration_ms: state.verdict.as_ref().map_or(0, |verdict| verdict.duration_ms),
-            // Of a hidden contract nothing is shown where agents may look.
+            // The output of a hidden contract is not shown where agents may read it.
             output: seen.filter(|_| !step.is_hidden()).map(output).unwrap_or_default(),
             span: span(step.contract.as_ref(), step.heading),
         }
@@ -155,7 +155,7 @@ fn output(verdict: &Verdict) -> String {
 
 #[cfg(test)]
 pub mod tests {
-    //! One run for all three.
+    //! An example run for all three formats.
 
     use super::*;
 

@@ -1,10 +1,11 @@
-//! Lines in columns for people, within the width of a terminal.
+//! Formats tables for people, within the width of a terminal.
 
-/// Where nobody says how wide the terminal is.
+/// Width if the terminal's is unknown.
 const USUAL: usize = 80;
 const GAP: &str = "  ";
 
-/// A head and rows of as many cells. The last column takes what is left of the line and is cut there.
+/// Formats a head and rows with the same number of cells. The last column takes the rest of the line and is
+/// cut there.
 pub fn lines(head: &[&str], rows: &[Vec<String>]) -> String {
     let width_of = |text: &str| text.chars().count();
     let widths: Vec<usize> = (0..head.len())
@@ -32,7 +33,7 @@ fn line(row: &[String], widths: &[usize], room: usize) -> String {
     format!("{}\n", text.trim_end())
 }
 
-/// As much of a text as fits, with a sign that there was more.
+/// Cuts a text to `room` characters and marks the cut.
 pub fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

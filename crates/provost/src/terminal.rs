@@ -1,6 +1,6 @@
-//! What people see: lines, colours, the gate, and a run as it happens.
+//! Terminal output: lines, colours, the gate, and a live run.
 //!
-//! stdout is data, stderr is talk. Nothing here needs colour to be understood.
+//! stdout is data, stderr is messages. Everything is readable without colour.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use provost_engine::{people, uncommitted};
 use crate::diagnose;
 use crate::failure::Failure;
 
-/// Data.
+/// Writes data to stdout.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|source| Failure::Io { what: "write to standard output".to_owned(), source })
 }
 
-/// Talk. Nobody listening is no reason to fail.
+/// Writes a message to stderr; write errors are ignored.
 pub fn talk(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", text.trim_end_matches('\n'));
 }
 
-/// An error with everything behind it, and what to do next.
+/// Prints an error with its causes and a hint.
 pub fn complain(failure: &Failure, hint: Option<&str>) {
     if let Failure::Io { source, .. } = failure
         && source.kind() == std::io::ErrorKind::BrokenPipe
@@ -76,12 +76,12 @@ fn colour_wanted() -> bool {
     !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Somebody can be asked.
+/// Returns whether a person can be asked.
 pub fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks a person at the terminal; anything but a plain yes is a no.
+/// Asks a person at the terminal; only an explicit yes is a yes.
 pub fn agrees(question: &str) -> Result<bool, Failure> {
     let _ = write!(std::io::stderr().lock(), "{question} [y/N] ");
     let mut said = String::new();
@@ -91,13 +91,13 @@ pub fn agrees(question: &str) -> Result<bool, Failure> {
     Ok(matches!(said.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// What time it is.
+/// Returns the current time.
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// How long ago that was, in one unit.
+/// Returns how long ago that was, in one unit.
 pub fn age(since: Timestamp) -> String {
     let seconds = now().0.saturating_sub(since.0) / 1000;
     match seconds {
@@ -108,7 +108,7 @@ pub fn age(since: Timestamp) -> String {
     }
 }
 
-/// The name a decision is kept under.
+/// Returns the name under which a decision is recorded.
 pub fn user() -> String {
     ["USER", "LOGNAME"]
         .iter()
@@ -117,14 +117,14 @@ pub fn user() -> String {
         .unwrap_or_else(people::account)
 }
 
-/// What an approval at the terminal came to.
+/// Result of the gate at the terminal.
 pub enum Gate {
     Approved(Box<Run>),
     Rejected,
     Waiting,
 }
 
-/// Says which checks hold already on the base, before any work; tries them, where nobody has.
+/// Prints which checks already hold on the base, before any work; runs them if there is no result yet.
 pub fn tell_of_base(harness: &Harness, run: &Run) {
     if harness.base_look(run).is_none() && is_interactive() {
         talk("trying the checks on the tree as it is, before any work …");
@@ -134,7 +134,7 @@ pub fn tell_of_base(harness: &Harness, run: &Run) {
     }
 }
 
-/// Shows the plan and hears what the person says. Silence is never an approval.
+/// Shows the plan and asks the person. No answer is never an approval.
 pub fn gate(harness: &Harness, run: &Run, reading: Option<&Reading>, by: String) -> Result<Gate, Failure> {
     let changes = harness.last_changes(run)?;
     talk(&render::plan(run));
@@ -211,7 +211,7 @@ fn include(harness: &Harness, shown: &uncommitted::Found, by: String) -> Result<
     Ok(approved(run))
 }
 
-/// A run as it happens: a line per event, and below them, on a terminal, what is going on now.
+/// Live output of a run: one line per event and, on a terminal, a status line below them.
 pub struct Live {
     json: bool,
     colour: bool,
@@ -234,7 +234,7 @@ impl Live {
         Self { json, colour: colour_on_stdout(), bar }
     }
 
-    /// Lines and nothing else, whatever they are shown on.
+    /// Returns output with lines only, on any device.
     pub fn plain(json: bool) -> Self {
         Self { json, colour: false, bar: None }
     }
@@ -246,7 +246,7 @@ impl Live {
         }
     }
 
-    /// The same for plans that carry out steps: their lines begin with their name.
+    /// Returns a callback that shows the events of sub-plans; their lines start with the sub-plan's name.
     pub fn below(&self) -> Arc<Below> {
         let live = Self { json: self.json, colour: self.colour, bar: self.bar.clone() };
         Arc::new(move |name, run, sealed, event| live.show(&format!("{name} │ "), run, sealed, event))
@@ -254,7 +254,7 @@ impl Live {
 
     fn show(&self, indent: &str, run: &Run, sealed: &Sealed, event: &Event) {
         if self.json {
-            // A reader that went away ends the printing, not the run.
+            // If the reader closes the pipe, the run continues.
             let _ = print(&format!("{}\n", sealed.line()));
             return;
         }
@@ -279,7 +279,7 @@ impl Live {
     }
 }
 
-/// What is going on after this event.
+/// Describes the current activity after this event.
 fn doing(run: &Run, event: &Event) -> String {
     let (done, total) = run.progress();
     let now = match event {

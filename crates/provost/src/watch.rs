@@ -1,10 +1,11 @@
-//! The view in a terminal: the agenda, a plan, the log, the inbox, live.
+//! The terminal view: the agenda, a plan, the log and the inbox, live.
 //!
-//! Whatever happens comes by one channel: keys, the log's own wake-up, signals. Each is heard, what has to be
-//! read is read, and the screen is drawn anew. `read.rs` asks the engine, `view.rs` is where the person is,
-//! `draw.rs` makes a picture of both, `decide.rs` goes to the door for people.
+//! All input arrives on one channel: keys, new log events, signals. After each the view updates its state,
+//! reads what it needs and draws the screen. `read.rs` asks the engine, `view.rs` holds the view state,
+//! `draw.rs` renders both, `decide.rs` carries out a person's decisions.
 //!
-//! **Invariant:** nothing here wakes without cause; where nobody works, the clock is looked at twice a minute.
+//! **Invariant:** the view does not wake up without cause; if no agent works, the clock is updated twice a
+//! minute.
 
 mod decide;
 mod draw;
@@ -43,28 +44,28 @@ use known::{Known, Tone};
 use read::Reader;
 use view::{View, Wish};
 
-/// However much happens, it is read no more often than this.
+/// Minimum time between two reads.
 const BREATH: Duration = Duration::from_millis(40);
-/// How long the log is waited for at a time; it wakes by itself.
+/// Timeout of one wait for the log; new events end it earlier.
 const NIGHT: Duration = Duration::from_secs(3600);
-/// Ages are shown in minutes where nobody works, and in seconds where somebody does.
+/// Clock interval: slow if no agent works, quick if one does.
 const SLOW: Duration = Duration::from_secs(30);
 const QUICK: Duration = Duration::from_secs(1);
 
 pub struct Options {
     /// The plan that is opened first.
     pub plan: Option<PlanId>,
-    /// Only plans of the repository the command is given in.
+    /// Only plans of the current repository.
     pub here: bool,
     pub colour: bool,
     pub mouse: bool,
     pub by: String,
 }
 
-/// What came.
+/// An input of the main loop.
 enum Came {
     Input(Event),
-    /// Something is new in the log.
+    /// The log has new events.
     News,
     Resized,
     Stop,
@@ -107,7 +108,7 @@ struct Watch {
     view: View,
     known: Known,
     ink: Ink,
-    /// Before the guard, so that nothing is written once the terminal is given back.
+    /// Dropped before the guard, so that nothing is written after the terminal is restored.
     screen: Screen,
     guard: Guard,
 }
@@ -146,7 +147,7 @@ impl Watch {
                 self.read();
                 (read_at, last) = (None, Instant::now());
             }
-            // What is printed now is in no event, nor is what the checks say on the base.
+            // Live output and base checks are not events, so they are polled.
             if self.reader.is_more_printed(&self.known) || self.reader.gate_is_looked_at {
                 self.read();
             }
@@ -155,12 +156,12 @@ impl Watch {
         }
     }
 
-    /// True if the person has seen enough.
+    /// Carries out an intent; returns `true` if the person quits.
     fn obey(&mut self, intent: Intent) -> Result<bool, Failure> {
         match self.view.hear(intent, &self.known) {
             Wish::Nothing => {}
             Wish::Read => {
-                // What takes a while says so.
+                // A slow read shows an empty screen first.
                 if self.view.open_gate().is_some() {
                     self.known.gate = None;
                     self.draw()?;
@@ -212,7 +213,7 @@ impl Watch {
         Ok(())
     }
 
-    /// The shell has its terminal until it says to go on.
+    /// Gives the terminal to the shell until it continues this process.
     fn suspend(&mut self) -> Result<(), Failure> {
         let own = rustix::process::getpid();
         if rustix::process::getsid(None) == Ok(own) {
@@ -228,7 +229,7 @@ impl Watch {
         self.come_back()
     }
 
-    /// Whoever had the terminal meanwhile may have left it in any state.
+    /// Takes the terminal again; other programs may have changed its state.
     fn come_back(&mut self) -> Result<(), Failure> {
         let _pen = guard::pen();
         self.guard.enter()?;
@@ -236,7 +237,7 @@ impl Watch {
     }
 }
 
-/// Signals that end the program do so from here, at once: whoever draws or reads may be stuck.
+/// Handles signals. Signals that end the program do so at once in this thread, because others may be blocked.
 fn heed_signals(tell: Sender<Came>) -> Result<(), Failure> {
     let all = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH];
     let mut signals =
@@ -257,7 +258,7 @@ fn heed_signals(tell: Sender<Came>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keys and the mouse. A terminal that is gone ends the program, whether or not somebody tells us.
+/// Reads keys and the mouse. A closed terminal ends the program, even without a signal.
 fn listen(tell: Sender<Came>) {
     std::thread::spawn(move || {
         let stdin = std::io::stdin();
@@ -272,7 +273,7 @@ fn listen(tell: Sender<Came>) {
                 guard::end(outcome::INTERRUPTED);
             }
             loop {
-                // Without any patience it would not look at all.
+                // With a timeout of zero it would not read at all.
                 let is_there = event::poll(Duration::from_millis(1));
                 let event = match is_there.and_then(|is_there| is_there.then(event::read).transpose()) {
                     Ok(Some(event)) => event,
@@ -287,14 +288,14 @@ fn listen(tell: Sender<Came>) {
     });
 }
 
-/// Tells of what is new in the log.
+/// Reports new events of the log.
 fn follow(overview: Arc<Overview>, tell: Sender<Came>) {
     std::thread::spawn(move || {
         let mut seen = match overview.cursor() {
             Ok(cursor) => cursor,
             Err(error) => return drop(tell.send(Came::Failed(error.into()))),
         };
-        // What came between the first reading and the first waiting.
+        // Events may have arrived between the first read and the first wait.
         let mut came = Some(Came::News);
         loop {
             if let Some(came) = came.take()

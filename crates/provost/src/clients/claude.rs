@@ -1,11 +1,13 @@
-//! Claude Code: `.mcp.json` and `.claude/settings.json`, or `.claude.json` and its settings in the home.
+//! Claude Code: `.mcp.json` and `.claude/settings.json`, or `.claude.json` and the settings in the home
+//! folder.
 
 use provost_core::text::hook_protocol::Client;
 use serde_json::{Value, json};
 
 use super::{Edit, Finding, Ground, Wanted, finding, jsonc, read};
 
-/// Claude Code lets a session go after eight refusals in a row; we count ourselves.
+/// Claude Code releases a session after eight refusals in a row; provost counts itself, so the limit is
+/// raised.
 const CAP: &str = "50";
 
 pub fn wanted(ground: &Ground) -> Vec<Wanted> {

@@ -1,4 +1,4 @@
-//! Codex: tables at the end of `config.toml`, of the project or of the user. What it trusts stands in the
+//! Codex: tables at the end of `config.toml`, of the project or of the user. Its trust settings are in the
 //! user's.
 
 mod trust;
@@ -12,7 +12,7 @@ use super::jsonc::Splice;
 use super::{Edit, Finding, Ground, Trouble, Wanted, at_the_end, finding, read};
 use trust::Hook;
 
-/// What stands in front of our tables.
+/// Comment before provost's tables.
 const MARK: &str = "# provost: its tools, and the hook that holds a session until its plan is done";
 
 pub fn wanted(ground: &Ground) -> Vec<Wanted> {
@@ -46,19 +46,19 @@ pub fn users(ground: &Ground) -> PathBuf {
     ground.folder("CODEX_HOME", ".codex").join("config.toml")
 }
 
-/// The hook that this `init` wrote, where Codex finds it.
+/// Returns the hook that this `init` wrote, as Codex finds it.
 fn own(ground: &Ground) -> Option<Option<Hook>> {
     let file = file(ground);
     let is_same = |other: &Path| other == file || other.canonicalize().ok() == file.canonicalize().ok();
     Some(trust::hooks(ground)?.into_iter().find(|hook| is_same(&hook.file)))
 }
 
-/// What makes Codex heed the hook, once it stands there: its trust, and the project's. Nothing where there
-/// is no Codex that could be asked.
+/// Returns the settings that make Codex run the hook: trust in the hook and in the project. `None` if there
+/// is no Codex to ask.
 pub fn trusted(ground: &Ground) -> Option<Wanted> {
     let hook = own(ground)??;
     let first = match ground.user {
-        // In one file with the hook itself.
+        // In the same file as the hook itself.
         true => tools_and_hook(ground),
         false => table(&["projects", ground.workspace.to_str()?], "trust_level", "trusted"),
     };
@@ -76,7 +76,7 @@ fn table(keys: &[&str], name: &str, value: &str) -> Edit {
     }
 }
 
-/// Tables may stand at the end of any TOML file that does not say the same elsewhere.
+/// Appends tables to a TOML file; refuses if the file already sets the same key differently.
 pub fn tables(text: &str, tables: &str, keys: &[String]) -> Result<Option<Splice>, Trouble> {
     let parsed = |text: &str| {
         text.parse::<Table>().map_err(|error| Trouble::new(format!("it is not TOML: {}", error.message())))
@@ -102,7 +102,7 @@ pub fn tables(text: &str, tables: &str, keys: &[String]) -> Result<Option<Splice
     Ok(splice)
 }
 
-/// Everything of `wanted` stands in `now` too; lists may have more.
+/// Returns whether `now` contains everything of `wanted`; lists may have more.
 fn holds(now: &Table, wanted: &Table) -> bool {
     wanted.iter().all(|(key, wanted)| match (now.get(key), wanted) {
         (Some(toml::Value::Table(now)), toml::Value::Table(wanted)) => holds(now, wanted),
@@ -154,7 +154,7 @@ pub fn findings(ground: &Ground) -> Vec<Finding> {
             format!("Codex does not read {}", file(ground).display()),
             "In a linked worktree it reads the main checkout's: init there, or `provost init --user`.",
         )),
-        // Nobody to ask.
+        // There is no Codex to ask.
         None => (!has_state(ground, &config)).then(|| {
             finding(
                 "the hook is not trusted yet, and Codex skips such hooks without a word",
@@ -165,7 +165,7 @@ pub fn findings(ground: &Ground) -> Vec<Finding> {
     findings
 }
 
-/// Whether something is trusted in our file, whatever it is.
+/// Returns whether Codex trusts any stop hook of this file.
 fn has_state(ground: &Ground, config: &Table) -> bool {
     let ours = format!("{}:stop:", file(ground).display());
     let states = config.get("hooks").and_then(|hooks| hooks.get("state")).and_then(toml::Value::as_table);

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Edit, Ground, Wanted};
 
-/// Cursor lets a session go after so many refusals; we count ourselves.
+/// Cursor releases a session after this many refusals; provost counts itself.
 const LOOPS: u32 = 20;
 
 pub fn wanted(ground: &Ground) -> Vec<Wanted> {

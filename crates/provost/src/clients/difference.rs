@@ -1,7 +1,7 @@
-//! Two texts side by side, as a unified diff.
+//! Compares two texts as a unified diff.
 
 const CONTEXT: usize = 3;
-/// Larger ones are shown as taken out and put in whole.
+/// Size limit of the comparison table; larger texts are shown as removed and added as a whole.
 const TABLE_MAX: usize = 4_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> String 
         let hunk = &lines[at..end];
         let olds = hunk.iter().filter(|line| !matches!(line, Line::New(_))).count();
         let news = hunk.iter().filter(|line| !matches!(line, Line::Gone(_))).count();
-        // An empty side begins before its first line.
+        // An empty side starts before its first line.
         let (from, to) = (old_line - usize::from(olds == 0), new_line - usize::from(news == 0));
         out.push_str(&format!("@@ -{from},{olds} +{to},{news} @@\n"));
         for line in hunk {
@@ -58,7 +58,7 @@ fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     lines
 }
 
-/// By the longest common subsequence.
+/// Compares by the longest common subsequence.
 fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     if old.len().saturating_mul(new.len()) > TABLE_MAX {
         let gone = old.iter().map(|line| Line::Gone(line));

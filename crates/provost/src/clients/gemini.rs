@@ -1,4 +1,4 @@
-//! Gemini CLI: `.gemini/settings.json`, of the project or of the user. Its times are milliseconds.
+//! Gemini CLI: `.gemini/settings.json`, of the project or of the user. Its timeouts are in milliseconds.
 
 use provost_core::text::hook_protocol::Client;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const TIMEOUT_MS: u32 = 600_000;
 
 pub fn wanted(ground: &Ground) -> Vec<Wanted> {
     let server = json!({ "command": ground.program, "args": ["mcp"], "timeout": TIMEOUT_MS, "trust": true });
-    // A hook whose program is gone would hold every session for ever.
+    // If its program is missing, the hook would block every session forever.
     let there = match ground.program.contains('/') {
         true => format!("test -x {} || exit 0; ", quoted(&ground.program)),
         false => format!("command -v {} >/dev/null || exit 0; ", quoted(&ground.program)),

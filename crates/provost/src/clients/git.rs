@@ -1,4 +1,4 @@
-//! git: a `pre-push` hook of the repository, where there is none yet.
+//! git: a `pre-push` hook of the repository; appended if there is one already.
 
 use provost_core::text::hook_protocol::Client;
 
@@ -12,7 +12,7 @@ pub fn wanted(ground: &Ground) -> Vec<Wanted> {
     let call = format!("exec {} \"$@\"", ground.hook(Client::GitPrePush));
     let edits = vec![
         Edit::Whole("#!/bin/sh\n".to_owned()),
-        // Behind whatever another hook there has to say.
+        // After the commands of an existing hook.
         Edit::Lines(format!("# provost: no push while the plan is open\n{call}\n")),
     ];
     vec![Wanted { executable: true, ..Wanted::new(folder.join("hooks/pre-push"), edits) }]

@@ -1,10 +1,9 @@
-//! JSON with comments, changed without being written anew.
+//! Edits JSON with comments in place.
 //!
-//! A text is made plain first: comments and commas that stand before a closing bracket become blanks, so
-//! that every value is where it was. What is added goes in at one place, right behind the bracket that
-//! opens its object or list.
+//! The text is normalised first: comments and trailing commas become blanks, so that every value keeps its
+//! position. New text is inserted in one place, directly after the bracket that opens its object or list.
 //!
-//! **Invariant:** a change adds bytes and takes none away.
+//! **Invariant:** an edit adds bytes and removes none.
 
 use std::fmt;
 
@@ -13,7 +12,7 @@ use serde_json::Value;
 
 use super::Trouble;
 
-/// Bytes to be added at a place.
+/// Text to insert at a position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Splice {
     pub at: usize,
@@ -25,21 +24,21 @@ impl Splice {
         format!("{}{}{}", &text[..self.at], self.text, &text[self.at..])
     }
 
-    /// The text without it, if it is there.
+    /// Returns the text without the insertion, if it is there.
     pub fn undo(&self, text: &str) -> Option<String> {
         let (before, rest) = text.split_at_checked(self.at)?;
         Some(format!("{before}{}", rest.strip_prefix(self.text.as_str())?))
     }
 }
 
-/// The value of a whole text.
+/// Parses a whole text.
 pub fn value(text: &str) -> Result<Value, Trouble> {
     let plain = plain(text);
     let bare = plain.trim_start_matches('\u{feff}');
     serde_json::from_str(bare).map_err(|error| Trouble::new(format!("it is not JSON: {error}")))
 }
 
-/// Sees to it that `path` has this value. Nothing to do, where it has it already.
+/// Makes `path` have this value; `None` if it already has.
 pub fn member(text: &str, path: &[&str], wanted: &Value) -> Result<Option<Splice>, Trouble> {
     let whole = value(text)?;
     let (depth, found) = reach(&whole, path)?;
@@ -52,7 +51,7 @@ pub fn member(text: &str, path: &[&str], wanted: &Value) -> Result<Option<Splice
     }
 }
 
-/// Sees to it that the list at `path` has an element that is ours.
+/// Makes the list at `path` contain provost's element.
 pub fn element(
     text: &str,
     path: &[&str],
@@ -79,7 +78,7 @@ pub fn element(
     }
 }
 
-/// How many keys of `path` are there, and the value where all are.
+/// Returns how many keys of `path` exist, and the value if all do.
 fn reach<'a>(whole: &'a Value, path: &[&str]) -> Result<(usize, Option<&'a Value>), Trouble> {
     let mut at = whole;
     for (depth, key) in path.iter().enumerate() {
@@ -96,7 +95,7 @@ fn reach<'a>(whole: &'a Value, path: &[&str]) -> Result<(usize, Option<&'a Value
     Ok((path.len(), Some(at)))
 }
 
-/// The first key that is missing goes into the last object that is there.
+/// Inserts the first missing key into the last existing object.
 fn insert(text: &str, path: &[&str], depth: usize, wanted: Value) -> Result<Option<Splice>, Trouble> {
     let nested = path[depth + 1..]
         .iter()
@@ -120,7 +119,7 @@ fn splice(text: &str, plain: &str, open: usize, depth: usize, entry: &Entry, is_
     let mut added = String::new();
     for line in format!("{entry:#}").lines() {
         let bare = line.trim_start();
-        // As it is printed, two blanks are one level.
+        // In the printed form, two blanks are one level.
         added.push_str(&format!("\n{inner}{}{bare}", unit.repeat((line.len() - bare.len()) / 2)));
     }
     if !is_empty {
@@ -134,7 +133,7 @@ fn splice(text: &str, plain: &str, open: usize, depth: usize, entry: &Entry, is_
     Splice { at, text: added }
 }
 
-/// A member of an object, or an element of a list; on one line, or `#` over several.
+/// A member of an object or an element of a list; on one line, or on several with `#`.
 struct Entry<'a> {
     key: Option<&'a str>,
     value: &'a Value,
@@ -152,7 +151,7 @@ impl fmt::Display for Entry<'_> {
     }
 }
 
-/// A comment on the line of an opening bracket stays there.
+/// Returns the position after a comment on the line of an opening bracket, so that the comment stays there.
 fn behind_comment(text: &str, from: usize) -> usize {
     let rest = &text[from..];
     let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
@@ -168,7 +167,7 @@ fn behind_comment(text: &str, from: usize) -> usize {
     }
 }
 
-/// What a line of this text is indented with.
+/// Returns the indentation unit of the text.
 fn indent(plain: &str) -> String {
     let indented = plain.lines().find_map(|line| {
         let inner = line.trim_start_matches([' ', '\t']);
@@ -178,7 +177,7 @@ fn indent(plain: &str) -> String {
     indented.unwrap_or_else(|| "  ".to_owned())
 }
 
-/// Where the bracket stands that opens the value at `path`.
+/// Returns the position of the bracket that opens the value at `path`.
 fn opening(plain: &str, path: &[&str]) -> Result<usize, Trouble> {
     let lost = || Trouble::new("its form is not understood");
     let mut at = plain.find(['{', '[']).ok_or_else(lost)?;
@@ -188,8 +187,8 @@ fn opening(plain: &str, path: &[&str]) -> Result<usize, Trouble> {
     Ok(at)
 }
 
-/// Where the value of a key begins, in the object that opens at `open`. The last one counts, as for
-/// whoever reads it.
+/// Returns the position of a key's value in the object that opens at `open`. The last duplicate counts, as
+/// for JSON readers.
 fn find_key(plain: &str, open: usize, wanted: &str) -> Option<usize> {
     let bytes = plain.as_bytes();
     let (mut at, mut depth, mut found) = (open + 1, 0_usize, None);
@@ -223,7 +222,7 @@ fn find_key(plain: &str, open: usize, wanted: &str) -> Option<usize> {
     found
 }
 
-/// Behind the closing quote.
+/// Returns the position after the closing quote.
 fn string_end(bytes: &[u8], open: usize) -> Option<usize> {
     let mut at = open + 1;
     while at < bytes.len() {
@@ -236,7 +235,7 @@ fn string_end(bytes: &[u8], open: usize) -> Option<usize> {
     None
 }
 
-/// The same text without comments and superfluous commas, every byte in its place.
+/// Returns the text with comments and trailing commas blanked, every other byte in its place.
 fn plain(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
@@ -298,11 +297,11 @@ mod tests {
         let whole = value(&changed).unwrap();
         assert_eq!(whole["mcpServers"]["provost"], server);
         assert_eq!(whole["hooks"]["Stop"][0], hook);
-        // Done once, there is nothing left to do; taken out, it is as it was.
+        // A second run changes nothing; undone, the text is as before.
         assert_eq!(member(&changed, &["mcpServers", "provost"], &server).unwrap(), None);
         assert_eq!(element(&changed, &["hooks", "Stop"], &hook, ours).unwrap(), None);
         assert_eq!(changed.replacen(&second.text, "", 1).replacen(&first.text, "", 1), text);
-        // The lines end as those that were there.
+        // Inserted lines have the line ending of the text.
         let all = changed.matches('\n').count();
         assert_eq!(changed.matches("\r\n").count(), if text.contains("\r\n") { all } else { 0 });
         expected.assert_eq(&changed.replace("\r\n", "\n"));

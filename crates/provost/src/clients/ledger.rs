@@ -1,7 +1,8 @@
-//! What `init` wrote where, so that it can be taken back: a small file for each in the state folder.
+//! The install manifest: records what `init` wrote to which file, so that it can be removed. The state folder
+//! has a small file for each.
 //!
-//! **Invariant:** a file that was not touched since gets back the very bytes it had; of one that was, only
-//! what is ours is taken out, and only where it is still as it was put in.
+//! **Invariant:** a file that was not changed since gets back exactly its old bytes; from a changed one only
+//! provost's insertions are removed, and only if they are unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,25 +16,26 @@ use super::{Trouble, write};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub path: PathBuf,
-    /// The project it belongs to; none for what holds for the user.
+    /// The project it belongs to; `None` if it is for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
     before: Before,
-    /// Folders that were not there, innermost first.
+    /// Folders that did not exist before, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<PathBuf>,
-    /// What it said after, as a digest.
+    /// Digest of the file after the change.
     after: String,
-    /// What was put in, piece by piece, each at its place in the text with those before it.
+    /// Insertions, each with its position in the text that has the earlier ones.
     added: Vec<Splice>,
 }
 
-/// What the file was. Its text is not kept, since it may hold secrets: it is what is left without ours.
+/// State of the file before. Its text is not kept, because it may hold secrets: it is what remains without
+/// provost's insertions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Before {
     Absent,
-    /// There, with nothing but blanks.
+    /// It contained only blanks.
     Blank(String),
     Text,
 }
@@ -56,10 +58,10 @@ impl Before {
     }
 }
 
-/// A file as it would be without us.
+/// A file without provost's insertions.
 pub struct Without {
     pub text: Option<String>,
-    /// Whether it is known to be what it was, byte for byte.
+    /// Whether it is known to be the original, byte for byte.
     pub is_exact: bool,
 }
 
@@ -84,7 +86,7 @@ impl Ledger {
         serde_json::from_slice(&fs::read(self.file(path, project)).ok()?).ok()
     }
 
-    /// Written down before the file itself is.
+    /// Records a change before the file is written.
     pub fn keep(
         &self,
         path: &Path,
@@ -114,7 +116,7 @@ impl Ledger {
         let _ = fs::remove_file(self.file(path, project));
     }
 
-    /// Projects may have something each in a file of the user's.
+    /// Returns the manifest file; several projects may each have an entry for a file of the user.
     fn file(&self, path: &Path, project: Option<&Path>) -> PathBuf {
         let mut name = path.as_os_str().as_encoded_bytes().to_vec();
         if let Some(project) = project.filter(|project| !path.starts_with(project)) {
@@ -126,7 +128,7 @@ impl Ledger {
 }
 
 impl Entry {
-    /// The file without what we put in; `None` where that is not to be found any more.
+    /// Returns the file without provost's insertions; `None` if they are not found any more.
     pub fn without(&self, now: Option<&str>) -> Option<Without> {
         let Some(now) = now else {
             return Some(Without { text: None, is_exact: self.before == Before::Absent });
@@ -137,7 +139,7 @@ impl Entry {
         }
         let mut text = now.to_owned();
         for added in self.added.iter().rev().map(|added| added.text.as_str()) {
-            // Twice there, nobody knows which is ours.
+            // If it occurs twice, it is unknown which one is provost's.
             let (before, after) = text.split_once(added)?;
             if after.contains(added) {
                 return None;
@@ -147,7 +149,7 @@ impl Entry {
         Some(Without { text: Some(text), is_exact: false })
     }
 
-    /// For people who have to take it out themselves.
+    /// Returns the inserted text, for people who have to remove it themselves.
     pub fn added(&self) -> String {
         self.added.iter().map(|added| added.text.as_str()).collect()
     }

@@ -1,4 +1,4 @@
-//! opencode: `opencode.json`, and a plugin, since it has no hook at the end of a session.
+//! opencode: `opencode.json` and a plugin, because it has no stop hook.
 
 use std::path::{Path, PathBuf};
 
@@ -29,10 +29,10 @@ pub fn wanted(ground: &Ground) -> Vec<Wanted> {
     ]
 }
 
-/// Its configuration, the plugin, and what the configuration calls it.
+/// Returns the configuration, the plugin, and the plugin's name in the configuration.
 fn files(ground: &Ground) -> [PathBuf; 3] {
     if !ground.user {
-        // Not below `.opencode`: a plugin there makes it fetch packages.
+        // Not below `.opencode`: a plugin there makes opencode download packages.
         let name = "./.harness/provost-opencode.js";
         let plain = ground.workspace.join("opencode.json");
         let commented = ground.workspace.join("opencode.jsonc");

@@ -1,11 +1,11 @@
-//! The project's own files: `provost.toml`, the harness folder with its ignore rules, and a paragraph in
-//! `AGENTS.md` for those who want it.
+//! The files of the project: `provost.toml`, the harness folder with its ignore rules, and on request a
+//! paragraph in `AGENTS.md`.
 
 use super::{Edit, Ground, Wanted};
 
 const CONFIG: &str = include_str!("provost.toml");
 const PARAGRAPH: &str = include_str!("agents.md");
-/// What belongs to one worktree, or is made anew.
+/// Files that belong to one worktree or are generated.
 const IGNORED: &str = "# provost: of this worktree alone\nactive-plan\nprogress*.md\nprovost-opencode.js\n";
 
 pub fn wanted(ground: &Ground, agents_md: bool) -> Vec<Wanted> {

@@ -1,4 +1,4 @@
-//! JUnit's XML: a test case for each step and postcondition.
+//! JUnit XML: one test case per step and postcondition.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ fn case(out: &mut String, report: &Report, check: &Check) {
     let words = escaped(&check.end.words());
     let _ = match &check.end {
         End::Passed(Pass::Verified, Control::Shown) => writeln!(out, "/>"),
-        // Green, and with a word that says what it is worth.
+        // Passed, with a text that says how strong the pass is.
         End::Passed(_, _) => {
             writeln!(out, ">\n      <system-out>{words}</system-out>\n    </testcase>")
         }
@@ -54,7 +54,7 @@ fn case(out: &mut String, report: &Report, check: &Check) {
     };
 }
 
-/// XML has no place for most control characters, however they are written.
+/// Escapes XML; most control characters are not allowed in XML in any form.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

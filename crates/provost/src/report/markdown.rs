@@ -1,10 +1,10 @@
-//! Markdown for a summary: where the plan stands, what did not hold, and what proves it.
+//! Markdown summary: the state of the plan, what did not hold, and the proof.
 
 use std::fmt::Write as _;
 
 use super::{End, Report};
 
-/// At most so much of what one check printed.
+/// Maximum size of the output of one check.
 const OUTPUT_MAX: usize = 4000;
 
 pub fn text(report: &Report) -> String {
@@ -46,7 +46,7 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-/// One line, in which nothing is markup or a table's.
+/// Returns one line without Markdown or table syntax.
 fn line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! SARIF 2.1.0: each check that did not hold, at its place in the plan.
+//! SARIF 2.1.0: each check that did not hold, at its position in the plan.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
-//! Decisions of the person at the screen, by the same door as on the command line.
+//! Carries out decisions made in the view, by the same entry point as the command line.
 //!
-//! **Invariant:** an approval names the revision that was on the screen; if the plan is another by now, the
-//! door refuses it.
+//! **Invariant:** an approval names the revision that was on the screen; if the plan has changed, it is
+//! refused.
 
 use provost_core::language::parse;
 use provost_core::model::chain::PlanId;
@@ -32,7 +32,7 @@ pub enum Decision {
         plan: PlanId,
         question: String,
     },
-    /// `limits` as in a plan, or nothing.
+    /// `limits` as in a plan, or empty.
     Answer {
         item: ItemId,
         choice: Choice,
@@ -52,7 +52,7 @@ impl Decision {
     }
 }
 
-/// Says what came of it.
+/// Carries out a decision and returns a description of the result.
 pub fn carry_out(overview: &Overview, decision: Decision, by: &str) -> Result<String, Failure> {
     let plan = decision.plan();
     let seen = overview.plan(plan)?.ok_or_else(|| Error::NotThere { plan: plan.clone() })?;
@@ -94,7 +94,7 @@ fn answer(
     limits: &str,
     by: String,
 ) -> Result<HumanCommand, Failure> {
-    // Still the same question, now that nobody is between.
+    // Read the item again: it must still be the same question.
     let items = harness.items(&harness.run()?)?;
     let found = inbox::named(&items, &format!("e{}", item.seq));
     let Some(found) = found.first() else {

@@ -1,9 +1,9 @@
-//! What is known, as a picture: a head with the tabs, the screen, a line about what may be done.
+//! Draws the view: a head with the tabs, the screen, and a line with the available keys.
 //!
-//! Each screen is a leaf in `draw/`. They get what was read and where the person is, and write cells; where
-//! they put lists and pages goes back to the view, for the mouse.
+//! Each screen has a module in `draw/`. It gets the data and the view state and writes cells; the positions
+//! of lists and pages are returned to the view, for the mouse.
 //!
-//! **Invariant:** nothing needs colour to be understood, and sixteen colours are enough.
+//! **Invariant:** everything is readable without colour, and sixteen colours are enough.
 
 mod agenda;
 mod help;
@@ -23,12 +23,12 @@ use super::known::{Known, Said, Tone, Waits};
 use super::text;
 use super::view::{Areas, Dialog, Screen, TABS, View};
 
-/// Beside each other from this width on, below each other before.
+/// Minimum width for two columns; narrower screens stack them.
 const WIDE: u16 = 96;
-/// Narrower or lower than this nothing can be read.
+/// Minimum size of a readable screen.
 const LEAST: (u16, u16) = (30, 6);
 
-/// Whether there are colours.
+/// Whether colours are used.
 #[derive(Clone, Copy, Debug)]
 pub struct Ink {
     pub colour: bool,
@@ -50,7 +50,7 @@ impl Ink {
     }
 }
 
-/// A part of the screen, to be written on.
+/// A drawing surface.
 pub(super) struct Sheet<'b> {
     pub buf: &'b mut Buffer,
     pub ink: Ink,
@@ -85,7 +85,7 @@ pub fn screen(buf: &mut Buffer, known: &Known, view: &View, ink: Ink) -> Areas {
     areas
 }
 
-/// The name, the tabs, and what is open.
+/// Draws the program name, the tabs, and the open plan.
 fn head(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View) -> Vec<Rect> {
     let waiting: usize = known.plans.iter().map(|plan| plan.waiting).sum();
     sheet.buf.set_style(Rect { height: 1, ..area }, Style::new().add_modifier(Modifier::REVERSED));
@@ -102,7 +102,7 @@ fn head(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View) -> Vec<Re
     let mut tabs = Vec::new();
     for (at, name) in TABS.iter().enumerate() {
         let count = if at == 1 && waiting > 0 { format!(" ({waiting})") } else { String::new() };
-        // The one that is open stands out by more than its colour.
+        // The open tab is marked by more than its colour.
         let (words, style) = match view.tab() == at {
             true => (format!("[{} {name}{count}]", at + 1), Style::new().add_modifier(Modifier::BOLD)),
             false => (format!(" {} {name}{count} ", at + 1), plain),
@@ -125,14 +125,14 @@ fn head(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View) -> Vec<Re
     tabs
 }
 
-/// What came of the last thing that was done, and which keys do something here.
+/// Draws the result of the last action, and the keys of this screen.
 fn foot(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View) {
     let note = match (&known.trouble, &view.note) {
         (Some(trouble), _) => (Tone::Bad, trouble.clone()),
         (None, Some((tone, note))) => (*tone, note.clone()),
         (None, None) => (Tone::Plain, String::new()),
     };
-    // A long one covers the end of the screen.
+    // A long note covers the end of the screen.
     let lines = text::wrap(&note.1, usize::from(area.width));
     let height = u16::try_from(lines.len()).unwrap_or(1).clamp(1, 3);
     let place = Rect { y: area.bottom() - 1 - height, height, ..area };
@@ -147,7 +147,7 @@ fn foot(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View) {
         Screen::Inbox => of_item(view.chosen_item(known)),
         screen => of_screen(screen).iter().map(|key| (*key).to_owned()).collect(),
     };
-    // Those that do not fit are in the help.
+    // Keys that do not fit are in the help.
     let mut line = "? help  q quit".to_owned();
     for key in keys {
         if text::width(&line) + text::width(&key) + 2 <= usize::from(area.width) {
@@ -177,7 +177,7 @@ fn of_item(item: Option<&Waits>) -> Vec<String> {
     answers.chain(["Enter plan", "PgDn scroll"].map(str::to_owned)).collect()
 }
 
-/// A box over the lower part of the screen.
+/// Draws a dialog over the lower part of the screen.
 fn ask(sheet: &mut Sheet<'_>, area: Rect, dialog: &Dialog) {
     let room = usize::from(area.width.saturating_sub(4));
     let mut lines: Vec<(Tone, String)> = Vec::new();
@@ -201,7 +201,7 @@ fn ask(sheet: &mut Sheet<'_>, area: Rect, dialog: &Dialog) {
     let block = Block::bordered();
     let inside = block.inner(place).inner(ratatui::layout::Margin { horizontal: 1, vertical: 0 });
     block.render(place, sheet.buf);
-    // What is asked for is at the end.
+    // The prompt is at the end.
     let first = lines.len().saturating_sub(usize::from(inside.height));
     for (row, said) in lines.into_iter().skip(first).enumerate() {
         sheet.line(inside, row, &[said]);
@@ -209,7 +209,7 @@ fn ask(sheet: &mut Sheet<'_>, area: Rect, dialog: &Dialog) {
 }
 
 impl Sheet<'_> {
-    /// One line of an area, in parts, cut where the area ends.
+    /// Draws one line of an area from parts, cut at its end.
     pub fn line(&mut self, area: Rect, row: usize, parts: &[(Tone, String)]) {
         let Some(y) = u16::try_from(row).ok().filter(|row| *row < area.height) else { return };
         let mut room = usize::from(area.width);
@@ -222,7 +222,7 @@ impl Sheet<'_> {
         self.buf.set_line(area.x, area.y + y, &line, area.width);
     }
 
-    /// Rows of a list around the chosen one, which is marked. Where they are, and which is the first.
+    /// Draws the rows of a list around the selected one, which is marked. Returns its area and its first row.
     pub fn list(
         &mut self,
         area: Rect,
@@ -246,7 +246,7 @@ impl Sheet<'_> {
         (area, first)
     }
 
-    /// Paragraphs, broken to the width, from a line on. Where they are, and how many lines there are.
+    /// Draws paragraphs, wrapped to the width, from a line on. Returns the area and the number of lines.
     pub fn page(&mut self, area: Rect, page: &[Said], scroll: usize) -> (Rect, usize) {
         let room = usize::from(area.width.saturating_sub(1));
         let lines: Vec<(Tone, String)> = page
@@ -268,7 +268,7 @@ impl Sheet<'_> {
         (area, lines.len())
     }
 
-    /// A list and a page: beside each other where there is room.
+    /// Splits an area for a list and a page: side by side if it is wide enough.
     pub fn halves(&mut self, area: Rect, rows: usize) -> (Rect, Rect) {
         if area.width >= WIDE {
             let left = Rect { width: area.width * 2 / 5, ..area };
@@ -290,7 +290,7 @@ impl Sheet<'_> {
     }
 }
 
-/// How long ago that was, in one unit.
+/// Returns how long ago that was, in one unit.
 pub(super) fn ago(now: Timestamp, then: Timestamp) -> String {
     match now.0.saturating_sub(then.0) / 1000 {
         seconds @ 0..60 => format!("{seconds} s"),

@@ -1,10 +1,10 @@
-//! The terminal, taken and given back: raw mode, the alternate screen, the mouse, pasted text, the cursor.
+//! Takes and restores the terminal: raw mode, the alternate screen, the mouse, pasted text, the cursor.
 //!
-//! Whatever ends the program gives the terminal back first: the end of the view, an error, a panic of any
-//! thread, a signal. While it is stopped (`Ctrl-Z`, SIGTSTP) the shell has its terminal as it was.
+//! Every end of the program restores the terminal first: a normal end, an error, a panic of any thread, a
+//! signal. While the program is stopped (`Ctrl-Z`, SIGTSTP) the shell has the terminal in its old state.
 //!
-//! **Invariant:** [`leave`] may be called at any time, by any thread, more than once, and writes only if
-//! the terminal is taken.
+//! **Invariant:** [`leave`] may be called at any time, by any thread, more than once, and writes only if the
+//! terminal is taken.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,18 +16,19 @@ use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use crate::failure::Failure;
 use crate::outcome;
 
-/// The alternate screen, pasted text as such, no cursor.
+/// Alternate screen, bracketed paste, hidden cursor.
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?2004h\u{1b}[?25l";
-/// Buttons and the wheel, in the form that wide terminals need. Every move of the mouse would wake us.
+/// Buttons and the wheel, in the form that wide terminals need. Mouse moves are not reported, because each
+/// would wake the program.
 const MOUSE: &str = "\u{1b}[?1000h\u{1b}[?1006h";
 const NO_MOUSE: &str = "\u{1b}[?1006l\u{1b}[?1000l";
 const LEAVE: &str = "\u{1b}[?1006l\u{1b}[?1000l\u{1b}[?2004l\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l";
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// Whoever writes to the screen has it.
+/// Lock for writing to the screen.
 static PEN: Mutex<()> = Mutex::new(());
 
-/// Gives the terminal back when it is dropped.
+/// Restores the terminal when it is dropped.
 pub struct Guard {
     mouse: bool,
 }
@@ -40,18 +41,18 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Takes it once more, after [`leave`] or after a shell had it.
+    /// Takes the terminal again, after [`leave`] or after a shell had it.
     pub fn enter(&self) -> Result<(), Failure> {
         let failed = |source| Failure::Io { what: "take the terminal".to_owned(), source };
         TAKEN.store(true, Ordering::SeqCst);
-        // Whoever had it meanwhile may have changed what we believe to have set.
+        // Another program may have changed the mode meanwhile.
         let _ = disable_raw_mode();
         enable_raw_mode().map_err(failed)?;
         write(ENTER).map_err(failed)?;
         if self.mouse { write(MOUSE).map_err(failed) } else { Ok(()) }
     }
 
-    /// Without it, a terminal lets text be marked with the mouse.
+    /// Turns the mouse on or off; without it, a terminal lets people select text.
     pub fn mouse(&mut self, wanted: bool) {
         self.mouse = wanted;
         let _ = write(if wanted { MOUSE } else { NO_MOUSE });
@@ -68,7 +69,7 @@ impl Drop for Guard {
     }
 }
 
-/// Gives the terminal back, as it was.
+/// Restores the terminal.
 pub fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = write(LEAVE);
@@ -82,13 +83,13 @@ fn write(sequence: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// To be held while something is drawn, so that nobody draws on a screen that was just given back.
+/// Locks the screen for drawing, so that nothing is drawn on a restored terminal.
 pub fn pen() -> MutexGuard<'static, ()> {
     PEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For a signal: gives the terminal back and ends the program, whatever else is under way. A terminal that
-/// takes nothing any more (stopped, or behind a line that hangs) is waited for only so long.
+/// Restores the terminal and ends the program after a signal, whatever else runs. Waits a limited time for a
+/// terminal that accepts no output (stopped, or on a stalled connection).
 pub fn end(code: u8) -> ! {
     let mut pen = None;
     for _ in 0..20 {
@@ -103,13 +104,13 @@ pub fn end(code: u8) -> ! {
     }
     match pen {
         Some(_) => leave(),
-        // Somebody is stuck with half a picture: the modes can be set all the same.
+        // A thread is blocked while drawing; the modes can be reset anyway.
         None => drop(disable_raw_mode()),
     }
     signal_hook::low_level::exit(i32::from(code))
 }
 
-/// A message of a panic is worth nothing on a screen that is about to vanish.
+/// Restores the terminal before a panic message is printed, which would otherwise vanish with the screen.
 fn on_panic() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -118,7 +119,7 @@ fn on_panic() {
             let was_taken = TAKEN.load(Ordering::SeqCst);
             leave();
             usual(panic);
-            // The others would go on drawing.
+            // Other threads would continue drawing.
             if was_taken {
                 signal_hook::low_level::exit(i32::from(outcome::BROKEN));
             }

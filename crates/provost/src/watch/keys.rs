@@ -1,30 +1,30 @@
-//! From keys and the mouse to what a person means. The same key means one thing on every screen.
+//! Maps keys and the mouse to intents. A key means the same on every screen.
 //!
-//! **Invariant:** what is pasted is text, and never a decision.
+//! **Invariant:** pasted text is text, and never a decision.
 
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-/// What the person is doing.
+/// Input mode of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Looking,
-    /// Writes a line of text.
+    /// The person types a line of text.
     Typing,
-    /// Is asked whether they are sure.
+    /// The person is asked to confirm.
     Confirming,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// In the list.
+    /// Move in the list.
     Move(i32),
     First,
     Last,
-    /// In the page beside it, by lines.
+    /// Scroll the page beside it, by lines.
     Scroll(i32),
-    /// By so many screens of it.
+    /// Scroll by a number of screens.
     Page(i32),
     Open,
     Back,
@@ -32,7 +32,7 @@ pub enum Intent {
     Tab(usize),
     NextTab,
     Help,
-    /// A key that stands for something on this screen.
+    /// A key with a meaning on this screen.
     Press(char),
     Click {
         x: u16,
@@ -77,7 +77,7 @@ fn pressed(key: &KeyEvent, mode: Mode) -> Option<Intent> {
     match mode {
         Mode::Looking => looking(key.code, control),
         Mode::Typing => typing(key.code, control),
-        // Nothing but a plain yes is one.
+        // Only an explicit yes is a yes.
         Mode::Confirming => Some(match key.code {
             KeyCode::Char('y' | 'Y') if !control => Intent::Yes,
             _ => Intent::Cancel,

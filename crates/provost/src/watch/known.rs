@@ -1,6 +1,6 @@
-//! What was read, as far as it is shown: plain data, and the only thing that is drawn.
+//! The data of the view: plain values, and the only thing that is drawn.
 //!
-//! **Invariant:** no text gets in here but by [`text::visible`] or [`text::line`].
+//! **Invariant:** every text in here has passed through [`text::visible`] or [`text::line`].
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,13 @@ use super::text;
 #[derive(Default)]
 pub struct Known {
     pub now: Timestamp,
-    /// Under whose name decisions are kept.
+    /// Name under which decisions are recorded.
     pub by: String,
     pub plans: Vec<PlanRow>,
     pub waiting: Vec<Waits>,
-    /// The plan that is open, if one is.
+    /// The open plan, if any.
     pub sheet: Option<Sheet>,
-    /// What stands at the gate, if that is looked at.
+    /// The open gate, if any.
     pub gate: Option<Gate>,
     /// Oldest first.
     pub log: VecDeque<LogLine>,
@@ -32,13 +32,13 @@ pub struct Known {
 }
 
 impl Known {
-    /// The clock is worth a look: somebody works.
+    /// Returns whether an agent works; the clock is then updated often.
     pub fn is_busy(&self) -> bool {
         self.plans.iter().any(|plan| !plan.at_work.is_empty())
     }
 }
 
-/// What a text means, for whoever has colours.
+/// Meaning of a text, for colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -78,7 +78,7 @@ impl Said {
         Self { tone: Tone::Plain, text: "\n".to_owned() }
     }
 
-    /// Each line a little to the right.
+    /// Returns a paragraph with indented lines.
     pub fn indented(tone: Tone, text: impl AsRef<str>) -> Self {
         let lines = text::visible(text.as_ref().trim_end());
         Self { tone, text: lines.lines().map(|line| format!("  {line}\n")).collect() }
@@ -96,7 +96,7 @@ pub struct PlanRow {
     pub total: u32,
     pub waiting: usize,
     pub cost: String,
-    /// The steps that are worked on.
+    /// The steps being worked on.
     pub at_work: Vec<StepNumber>,
     pub moved: Timestamp,
     pub trouble: Option<String>,
@@ -115,7 +115,7 @@ impl PlanRow {
     }
 }
 
-/// One plan, opened.
+/// The details of one plan.
 #[derive(Clone)]
 pub struct Sheet {
     pub row: PlanRow,
@@ -135,12 +135,12 @@ pub struct Part {
     pub state: String,
     pub tone: Tone,
     pub attempts: u32,
-    /// When the attempt that is under way began.
+    /// Start of the running attempt.
     pub since: Option<Timestamp>,
     pub page: Vec<Said>,
 }
 
-/// Something that waits for a person.
+/// An item that waits for a person.
 #[derive(Clone)]
 pub struct Waits {
     pub id: ItemId,
@@ -151,19 +151,19 @@ pub struct Waits {
     pub since: Timestamp,
     pub reason: String,
     pub answers: Vec<Answer>,
-    /// Limits that would be enough, where a budget ran out.
+    /// Limits that would be enough, if a budget ran out.
     pub limits: Option<String>,
     pub page: Vec<Said>,
 }
 
 impl Waits {
-    /// It is decided at the gate.
+    /// Returns whether it is decided at the gate.
     pub fn is_at_gate(&self) -> bool {
         self.kind.is_at_gate()
     }
 }
 
-/// One of the answers that can be given.
+/// One of the possible answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub choice: Choice,
@@ -171,7 +171,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The key that gives it.
+    /// Returns the key of this answer.
     pub fn key(self) -> char {
         match self.choice {
             Choice::Retry => 'r',
@@ -183,17 +183,17 @@ impl Answer {
     }
 }
 
-/// What an approval would cover.
+/// Data of the gate: what an approval would cover.
 #[derive(Clone)]
 pub struct Gate {
     pub plan: PlanId,
     pub name: String,
-    /// In full: what an approval is bound to.
+    /// The full revision, which the approval is bound to.
     pub revision: String,
     pub short: String,
-    /// It can be approved as it stands.
+    /// It can be approved as it is.
     pub open: bool,
-    /// Its checks are being tried on the base: there is more to say in a moment.
+    /// Its checks are being run on the base; their results follow.
     pub is_looked_at: bool,
     pub page: Vec<Said>,
 }
@@ -205,16 +205,16 @@ pub struct LogLine {
     pub plan_name: String,
     pub seq: u64,
     pub at: Timestamp,
-    /// Its name on the wire.
+    /// Its wire name.
     pub event: String,
     pub words: String,
     pub tone: Tone,
-    /// All of it, for whoever opens it.
+    /// The whole event, for the detail screen.
     pub whole: String,
 }
 
 impl LogLine {
-    /// One of these words is in it, in whatever case.
+    /// Returns whether it contains the filter text, in any case.
     pub fn matches(&self, filter: &str) -> bool {
         let filter = filter.to_lowercase();
         [&self.plan_name, &self.event, &self.words].iter().any(|text| text.to_lowercase().contains(&filter))

@@ -1,4 +1,4 @@
-//! Asks the engine for what is on the screen, and no more than that.
+//! Reads from the engine what is on the screen, and no more.
 
 mod gate;
 mod item;
@@ -20,7 +20,7 @@ use super::view::View;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// What more than this many plans wait for is read only for whoever looks at it.
+/// With more waiting items than this, the inbox is read only if it is shown.
 const FEW: usize = 200;
 
 pub struct Reader {
@@ -28,11 +28,11 @@ pub struct Reader {
     /// Only plans of this repository.
     here: Option<Here>,
     log: log::Tail,
-    /// The gate that was read, and how far its plan was then.
+    /// The gate read last, and the last event of its plan at that time.
     gate: Option<(PlanId, u64)>,
-    /// Its checks are being tried on the base, which is no event.
+    /// Its checks are being run on the base; their end is no event.
     pub gate_is_looked_at: bool,
-    /// What the attempts of the plan that is open had printed when somebody last looked.
+    /// Live output of the open plan's attempts at the last read.
     printed: Vec<Option<String>>,
 }
 
@@ -48,7 +48,7 @@ impl Reader {
         }
     }
 
-    /// Brings what is known up to date. What cannot be read is said, and what was known stays.
+    /// Updates the data. Read errors are shown, and the old data stays.
     pub fn read(&mut self, view: &View, known: &mut Known) {
         known.now = terminal::now();
         known.trouble = match self.try_read(view, known) {
@@ -57,7 +57,7 @@ impl Reader {
         };
     }
 
-    /// Whether an attempt of the plan that is open has printed more than was seen.
+    /// Returns whether an attempt of the open plan has printed more since the last call.
     pub fn is_more_printed(&mut self, known: &Known) -> bool {
         let Some(row) = known.sheet.as_ref().map(|sheet| &sheet.row) else { return false };
         let now: Vec<_> = row.at_work.iter().map(|step| self.overview.output(&row.id, *step)).collect();
@@ -66,7 +66,7 @@ impl Reader {
         is_more
     }
 
-    /// The gate is to be read anew, even though nothing is new in the log.
+    /// Makes the gate be read again, even without new events.
     pub fn forget_gate(&mut self) {
         self.gate = None;
     }
@@ -87,7 +87,7 @@ impl Reader {
         self.log.read(&self.overview, view.log_of.as_ref(), &seen, only_these, &mut known.log)
     }
 
-    /// Trains keep a log of their own, but are no plans.
+    /// Returns the plans, without the logs of merge trains.
     fn plans(&self) -> Result<Vec<Seen>, Failure> {
         let mut all = self.overview.plans()?;
         all.retain(|seen| seen.run.exists() || seen.trouble.is_some());
@@ -113,7 +113,7 @@ impl Reader {
         Ok(Some(plan::sheet(row(seen), &seen.run, &self.overview.attempts(id)?, &output)))
     }
 
-    /// What stands at the gate takes a whole verification to find out.
+    /// Reads the gate; this needs a whole verification.
     fn read_gate(&mut self, view: &View, all: &[Seen], known: &mut Known) -> Result<(), Failure> {
         let Some(id) = view.open_gate() else {
             (known.gate, self.gate, self.gate_is_looked_at) = (None, None, false);
@@ -138,7 +138,7 @@ impl Reader {
     }
 }
 
-/// An error with what is behind it, in one text.
+/// Returns an error with its causes as one text.
 pub fn words(failure: &Failure) -> String {
     let mut text = failure.to_string();
     let mut cause = std::error::Error::source(failure);
@@ -152,7 +152,7 @@ pub fn words(failure: &Failure) -> String {
     text
 }
 
-/// What waits first, then what is worked on, then what moved last.
+/// Returns the plans that wait first, then those being worked on, then the most recently changed.
 fn rows(all: &[Seen]) -> Vec<PlanRow> {
     let mut rows: Vec<PlanRow> = all.iter().map(row).collect();
     let urgency = |row: &PlanRow| (row.waiting > 0, !row.at_work.is_empty(), row.moved);
@@ -179,7 +179,7 @@ fn row(seen: &Seen) -> PlanRow {
     }
 }
 
-/// In money where that is known, in tokens where that is; what nobody counted is not zero.
+/// Returns the cost in money if known, otherwise in tokens; uncounted is not zero.
 fn cost(run: &Run) -> String {
     let (cost, limits) = (run.ledger.cost(), provost_core::rules::budget::of_plan(run));
     let of = |used: Option<u64>, limit: Option<u64>, resource: Resource| {

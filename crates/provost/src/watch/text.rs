@@ -1,9 +1,9 @@
-//! Text for a screen: what is not ours is made harmless, then cut or broken to a width.
+//! Text for the screen: escapes foreign text, then cuts or wraps it to a width.
 //!
-//! Plans, agents and checks may print anything. Colours are left out; whatever else a terminal would obey, or
-//! an eye would not see, is shown as a sign for it.
+//! Plans, agents and checks may print anything. Colours are removed; other terminal sequences and invisible
+//! characters are shown as symbols.
 //!
-//! **Invariant:** what comes out of [`visible`] moves no cursor and turns no direction.
+//! **Invariant:** the result of [`visible`] moves no cursor and changes no writing direction.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,10 @@ use ratatui::text::Span;
 const TAB: usize = 4;
 const MARKS: u32 = 2;
 
-/// With everything in sight, lines kept.
+/// Returns the text with invisible characters replaced by symbols; keeps lines.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // More marks on one sign than any language has would cover the lines above and below.
+    // More combining marks on one character than any language has would cover the lines above and below.
     let mut marks = 0;
     let mut rest = text;
     while let Some(sign) = rest.chars().next() {
@@ -30,7 +30,7 @@ pub fn visible(text: &str) -> String {
             '\n' => out.push('\n'),
             '\t' => out.extend(std::iter::repeat_n(' ', TAB)),
             '\r' if rest.starts_with('\n') => {}
-            // There is a picture for each of the old control characters.
+            // Unicode has a symbol for each ASCII control character.
             '\0'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(sign)).unwrap_or('?')),
             '\u{7f}' => out.push('␡'),
             sign if sign.is_control() || is_unseen(sign) || marks > MARKS => {
@@ -42,23 +42,24 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// The same in one line.
+/// Returns the visible text in one line.
 pub fn line(text: &str) -> String {
     visible(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// What somebody is typing, spaces and all.
+/// Returns a line being typed, with its spaces.
 pub fn line_as_typed(text: &str) -> String {
     visible(&text.replace('\n', " "))
 }
 
-/// What follows a colour, if the text begins with one.
+/// Returns the text after a colour sequence, if it starts with one.
 fn after_colour(text: &str) -> Option<&str> {
     let inside = text.strip_prefix("\u{1b}[")?;
     inside.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').strip_prefix('m')
 }
 
-/// Turns the direction of what follows, changes what came before, or takes no room.
+/// Returns whether the character changes the writing direction, changes the character before it, or has no
+/// width.
 fn is_unseen(sign: char) -> bool {
     matches!(sign,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{180b}'..='\u{180e}'
@@ -66,17 +67,17 @@ fn is_unseen(sign: char) -> bool {
         | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Stands on the sign before it.
+/// Returns whether the character combines with the one before it.
 fn is_mark(sign: char) -> bool {
     !sign.is_ascii() && width(sign.encode_utf8(&mut [0; 4])) == 0
 }
 
-/// How many columns it takes.
+/// Returns the number of columns it takes.
 pub fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// As much of a line as fits, with a sign that there was more.
+/// Cuts a line to `room` columns and marks the cut.
 pub fn cut(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
@@ -84,15 +85,15 @@ pub fn cut(text: &str, room: usize) -> String {
     if room == 0 { String::new() } else { format!("{}…", &text[..split(text, room - 1)]) }
 }
 
-/// Exactly so wide: cut, or filled up.
+/// Cuts or pads a text to exactly `room` columns.
 pub fn fit(text: &str, room: usize) -> String {
     let mut cut = cut(text, room);
     cut.extend(std::iter::repeat_n(' ', room.saturating_sub(width(&cut))));
     cut
 }
 
-/// Broken into lines of at most so many columns, at spaces where there are any; what goes on is indented as
-/// its line is.
+/// Wraps a text to `room` columns, at spaces if there are any; continued lines keep the indentation of their
+/// line.
 pub fn wrap(text: &str, room: usize) -> Vec<String> {
     let room = room.max(8);
     let mut lines = Vec::new();
@@ -102,7 +103,7 @@ pub fn wrap(text: &str, room: usize) -> Vec<String> {
         while width(&rest) > room {
             let fits = split(&rest, room);
             let at = rest[..fits].rfind(' ').filter(|at| *at > indent.len()).unwrap_or(fits);
-            // Something has to go, however wide the next sign is.
+            // At least one character must fit, however wide it is.
             let next = rest[indent.len()..].chars().next().map_or(0, char::len_utf8);
             let at = at.max(indent.len() + next);
             let left = rest[at..].trim_start().to_owned();
@@ -114,7 +115,7 @@ pub fn wrap(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// How long the longest beginning is that takes at most so many columns.
+/// Returns the length in bytes of the longest prefix that takes at most `room` columns.
 fn split(text: &str, room: usize) -> usize {
     let (mut used, mut end) = (0, 0);
     let span = Span::raw(text);

@@ -1,8 +1,8 @@
-//! Where a person is: which screen, which line, what they are being asked. Nothing here reads or writes.
+//! The state of the view: the screen, the selected line, the open dialog. Nothing here reads or writes.
 //!
-//! [`View::hear`] takes what the person means and answers what is to be done about it.
+//! [`View::hear`] takes an intent of the person and returns what to do.
 //!
-//! **Invariant:** a [`Wish::Decide`] only ever follows a yes to a question that named what is decided.
+//! **Invariant:** a [`Wish::Decide`] only follows a yes to a question that named the decision.
 
 mod dialog;
 mod pick;
@@ -18,7 +18,7 @@ pub use dialog::Dialog;
 pub use pick::Pick;
 use pick::{busiest, event_keys, item_keys, part_keys, plan_keys};
 
-/// The screens that are one key away from anywhere.
+/// Screens that one key opens from anywhere.
 pub const TABS: [&str; 3] = ["Agenda", "Inbox", "Log"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,25 +28,25 @@ pub enum Screen {
     Log,
     Plan(PlanId),
     Gate(PlanId),
-    /// One event, whole.
+    /// One whole event.
     Event(Vec<Said>),
     Help,
 }
 
-/// Where things were drawn, for the mouse and for scrolling.
+/// Positions of the drawn elements, for the mouse and for scrolling.
 #[derive(Clone, Debug, Default)]
 pub struct Areas {
     pub tabs: Vec<Rect>,
-    /// The rows of a list, and the first that is in sight.
+    /// Area of a list, and its first visible row.
     pub list: Option<(Rect, usize)>,
-    /// A page, and how many lines it has.
+    /// Area of a page, and its number of lines.
     pub page: Option<(Rect, usize)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     Nothing,
-    /// Something else is looked at: it has to be read.
+    /// Another screen is shown, so its data must be read.
     Read,
     Decide(Decision),
     Mouse,
@@ -61,16 +61,16 @@ pub struct View {
     pub inbox: Pick,
     pub parts: Pick,
     pub log: Pick,
-    /// Lines of the page that are above the screen.
+    /// Number of lines of the page above the screen.
     pub scroll: usize,
-    /// Only events with these words.
+    /// Only events with this text.
     pub filter: String,
     /// Only events of this plan.
     pub log_of: Option<PlanId>,
-    /// The newest event stays in sight.
+    /// The newest event stays visible.
     pub follow: bool,
     pub dialog: Option<Dialog>,
-    /// What came of the last thing that was done.
+    /// Result of the last action.
     pub note: Option<(Tone, String)>,
     pub areas: Areas,
 }
@@ -99,7 +99,7 @@ impl View {
         self.screens.last().unwrap_or(&Screen::Agenda)
     }
 
-    /// The tab that everything else was opened from.
+    /// Returns the tab that the current screen was opened from.
     pub fn tab(&self) -> usize {
         match self.screens.first() {
             Some(Screen::Inbox) => 1,
@@ -108,7 +108,7 @@ impl View {
         }
     }
 
-    /// The plan that has to be read for what is shown.
+    /// Returns the plan that must be read for the current screen.
     pub fn open_plan(&self) -> Option<&PlanId> {
         match self.screen() {
             Screen::Plan(plan) => Some(plan),
@@ -116,7 +116,7 @@ impl View {
         }
     }
 
-    /// The same for the gate.
+    /// Returns the plan whose gate must be read for the current screen.
     pub fn open_gate(&self) -> Option<&PlanId> {
         match self.screen() {
             Screen::Gate(plan) => Some(plan),
@@ -145,7 +145,7 @@ impl View {
         known.waiting.get(self.inbox.at)
     }
 
-    /// After something was read: the same lines stay chosen.
+    /// Keeps the same lines selected after a read.
     pub fn settle(&mut self, known: &Known) {
         self.agenda.settle(&plan_keys(known));
         self.inbox.settle(&item_keys(known));
@@ -218,7 +218,7 @@ impl View {
         Wish::Read
     }
 
-    /// The list of this screen, if it has one, and its keys.
+    /// Returns the list of this screen, if it has one, and its keys.
     fn list(&mut self, known: &Known) -> Option<(&mut Pick, Vec<String>)> {
         match self.screen() {
             Screen::Agenda => Some((&mut self.agenda, plan_keys(known))),
@@ -395,7 +395,7 @@ impl View {
         Wish::Nothing
     }
 
-    /// What a person says to a dialog.
+    /// Handles an intent in a dialog.
     fn answer(&mut self, intent: Intent, known: &Known) -> Wish {
         match (self.dialog.take(), intent) {
             (Some(Dialog::Words { asks, text, then }), intent) => {
@@ -435,7 +435,7 @@ impl View {
         Wish::Nothing
     }
 
-    /// After a decision there is nothing left to read at the gate.
+    /// Shows the result of a decision, and leaves the gate if it succeeded.
     pub fn decided(&mut self, note: (Tone, String)) {
         if note.0 == Tone::Good && matches!(self.screen(), Screen::Gate(_)) {
             let _ = self.back();
@@ -444,7 +444,7 @@ impl View {
     }
 }
 
-/// An event as JSON on many lines.
+/// Formats an event as indented JSON.
 fn laid_out(whole: &str) -> Vec<Said> {
     let value: Result<serde_json::Value, _> = serde_json::from_str(whole);
     let text =

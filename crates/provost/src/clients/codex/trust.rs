@@ -1,7 +1,7 @@
-//! Which hooks Codex trusts. Codex is asked: it alone knows how it makes the digests it trusts by, and
-//! which files it reads.
+//! Asks Codex which hooks it trusts. Only Codex knows how it computes its trust digests and which files it
+//! reads.
 //!
-//! **Invariant:** asking changes nothing that Codex goes by.
+//! **Invariant:** asking does not change the configuration of Codex.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,25 +13,25 @@ use serde_json::{Value, json};
 
 use crate::clients::Ground;
 
-/// It answers within a second, mostly.
+/// It usually answers within a second.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A hook of ours, as Codex sees it.
+/// One of provost's hooks, as Codex sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// What its trust is kept under.
+    /// Key of its trust entry.
     pub key: String,
-    /// What would be trusted.
+    /// Digest that would be trusted.
     pub digest: String,
-    /// The file it stands in.
+    /// The file it is in.
     pub file: PathBuf,
     pub is_trusted: bool,
-    /// A person may have turned it off.
+    /// A person may have disabled it.
     pub is_enabled: bool,
 }
 
-/// Our hooks that Codex finds for this workspace, or would find if it trusted it. Nothing where there is no
-/// Codex to ask, or it does not answer.
+/// Returns provost's hooks that Codex finds for this workspace, or would find if it trusted it. `None` if
+/// there is no Codex or it does not answer.
 pub fn hooks(ground: &Ground) -> Option<Vec<Hook>> {
     let mut talk = Talk::begin(ground)?;
     let who = json!({ "name": "provost", "title": "provost", "version": env!("CARGO_PKG_VERSION") });
@@ -56,7 +56,7 @@ fn hook(listed: &Value) -> Option<Hook> {
     })
 }
 
-/// A conversation with `codex app-server`, a line for each message.
+/// A conversation with `codex app-server`, one line per message.
 struct Talk {
     child: Child,
     lines: Receiver<String>,
@@ -67,7 +67,7 @@ impl Talk {
     fn begin(ground: &Ground) -> Option<Self> {
         let program = ground.program_on_path("codex")?;
         let project = toml::Value::String(ground.workspace.to_str()?.to_owned());
-        // Of a project that is not trusted it would list nothing.
+        // Codex lists no hooks of an untrusted project.
         let trusted = format!("projects={{{project}={{trust_level=\"trusted\"}}}}");
         let mut codex = Command::new(program);
         codex.args(["-c", &trusted, "--disable", "plugins", "app-server"]).current_dir(&ground.workspace);
@@ -106,7 +106,7 @@ impl Talk {
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        // It ends with its input; if not, it is ended.
+        // It ends when its input is closed; if not, it is killed.
         drop(self.child.stdin.take());
         let until = Instant::now() + Duration::from_secs(2);
         while Instant::now() < until {

@@ -1,4 +1,4 @@
-//! All plans: how far each is, what it cost, what waits.
+//! The agenda screen: the progress of all plans, their cost, and what waits.
 
 use ratatui::layout::Rect;
 
@@ -23,7 +23,7 @@ pub fn draw(sheet: &mut Sheet<'_>, area: Rect, known: &Known, view: &View, areas
     areas.list = Some(sheet.list(rows, known.plans.len(), view.agenda.at, row));
 }
 
-/// How wide each column is; none that there is no room for.
+/// Column widths; columns without room are left out.
 struct Columns {
     name: usize,
     cost: usize,

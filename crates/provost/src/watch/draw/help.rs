@@ -1,4 +1,4 @@
-//! Which key does what.
+//! The help screen: what each key does.
 
 use crate::watch::known::Said;
 

@@ -1,4 +1,4 @@
-//! What waits for a person, and all that helps to decide it.
+//! The inbox screen: what waits for a person, with details for the decision.
 
 use ratatui::layout::Rect;
 

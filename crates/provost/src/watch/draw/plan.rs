@@ -1,4 +1,4 @@
-//! One plan: its steps, and the one that is chosen with what was tried and seen.
+//! The plan screen: its steps, and the attempts and verdicts of the selected one.
 
 use ratatui::layout::Rect;
 

@@ -1,4 +1,4 @@
-//! A little of everything, for tests.
+//! Sample data for tests.
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::Choice;

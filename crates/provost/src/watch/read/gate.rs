@@ -1,4 +1,4 @@
-//! What an approval would cover, and what speaks against it.
+//! Reads what an approval would cover, and what speaks against it.
 
 use provost_core::state::run::Stage;
 use provost_core::text::render;

@@ -1,4 +1,4 @@
-//! Something that waits for a person, with all that helps to decide it.
+//! Reads an item that waits for a person, with details for the decision.
 
 use provost_core::model::event::Choice;
 use provost_core::rules::inbox::{Item, Tried};

@@ -1,4 +1,4 @@
-//! The end of the log, kept while somebody looks at it.
+//! The end of the log, kept while it is shown.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -14,10 +14,10 @@ use crate::failure::Failure;
 use crate::watch::known::{LogLine, Tone};
 use crate::watch::text;
 
-/// So many of the newest events can be looked through.
+/// Number of the newest events that are kept.
 const KEPT: usize = 2000;
 
-/// How far it was read.
+/// Position up to which the log was read.
 #[derive(Default)]
 pub struct Tail {
     of: Option<PlanId>,
@@ -25,7 +25,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Adds what is new, of one plan or of all of them; of `all` only, if `only_these`.
+    /// Adds the new events, of one plan or of all; with `only_these`, only of the plans in `all`.
     pub fn read(
         &mut self,
         overview: &Overview,

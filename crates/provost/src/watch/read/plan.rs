@@ -1,4 +1,4 @@
-//! A plan's steps and postconditions, each with what was tried and seen.
+//! Reads a plan's steps and postconditions, each with its attempts and verdicts.
 
 use provost_core::model::event::Subject;
 use provost_core::model::pass::Pass;
@@ -10,10 +10,10 @@ use provost_engine::overview::{Attempt, Judged};
 use crate::watch::known::{Part, PlanRow, Said, Sheet, Tone};
 use crate::watch::text;
 
-/// So many of the last lines of what is printed now are shown.
+/// Number of lines of live output that are shown.
 const OUTPUT: usize = 12;
 
-/// What the attempt of a step has printed by now.
+/// Returns the live output of a step's attempt.
 type Output<'o> = &'o dyn Fn(StepNumber) -> Option<String>;
 
 pub fn sheet(row: PlanRow, run: &Run, attempts: &[Attempt], output: Output<'_>) -> Sheet {
@@ -89,7 +89,7 @@ fn page(run: &Run, step: &Step, state: &StepRun, attempts: &[&Attempt], output: 
         page.push(Said::quiet(format!("not tried again before {}", wait.until)));
     }
     if let Some(output) = output {
-        // The newest line is what one looks for.
+        // The newest lines matter most.
         let end: Vec<&str> = output.lines().rev().take(OUTPUT).collect();
         let end: Vec<&str> = end.into_iter().rev().collect();
         page.extend([
@@ -122,7 +122,7 @@ fn of_attempt(page: &mut Vec<Said>, attempt: &Attempt) {
         verdict(page, judged);
     }
     let is_seen = attempt.verdicts.iter().any(|judged| !is_control(judged) && !judged.verdict.held());
-    // What the judge saw is above, in more words.
+    // The verdict above already says this in more detail.
     if let Some(failure) = attempt.failure.as_ref().filter(|_| !is_seen) {
         page.push(Said::indented(Tone::Bad, failure));
     }
@@ -143,7 +143,7 @@ fn took(ms: Option<u64>) -> String {
     ms.map(|ms| format!("{:.1} s, ", ms as f64 / 1000.0)).unwrap_or_default()
 }
 
-/// Looked at before any work: that it does not hold is what one hopes for.
+/// Returns whether this is a negative control before any work, which is expected to fail.
 fn is_control(judged: &Judged) -> bool {
     matches!(judged.subject, Subject::Control(_))
 }

@@ -1,4 +1,4 @@
-//! What a person is asked before something is decided: for words, and then whether they are sure.
+//! Dialogs before a decision: first for text, then for confirmation.
 
 use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Choice, Revision};
@@ -9,13 +9,13 @@ use crate::watch::text;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dialog {
-    /// A line of text is wanted.
+    /// Asks for a line of text.
     Words { asks: String, text: String, then: Then },
-    /// The last question before it happens.
+    /// Asks for the final confirmation.
     Sure { question: String, decision: Decision },
 }
 
-/// What the words are for.
+/// Purpose of the entered text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Then {
     Filter,
@@ -27,16 +27,16 @@ pub enum Then {
         plan: PlanId,
         name: String,
     },
-    /// Limits of a budget come before the note.
+    /// Limits of a budget are asked before the note.
     Limits(Answering),
     Note(Answering),
 }
 
-/// An answer that is being given.
+/// An answer in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answering {
     item: provost_core::rules::inbox::ItemId,
-    /// What it is about, and what the choice does.
+    /// Descriptions of the item and of the choice's effect.
     about: String,
     does: &'static str,
     choice: Choice,
@@ -56,7 +56,7 @@ impl Dialog {
         Self::Words { asks, text: now.to_owned(), then: Then::Filter }
     }
 
-    /// Bound to the revision that is on the screen.
+    /// Asks to approve the revision on the screen.
     pub fn approve(gate: &Gate, by: &str) -> Self {
         let question = format!(
             "Approve {} at revision {} as {}? It may run from then on.",

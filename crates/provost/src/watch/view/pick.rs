@@ -1,8 +1,8 @@
-//! Which line of a list is chosen, and what the lines of each list are known by.
+//! The selected line of a list, and the keys that identify lines.
 
 use crate::watch::known::{Known, LogLine, Tone};
 
-/// A line of a list, which stays the same line when others come and go.
+/// A selected line, which stays the same line when others are added or removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pick {
     pub at: usize,
@@ -21,7 +21,7 @@ impl Pick {
     }
 }
 
-/// Whoever opens a plan wants to see the step that is worked on, or waits.
+/// Returns the first step that is worked on or waits, for opening a plan.
 pub(super) fn busiest(known: &Known) -> usize {
     let parts = known.sheet.iter().flat_map(|sheet| &sheet.parts);
     let is_open = |tone: Tone| matches!(tone, Tone::Busy | Tone::Wait | Tone::Bad);
