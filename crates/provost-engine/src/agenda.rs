@@ -12,14 +12,14 @@ use provost_core::model::timestamp::Timestamp;
 use provost_core::rules::inbox;
 use provost_core::rules::schedule::{self, InHand};
 use provost_core::state::run::{Run, Stage};
-use provost_host::plan_file::PlanPlace;
-use provost_host::{plan_file, plan_lease};
+use provost_host::plans::plan_file::{self, PlanPlace};
+use provost_host::plans::plan_lease;
 use provost_store::{Holder, Log, Query};
 
 use crate::harness::Settings;
 use crate::{Error, drive, harness, places, site};
 
-pub use provost_host::plan_file::{ConflictCopy, Listing};
+pub use provost_host::plans::plan_file::{ConflictCopy, Listing};
 
 /// One plan of the list.
 #[derive(Clone, Debug)]

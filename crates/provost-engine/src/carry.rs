@@ -19,7 +19,7 @@ use provost_core::model::event::Carried;
 use provost_core::model::plan::StepNumber;
 use provost_core::model::verdict::Isolation;
 use provost_core::state::run::Run;
-use provost_host::ground;
+use provost_host::exec::environment;
 use provost_host::tree::{Base, Error as TreeError, Remote, Trees};
 
 use crate::Error;
@@ -133,7 +133,7 @@ pub(crate) fn not_at(level: Isolation) -> Option<&'static str> {
 }
 
 fn trees_of(harness: &Harness) -> Result<Trees, Error> {
-    Ok(ground::trees_of(&harness.place().workspace, harness.state())?)
+    Ok(environment::trees_of(&harness.place().workspace, harness.state())?)
 }
 
 /// Returns the ref of what an attempt left; the epoch separates successive holders of the lease.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use provost_core::model::proof::{Statement, Subject};
 use provost_core::rules::command::Refusal;
 use provost_core::state::run::{Run, Stage, StepState};
-use provost_host::ground::{Approval, Estate, Wanted as Means};
+use provost_host::exec::environment;
+use provost_host::exec::environment::{Approval, Estate, Wanted as Means};
+use provost_host::git;
 pub use provost_host::tree::Refused;
 use provost_host::tree::{Authored, Base, Committed, Error as TreeError, Limits, Trees, With};
-use provost_host::{git, ground};
 use serde_json::json;
 
 use crate::harness::Harness;
@@ -95,13 +96,13 @@ pub(crate) fn trees(harness: &Harness, run: &Run, commit: &str) -> Result<(Trees
         limits: Limits { as_git: run.work.is_some(), ..Limits::default() },
         wanted: Means { provision: &verify.provision, build_caches: false, stop: None },
     };
-    Ok(ground::trees(&estate, &approval)?)
+    Ok(environment::trees(&estate, &approval)?)
 }
 
 /// Returns a tree that a contract held on.
 pub(crate) fn kept_tree(harness: &Harness, run: &Run, trees: &Trees, id: &str) -> Result<Base, Error> {
     let kept = carry::kept(harness, run, trees, id)?;
-    Ok(kept.ok_or_else(|| ground::Error::from(TreeError::Damaged { id: id.to_owned() }))?)
+    Ok(kept.ok_or_else(|| environment::Error::from(TreeError::Damaged { id: id.to_owned() }))?)
 }
 
 /// Commits the tree that all contracts held on, on top of the approved base.
@@ -130,7 +131,7 @@ pub fn make(harness: &Harness, wanted: &Wanted) -> Result<Made, Error> {
         email: email.as_deref().unwrap_or_default(),
         message: &message,
     };
-    let failed = ground::Error::from;
+    let failed = environment::Error::from;
     let included = commit_included(harness, &run, &trees, &approved, &by)?;
     let on = included.as_deref().unwrap_or(&parent);
     let place = harness.place();
@@ -211,7 +212,7 @@ fn named(mut files: Vec<String>) -> Vec<String> {
 /// Returns the files that differ between the judged and the approved tree and that no attempt of the plan
 /// changed.
 fn others(harness: &Harness, run: &Run, kept: &Kept) -> Result<Vec<String>, Error> {
-    let failed = ground::Error::from;
+    let failed = environment::Error::from;
     let mut own: BTreeSet<PathBuf> = BTreeSet::new();
     for (step, state) in run.steps().filter(|(_, state)| state.state == StepState::Passed) {
         let Some((before, after)) = work::trees(state, run.confirmed_by_person(step.number)) else {
@@ -245,7 +246,7 @@ fn commit_included(
     let (false, Some(commit)) = (run.binding.included.is_empty(), run.binding.base.as_deref()) else {
         return Ok(None);
     };
-    let failed = ground::Error::from;
+    let failed = environment::Error::from;
     let caches = carry::caches(harness, run);
     let plain = trees.base(&run.revision.0, Some(commit), &run.binding.files, caches).map_err(failed)?;
     let message = format!(

@@ -7,7 +7,7 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Event, Subject};
 use provost_core::state::run::Run;
 use provost_core::text::summary::{Hearing, PlanRow, Summary};
-use provost_host::plan_file;
+use provost_host::plans::plan_file;
 use provost_store::{Log, Query};
 
 use crate::harness::Settings;

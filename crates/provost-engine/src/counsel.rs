@@ -8,9 +8,10 @@ use provost_core::model::plan::StepNumber;
 use provost_core::model::usage::{Amount, Usage};
 use provost_core::model::verdict::Excerpt;
 use provost_host::agent::{Attempt, Work};
-use provost_host::ground::{Desk, Ground};
-use provost_host::reach::Grant;
-use provost_host::{Interrupted, prices, roster};
+use provost_host::egress::prices;
+use provost_host::exec::access::Grant;
+use provost_host::exec::environment::{Desk, Ground};
+use provost_host::{Interrupted, drivers};
 
 use crate::metering::Metering;
 use crate::portal;
@@ -43,7 +44,7 @@ pub fn ask(
     metering: &Metering,
     question: &Question<'_>,
 ) -> Result<Result<Attempt, String>, Interrupted> {
-    let agent = roster::agent(&site.config, question.role, &site.launcher);
+    let agent = drivers::agent(&site.config, question.role, &site.launcher);
     let opened = agent.and_then(|agent| {
         // The conversation is not resumed, so its folder is not kept.
         let home = agent.has_client().then(|| ground.desk()).transpose();

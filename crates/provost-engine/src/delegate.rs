@@ -19,7 +19,7 @@ use provost_core::model::usage::Usage;
 use provost_core::rules::command::{AgentCommand, HarnessCommand};
 use provost_core::rules::schedule::{self, InHand};
 use provost_core::state::run::{PostState, Run, Stage};
-use provost_host::plan_file;
+use provost_host::plans::plan_file;
 use provost_store::Query;
 
 use crate::drive::Rest;

@@ -22,7 +22,8 @@ use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::{AgentCommand, HarnessCommand, Refusal};
 use provost_core::state::run::{Run, Stage, StepState};
 use provost_host::config::SessionGate;
-use provost_host::{config, plan_file, process};
+use provost_host::plans::plan_file;
+use provost_host::{config, process};
 
 use crate::harness::{Access, Harness, Settings};
 use crate::sessions::{Session, Sessions};

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use provost_core::model::verdict::Isolation;
-use provost_host::ground::Estate;
+use provost_host::exec::environment;
+use provost_host::exec::environment::Estate;
 pub use provost_host::sandbox::Probe;
 use provost_host::sandbox::{Line, State};
-use provost_host::{git, ground, notify, process};
+use provost_host::{git, notify, process};
 
 use crate::harness::Settings;
 use crate::{Error, confined};
@@ -80,7 +81,7 @@ pub fn examine(settings: &Settings) -> Result<Findings, Error> {
     let launcher = confined::launcher(&settings.launcher);
     let estate =
         Estate { workspace: &workspace, state: &state, read_only: &[], secret: None, launcher: &launcher };
-    let (offer, seen) = ground::levels(&estate);
+    let (offer, seen) = environment::levels(&estate);
     let strongest = seen.iter().find(|(_, probes)| probes.iter().all(|probe| probe.held));
     Ok(Findings {
         level: strongest.map_or(Isolation::GuardClean, |(level, _)| *level),

@@ -13,8 +13,9 @@ use provost_core::rules::command::HarnessCommand;
 use provost_core::text::planner::{self, Request, Returned};
 use provost_core::text::prompt::Context;
 use provost_host::agent::Attempt;
-use provost_host::ground::{Estate, Ground};
-use provost_host::{files, ground, plan_file, process};
+use provost_host::exec::environment::{self, Estate, Ground};
+use provost_host::plans::plan_file;
+use provost_host::{files, process};
 use provost_store::Holder;
 
 use crate::counsel::Question;
@@ -82,7 +83,7 @@ impl Harness {
             secret: self.config().proof.ssh_key.as_deref(),
             launcher: &launcher,
         };
-        let (offer, seen) = ground::attest(self.config().verify.isolation, &estate)?;
+        let (offer, seen) = environment::attest(self.config().verify.isolation, &estate)?;
         let ground = Ground::to_read(offer, seen.level, &estate);
         let desk = ground.desk().map_err(failed("make a folder in", self.state()))?;
         self.rounds(goal, &ground, desk.path(), watch)

@@ -23,7 +23,7 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     #[error(transparent)]
-    Ground(#[from] provost_host::ground::Error),
+    Ground(#[from] provost_host::exec::environment::Error),
     #[error("policy `{name}` is not in the configuration")]
     NoSuchPolicy { name: String },
     #[error("there is no section [checks.{name}] in the configuration")]
@@ -49,9 +49,9 @@ pub enum Error {
 
     /// The call is wrong.
     #[error(transparent)]
-    PlanFile(#[from] provost_host::plan_file::Error),
+    PlanFile(#[from] provost_host::plans::plan_file::Error),
     #[error(transparent)]
-    PlanLease(#[from] provost_host::plan_lease::Error),
+    PlanLease(#[from] provost_host::plans::plan_lease::Error),
     #[error(transparent)]
     Worktree(#[from] provost_host::worktree::Error),
     #[error("{} cannot sign proofs: {why}", .path.display())]
@@ -81,7 +81,7 @@ pub enum Error {
 
     /// The environment failed.
     #[error(transparent)]
-    Collector(#[from] provost_host::collector::Error),
+    Collector(#[from] provost_host::notify::collector::Error),
     #[error(transparent)]
     Store(#[from] provost_store::Error),
     #[error("the log of plan {plan} does not verify: {found}")]

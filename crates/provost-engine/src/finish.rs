@@ -22,8 +22,8 @@ use provost_core::state::run::{PostState, Run, Stage};
 use provost_core::text::hook_protocol::{Answer, Asked, Client, Moment};
 use provost_core::text::prompt;
 use provost_host::config::Hook;
-use provost_host::plan_file::PlanPlace;
-use provost_host::{config, git, plan_file, process};
+use provost_host::plans::plan_file::{self, PlanPlace};
+use provost_host::{config, git, process};
 use provost_store::{Error as StoreError, Log, Query};
 
 use crate::harness::{Access, Harness, LOOKING, Settings};

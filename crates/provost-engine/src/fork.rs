@@ -10,8 +10,10 @@ use provost_core::language::patch;
 use provost_core::model::event::Event;
 use provost_core::model::plan::StepNumber;
 use provost_core::rules::command::Refusal;
+use provost_host::exec::environment;
+use provost_host::plans::plan_file;
 use provost_host::tree::{Authored, Error as TreeError, Trees, With};
-use provost_host::{git, ground, plan_file, worktree};
+use provost_host::{git, worktree};
 
 use crate::harness::Harness;
 use crate::{Error, commit, drive};
@@ -108,7 +110,7 @@ fn branch_of(
     tree: Option<&str>,
     branch: &str,
 ) -> Result<(Trees, String), Error> {
-    let failed = ground::Error::from;
+    let failed = environment::Error::from;
     let name = format!("refs/heads/{branch}");
     if let Some(now) = git::find(&harness.place().workspace, &name) {
         return Err(failed(TreeError::Moved { name, now: Some(now) }).into());

@@ -29,7 +29,7 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::Action;
 use provost_core::state::run::Run;
 use provost_core::text::render::base::BaseLook;
-use provost_host::ground::Ground;
+use provost_host::exec::environment::Ground;
 use provost_host::process::Survivor;
 
 use self::apart::told;

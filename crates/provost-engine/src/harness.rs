@@ -20,9 +20,10 @@ use provost_core::redact::Redactor;
 use provost_core::rules::command::{HarnessCommand, HumanCommand, Refusal};
 use provost_core::rules::decide;
 use provost_core::state::run::{Run, Stage};
+use provost_host::check::judge;
+use provost_host::config;
 use provost_host::config::Config;
-use provost_host::plan_file::PlanPlace;
-use provost_host::{config, judge, plan_file};
+use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_store::{Append, Effect, Entry, Fence, Log};
 
 use crate::carry::Carrying;

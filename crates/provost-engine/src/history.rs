@@ -11,8 +11,7 @@ use provost_core::model::chain::{PlanId, Sealed};
 use provost_core::model::event::Event;
 use provost_core::model::timestamp::Timestamp;
 use provost_core::text::summary::{Hearing, Summary};
-use provost_host::plan_file;
-use provost_host::plan_file::PlanPlace;
+use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_store::{Cursor, Log, Query};
 
 use crate::harness::{Access, Settings};

@@ -16,7 +16,7 @@ use provost_core::rules::command::{HarnessCommand, Refusal};
 use provost_core::rules::inbox::{self, Heading, Item, Kind, Waiting};
 use provost_core::rules::schedule::{self, InHand};
 use provost_core::state::run::{Run, Stage};
-use provost_host::plan_file::Reason;
+use provost_host::plans::plan_file::Reason;
 use provost_store::{Log, Query};
 
 use crate::harness::{Access, Harness, Settings};

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use provost_core::fleet::agenda::Problem;
 use provost_core::state::run::Stage;
-use provost_host::plan_file::ConflictCopy;
-use provost_host::{git, plan_file, plan_lease};
+use provost_host::git;
+use provost_host::plans::plan_file::{self, ConflictCopy};
+use provost_host::plans::plan_lease;
 
 use crate::agenda::{Listed, Plans};
 use crate::harness::{Access, Harness, Settings};

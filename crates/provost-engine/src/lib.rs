@@ -58,13 +58,13 @@ pub mod scripted;
 mod error;
 
 pub use error::Error;
-pub use provost_host::collector::{Collector, Error as CollectorError};
 pub use provost_host::config::{Error as ConfigError, SessionGate};
+pub use provost_host::exec::environment::Error as GroundError;
 pub use provost_host::files::{Put, write_report};
-pub use provost_host::ground::Error as GroundError;
-pub use provost_host::plan_file::Error as PlanFileError;
-pub use provost_host::plan_lease::Error as PlanLeaseError;
+pub use provost_host::notify::collector::{Collector, Error as CollectorError};
+pub use provost_host::plans::plan_file::Error as PlanFileError;
+pub use provost_host::plans::plan_lease::Error as PlanLeaseError;
+pub use provost_host::plans::trust;
 pub use provost_host::tree::{BadRemote, Error as TreeError};
-pub use provost_host::trust;
 pub use provost_host::worktree::Error as WorktreeError;
 pub use provost_store::{Cursor, Error as StoreError, Query};

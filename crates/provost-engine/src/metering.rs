@@ -8,8 +8,8 @@ use provost_core::model::event::Event;
 use provost_core::model::usage::{Amount, Usage};
 use provost_core::redact::Redactor;
 use provost_host::agent::Attempt;
-use provost_host::meter::{Account, Limit, Price, Service, Way};
-use provost_host::prices;
+use provost_host::egress::meter::{Account, Limit, Price, Service, Way};
+use provost_host::egress::prices;
 
 use crate::site::Site;
 

@@ -12,7 +12,7 @@ use provost_core::model::usage::{Amount, Usage};
 use provost_core::model::verdict::{Excerpt, Isolation, Judgement, Outcome, Verdict};
 use provost_core::text::judgement::{self, Changes};
 use provost_host::Interrupted;
-use provost_host::ground::{Case, Ground};
+use provost_host::exec::environment::{Case, Ground};
 
 use crate::counsel::Question;
 use crate::metering::Metering;

@@ -5,7 +5,7 @@
 //! the span they fall into. `docs/log.md` lists names and attributes.
 //!
 //! This is in the engine because it is a projection of the log, like the marks in the plan file;
-//! `provost_host::collector` does the network part. The message types are provost's own: the crate that has
+//! `provost_host::notify::collector` does the network part. The message types are provost's own: the crate that has
 //! them would add about twenty dependencies.
 //!
 //! **Invariant:** ids are derived only from the log's hashes, so a run that is exported twice is the same

@@ -6,7 +6,9 @@ use std::path::Path;
 use provost_core::model::event::{Outside, OutsideChange, OutsideKind};
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
-use provost_host::{git, outside, trust};
+use provost_host::exec::outside_changes;
+use provost_host::git;
+use provost_host::plans::trust;
 
 use crate::harness::Harness;
 
@@ -67,7 +69,7 @@ fn still_stands(workspace: &Path, change: &Outside) -> bool {
             workspace.join(&change.path).symlink_metadata().is_err()
         }
         (OutsideKind::File, _) => match &change.after {
-            Some(after) => outside::digest(workspace, change.path.as_bytes()).as_ref() == Some(after),
+            Some(after) => outside_changes::digest(workspace, change.path.as_bytes()).as_ref() == Some(after),
             None => workspace.join(&change.path).symlink_metadata().is_ok(),
         },
         (OutsideKind::Folder, _) => workspace.join(&change.path).symlink_metadata().is_ok(),

@@ -135,7 +135,7 @@ pub fn trust(settings: &Settings, path: &Path) -> Result<bool, Error> {
     if let Some(why) = intruder(&*log, &lease, &Sessions::new(&state), &Who::Here)? {
         return Err(Error::NotAPerson { why });
     }
-    provost_host::trust::trust(&state, path).map_err(|source| Error::Io {
+    provost_host::plans::trust::trust(&state, path).map_err(|source| Error::Io {
         what: "record that a person trusts",
         path: path.to_owned(),
         source,

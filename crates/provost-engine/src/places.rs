@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use provost_core::model::chain::PlanId;
-use provost_host::plan_file::PlanPlace;
-use provost_host::{config, git, plan_file};
+use provost_host::plans::plan_file::{self, PlanPlace};
+use provost_host::{config, git};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;

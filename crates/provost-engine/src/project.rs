@@ -20,7 +20,7 @@ use provost_core::model::hash::Hash;
 use provost_core::model::plan::{Mark, Plan, Step, StepNumber};
 use provost_core::state::run::{Run, Stage, StepRun, StepState};
 use provost_core::text::render;
-use provost_host::{plan_file, progress};
+use provost_host::plans::{plan_file, progress};
 
 use crate::site::Site;
 use crate::watch_over::Watch;

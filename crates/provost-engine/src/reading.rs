@@ -16,8 +16,8 @@ use provost_core::model::plan::{Check, Plan, Step};
 use provost_core::model::run_policy::Terms;
 use provost_core::model::verdict::Isolation;
 use provost_core::state::run::Run;
+use provost_host::check::visible_paths::Sight;
 use provost_host::config::{Demand, Driver, Role};
-use provost_host::sight::Sight;
 use provost_host::{config, files, git, process, sandbox, survey};
 
 use crate::site::Site;

@@ -25,9 +25,9 @@ use provost_core::rules::recover::recipe::Recipes;
 use provost_core::rules::schedule::{Action, InHand};
 use provost_core::state::run::{Run, Stage};
 use provost_host::config::Demand;
-use provost_host::ground::Estate;
+use provost_host::exec::environment::{self, Estate};
+use provost_host::sandbox;
 use provost_host::sandbox::Attestation;
-use provost_host::{ground, sandbox};
 use provost_store::{Effect, Error as StoreError, Fence, Holder};
 
 use crate::drive::{Drive, Next, Rest};
@@ -234,7 +234,7 @@ pub(crate) fn attest(demand: Demand, estate: &Estate<'_>, plan: &Path) -> Result
     {
         return Ok(attested.clone());
     }
-    let attested = ground::attest(demand, estate)?;
+    let attested = environment::attest(demand, estate)?;
     let mut seen = seen();
     seen.retain(|_, (at, ..)| at.elapsed() < GOOD_FOR);
     seen.insert(plan.to_owned(), (Instant::now(), demand, attested.clone()));
@@ -243,7 +243,7 @@ pub(crate) fn attest(demand: Demand, estate: &Estate<'_>, plan: &Path) -> Result
 
 /// Removes the folders that checks ran in; called once, when this process performs no more items.
 pub fn leave() {
-    provost_host::judge::leave();
+    provost_host::check::judge::leave();
 }
 
 /// Sees what is to be done and performs none of it.

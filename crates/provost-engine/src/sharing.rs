@@ -9,8 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use provost_host::plan_lease;
-use provost_host::plan_lease::{Candidate, Error as LeaseError, Held};
+use provost_host::plans::plan_lease::{self, Candidate, Error as LeaseError, Held};
 
 use crate::harness::Harness;
 use crate::{Error, site};

@@ -14,9 +14,9 @@ use provost_core::model::timestamp::Timestamp;
 use provost_core::redact::Redactor;
 use provost_core::rules::recover::recipe::Recipes;
 use provost_core::state::run::Run;
+use provost_host::config;
 use provost_host::config::Config;
-use provost_host::plan_file::{PlanPlace, Stamp};
-use provost_host::{config, plan_file};
+use provost_host::plans::plan_file::{self, PlanPlace, Stamp};
 
 use crate::Error;
 

@@ -16,8 +16,10 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Boarded, Landing, LeftOut};
 use provost_core::model::hash::Hash;
 use provost_core::rules::command::Refusal;
+use provost_host::check::judge;
+use provost_host::exec::environment;
 use provost_host::tree::{Error as TreeError, Trees, Union};
-use provost_host::{config, git, ground, judge, process};
+use provost_host::{config, git, process};
 use provost_store::{Holder, Lease};
 
 use crate::harness::Settings;
@@ -159,7 +161,7 @@ fn yard<'a>(settings: &'a Settings, request: &'a Request, talk: &'a dyn Fn(&str)
         return Err(Refusal::NoBranch { branch: target }.into());
     }
     let repository = git::repository(&workspace).unwrap_or_else(|| workspace.clone());
-    let trees = ground::trees_of(&workspace, &state)?;
+    let trees = environment::trees_of(&workspace, &state)?;
     Ok(Yard { settings, request, id: name(&repository, &target), state, workspace, target, trees, talk })
 }
 
@@ -200,7 +202,7 @@ fn go(yard: &Yard<'_>, record: &mut Record<'_>) -> Result<Report, Error> {
         }
         match landing::carry_out(yard, &landing, record) {
             // The branch moved meanwhile: the judged tree is not what would be on it.
-            Err(Error::Ground(ground::Error::Trees(TreeError::Moved { .. }))) if attempt < TRIES => {
+            Err(Error::Ground(environment::Error::Trees(TreeError::Moved { .. }))) if attempt < TRIES => {
                 attempt += 1;
                 (yard.talk)(&format!("{} moved meanwhile: once more, on what is there now", yard.target));
             }

@@ -13,8 +13,10 @@ use provost_core::model::approved_spec::Binding;
 use provost_core::model::event::IncludedFile;
 use provost_core::model::plan::Step;
 use provost_core::state::run::{Run, Stage};
+use provost_host::exec::environment;
+use provost_host::plans::plan_file;
 use provost_host::tree::{Base, Change, OwnFiles, Touches, Trees};
-use provost_host::{git, ground, plan_file, tree};
+use provost_host::{git, tree};
 
 use crate::harness::Harness;
 use crate::reading::Reading;
@@ -147,7 +149,7 @@ fn named(files: &[Uncommitted]) -> Vec<String> {
 pub fn look(harness: &Harness, run: &Run) -> Result<Found, Error> {
     let (Some(commit), None) = (&run.binding.base, &harness.carrying) else { return Ok(Found::default()) };
     let workspace = &harness.place().workspace;
-    let differing = tree::uncommitted(workspace, commit).map_err(ground::Error::from)?;
+    let differing = tree::uncommitted(workspace, commit).map_err(environment::Error::from)?;
     let all = [String::from("**")];
     let globs: Vec<String> = match &run.plan.touches {
         Some(globs) => globs.iter().map(|glob| glob.value.clone()).collect(),
@@ -206,8 +208,8 @@ impl Known {
         }
         let caches = &harness.config().verify.caches;
         let kept = |id: &str| -> Option<Base> {
-            let trees: Trees = match ground::keeps(workspace, state, id) {
-                true => ground::trees_of(workspace, state).ok()?,
+            let trees: Trees = match environment::keeps(workspace, state, id) {
+                true => environment::trees_of(workspace, state).ok()?,
                 false => return None,
             };
             trees.kept(id, caches).ok().flatten()

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use provost_core::model::hash::Hash;
-use provost_host::plan_file::Stamp;
-use provost_host::{plan_file, progress};
+use provost_host::plans::plan_file::{self, Stamp};
+use provost_host::plans::progress;
 use sha2::{Digest as _, Sha256};
 
 use crate::prove::Secret;
@@ -318,7 +318,7 @@ impl State {
 mod tests {
     use super::{Look, Progress};
     use provost_core::model::timestamp::Timestamp;
-    use provost_host::progress::{Line, append};
+    use provost_host::plans::progress::{Line, append};
 
     #[test]
     fn the_same_words_in_a_new_file_are_no_finding() {

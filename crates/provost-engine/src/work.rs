@@ -13,7 +13,7 @@ use provost_core::model::plan::StepNumber;
 use provost_core::model::verdict::Tree;
 use provost_core::rules::command::Refusal;
 use provost_core::state::run::{StepRun, StepState};
-use provost_host::ground;
+use provost_host::exec::environment;
 use provost_host::tree::Base;
 use similar::TextDiff;
 
@@ -108,14 +108,14 @@ pub fn look(harness: &Harness, number: StepNumber) -> Result<Work, Error> {
             _ => Refusal::NoTree.into(),
         });
     };
-    let trees = ground::trees_of(&harness.place().workspace, harness.state())?;
+    let trees = environment::trees_of(&harness.place().workspace, harness.state())?;
     // The tree that the first step started with is rebuilt here if no machine has sent it.
     if let (true, Some(commit)) = (run.work.is_some(), run.binding.base.as_deref()) {
         commit::trees(harness, &run, commit)?;
     }
     let kept = |id: &str| carry::kept(harness, &run, &trees, id)?.ok_or_else(|| Error::from(Refusal::NoTree));
     let (before, after) = (kept(before)?, kept(after)?);
-    let paths = trees.differing_paths(&before, &after).map_err(ground::Error::from)?;
+    let paths = trees.differing_paths(&before, &after).map_err(environment::Error::from)?;
     let seen = judged(step);
     let others = match (seen, &step.start) {
         (Some(tree), _) if !tree.others.is_empty() => tree.others.clone(),

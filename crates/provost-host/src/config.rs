@@ -6,7 +6,7 @@
 
 mod builtin;
 mod choices;
-mod counsel;
+mod consult;
 mod folders;
 mod gate;
 mod hook;
@@ -33,7 +33,7 @@ use provost_core::rules::recover::recipe::Recipes;
 
 pub use builtin::Builtin;
 pub use choices::{Client, Permissions, Speaks};
-pub use counsel::{Judging, Planning};
+pub use consult::{Judging, Planning};
 pub use folders::Folders;
 pub use gate::{Gate, check_digest, digest};
 pub use hook::Hook;
@@ -49,10 +49,11 @@ pub use worktrees::Worktrees;
 
 use reading::{Section, Text};
 
-use crate::prices::Own;
+use crate::egress::prices::Own;
+use crate::git;
+use crate::plans::plan_file;
+use crate::plans::trust::{self, Untrusted};
 use crate::process::Bounds;
-use crate::trust::Untrusted;
-use crate::{git, plan_file, trust};
 
 pub const FILE_NAME: &str = "provost.toml";
 
@@ -304,8 +305,8 @@ fn config(text: &Text<'_>, path: &Path) -> Result<Config, Wrong> {
         hook: hook::read(&top)?,
         mcp: mcp::read(&top)?,
         store: store(&top)?,
-        plan: counsel::plan(&top)?,
-        judge: counsel::judge(&top)?,
+        plan: consult::plan(&top)?,
+        judge: consult::judge(&top)?,
         worktrees: worktrees::read(&top)?,
     })
 }

@@ -4,6 +4,9 @@
 //! **Invariant:** in a folder that agents can write, only regular files below it are opened. No symbolic
 //! link leads out of the folder, and for prompts and reports no link is followed at all.
 
+pub(crate) mod folder;
+pub(crate) mod safe_open;
+
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,7 +21,6 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use crate::safe_open;
 
 const FILES_MAX: usize = 512;
 const SIZE_MAX: u64 = 64 << 20;

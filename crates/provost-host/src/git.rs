@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::safe_open;
+use crate::files::safe_open;
 
 /// Limit for files of one line: refs and `.git` files.
 const LINE_MAX: u64 = 4096;

@@ -4,37 +4,22 @@
 //! machine and returns what it observed.
 //!
 //! **Invariant:** only [`process`] starts child processes. When a call of it returns, every process it
-//! started is dead or named as a survivor. Only [`judge`] makes verdicts.
+//! started is dead or named as a survivor. Only [`check::judge`] makes verdicts.
 
 pub mod process;
-mod safe_open;
+pub mod files;
+pub mod git;
+pub mod config;
+pub mod plans;
 pub mod tree;
 pub mod sandbox;
-pub mod judge;
-mod wires;
-pub mod proxy;
-pub mod collector;
-pub mod meter;
+pub mod check;
+pub mod egress;
 pub mod agent;
-pub mod prices;
-pub mod config;
-pub mod plan_file;
-pub mod plan_lease;
-pub mod progress;
-pub mod files;
-mod folder;
-pub mod git;
-pub mod provision;
-pub mod builds;
-pub mod teeth;
-pub mod reach;
-pub mod outside;
-pub mod trust;
-pub mod ground;
+pub mod drivers;
+pub mod exec;
 pub mod worktree;
-pub mod sight;
 pub mod survey;
-pub mod roster;
 pub mod notify;
 
 /// Error: the caller asked for a stop while a child was running. The child is dead; its result is unknown.

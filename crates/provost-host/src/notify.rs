@@ -5,7 +5,8 @@
 //!
 //! **Invariant:** this module only sends. It ignores the content of every answer.
 
-mod courier;
+pub mod collector;
+mod delivery;
 mod desktop;
 mod memory;
 mod webhook;
@@ -21,7 +22,7 @@ use crate::config::Notify;
 use crate::process;
 use crate::process::{How, Keep, Spawn};
 
-pub use courier::Courier;
+pub use delivery::Courier;
 pub use desktop::{Desktop, find as desktop};
 pub use memory::Memory;
 pub use webhook::{Secret, Webhook};

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use provost_core::language::facts::{Facts, Questions};
 use provost_core::language::parse;
 
-use crate::sight::Sight;
+use crate::check::visible_paths::Sight;
 use crate::tree::{Ignored, Touches};
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -40,56 +40,56 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 mod advance;
-mod apart;
-mod arrive;
+mod step_worktree;
+mod update_checkouts;
 mod assemble;
 mod checkout;
 mod clone;
 mod commit;
 mod found;
-pub(crate) mod handover;
+pub(crate) mod chown;
 mod ignored;
 mod index;
-mod keep;
-mod known;
+mod retention;
+mod digest_cache;
 mod line_ends;
-mod linked;
+mod worktrees;
 mod mirror;
 mod modes;
-mod named;
-mod outpost;
-mod own;
+mod pinned_files;
+mod remote_workspace;
+mod own_files;
 mod remote;
 mod repository;
 mod snapshot;
 mod start;
-mod takeover;
+mod import;
 mod touches;
 mod uncommitted;
-mod union;
-mod vary;
+mod merge;
+mod variants;
 
-pub use apart::{Apart, clear_apart};
 pub use assemble::Assembled;
 pub use commit::{Authored, Committed, With};
 pub use ignored::Ignored;
-pub use keep::{Keep, sweep};
-pub use linked::Unsaved;
+pub use merge::{Differing, Union};
 pub use remote::{BadRemote, Remote, fetch_commit};
 pub use repository::Repository;
+pub use retention::{Keep, sweep};
 pub use start::{Start, Unsettled};
+pub use step_worktree::{Apart, clear_apart};
 pub use touches::Touches;
 pub use uncommitted::{Change, Uncommitted, digest_at, digests, uncommitted};
-pub use union::{Differing, Union};
-pub use vary::Variation;
+pub use variants::Variation;
+pub use worktrees::Unsaved;
 
 use checkout::{Checkout, lossy};
+use digest_cache::Known;
 use index::{Draft, Index, Leaf};
-use keep::Lock;
-use known::Known;
 use line_ends::LineEnds;
 use mirror::{Mirror, Submodule};
-pub use own::OwnFiles;
+pub use own_files::OwnFiles;
+use retention::Lock;
 
 /// Limit on the nesting of submodules.
 const SUBMODULES_DEEP: usize = 8;
@@ -131,7 +131,7 @@ pub struct Base {
     caches: Vec<Vec<u8>>,
     index: Arc<Index>,
     // Held for its locks: a base in use is not removed, nor is the base below it.
-    _hold: Arc<keep::Held>,
+    _hold: Arc<retention::Held>,
     under: Option<Box<Base>>,
 }
 
@@ -532,7 +532,7 @@ impl Trees {
                 snapshot::workspace(&self.workspace, &caches, own.as_deref(), &mut checkout, &mut left_out)?;
             }
         }
-        named::put(&self.workspace, files, &mut checkout)?;
+        pinned_files::put(&self.workspace, files, &mut checkout)?;
         let (sealed, id) = self.sealed(checkout)?;
         let id = self.settle(room, &sealed, &[], id)?;
         let answer = Answered { id: id.clone(), left_out };
@@ -618,7 +618,7 @@ impl Trees {
             fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
         };
         write("index", sealed)?;
-        write("used", &[keep::boot().as_bytes(), ground].concat())?;
+        write("used", &[retention::boot().as_bytes(), ground].concat())?;
         let place = self.folder.join("bases").join(&id);
         match fs::rename(room.path(), &place) {
             // The folder was renamed; there is nothing left to remove.

@@ -20,8 +20,10 @@ use std::path::{Path, PathBuf};
 pub use note::{Found, Note, Records, list};
 pub use prune::{Fate, fate, prune};
 
+use crate::files::folder;
+use crate::plans::plan_file;
 use crate::tree::Trees;
-use crate::{files, folder, git, plan_file, tree};
+use crate::{files, git, tree};
 
 /// The file that names the ignored files to copy into a new worktree, in `.gitignore` syntax.
 pub const INCLUDE: &str = ".worktreeinclude";

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::Incoming;
-use crate::turn::Called;
-use crate::turn::{Failure, Stop, Usage};
+use crate::turn::{Called, Failure, Stop, Usage};
 
 mod anthropic;
 mod chat;

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::dialect::Dialect;
-use crate::turn::Call;
-use crate::turn::{Called, Form};
+use crate::turn::{Call, Called, Form};
 
 pub(crate) struct Tool {
     pub name: String,

@@ -24,9 +24,10 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::NamedFile;
 use provost_core::model::hash::Hash;
 use provost_core::state::run::Run;
-use provost_host::plan_file::PlanPlace;
+use provost_host::exec::environment;
+use provost_host::plans::plan_file::{self, PlanPlace};
 use provost_host::tree::{Error as TreeError, fetch_commit};
-use provost_host::{config, files, ground, plan_file};
+use provost_host::{config, files};
 use provost_store::Log;
 
 use super::{Carrying, approved_name, not_at, word};
@@ -111,7 +112,7 @@ fn workspace(state: &Path, plan: &PlanId, commit: &str, carrying: &Carrying) -> 
     let used = work.with_file_name("used");
     fs::write(&used, &plan.0).map_err(io)?;
     let work = work.canonicalize().map_err(io)?;
-    let trees = ground::trees_of(&work, state)?;
+    let trees = environment::trees_of(&work, state)?;
     trees.inhabit(&repository, commit).map_err(Error::Carry)?;
     trees.restore(commit, config::FILE_NAME).map_err(Error::Carry)?;
     sweep(&cluster, state);
@@ -126,9 +127,9 @@ fn sweep(cluster: &Path, state: &Path) {
         let last = fs::metadata(place.join("used")).and_then(|found| found.modified());
         if last.is_ok_and(|last| SystemTime::now().duration_since(last).is_ok_and(|age| age > UNUSED)) {
             if let Ok(plan) = fs::read_to_string(place.join("used")) {
-                ground::forget_apart(state, &plan);
+                environment::forget_apart(state, &plan);
             }
-            ground::forget_trees(&place.join("work"), state);
+            environment::forget_trees(&place.join("work"), state);
             let _ = fs::remove_dir_all(&place);
         }
     }
@@ -157,7 +158,7 @@ fn bring_files(
     if other.is_empty() {
         return Ok(());
     }
-    let trees = ground::trees_of(work, state)?;
+    let trees = environment::trees_of(work, state)?;
     let name = approved_name(plan, run);
     trees.receive_files(&carrying.remote, commit, &name, &other).map_err(|error| match error {
         TreeError::NotOnRemote { .. } => Error::NotCarried {

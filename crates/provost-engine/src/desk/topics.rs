@@ -15,8 +15,9 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::Post;
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
+use provost_host::files;
 use provost_host::files::Put;
-use provost_host::{files, plan_file, trust};
+use provost_host::plans::{plan_file, trust};
 
 use super::{Answer, Desk, Refused, is_running};
 use crate::Error;

@@ -7,7 +7,7 @@ use std::sync::{MutexGuard, PoisonError};
 use provost_core::model::approved_spec;
 use provost_core::model::plan::Step;
 use provost_core::state::run::Run;
-use provost_host::ground::Beginning;
+use provost_host::exec::environment::Beginning;
 use provost_host::tree;
 use provost_host::tree::Apart;
 

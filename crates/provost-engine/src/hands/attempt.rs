@@ -16,10 +16,12 @@ use provost_core::state::run::{Run, Session};
 use provost_core::text::prompt::{self, Context};
 use provost_host::agent::{Agent, Item, Outbox, Resume, Saying, Work, home};
 use provost_host::config::Driver;
-use provost_host::ground::Veil;
-use provost_host::meter::Account;
-use provost_host::reach::Grant;
-use provost_host::{files, prices, roster, trust};
+use provost_host::egress::meter::Account;
+use provost_host::egress::prices;
+use provost_host::exec::access::Grant;
+use provost_host::exec::environment::Veil;
+use provost_host::plans::trust;
+use provost_host::{drivers, files};
 
 use super::apart::{Home, globs, not_home, place};
 use super::start::Beginning;
@@ -183,7 +185,7 @@ impl Hands<'_> {
         let AttemptOrder { step, attempt, timeout, .. } = *order;
         let tag = self.tag(step, attempt);
         let config = &self.site.config;
-        let agent = roster::agent(config, &order.target, &self.site.launcher);
+        let agent = drivers::agent(config, &order.target, &self.site.launcher);
         let opened = agent.and_then(|agent| {
             let home = self.client_home(&*agent, order)?;
             let outbox = self.outbox(order)?;

@@ -13,10 +13,10 @@ use provost_core::model::verdict::{Excerpt, Outcome, Verdict};
 use provost_core::rules::budget;
 use provost_core::rules::command::HarnessCommand;
 use provost_core::state::run::Run;
-use provost_host::ground::{Case, Given};
+use provost_host::check::negative_control::{Before, Doubts};
+use provost_host::exec::environment::{Case, Given};
 use provost_host::process::Survivor;
 use provost_host::sandbox::Processes;
-use provost_host::teeth::{Before, Doubts};
 use provost_host::tree::Apart;
 use provost_host::{Interrupted, process, tree};
 

@@ -3,7 +3,7 @@
 use provost_core::model::event::StartTree;
 use provost_core::model::plan::StepNumber;
 use provost_core::state::run::Run;
-use provost_host::ground::Outset;
+use provost_host::exec::environment::Outset;
 use provost_host::tree;
 
 use super::apart::{globs, told};

@@ -15,8 +15,9 @@ use provost_core::model::plan::Step;
 use provost_core::model::verdict::{Isolation, Outcome, Verdict};
 use provost_core::state::run::{Run, Stage};
 use provost_core::text::render::base::{self, BaseLook};
-use provost_host::ground::Estate;
-use provost_host::{ground, judge, process};
+use provost_host::check::judge;
+use provost_host::exec::environment::{self, Estate};
+use provost_host::process;
 
 use crate::hands::Hands;
 use crate::{Error, confined};
@@ -128,7 +129,7 @@ impl Harness {
         let workspace = &self.place().workspace;
         let estate =
             Estate { workspace, state: &self.state, read_only: &[], secret: None, launcher: &launcher };
-        let (offer, seen) = ground::attest(self.config().verify.isolation, &estate)?;
+        let (offer, seen) = environment::attest(self.config().verify.isolation, &estate)?;
         if seen.level != Isolation::Clean {
             return Ok(None);
         }

@@ -14,11 +14,13 @@ use provost_core::rules::command::{HarnessCommand, Refusal};
 use provost_core::rules::decide;
 use provost_core::state::run::{Run, Stage, StepState};
 use provost_host::agent::home;
+use provost_host::check::judge;
 use provost_host::config::Demand;
-use provost_host::ground::{Approval, Estate, Ground, Wanted};
+use provost_host::exec::environment::{self, Approval, Estate, Ground, Wanted};
+use provost_host::plans::plan_file;
 use provost_host::sandbox::{Attestation, Offer};
 use provost_host::tree::Limits;
-use provost_host::{ground, judge, plan_file, process, sandbox};
+use provost_host::{process, sandbox};
 use provost_store::{Error as StoreError, Fence, Holder, Lease, Log};
 
 use crate::drive::{Drive, Rest};
@@ -191,12 +193,12 @@ impl Harness {
         let left = hands.leave(&run);
         projector.write(&run);
         proving.finish(&run)?;
-        left.map_err(ground::Error::Trees)?;
+        left.map_err(environment::Error::Trees)?;
         if matches!(run.stage, Stage::Done | Stage::Failed) {
             home::forget(&self.state, &self.id().to_string());
         }
         if run.stage == Stage::Done {
-            ground::forget_apart(&self.state, &self.id().to_string());
+            environment::forget_apart(&self.state, &self.id().to_string());
         }
         // A worker that performs many items may still run checks in these folders.
         if alone && !matches!(worker, Worker::Share(_)) {
@@ -276,7 +278,7 @@ impl Harness {
         let verify = &self.config().verify;
         let (offer, seen) = match worker {
             Worker::Share(_) => share::attest(verify.isolation, &estate, &place.path)?,
-            _ => ground::attest(verify.isolation, &estate)?,
+            _ => environment::attest(verify.isolation, &estate)?,
         };
         let level = seen.level;
         if let Some(why) = self.carrying.as_ref().and_then(|_| carry::not_at(level)) {
@@ -333,10 +335,10 @@ impl Harness {
             secret: None,
             launcher: &launcher,
         };
-        let (offer, seen) = ground::attest(Demand::Exactly(recorded.isolation), &estate)?;
+        let (offer, seen) = environment::attest(Demand::Exactly(recorded.isolation), &estate)?;
         let tree = recorded.tree.as_ref().map(|tree| tree.id.clone());
         if let Some(tree) = &tree {
-            carry::kept(self, &run, &ground::trees_of(workspace, &self.state)?, tree)?;
+            carry::kept(self, &run, &environment::trees_of(workspace, &self.state)?, tree)?;
         }
         let hands = Hands::new(&self.site, self.on_the_base(&run, offer, seen.level, &estate)?);
         let now = hands.recheck(&run, number, tree);

@@ -10,8 +10,9 @@ use provost_core::model::chain::PlanId;
 use provost_core::model::event::{Boarded, LeftOut};
 use provost_core::rules::command::Refusal;
 use provost_core::state::run::{Run, Stage};
+use provost_host::exec::environment;
+use provost_host::git;
 use provost_host::tree::{Authored, Committed, With};
-use provost_host::{git, ground};
 
 use super::{Wish, Yard, open_log};
 use crate::commit::Kept;
@@ -254,7 +255,7 @@ fn known(yard: &Yard<'_>) -> Result<Vec<(PlanId, Place)>, Error> {
 fn open(yard: &Yard<'_>, place: &Place) -> Result<Plan, Error> {
     let plan = open_in(yard, place, &place.workspace)?;
     let Some(tree) = plan.run.tree.clone() else { return Ok(plan) };
-    let kept = |workspace: &PathBuf| ground::keeps(workspace, &yard.state, &tree);
+    let kept = |workspace: &PathBuf| environment::keeps(workspace, &yard.state, &tree);
     if kept(&place.workspace) {
         return Ok(plan);
     }

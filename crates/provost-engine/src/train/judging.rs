@@ -10,8 +10,7 @@ use provost_core::model::plan::Check;
 use provost_core::model::verdict::{Isolation, Outcome, Verdict};
 use provost_core::rules::command::HarnessCommand;
 use provost_host::config::Demand;
-use provost_host::ground;
-use provost_host::ground::Estate;
+use provost_host::exec::environment::{self, Estate};
 use provost_host::sandbox::Offer;
 use provost_host::tree::{Base, Differing, Touches, Trees, Union};
 
@@ -36,7 +35,7 @@ struct Stand<'a> {
 impl<'a> Stand<'a> {
     fn of(yard: &Yard<'_>, plan: &'a Plan, attested: &mut Vec<Attested>) -> Result<Self, Error> {
         let Kept { trees, approved, judged, base } = commit::kept(&plan.harness, &plan.run)?;
-        let approved = trees.with_ignored(&approved, &judged).map_err(ground::Error::from)?;
+        let approved = trees.with_ignored(&approved, &judged).map_err(environment::Error::from)?;
         let harness = &plan.harness;
         let read_only = harness.own_files();
         let launcher = confined::launcher(&harness.site().launcher);
@@ -51,13 +50,13 @@ impl<'a> Stand<'a> {
         let (offer, level) = match attested.iter().find(|(known, ..)| *known == demand) {
             Some((_, offer, level)) => (offer.clone(), *level),
             None => {
-                let (offer, seen) = ground::attest(demand, &estate)?;
+                let (offer, seen) = environment::attest(demand, &estate)?;
                 attested.push((demand, offer.clone(), seen.level));
                 (offer, seen.level)
             }
         };
         let ground = harness.on_the_base(&plan.run, offer, level, &estate)?;
-        let base_tree = yard.trees.tree_of(&base).map_err(ground::Error::from)?;
+        let base_tree = yard.trees.tree_of(&base).map_err(environment::Error::from)?;
         Ok(Self { hands: Hands::new(harness.site(), ground), trees, approved, base_tree })
     }
 }
@@ -102,7 +101,7 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     pub fn new(yard: &'a Yard<'a>, boarding: &'a Boarding, tip: &str) -> Result<Self, Error> {
-        let tip_tree = yard.trees.tree_of(tip).map_err(ground::Error::from)?;
+        let tip_tree = yard.trees.tree_of(tip).map_err(environment::Error::from)?;
         Ok(Self {
             yard,
             boarding,
@@ -129,7 +128,7 @@ impl<'a> Bench<'a> {
         let union = match (self.union(before)?, &self.boarding.plans[*last].piece) {
             (Union::Clean(ours), Some(piece)) => {
                 let merged = self.yard.trees.merge(&piece.base_tree, &ours, &piece.tree);
-                merged.map_err(ground::Error::from)?
+                merged.map_err(environment::Error::from)?
             }
             (union, _) => union,
         };
@@ -155,13 +154,13 @@ impl<'a> Bench<'a> {
                 Says::Doubtful { what, .. } => return Ok(Seen::Doubtful { car: *car, what }),
             }
         }
-        let differing = self.yard.trees.differing(&self.tip_tree, &tree).map_err(ground::Error::from)?;
+        let differing = self.yard.trees.differing(&self.tip_tree, &tree).map_err(environment::Error::from)?;
         for plan in &self.boarding.landed {
             if touched(plan, &differing)?.is_empty() {
                 continue;
             }
             let own = plan.run.landed.as_ref().map(|landed| self.yard.trees.tree_of(&landed.commit));
-            let own = own.transpose().map_err(ground::Error::from)?;
+            let own = own.transpose().map_err(environment::Error::from)?;
             match self.says(plan, &tree, own.as_deref(), record)? {
                 // A flaky check is no reason against other plans.
                 Says::Held | Says::Doubtful { at_times: true, .. } => {}
@@ -198,7 +197,7 @@ impl<'a> Bench<'a> {
             Err(doubt) => doubt,
         };
         let (Says::Held, Some(own)) = (&said, own) else { return Ok(said) };
-        let differing = self.yard.trees.differing(own, tree).map_err(ground::Error::from)?;
+        let differing = self.yard.trees.differing(own, tree).map_err(environment::Error::from)?;
         let rests_on = rests_on(plan, &differing)?;
         if rests_on.is_empty() {
             return Ok(said);
@@ -268,7 +267,7 @@ fn touched(plan: &Plan, differing: &[Differing]) -> Result<Vec<String>, Error> {
     };
     let protected = of_plan.steps.iter().flat_map(|step| &step.protect).map(|glob| glob.value.clone());
     let globs: Vec<String> = own.into_iter().chain(protected).collect();
-    let globs = Touches::new(&globs).map_err(ground::Error::from)?;
+    let globs = Touches::new(&globs).map_err(environment::Error::from)?;
     let named = |path: &str| plan.run.binding.files.iter().any(|file| file.path == path);
     let touched = differing.iter().filter(|change| globs.covers(&change.path) || named(&change.shown()));
     Ok(touched.map(Differing::shown).collect())
@@ -280,7 +279,7 @@ fn rests_on(plan: &Plan, differing: &[Differing]) -> Result<BTreeSet<Vec<u8>>, E
     let of_plan = &plan.run.plan;
     let protected: Vec<&str> =
         of_plan.steps.iter().flat_map(|step| &step.protect).map(|glob| glob.value.as_str()).collect();
-    let protected = Touches::new(&protected).map_err(ground::Error::from)?;
+    let protected = Touches::new(&protected).map_err(environment::Error::from)?;
     let shown: BTreeMap<String, &Differing> =
         differing.iter().map(|change| (change.shown(), change)).collect();
     let contracts = of_plan.steps.iter().filter_map(|step| step.contract.as_ref());
@@ -314,8 +313,8 @@ pub fn look_at_landed(
     let mut bench = Bench::new(yard, boarding, tip)?;
     for plan in &boarding.landed {
         let Some(landed) = &plan.run.landed else { continue };
-        let then = yard.trees.tree_of(&landed.commit).map_err(ground::Error::from)?;
-        let differing = yard.trees.differing(&then, &bench.tip_tree).map_err(ground::Error::from)?;
+        let then = yard.trees.tree_of(&landed.commit).map_err(environment::Error::from)?;
+        let differing = yard.trees.differing(&then, &bench.tip_tree).map_err(environment::Error::from)?;
         let files = touched(plan, &differing)?;
         if files.is_empty() {
             continue;

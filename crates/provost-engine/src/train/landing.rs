@@ -14,8 +14,9 @@ use provost_core::fleet::train::Settled;
 use provost_core::model::event::{Boarded, Landing, LeftOut};
 use provost_core::model::proof::{Statement, Subject};
 use provost_core::rules::command::{HarnessCommand, Refusal};
+use provost_host::exec::environment;
 use provost_host::tree::{Authored, Error as TreeError};
-use provost_host::{config, git, ground};
+use provost_host::{config, git};
 use serde_json::json;
 
 use super::boarding::{self, Boarding, Plan};
@@ -87,7 +88,7 @@ fn commit(yard: &Yard<'_>, plans: &[&Plan], before: &str, tree: &str) -> Result<
     };
     let pieces = plans.iter().filter_map(|plan| plan.piece.as_ref()).map(|piece| piece.commit.as_str());
     let parents: Vec<&str> = [before].into_iter().chain(pieces).collect();
-    Ok(yard.trees.merge_commit(tree, &parents, &by).map_err(ground::Error::from)?)
+    Ok(yard.trees.merge_commit(tree, &parents, &by).map_err(environment::Error::from)?)
 }
 
 /// Returns the checkouts of the branch.
@@ -99,7 +100,7 @@ fn checkouts(yard: &Yard<'_>) -> impl Iterator<Item = PathBuf> {
 /// Refuses if local changes in a checkout would be overwritten.
 pub fn would_fit(yard: &Yard<'_>, before: &str, tree: &str) -> Result<(), Error> {
     for place in checkouts(yard) {
-        let mut files = yard.trees.in_the_way(&place, before, tree).map_err(ground::Error::from)?;
+        let mut files = yard.trees.in_the_way(&place, before, tree).map_err(environment::Error::from)?;
         if !files.is_empty() {
             files.truncate(FILES);
             let (branch, place) = (yard.target.clone(), place.display().to_string());
@@ -115,7 +116,7 @@ pub fn carry_out(
     landing: &Landing,
     record: &mut Record<'_>,
 ) -> Result<Vec<Checkout>, Error> {
-    let failed = ground::Error::from;
+    let failed = environment::Error::from;
     let Some(commit) = &landing.commit else { return Ok(Vec::new()) };
     let parents = yard.trees.parents(commit).map_err(failed)?;
     // The first parent already exists there.
@@ -131,7 +132,7 @@ fn follow_up(
     commit: &str,
     record: &mut Record<'_>,
 ) -> Result<Vec<Checkout>, Error> {
-    let failed = ground::Error::from;
+    let failed = environment::Error::from;
     for known in [commit, &landing.before] {
         yard.trees.tree_of(known).map_err(failed)?;
     }
@@ -193,7 +194,7 @@ pub fn finish_earlier(
         return Ok(None);
     };
     match carried_out {
-        Err(Error::Ground(ground::Error::Trees(TreeError::Moved { .. }))) => Ok(None),
+        Err(Error::Ground(environment::Error::Trees(TreeError::Moved { .. }))) => Ok(None),
         done => done.map(|checkouts| Some((landing, checkouts))),
     }
 }
@@ -213,7 +214,7 @@ fn attest(yard: &Yard<'_>, landing: &Landing, commit: &str) -> Result<(), Error>
         written.map_err(|source| Error::Io { what: "write the proof", path, source })?;
     }
     for attempt in 1.. {
-        let failed = ground::Error::from;
+        let failed = environment::Error::from;
         let (now, before) = yard.trees.note(commit, NOTES, &envelope).map_err(failed)?;
         match yard.trees.hand_over(&now, NOTES, before.as_deref()) {
             Err(TreeError::Moved { .. }) if attempt < TRIES => {}

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::agent::{Behind, Work};
 use crate::config::{Client, Speaks};
 use crate::sandbox::By;
-use crate::tree::handover;
+use crate::tree::chown;
 
 mod furnish;
 
@@ -86,7 +86,7 @@ pub fn furnished<'a>(client: Client, model: Option<&str>, work: &Work<'a>) -> Re
     if let Some(Behind::Confines(confines, _)) = work.fence
         && let By::Uid(user) = confines.by
     {
-        handover::give(home, user)?;
+        chown::give(home, user)?;
     }
     Ok(home)
 }

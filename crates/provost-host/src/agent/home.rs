@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use provost_core::model::hash::Hash;
 use provost_core::model::plan::StepNumber;
 
-use crate::folder;
+use crate::files::folder;
 
 /// Opens the folder for a step's client. The second value is `true` if an earlier attempt's folder was
 /// kept.

@@ -15,7 +15,7 @@ use provost_core::model::plan::StepNumber;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{Outbox, Work};
-use crate::safe_open;
+use crate::files::safe_open;
 
 /// The hidden subcommand that runs the MCP server.
 pub const COMMAND: &str = "item-mcp";

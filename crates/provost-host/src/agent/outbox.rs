@@ -8,7 +8,7 @@ use provost_core::model::event::Post;
 use rustix::fs::FileType;
 
 use crate::agent::{Attempt, Outbox};
-use crate::safe_open;
+use crate::files::safe_open;
 
 /// Longest post, in bytes.
 const POST_MAX: u64 = 32 * 1024;

@@ -4,7 +4,7 @@
 
 use super::Section;
 use super::reading::Wrong;
-use crate::proxy::Address;
+use crate::egress::proxy::Address;
 
 /// The keys of a role that only this driver has.
 pub(super) const KEYS: [&str; 7] =

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Wrong;
 use super::reading::Section;
-use crate::meter::{Api, Source, Target};
+use crate::egress::meter::{Api, Source, Target};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metering {

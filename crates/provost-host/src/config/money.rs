@@ -5,7 +5,7 @@ use provost_core::model::usage::Amount;
 
 use super::Wrong;
 use super::reading::Section;
-use crate::prices::{Own, Price};
+use crate::egress::prices::{Own, Price};
 
 /// Budgets of plans and steps that declare none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +52,7 @@ pub(super) fn prices(top: &Section<'_, '_>) -> Result<Own, Wrong> {
 mod tests {
     use std::path::Path;
 
-    use crate::config::Speaks;
-    use crate::config::{Config, parse};
+    use crate::config::{Config, Speaks, parse};
 
     fn parsed(text: &str) -> Result<Config, String> {
         parse(Path::new("provost.toml"), text).map_err(|error| error.to_string())

@@ -34,7 +34,7 @@ pub struct Supply {
     pub scripts: bool,
 }
 
-/// The known names; see [`provision`](crate::provision).
+/// The known names; see [`provision`](crate::check::provision).
 pub const KNOWN: [&str; 5] = ["cargo", "npm", "uv", "pip", "go"];
 
 const OWN_KEYS: [&str; 2] = ["auto", "timeout"];

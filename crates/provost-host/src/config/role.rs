@@ -15,7 +15,7 @@ use super::folders::{self, Folders};
 use super::metering::{self, Metering};
 use super::reading::{Section, Wrong};
 use super::{WEEK, money};
-use crate::proxy::Address;
+use crate::egress::proxy::Address;
 
 /// The agents that carry out the steps of one target.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use provost_core::model::verdict::Isolation;
 use provost_core::rules::recover::class::Seen;
 
 use super::*;
-use crate::config::Client;
-use crate::config::Permissions;
+use crate::config::{Client, Permissions};
 
 fn parsed(text: &str) -> Config {
     match parse(Path::new("/p/provost.toml"), text) {

@@ -20,7 +20,7 @@ use super::{
     AgentFence, Arguments, HomePolicy, Needs, Offer, Outlet, PORTAL, Portal, TMP, Unavailable, Wrapped,
     status_in,
 };
-use crate::proxy;
+use crate::egress::proxy;
 
 const ENTER: &str = include_str!("enter.sh");
 const HOME: &str = include_str!("home.sh");
@@ -322,7 +322,7 @@ fn mend(upper: &Path, home: &Path, places: &Places) {
             at.push(part);
             match std::fs::symlink_metadata(&at) {
                 Ok(found) if found.is_dir() && is_file && at.ends_with(within) => {
-                    crate::folder::remove(&at);
+                    crate::files::folder::remove(&at);
                     break;
                 }
                 Ok(found) if found.is_dir() => open(&at, &found),

@@ -31,9 +31,9 @@ use tempfile::TempDir;
 
 use super::checkout::{self, Checkout};
 use super::index::{Draft, Entry, Index, Kind, Leaf, joined};
-use super::keep::{self, boot, try_lock};
+use super::retention::{self, boot, try_lock};
 use super::{Base, Error, Layer, Trees};
-use crate::safe_open::{self, Stamp};
+use crate::files::safe_open::{self, Stamp};
 
 /// Longer than the coarsest clock that a file system uses for its times.
 const YOUNG: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ pub struct Assembled {
 
 #[derive(Debug)]
 enum Held {
-    Kept { _lock: keep::Held },
+    Kept { _lock: retention::Held },
     Copy { _folder: TempDir },
 }
 

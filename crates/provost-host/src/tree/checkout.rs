@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use super::Error;
 use super::index::{Draft, Index, Kind, Leaf};
-use crate::safe_open;
+use crate::files::safe_open;
 
 /// A tree that is being written.
 pub struct Checkout<'a> {

@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::keep::Lock;
 use super::mirror::Mirror;
+use super::retention::Lock;
 use super::{Error, Trees};
 
 /// The branch that is checked out for the agent.

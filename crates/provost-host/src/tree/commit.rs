@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 
 use super::checkout::{Checkout, lossy};
 use super::index::{Draft, Index, Kind, Leaf};
-use super::keep::Lock;
 use super::line_ends::{FILE_BYTES, LineEnds};
 use super::mirror::{self, Mirror};
+use super::retention::Lock;
 use super::touches::is_at_or_beneath;
 use super::{Base, Error, Laid, Layer, Refused, TREE, Trees, Why};
+use crate::files::safe_open;
 use crate::git;
-use crate::safe_open;
 
 /// Limit on the size of plans and progress files.
 const OWN_BYTES: u64 = 64 << 20;

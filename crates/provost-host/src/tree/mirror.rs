@@ -19,8 +19,8 @@ use provost_core::model::plan::Stream;
 
 use super::checkout::{Checkout, lossy, stays_inside};
 use super::index::{Kind, joined};
-use super::keep::boot;
 use super::line_ends::{self, Ends, FILE_BYTES, LineEnds};
+use super::retention::boot;
 use super::touches::is_at_or_beneath;
 use super::{Error, Refused, Why};
 use crate::process;

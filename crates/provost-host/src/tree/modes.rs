@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::index::Kind;
-use crate::safe_open::Stamp;
+use crate::files::safe_open::Stamp;
 
 /// Knowledge about the permissions of unchanged files.
 #[derive(Clone, Copy, Debug)]

@@ -32,10 +32,10 @@ use rustix::io::Errno;
 use super::checkout::{Checkout, lossy};
 use super::commit::word;
 use super::index::Draft;
-use super::keep::Lock;
 use super::mirror::Mirror;
+use super::retention::Lock;
 use super::{Base, Error, TREE, Trees};
-use crate::safe_open;
+use crate::files::safe_open;
 
 /// No prompts, and no waiting for a host that does not answer.
 const SSH: &str = "ssh -oBatchMode=yes -oConnectTimeout=15 -oServerAliveInterval=15 -oServerAliveCountMax=4";

@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime};
 use provost_core::model::hash::Hash;
 
 use super::checkout::lossy;
-use super::keep::{Lock, boot};
 use super::mirror::{self, Mirror};
+use super::retention::{Lock, boot};
 use super::{Base, Error, Trees};
 use crate::git;
 use crate::sandbox::{Kept, What, Writes};
@@ -54,7 +54,7 @@ impl Repository {
     /// Copies the objects into `open`, readable for other users.
     pub fn copied_for_others(self, open: &Path) -> io::Result<Self> {
         let objects = open.join("git-objects");
-        crate::folder::copy(&self.objects, &objects)?;
+        crate::files::folder::copy(&self.objects, &objects)?;
         show_to_all(&objects)?;
         Ok(Self { objects, ..self })
     }
@@ -73,7 +73,7 @@ impl Repository {
     /// Makes a copy for one check without a sandbox, and writes its `.git` file into `tree`.
     pub fn lay(&self, tree: &Path, folder: &Path) -> io::Result<()> {
         let copy = folder.join("git");
-        crate::folder::copy(&self.folder, &copy)?;
+        crate::files::folder::copy(&self.folder, &copy)?;
         fs::write(copy.join("objects/info/alternates"), format!("{}\n", self.objects.display()))?;
         fs::write(tree.join(".git"), format!("gitdir: {}\n", copy.display()))
     }
@@ -117,7 +117,7 @@ impl Trees {
         sweep(&places);
         let put = || {
             fs::create_dir_all(&places)?;
-            crate::folder::remove(&place);
+            crate::files::folder::remove(&place);
             fs::rename(room.path(), &place)
         };
         put().map_err(|error| Error::io("make", &place, error))?;
@@ -137,7 +137,7 @@ fn sweep(places: &Path) {
         let is_old =
             used.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > UNUSED_MAX));
         if is_old {
-            crate::folder::remove(&entry.path());
+            crate::files::folder::remove(&entry.path());
         }
     }
 }

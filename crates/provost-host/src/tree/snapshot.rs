@@ -16,7 +16,7 @@ use super::checkout::{Checkout, keep_time, lossy, stays_inside};
 use super::index::{Kind, Leaf, joined};
 use super::touches::is_at_or_beneath;
 use super::{Error, Refused, Why};
-use crate::safe_open::{self, Stamp};
+use crate::files::safe_open::{self, Stamp};
 
 const FILE_BYTES: u64 = 1 << 30;
 const TOTAL_BYTES: u64 = 64 << 30;

@@ -15,12 +15,11 @@ use provost_core::model::hash::Hash;
 use rustix::fs::FileType;
 
 use super::checkout::lossy;
-use super::keep::Lock;
 use super::mirror::{self, Mirror};
+use super::retention::Lock;
 use super::{Error, Trees};
+use crate::files::safe_open::{self, Stamp};
 use crate::git;
-use crate::safe_open;
-use crate::safe_open::Stamp;
 
 /// A file that differs from the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]

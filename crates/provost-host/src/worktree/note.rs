@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use provost_core::model::hash::Hash;
 use serde::{Deserialize, Serialize};
 
-use crate::{files, folder, git};
+use crate::files::folder;
+use crate::{files, git};
 
 /// The purpose of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::note::{Found, Records};
 use super::refs;
+use crate::files::folder;
+use crate::git;
 use crate::tree::{Trees, Unsaved};
-use crate::{folder, git};
 
 /// If one of these exists, a git operation is in progress.
 const UNDER_WAY: [&str; 6] =

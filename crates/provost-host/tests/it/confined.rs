@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use provost_core::model::verdict::Isolation;
 use provost_host::config::Demand;
-use provost_host::ground::Estate;
+use provost_host::exec::environment::{self, Estate};
 use provost_host::process::{become_subreaper, cgroups_offered};
-use provost_host::{ground, sandbox};
+use provost_host::sandbox;
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 
@@ -57,7 +57,7 @@ impl Site {
 fn what_landlock_and_another_user_promise_holds_when_it_is_attacked() {
     let site = Site::new();
     let launcher = launcher();
-    let (offer, seen) = ground::levels(&site.estate(&launcher));
+    let (offer, seen) = environment::levels(&site.estate(&launcher));
     for (level, offered) in [(Isolation::Landlock, &offer.landlock), (Isolation::Uid, &offer.uid)] {
         if let Err(missing) = offered {
             match level {
@@ -88,8 +88,8 @@ fn a_fence_that_is_not_put_up_attests_nothing() {
     let launchers: [&[OsString]; 3] = [&["true".into()], &["false".into()], &[]];
     for launcher in launchers {
         for level in [Isolation::Landlock, Isolation::Uid] {
-            let refused = ground::attest(Demand::Exactly(level), &site.estate(launcher));
-            assert!(matches!(refused, Err(ground::Error::Unattested { wanted, .. }) if wanted == level));
+            let refused = environment::attest(Demand::Exactly(level), &site.estate(launcher));
+            assert!(matches!(refused, Err(environment::Error::Unattested { wanted, .. }) if wanted == level));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use provost_core::model::usage::Usage;
-use provost_host::meter::{Account, Api, Key, Limit, Service, Source, Target, Way};
+use provost_host::egress::meter::{Account, Api, Key, Limit, Service, Source, Target, Way};
 use provost_rehearsal::skip;
 use provost_rehearsal::{Failure, Fault, Model, Rehearsal, Script, Turn};
 use serde_json::{Value, json};

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use provost_core::model::plan::{Shell, Span};
 use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_host::config;
 use provost_host::config::{Config, Demand};
-use provost_host::ground::{Approval, Case, Estate, Given, Ground, Wanted};
+use provost_host::exec::environment::{self, Approval, Case, Estate, Given, Ground, Wanted};
 use provost_host::tree::Limits;
-use provost_host::{config, ground};
 use provost_rehearsal::skip;
 use tempfile::TempDir;
 
@@ -41,7 +41,7 @@ impl Site {
         site.commit();
         let (work, state) = (site.at("work"), site.at("state"));
         let estate = Estate { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
-        match ground::attest(Demand::Exactly(level), &estate) {
+        match environment::attest(Demand::Exactly(level), &estate) {
             Ok(_) => Some(site),
             Err(error) => {
                 skip::fences(&error.to_string());
@@ -79,7 +79,7 @@ impl Site {
     fn ground(&self) -> Ground {
         let (work, state) = (self.at("work"), self.at("state"));
         let estate = Estate { workspace: &work, state: &state, read_only: &[], secret: None, launcher: &[] };
-        let (offer, _) = ground::attest(Demand::Exactly(self.level), &estate).unwrap();
+        let (offer, _) = environment::attest(Demand::Exactly(self.level), &estate).unwrap();
         let commit = self.git(&["rev-parse", "HEAD"]);
         let verify = &self.config.verify;
         let approval = Approval {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use provost_host::proxy::{Allowed, Proxy, SOCKET, Upstream};
+use provost_host::egress::proxy::{Allowed, Proxy, SOCKET, Upstream};
 
 /// Answers every request with its own first line.
 fn model() -> u16 {

@@ -10,7 +10,7 @@ use provost_core::model::event::AttemptEnd;
 use provost_core::model::plan::StepNumber;
 use provost_host::agent::command::Command;
 use provost_host::agent::{Agent as _, Work};
-use provost_host::reach::Repository;
+use provost_host::exec::access::Repository;
 use provost_host::sandbox::{AgentFence, HomePolicy};
 use provost_host::tree::Trees;
 
@@ -144,7 +144,7 @@ impl Fenced {
         Some(Self { site: Site::new(), repository: tree::Site::with(&[("a", "1")]) })
     }
 
-    fn run(&self, sight: &provost_host::reach::Sight, script: &str) {
+    fn run(&self, sight: &provost_host::exec::access::Sight, script: &str) {
         let path = |paths: &'_ [PathBuf]| -> Vec<PathBuf> { paths.to_vec() };
         let (writable, read_only, hidden) =
             (path(&sight.writable), path(&sight.read_only), path(&sight.hidden));

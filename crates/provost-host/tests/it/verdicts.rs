@@ -9,7 +9,7 @@ use expect_test::{Expect, expect};
 use provost_core::model::plan::{Expectation, Shell, Span, Spanned, Stream};
 use provost_core::model::verdict::{Isolation, Outcome, Verdict};
 use provost_host::Interrupted;
-use provost_host::judge::{Court, Ground, contract};
+use provost_host::check::judge::{Court, Ground, contract};
 use tempfile::TempDir;
 
 use crate::tag;

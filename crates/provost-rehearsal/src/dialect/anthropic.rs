@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Frame, Reply, Said, halves, pieces};
-use crate::turn::Form;
-use crate::turn::{Failure, Stop};
+use crate::turn::{Failure, Form, Stop};
 
 pub(super) fn say(reply: &Reply) -> Said {
     let used = &reply.usage;

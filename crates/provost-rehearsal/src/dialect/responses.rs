@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Frame, Reply, Said, halves, pieces};
-use crate::turn::Form;
-use crate::turn::Stop;
+use crate::turn::{Form, Stop};
 
 /// A fixed time, so that answers are reproducible.
 const CREATED: u64 = 1_767_225_600;

@@ -8,10 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use provost_core::model::plan::{Shell, Span};
+use provost_host::check::negative_control::Doubts;
 use provost_host::config::{Config, Demand};
-use provost_host::ground;
-use provost_host::ground::{Approval, Case, Estate, Given, Ground, Wanted};
-use provost_host::teeth::Doubts;
+use provost_host::exec::environment::{self, Approval, Case, Estate, Given, Ground, Wanted};
 use provost_host::tree::Limits;
 
 use crate::Asked;
@@ -58,7 +57,7 @@ impl Bench {
             secret: None,
             launcher: &launcher,
         };
-        let (offer, seen) = ground::attest(Demand::Auto, &estate).ok()?;
+        let (offer, seen) = environment::attest(Demand::Auto, &estate).ok()?;
         let bubblewrap = offer.as_ref()?.bubblewrap.as_ref().ok()?.path.clone();
         let touches = ["src/0/**".to_owned()];
         let provision = Config::default().verify.provision;

@@ -10,7 +10,8 @@ use provost_rehearsal::skip;
 use serde_json::Value;
 
 use crate::env::{Env, plan};
-use crate::registry::{self, installed};
+use crate::registry;
+use crate::registry::installed;
 
 /// Does the first part; of the second it says so at first, and does it when it is tried again.
 const AGENT: &str = r#"

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use provost_core::model::hash::Hash;
 use provost_core::model::timestamp::Timestamp;
-use provost_host::plan_file::Error;
-use provost_host::progress::Line;
-use provost_host::{plan_file, progress};
+use provost_host::plans::plan_file::{self, Error};
+use provost_host::plans::progress::{self, Line};
 
 use crate::env::{Env, plan};
 

@@ -404,11 +404,11 @@ const KNOWN_LONG_FILES: [&str; 18] = [
     "crates/provost-engine/src/drive.rs",
     "crates/provost-engine/src/harness.rs",
     "crates/provost-engine/src/prove.rs",
-    "crates/provost-host/src/teeth.rs",
+    "crates/provost-host/src/check/negative_control.rs",
     "crates/provost-host/src/tree.rs",
     "crates/provost-host/src/tree/index.rs",
     "crates/provost-host/src/tree/mirror.rs",
-    "crates/provost-host/src/tree/takeover.rs",
+    "crates/provost-host/src/tree/import.rs",
 ];
 const KNOWN_LONG_FUNCTIONS: [&str; 20] = [
     "crates/provost-core/src/rules/decide.rs harness_with",

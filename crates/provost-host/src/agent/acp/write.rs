@@ -14,7 +14,7 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, Gid, Mode, Uid};
 use rustix::io::Errno;
 
-use crate::safe_open;
+use crate::files::safe_open;
 
 /// Temporary name; the finished file is renamed over its target.
 const UNFINISHED: &str = ".provost-unfinished";

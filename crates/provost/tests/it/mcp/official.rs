@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::{IN_PLACE, workspace};
 use crate::env::Env;
-use crate::registry::{self, installed, python_package};
+use crate::registry;
+use crate::registry::{installed, python_package};
 
 fn variables(env: &Env) -> Value {
     let command = env.command(&[]);

@@ -1,0 +1,452 @@
+//! Runs a contract and returns its verdict. Nothing else makes a verdict.
+//!
+//! A check is a separate process, with an environment that the agent could not influence. The caller
+//! chooses where it runs: in the workspace itself, or on provost's own tree, sandboxed or not. Only two
+//! things decide: the exit status that provost waited for, and the output that provost read itself, after
+//! every process of the check is dead.
+//!
+//! **Invariant:** a check never holds if it left a process running or if its sandbox failed.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::language::runner::report::Report;
+use provost_core::language::{inconclusive_failure, runner};
+use provost_core::model::plan::{Expectation, Shell, Stream};
+use provost_core::model::verdict::{Isolation, Outcome, Verdict};
+use provost_core::rules::recover::environment;
+use regex::bytes::{Regex, RegexBuilder};
+use rustix::process::Signal;
+
+use self::reporter::Reporter;
+use crate::process::{Bounds, Ended, How, Keep, NotStarted, Output, Spawn};
+use crate::sandbox::{By, CheckFence, Confines, Offer, Processes, Unavailable};
+use crate::{Interrupted, process, sandbox};
+
+mod missing;
+pub mod reporter;
+mod temp_folders;
+mod surroundings;
+mod toolchains;
+
+use surroundings::Surroundings;
+pub use surroundings::{bash, kept_in_workspace, programs, toolchains};
+pub use temp_folders::{leave, private_folder};
+
+/// The part of an output in which expectations are searched; a text in the cut middle is not found.
+const KEEP: Keep = Keep { head: 1024 * 1024, tail: 1024 * 1024 };
+/// Time between the request to end and the kill of a check's processes.
+const GRACE: Duration = Duration::from_millis(500);
+/// Longest output that is kept whole, in bytes; a longer one loses its middle.
+pub const OUTPUT_MAX: u64 = 2 * 1024 * 1024;
+const EXCERPT_OF_FAILURE: usize = 8 * 1024;
+const EXCERPT_OF_SUCCESS: usize = 1024;
+
+/// The tree that a check runs on, and its sandbox.
+#[derive(Clone, Copy)]
+pub enum Ground<'a> {
+    /// The workspace itself, as the agent left it.
+    Workspace,
+    /// provost's own tree, without a sandbox.
+    Folder(&'a Path),
+    /// provost's own tree, in a sandbox without namespaces.
+    Confined { folder: &'a Path, confines: &'a Confines<'a> },
+    /// provost's own tree, in bubblewrap.
+    Fenced { offer: &'a Offer, fence: CheckFence<'a> },
+}
+
+impl Ground<'_> {
+    /// Returns whether a verdict may claim this isolation level.
+    fn is_worth(&self, isolation: Isolation) -> bool {
+        match self {
+            Ground::Workspace => matches!(isolation, Isolation::InPlace | Isolation::None),
+            Ground::Folder(_) => isolation == Isolation::GuardClean,
+            Ground::Confined { confines, .. } => match confines.by {
+                By::Landlock(_) => isolation == Isolation::Landlock,
+                By::Uid(_) => isolation == Isolation::Uid,
+            },
+            Ground::Fenced { .. } => isolation == Isolation::Clean,
+        }
+    }
+}
+
+/// A check request: where and how a contract is judged.
+pub struct Court<'a> {
+    /// The agent's workspace; nothing in it may be on the check's `PATH`.
+    pub workspace: &'a Path,
+    pub ground: Ground<'a>,
+    pub timeout: Duration,
+    pub tag: &'a str,
+    pub stop: Option<&'a AtomicBool>,
+    /// Variables that lead the check's tools to the provisioned dependencies.
+    pub env: &'a [(OsString, OsString)],
+    /// The isolation level that the verdict claims.
+    pub isolation: Isolation,
+    /// Limits on memory, processes and disk.
+    pub bounds: Option<Bounds>,
+}
+
+impl Court<'_> {
+    /// Returns the path of the tree, as the check sees it.
+    fn root(&self) -> &Path {
+        match self.ground {
+            Ground::Workspace => self.workspace,
+            Ground::Folder(folder) | Ground::Confined { folder, .. } => folder,
+            Ground::Fenced { fence, .. } => fence.at,
+        }
+    }
+}
+
+/// Runs the contract once.
+pub fn contract(shell: &Shell, court: &Court<'_>) -> Result<Verdict, Interrupted> {
+    observed(shell, court, None).map(|(verdict, _)| verdict)
+}
+
+/// Runs the contract once, and returns what its reporters saw. `court.env` must contain the reporters'
+/// variables.
+pub fn observed(
+    shell: &Shell,
+    court: &Court<'_>,
+    reporter: Option<&Reporter>,
+) -> Result<(Verdict, Report), Interrupted> {
+    let not_run = |court, reason| (not_run(court, reason), Report::default());
+    if !court.ground.is_worth(court.isolation) {
+        return Ok(not_run(court, format!("isolation level {} needs another ground", court.isolation)));
+    }
+    let expected =
+        match shell.expectations.iter().map(|e| Expected::read(&e.value)).collect::<Result<Vec<_>, _>>() {
+            Ok(expected) => expected,
+            Err(error) => return Ok(not_run(court, format!("an expectation cannot be read: {error}"))),
+        };
+    let mut environment = court.env.to_vec();
+    environment.extend(missing::variable(shell, court.root()));
+    let surroundings = match Surroundings::make(court.workspace, &environment) {
+        Ok(surroundings) => surroundings,
+        Err(error) => return Ok(not_run(court, format!("no temporary folder could be made: {error}"))),
+    };
+    match run(shell, court, &surroundings) {
+        Ok(Ended { how: How::Stopped, .. }) => Err(Interrupted),
+        Ok(ended) => {
+            let report = reporter.map(|reporter| reporter.finish(court.root())).unwrap_or_default();
+            let tests = tests(shell, &report, &ended);
+            let verdict =
+                Verdict { tests, runners: report.names(), ..judged(shell, court, &expected, &ended) };
+            Ok((verifiable(shell, &ended, verdict), report))
+        }
+        Err(NotJudged::Program(error)) => Ok(not_run(court, told(&error))),
+        Err(NotJudged::Fence(error)) => Ok(not_run(court, told(&error))),
+    }
+}
+
+/// Why a check did not run.
+enum NotJudged {
+    Program(NotStarted),
+    Fence(Unavailable),
+}
+
+fn run(shell: &Shell, court: &Court<'_>, surroundings: &Surroundings) -> Result<Ended, NotJudged> {
+    let args = ["--noprofile", "--norc", "-c", &shell.command].map(OsString::from);
+    let bounds = match court.ground {
+        Ground::Workspace | Ground::Folder(_) | Ground::Confined { .. } => court.bounds,
+        // The sandbox limits what it may write.
+        Ground::Fenced { .. } => court.bounds.map(|bounds| Bounds { disk: u64::MAX, ..bounds }),
+    };
+    let spawn = |program: &OsStr, args: &[OsString], cwd: &Path, env: &[(OsString, OsString)]| {
+        process::run(Spawn {
+            program,
+            args,
+            cwd,
+            env,
+            stdin: b"",
+            deadline: court.timeout,
+            grace: GRACE,
+            keep: KEEP,
+            tag: court.tag,
+            stop: court.stop,
+            tee: None,
+            bounds,
+        })
+        .map_err(NotJudged::Program)
+    };
+    let environment = surroundings.environment();
+    match court.ground {
+        Ground::Workspace => spawn(bash(), &args, court.workspace, environment),
+        Ground::Folder(folder) => spawn(bash(), &args, folder, environment),
+        Ground::Confined { folder, confines } => {
+            let wrapped = sandbox::confine(confines, bash(), &args).map_err(NotJudged::Fence)?;
+            let mut ended = spawn(&wrapped.program, &wrapped.args, folder, environment)?;
+            ended.how = wrapped.how(&ended).map_err(NotJudged::Fence)?;
+            Ok(ended)
+        }
+        Ground::Fenced { offer, fence } => {
+            let toolchains = toolchains(court.workspace);
+            let toolchains: Vec<&Path> =
+                toolchains.iter().map(PathBuf::as_path).filter(|folder| fence.may_show(folder)).collect();
+            let fence = CheckFence { toolchains: &toolchains, ..fence };
+            let wrapped = sandbox::check(offer, &fence, bash(), &args).map_err(NotJudged::Fence)?;
+            let inside = surroundings.inside_a_fence();
+            let mut ended = spawn(&wrapped.program, &wrapped.args, Path::new("/"), &inside)?;
+            // The sandbox's own end is not the end of the check.
+            ended.how = wrapped.how(&ended).map_err(NotJudged::Fence)?;
+            Ok(ended)
+        }
+    }
+}
+
+fn judged(shell: &Shell, court: &Court<'_>, expected: &[Expected<'_>], ended: &Ended) -> Verdict {
+    let mut unmet = Vec::new();
+    let outcome = match ended.how {
+        How::TimedOut | How::Stopped => Outcome::TimedOut { after_ms: milliseconds(court.timeout) },
+        // A crash signal is caused by the program and says something about the work; another process sent
+        // any other signal.
+        How::Signalled(signal) if crash_signal(signal).is_some() => {
+            let exit_code = 128 + signal;
+            unmet.extend(unmet_by(expected, exit_code, ended));
+            Outcome::Broke { exit_code }
+        }
+        How::Signalled(signal) => Outcome::Killed { signal },
+        // provost killed it because a program under test used too much; that says something about the work
+        // too.
+        How::OverBounds(exceeded) => {
+            unmet.push(format!("the check stays within its bounds: {exceeded}"));
+            Outcome::Broke { exit_code: 128 + Signal::KILL.as_raw() }
+        }
+        How::Exited(exit_code) => {
+            unmet.extend(unmet_by(expected, exit_code, ended));
+            if exit_code != 0 && !unmet.is_empty() && has_tried_to_trace(court, ended) {
+                unmet.push(NO_TRACING.to_owned());
+            }
+            if !unmet.is_empty() && !matches!(court.ground, Ground::Workspace) && reads_history(shell) {
+                unmet.push(NO_HISTORY.to_owned());
+            }
+            let left = ended.survivors.iter();
+            unmet.extend(left.map(|survivor| format!("nothing outlives the check: {survivor} still runs")));
+            if unmet.is_empty() { Outcome::Held } else { Outcome::Broke { exit_code } }
+        }
+    };
+    let limit = if outcome == Outcome::Held { EXCERPT_OF_SUCCESS } else { EXCERPT_OF_FAILURE };
+    Verdict {
+        outcome,
+        duration_ms: milliseconds(ended.duration),
+        unmet,
+        stdout: ended.stdout.excerpt(limit),
+        stderr: ended.stderr.excerpt(limit),
+        environment: Some(Box::new(surroundings::environment(court.workspace))),
+        ..Verdict::bare(court.isolation, Outcome::Held)
+    }
+}
+
+const NO_HISTORY: &str = "git shows a check the approved history only: commits, branches and tags that an agent \
+                          makes are not part of a check; compare files, or use `git diff`";
+
+/// Returns whether the contract looks at commits, branches or tags.
+fn reads_history(shell: &Shell) -> bool {
+    let asks = ["log", "rev-list", "shortlog", "describe", "reflog", "tag", "branch", "show-ref", "show"];
+    let script = provost_core::language::shell::read(&shell.command);
+    script.commands.iter().any(|command| {
+        let words = script.words_of(command).iter().map(|word| word.raw(&shell.command));
+        let mut words = words.skip_while(|word| *word != "git").skip(1);
+        words.find(|word| !word.starts_with('-')).is_some_and(|word| asks.contains(&word))
+    })
+}
+
+const NO_TRACING: &str = "it does without tracing, which is denied inside a check (gdb, strace, rr, \
+                          LeakSanitizer): `trace = true` in [verify] of provost.toml allows it";
+/// Messages of debuggers and sanitizers if the kernel denies them another process.
+const TRACERS: [&str; 6] = [
+    "ptrace: Operation not permitted",
+    "Could not trace the inferior process",
+    "LeakSanitizer has encountered a fatal error",
+    "PTRACE_TRACEME",
+    "PTRACE_SEIZE",
+    "PTRACE_ATTACH",
+];
+
+fn has_tried_to_trace(court: &Court<'_>, ended: &Ended) -> bool {
+    let is_denied = matches!(court.ground, Ground::Fenced { fence, .. } if fence.processes != Processes::Traceable)
+        || matches!(court.ground, Ground::Confined { .. });
+    let texts = [&ended.stderr.head, &ended.stderr.tail, &ended.stdout.head, &ended.stdout.tail];
+    is_denied
+        && texts.iter().any(|text| {
+            let text = String::from_utf8_lossy(text);
+            TRACERS.iter().any(|said| text.contains(said))
+        })
+}
+
+/// Replaces the verdict by "not run" if a tool that the check needs is missing.
+fn verifiable(shell: &Shell, ended: &Ended, verdict: Verdict) -> Verdict {
+    let end = match ended.how {
+        How::Signalled(signal) => missing::End::Signalled(signal),
+        // In a sandbox a signal appears as its exit code.
+        How::Exited(code) if sandbox::signal_behind(code) == Some(missing::ENDED_BY.as_raw()) => {
+            missing::End::Signalled(missing::ENDED_BY.as_raw())
+        }
+        How::Exited(_) if verdict.held() => missing::End::Held,
+        How::Exited(_) => return blames_the_machine(shell, ended, verdict),
+        How::TimedOut | How::Stopped | How::OverBounds(_) => return verdict,
+    };
+    let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
+    if let Some(missing) = missing::found(shell, end, &[&stderr, &stdout]) {
+        let outcome = Outcome::NotRun { reason: missing.reason() };
+        return Verdict { outcome, unmet: Vec::new(), ..verdict };
+    }
+    shows_its_failure(shell, verdict, &[&stderr, &stdout])
+}
+
+/// Turns a broken check into "not run" if a program that its text calls is reported as missing and is
+/// missing.
+fn blames_the_machine(shell: &Shell, ended: &Ended, mut verdict: Verdict) -> Verdict {
+    let said = format!("{}\n{}", text(&ended.stderr), text(&ended.stdout));
+    let folders = verdict.environment.iter().flat_map(|environment| &environment.path);
+    let folders: Vec<PathBuf> = folders.map(PathBuf::from).collect();
+    let is_there = |name: &String| folders.iter().any(|folder| folder.join(name).is_file());
+    if let Some(name) = environment::missing_program(&shell.command, &said).filter(|name| !is_there(name)) {
+        verdict.outcome = Outcome::NotRun { reason: missing::Missing::Command(name).reason() };
+    }
+    verdict
+}
+
+/// Checks that a command that is meant to fail failed at its job, and a test runner because of a test. A
+/// command that cannot start fails too.
+fn shows_its_failure(shell: &Shell, mut verdict: Verdict, outputs: &[&str]) -> Verdict {
+    // Runs without any test are reported where tests are counted.
+    if !verdict.held() || verdict.tests == Some(0) {
+        return verdict;
+    }
+    let unmet = inconclusive_failure::found(shell, outputs).or_else(|| {
+        let hides = runner::has_to_show_tests(shell) && !runner::shows_tests(verdict.tests, outputs);
+        hides.then(|| {
+            "a test was seen to run: a runner that has to fail must show its tests, so do not hide its output"
+                .to_owned()
+        })
+    });
+    if let Some(unmet) = unmet {
+        verdict.unmet.push(unmet);
+        verdict.outcome = Outcome::Broke { exit_code: 0 };
+    }
+    verdict
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.head.as_slice(), &output.tail].concat()).into_owned()
+}
+
+/// Returns the number of tests that ran, by the runner's output. A cut output does not count: it may lack
+/// the summary lines of some test binaries.
+fn tests(shell: &Shell, report: &Report, ended: &Ended) -> Option<u32> {
+    if !ended.stdout.is_whole() || !ended.stderr.is_whole() {
+        return report.tests();
+    }
+    runner::tests_run_by(&shell.command, report, &[&text(&ended.stdout), &text(&ended.stderr)])
+}
+
+/// Returns the name of a signal that a program causes itself, or that the kernel sends if it uses too much.
+/// Other signals come from other processes.
+fn crash_signal(signal: i32) -> Option<&'static str> {
+    let names = [
+        (Signal::ILL, "SIGILL"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::XFSZ, "SIGXFSZ"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    names.into_iter().find(|(known, _)| known.as_raw() == signal).map(|(_, name)| name)
+}
+
+/// Describes a crash. Shells and the sandbox report a program that died of signal n as exit code 128 + n.
+fn crash_behind(exit_code: i32) -> Option<String> {
+    let signal = sandbox::signal_behind(exit_code)?;
+    let name = match crash_signal(signal) {
+        Some(name) => name,
+        None if signal == Signal::KILL.as_raw() => "SIGKILL, often for want of memory",
+        None if signal == Signal::TERM.as_raw() => "SIGTERM",
+        None => return None,
+    };
+    Some(format!("no program of the check crashes: exit code {exit_code} is signal {signal} ({name})"))
+}
+
+fn unmet_by(expected: &[Expected<'_>], exit_code: i32, ended: &Ended) -> Vec<String> {
+    let of_exit = |expected: &Expected<'_>| {
+        matches!(expected.written, Expectation::ExitIs(_) | Expectation::ExitIsNot(_))
+    };
+    // Without an expectation about the exit code, it must be 0: an output alone must not pass a command
+    // that failed.
+    let implied =
+        (exit_code != 0 && !expected.iter().any(of_exit)).then(|| Expectation::ExitIs(0).to_string());
+    let written = expected
+        .iter()
+        .filter(|expected| !expected.is_met(exit_code, ended))
+        .map(|expected| expected.written.to_string());
+    // A crash does not meet `exit_code != 0`; a contract that expects a crash names its exact code.
+    let wanted = expected.iter().any(|expected| *expected.written == Expectation::ExitIs(exit_code));
+    let crashed = crash_behind(exit_code).filter(|_| !wanted);
+    implied.into_iter().chain(written).chain(crashed).collect()
+}
+
+/// An expectation with its compiled pattern.
+struct Expected<'a> {
+    written: &'a Expectation,
+    pattern: Option<Regex>,
+}
+
+impl<'a> Expected<'a> {
+    fn read(written: &'a Expectation) -> Result<Self, regex::Error> {
+        let pattern = match written {
+            Expectation::Contains { text, .. } => Some(Regex::new(&regex::escape(text))?),
+            // `^` and `$` match at lines, as in grep, because every output ends with a newline.
+            Expectation::Matches { pattern, .. } => {
+                Some(RegexBuilder::new(pattern).multi_line(true).build()?)
+            }
+            Expectation::ExitIs(_) | Expectation::ExitIsNot(_) | Expectation::Empty { .. } => None,
+        };
+        Ok(Self { written, pattern })
+    }
+
+    fn is_met(&self, exit_code: i32, ended: &Ended) -> bool {
+        let output = |stream| match stream {
+            Stream::Stdout => &ended.stdout,
+            Stream::Stderr => &ended.stderr,
+        };
+        match *self.written {
+            Expectation::ExitIs(code) => exit_code == code,
+            Expectation::ExitIsNot(code) => exit_code != code,
+            Expectation::Empty { stream } => output(stream).bytes == 0,
+            Expectation::Contains { stream, .. } | Expectation::Matches { stream, .. } => {
+                self.pattern.as_ref().is_some_and(|pattern| is_found(pattern, output(stream)))
+            }
+        }
+    }
+}
+
+fn is_found(pattern: &Regex, output: &Output) -> bool {
+    if output.tail.is_empty() {
+        return pattern.is_match(&output.head);
+    }
+    if output.is_whole() {
+        return pattern.is_match(&[output.head.as_slice(), &output.tail].concat());
+    }
+    pattern.is_match(&output.head) || pattern.is_match(&output.tail)
+}
+
+fn not_run(court: &Court<'_>, reason: String) -> Verdict {
+    Verdict::not_run(court.isolation, reason)
+}
+
+/// Returns an error and its cause on one line.
+fn told(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,147 @@
+//! Prepares what an agent may access besides its workspace, for one attempt: its model, the repository, its
+//! home.
+//!
+//! The run policy has a word for each; this module turns them into a proxy, mounts and folders, and into
+//! notes for people.
+//!
+//! **Invariant:** nothing here weakens the sandbox: if something cannot be prepared, that is an error and
+//! the attempt does not begin.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use provost_core::model::hash::Hash;
+use provost_core::model::plan::{AgentNetwork, GitPolicy};
+use provost_core::model::run_policy::{Home, Reach};
+
+use crate::config::Folders;
+use crate::egress::proxy::{Address, Allowed, Proxy, Upstream};
+use crate::sandbox::{Offer, Outlet, Portal};
+use crate::tree;
+
+mod layer;
+mod repository;
+
+pub use layer::Layer;
+pub use repository::{Repository, Sight};
+
+/// The access that an attempt is granted.
+#[derive(Clone, Copy, Debug)]
+pub struct Grant<'a> {
+    pub role: &'a str,
+    pub reach: Reach,
+    /// Paths outside of the workspace that the configuration declares.
+    pub folders: Option<&'a Folders>,
+    /// Addresses that count as the model's, besides the well-known ones.
+    pub api: &'a [String],
+    /// The command that starts the sandbox forwarder.
+    pub launcher: &'a [OsString],
+    /// Address of the metering proxy, if the role is metered; then the only way to the model.
+    pub meter: Option<SocketAddr>,
+}
+
+/// The paths that are needed to prepare it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    pub workspace: &'a Path,
+    pub state: &'a Path,
+    pub scratch: &'a Path,
+    /// The repository as it was before any agent ran.
+    pub repository: &'a Repository,
+    /// The clone of this run, if one is needed and there is a commit to clone.
+    pub clone: Option<&'a Path>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the way to the model could not be opened")]
+    Proxy { source: io::Error },
+    #[error("the agent's layer over your home could not be made at {}", .path.display())]
+    Layer { path: PathBuf, source: io::Error },
+    #[error("the repository could not be guarded at {}", .path.display())]
+    Guard { path: PathBuf, source: io::Error },
+    #[error("the agent's own clone of the repository could not be made")]
+    Clone { source: tree::Error },
+}
+
+/// The prepared access; it ends with the attempt.
+pub struct Ready<'a> {
+    launcher: &'a [OsString],
+    network: AgentNetwork,
+    proxy: Option<Proxy>,
+    direct: Vec<String>,
+    pub layer: Option<Layer>,
+    pub sight: Sight,
+    notes: Vec<String>,
+}
+
+impl<'a> Ready<'a> {
+    pub fn make(
+        offer: &Offer,
+        grant: &Grant<'a>,
+        place: &Place<'_>,
+        environment: &[(OsString, OsString)],
+    ) -> Result<Self, Error> {
+        let allowed = match grant.meter {
+            Some(meter) => Allowed::only(meter, grant.api),
+            None => Allowed::new(environment, grant.api),
+        };
+        let direct = allowed.loopback().map(Address::to_string).collect();
+        let proxy = match grant.reach.network {
+            AgentNetwork::Model => {
+                let opened = Proxy::open(place.scratch, allowed, Upstream::of(environment));
+                Some(opened.map_err(|source| Error::Proxy { source })?)
+            }
+            AgentNetwork::On | AgentNetwork::Off => None,
+        };
+        let mut notes = Vec::new();
+        let layer = match (grant.reach.home, &offer.overlay) {
+            (Home::Shared, _) => None,
+            (Home::Private, overlay) => {
+                if let Err(missing) = overlay {
+                    notes.push(format!("the agent could not write to its home: {}", missing.why));
+                }
+                let workspace = Hash::of(place.workspace.as_os_str().as_encoded_bytes()).to_string();
+                let homes = place.state.join("homes").join(&workspace[..16]);
+                let made = Layer::take(&homes, grant.role);
+                Some(made.map_err(|source| Error::Layer { path: homes, source })?)
+            }
+        };
+        let sight = match grant.reach.git {
+            GitPolicy::Shared => place.repository.shared()?,
+            GitPolicy::None => place.repository.hidden(),
+            GitPolicy::Clone => match place.clone {
+                Some(clone) => place.repository.instead(clone, place.scratch)?,
+                // Without a commit there is nothing to clone.
+                None => place.repository.hidden(),
+            },
+        };
+        let network = grant.reach.network;
+        Ok(Self { launcher: grant.launcher, network, proxy, direct, layer, sight, notes })
+    }
+
+    pub fn outlet(&self) -> Outlet<'_> {
+        match (&self.proxy, self.network) {
+            (Some(proxy), _) => Outlet::Portal(Portal {
+                launcher: self.launcher,
+                folder: proxy.folder(),
+                direct: &self.direct,
+            }),
+            (None, AgentNetwork::On) => Outlet::On,
+            (None, AgentNetwork::Off | AgentNetwork::Model) => Outlet::Off,
+        }
+    }
+
+    /// Ends the access and returns notes for people.
+    pub fn close(self) -> Vec<String> {
+        let mut notes = self.notes;
+        let refused = self.proxy.map(Proxy::close).unwrap_or_default();
+        if !refused.is_empty() {
+            notes.push(format!("not reached: {}", refused.join(", ")));
+        }
+        notes.extend(self.sight.restore());
+        notes
+    }
+}

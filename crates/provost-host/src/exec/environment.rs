@@ -1,0 +1,279 @@
+//! Execution environment: runs agents and checks at the isolation level that this machine has attested.
+//!
+//! At every level except `in-place`, a check sees the base that a person approved, the work of the steps
+//! before, and the files inside `touches` as the agent has them now. At `clean`, checks and agents run in
+//! bubblewrap; at `landlock` and `uid`, in a weaker sandbox. At `in-place`, a check runs in the workspace
+//! itself.
+//!
+//! **Invariant:** the self-test attests a level before anything runs at it; a level that is demanded but
+//! not available is an error.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::model::event::{IncludedFile, NamedFile};
+use provost_core::model::verdict::Isolation;
+use tempfile::TempDir;
+
+use crate::check::judge;
+use crate::check::provision::{self, Means, View};
+use crate::exec::access::Repository;
+use crate::sandbox::Offer;
+use crate::tree::{Base, Layer, Limits, Touches};
+use crate::{config, sandbox, tree};
+
+mod ancestor_config;
+mod step_worktree;
+mod watch;
+mod approved;
+mod attempt;
+mod remote_tree;
+mod check_request;
+mod check;
+mod confined;
+mod consult;
+mod change_set;
+mod level;
+mod hidden_paths;
+mod mounts;
+mod start;
+
+use ancestor_config::Above;
+use approved::Approved;
+pub use approved::{forget_trees, keeps, trees, trees_of};
+pub use attempt::Veil;
+pub use change_set::Exhibit;
+pub use check_request::{Case, Given};
+pub use consult::Desk;
+pub use level::{attest, levels};
+use mounts::Fitted;
+pub use remote_tree::Gathered;
+pub use start::Outset;
+pub use step_worktree::{Beginning, forget as forget_apart};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("isolation `{wanted}` cannot be had here: {why}")]
+    Unattested { wanted: Isolation, why: String },
+    #[error("the harness's own copy of the workspace could not be made")]
+    Trees(#[from] tree::Error),
+}
+
+/// Paths that a run works with.
+#[derive(Clone, Copy, Debug)]
+pub struct Estate<'a> {
+    pub workspace: &'a Path,
+    pub state: &'a Path,
+    /// provost's files inside the workspace that no agent may write.
+    pub read_only: &'a [PathBuf],
+    /// A key that signs proofs, which no agent may read.
+    pub secret: Option<&'a Path>,
+    /// The command that starts a process that confines itself; without it, `landlock` and `uid` are not
+    /// available.
+    pub launcher: &'a [OsString],
+}
+
+pub struct Ground {
+    pub level: Isolation,
+    workspace: PathBuf,
+    state: PathBuf,
+    scratch: PathBuf,
+    read_only: Vec<PathBuf>,
+    secret: Option<PathBuf>,
+    /// Folders of the programs that checks use, found before any agent ran.
+    tools: Vec<PathBuf>,
+    /// The machine's sandbox features; not needed below `clean`.
+    offer: Option<Offer>,
+    trees: Option<Approved>,
+    /// Globs of the files that the plan may change.
+    touches: Touches,
+    /// The repository, as it was before any agent ran.
+    repository: Repository,
+    /// The clone for agents that have their own repository; removed at the end of the run.
+    clone: Mutex<Option<TempDir>>,
+    /// At `uid`: the folder for trees of checks that other users can enter.
+    _open: Option<TempDir>,
+    /// At `uid`: locked while one agent owns the workspace.
+    handed: Mutex<()>,
+}
+
+/// Settings for the things that checks need besides their tree.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub provision: &'a config::Provision,
+    pub build_caches: bool,
+    /// Set to `true` to end the run.
+    pub stop: Option<&'a AtomicBool>,
+}
+
+/// The part of an approval that is about files.
+#[derive(Clone, Copy, Debug)]
+pub struct Approval<'a> {
+    pub revision: &'a str,
+    pub commit: Option<&'a str>,
+    pub files: &'a [NamedFile],
+    /// Files outside of the commit that were approved with it.
+    pub included: &'a [IncludedFile],
+    /// Globs; everything, if the plan has none.
+    pub touches: &'a [String],
+    pub caches: &'a [String],
+    /// Limits on what is imported from a workspace.
+    pub limits: Limits,
+    pub wanted: Wanted<'a>,
+}
+
+impl Ground {
+    /// Prepares the environment before any agent runs.
+    pub fn prepare(
+        offer: Option<Offer>,
+        level: Isolation,
+        estate: &Estate<'_>,
+        approval: &Approval<'_>,
+    ) -> Result<Self, Error> {
+        let scratch = estate.state.join("scratch");
+        let _ = std::fs::create_dir_all(&scratch);
+        sweep(&scratch);
+        confined::bring_back(estate);
+        let mut trees = match level.has_clean_tree() {
+            false => None,
+            true => Some(Approved::make(estate, approval)?),
+        };
+        if let Some(approved) = trees.as_mut().filter(|_| level == Isolation::Uid) {
+            // At `uid`, another user may hard-link a file that only this user can read.
+            approved.limits.second_names = false;
+        }
+        if let Some(approved) = trees.as_mut().filter(|_| !level.has_fence()) {
+            approved.above = Some(Above::look(&approved.trees.assembles_in()));
+        }
+        let open = confined::open_place(level)?;
+        if let (Some(open), Some(approved)) = (&open, &mut trees) {
+            approved.trees.assemble_in(open.path());
+            approved.outfit.give_in(open.path());
+        }
+        if let Some(approved) = &mut trees {
+            approved.show_repository(open.as_ref().map(TempDir::path));
+        }
+        let ground = Self {
+            level,
+            workspace: estate.workspace.to_owned(),
+            state: estate.state.to_owned(),
+            scratch,
+            read_only: estate.read_only.to_vec(),
+            secret: estate.secret.map(Path::to_owned),
+            tools: judge::toolchains(estate.workspace),
+            offer,
+            trees,
+            touches: Touches::new(approval.touches)?,
+            repository: Repository::of(estate.workspace),
+            clone: Mutex::default(),
+            _open: open,
+            handed: Mutex::default(),
+        };
+        if let Some(approved) = &ground.trees {
+            ground.provide(approved, approval.wanted.stop)?;
+        }
+        Ok(ground)
+    }
+
+    /// Installs the dependencies of the approved base.
+    fn provide(&self, approved: &Approved, stop: Option<&AtomicBool>) -> Result<(), Error> {
+        let base = &approved.base;
+        let nothing: &[&str] = &[];
+        let none = Touches::new(nothing)?;
+        let layer = approved.trees.take_over(base, &none, &none, &approved.limits)?;
+        let deleted = gone(base, &layer);
+        let view = view(base, &layer, &deleted);
+        self.with_means(approved, base, &layer, stop, |means| approved.outfit.prepare(&view, means));
+        Ok(())
+    }
+
+    /// Calls `then` with the environment for commands that install dependencies: the same as for checks.
+    fn with_means<T>(
+        &self,
+        approved: &Approved,
+        base: &Base,
+        layer: &Layer,
+        stop: Option<&AtomicBool>,
+        then: impl FnOnce(&Means<'_>) -> T,
+    ) -> T {
+        let write = || match self.may_install(base, layer) {
+            true => approved.trees.assemble(base, layer).map_err(|error| told(&error)),
+            false => Err("at `uid` nothing is installed from a lock file that a step changed".to_owned()),
+        };
+        let ground = match &self.offer {
+            Some(offer) if self.level == Isolation::Clean => {
+                provision::Ground::Fenced { offer, state: &self.state, scratch: &self.scratch }
+            }
+            Some(offer) if self.level == Isolation::Landlock => {
+                let around = |written: &[&Path], network, program: &OsStr, args: &[OsString]| {
+                    let confines = self.around_check(offer, written.iter().copied(), network);
+                    sandbox::confine(&confines, program, args)
+                };
+                return then(&Means {
+                    ground: provision::Ground::Confined { write: &write, around: &around },
+                    stop,
+                });
+            }
+            _ => provision::Ground::Folder(&write),
+        };
+        then(&Means { ground, stop })
+    }
+
+    /// Returns whether dependencies may be installed. At `uid` the installing commands are not sandboxed,
+    /// so an agent's changes must not take part in them.
+    fn may_install(&self, base: &Base, layer: &Layer) -> bool {
+        let approved = self.trees.as_ref().is_some_and(|approved| approved.base.id == layer.id);
+        self.level != Isolation::Uid || base.id == layer.id && approved
+    }
+
+    /// Returns provost's own folder, outside of every workspace.
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// Returns the files that were left out of the base, with the reasons, for the user.
+    pub fn left_out(&self) -> Vec<String> {
+        let left_out = self.trees.iter().flat_map(|approved| &approved.base.left_out);
+        left_out.map(ToString::to_string).collect()
+    }
+}
+
+/// Removes files that a killed run left behind more than a day ago.
+fn sweep(scratch: &Path) {
+    for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
+        let is_old = entry.metadata().and_then(|found| found.modified()).is_ok_and(|modified| {
+            modified.elapsed().is_ok_and(|age| age > Duration::from_secs(24 * 60 * 60))
+        });
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_ours = |prefixes: &[&str]| is_old && prefixes.iter().any(|prefix| name.starts_with(prefix));
+        if is_ours(&["fence-", "gitdir-"]) {
+            let _ = std::fs::remove_file(entry.path());
+        } else if is_ours(&["clone-", "desk-", "proxy-"]) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Returns the paths that are deleted from the base.
+fn gone(base: &Base, layer: &Layer) -> Vec<PathBuf> {
+    // Below a folder that the layer replaced by a file or link, nothing is visible anyway.
+    let changed: HashSet<&Path> = layer.changed_paths().filter(|_| !base.gone.is_empty()).collect();
+    let is_covered = |path: &&Path| path.ancestors().skip(1).any(|above| changed.contains(above));
+    let before = base.gone.iter().map(PathBuf::as_path).filter(|path| !is_covered(path));
+    layer.vanished_paths().chain(before).map(Path::to_owned).collect()
+}
+
+fn view<'a>(base: &'a Base, layer: &'a Layer, deleted: &'a [PathBuf]) -> View<'a> {
+    View { base: &base.path, over: base.over.as_deref(), layer: &layer.path, deleted }
+}
+
+fn told(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}

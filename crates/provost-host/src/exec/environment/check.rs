@@ -1,0 +1,359 @@
+//! Runs a check at the isolation level: builds its tree, runs it and its negative controls, and keeps the
+//! tree.
+//!
+//! **Invariant:** a tree is kept only after the check held on it.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use provost_core::language::runner::report::Report;
+use provost_core::language::test_files;
+use provost_core::model::plan::Shell;
+use provost_core::model::quote;
+use provost_core::model::verdict::{Isolation, Outcome, Tree, Verdict};
+
+use super::check_request::Case;
+use super::hidden_paths::left_at_home;
+use super::mounts::Fitted;
+use super::{Approved, Ground, gone, told, view};
+use crate::check::judge::reporter::{Control, Places, Reporter};
+use crate::check::judge::{self, Court};
+use crate::check::negative_control::{self, Bench, Observed};
+use crate::check::provision::Missing;
+use crate::sandbox::{CheckFence, CheckTree, Kept, Network, Offer, USUAL_SIZE, What};
+use crate::tree::{Base, Layer, Touches, Why};
+use crate::{Interrupted, tree};
+
+/// Most file names in a verdict; the tree's id covers all files.
+const NAMES: usize = 40;
+
+impl Ground {
+    /// Runs a check and its negative controls, and returns the verdict.
+    pub fn judge(&self, case: &Case<'_>) -> Result<Verdict, Interrupted> {
+        let Some(approved) = &self.trees else {
+            let ground = judge::Ground::Workspace;
+            let (verdict, report) = self.in_court_with(case, ground, &[], None)?;
+            let verdict = negative_control::counted(&case.doubts, Observed { verdict, report }).verdict;
+            let is_open =
+                verdict.held() && case.doubts.bite && test_files::lets_code_decide(&case.shell.command);
+            let why = || format!("at {} there is no tree of the harness's own to try it on", self.level);
+            return Ok(Verdict { uncontrolled: is_open.then(why), ..verdict });
+        };
+        let (base, layer) = match approved.look(case) {
+            Ok(found) => found,
+            Err(error) => return Ok(self.unseen(error)),
+        };
+        if let Some(known) = case.known.filter(|known| is_the_same(known, self.level, &layer)) {
+            return Ok(Verdict { cached: true, ..known.clone() });
+        }
+        let tree = Some(Box::new(approved.told(case, seen(&base, &layer))));
+        if let Some(reason) = case.given.missing().or_else(|| self.out_of_sight(case, &base, &layer)) {
+            return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
+        }
+        if let Some(first) = layer.protected_changed.first() {
+            let what = format!("{} is protected and was changed", quote::one_line(first));
+            return Ok(Verdict { tree, ..Verdict::bare(self.level, Outcome::Tampered { what }) });
+        }
+        if let Some(cut) =
+            layer.refused.iter().find(|refused| matches!(refused.why, Why::TooMany | Why::OverTotal))
+        {
+            let reason = format!("not everything inside `touches` could be taken over: {cut}");
+            return Ok(Verdict { tree, ..Verdict::not_run(self.level, reason) });
+        }
+        let observed = self.on(approved, case, &base, &layer, Control::AsTheyAre)?;
+        if !observed.verdict.held() {
+            let mut unmet = observed.verdict.unmet;
+            if self.level == Isolation::Clean && matches!(observed.verdict.outcome, Outcome::Broke { .. }) {
+                unmet.extend(left_at_home(&case.shell.command, &self.workspace));
+            }
+            return Ok(Verdict { tree, unmet, ..observed.verdict });
+        }
+        let of_step = case.touches.and_then(|globs| Touches::new(globs).ok());
+        let bench = Bench {
+            level: self.level,
+            shell: case.shell,
+            doubts: &case.doubts,
+            trees: &approved.trees,
+            base: &base,
+            layer: &layer,
+            touches: of_step.as_ref().unwrap_or(&approved.touches),
+            run: &|layer, control| self.on(approved, case, &base, layer, control),
+        };
+        let verdict = bench.doubt(observed)?;
+        // A tree on which the check held is kept even if a negative control failed, because it is the next
+        // step's base.
+        if let Err(error) = approved.trees.advance(&base, layer) {
+            return Ok(Verdict::not_run(self.level, told(&error)));
+        }
+        Ok(Verdict { tree, ..verdict })
+    }
+
+    /// Returns the verdict for a tree that could not be built.
+    pub(super) fn unseen(&self, error: tree::Error) -> Verdict {
+        match error {
+            tree::Error::Conflict { files } => {
+                let files = files.iter().map(|file| quote::one_line(file).into_owned()).collect();
+                Verdict::bare(self.level, Outcome::Conflict { files })
+            }
+            error => Verdict::not_run(self.level, told(&error)),
+        }
+    }
+
+    /// Runs the check once on base and layer.
+    fn on(
+        &self,
+        approved: &Approved,
+        case: &Case<'_>,
+        base: &Base,
+        layer: &Layer,
+        control: Control,
+    ) -> Result<Observed, Interrupted> {
+        // The check also runs if the reporters cannot be started; the verdict then knows less about its
+        // tests.
+        let is_watched = !test_files::only_looks(&case.shell.command) && self.confining().is_none();
+        let reporter = is_watched.then(|| Reporter::start(&self.workspace, control).ok()).flatten();
+        let (verdict, report) = match &self.offer {
+            Some(offer) if self.level == Isolation::Clean => {
+                self.fenced(offer, case, base, layer, reporter)?
+            }
+            _ => self.unfenced(case, approved, base, layer, reporter)?,
+        };
+        let observed = Observed { verdict, report };
+        Ok(if control == Control::AsTheyAre {
+            negative_control::counted(&case.doubts, observed)
+        } else {
+            observed
+        })
+    }
+
+    fn fenced(
+        &self,
+        offer: &Offer,
+        case: &Case<'_>,
+        base: &Base,
+        layer: &Layer,
+        reporter: Option<Reporter>,
+    ) -> Result<(Verdict, Report), Interrupted> {
+        let not_run = |reason: &str| Ok((Verdict::not_run(self.level, reason), Report::default()));
+        let Some(approved) = &self.trees else {
+            return not_run("there is no tree of the harness's own");
+        };
+        let deleted = gone(base, layer);
+        let view = view(base, layer, &deleted);
+        let fitted = self.with_means(approved, base, layer, case.stop, |means| {
+            approved.outfit.fenced(offer, &self.scratch, (base, layer), &view, means, case.network)
+        });
+        let fitted = match fitted {
+            Ok(fitted) => fitted,
+            Err(Missing::Interrupted) => return Err(Interrupted),
+            Err(missing) => return not_run(&missing.to_string()),
+        };
+        // Folder for what the check writes to its repository.
+        let room = match approved.repository.as_ref().map(|_| approved.outfit.room()).transpose() {
+            Ok(room) => room,
+            Err(missing) => return not_run(&missing.to_string()),
+        };
+        let places = Places::fenced();
+        let mut keep = fitted.kept();
+        if let (Some(repository), Some(room)) = (&approved.repository, &room) {
+            keep.extend(repository.kept(room.path()));
+        }
+        let declared = case.given.kept();
+        keep.extend(&declared);
+        if let Some(reporter) = &reporter {
+            keep.push(Kept { at: &places.tools, what: What::ReadOnly(reporter.tools()) });
+            keep.push(Kept { at: &places.pipe, what: What::ReadOnly(reporter.pipe_folder()) });
+        }
+        let env = with_reporter(&fitted.env, reporter.as_ref(), &places, &self.workspace);
+        let fence = CheckFence {
+            tree: CheckTree::Overlay {
+                lower: &base.path,
+                over: base.over.as_deref(),
+                layer: &layer.path,
+                deleted: &deleted,
+            },
+            at: &self.workspace,
+            size: USUAL_SIZE,
+            network: if case.network { Network::On } else { Network::Off },
+            processes: case.processes,
+            toolchains: &[],
+            keep: &keep,
+            hidden: &[&self.state],
+            scratch: &self.scratch,
+        };
+        let ground = judge::Ground::Fenced { offer, fence };
+        let (verdict, report) = self.in_court_with(case, ground, &env, reporter.as_ref())?;
+        drop(keep);
+        Ok((approved.outfit.after(fitted, layer, verdict), report))
+    }
+
+    fn unfenced(
+        &self,
+        case: &Case<'_>,
+        approved: &Approved,
+        base: &Base,
+        layer: &Layer,
+        reporter: Option<Reporter>,
+    ) -> Result<(Verdict, Report), Interrupted> {
+        let deleted = gone(base, layer);
+        let view = view(base, layer, &deleted);
+        // Before the tree is assembled, because a command may need the tree.
+        let given = self.with_means(approved, base, layer, case.stop, |means| {
+            approved.outfit.given(&view, base, layer, means)
+        });
+        let bare = |outcome| Ok((Verdict::bare(self.level, outcome), Report::default()));
+        let tampered = |what: String| bare(Outcome::Tampered { what });
+        let not_run = |reason: String| bare(Outcome::NotRun { reason });
+        let assembled = match approved.trees.assemble(base, layer) {
+            Ok(assembled) => assembled,
+            Err(error @ tree::Error::Altered { .. }) => return tampered(error.to_string()),
+            Err(error) => return not_run(told(&error)),
+        };
+        let above = approved.above.as_ref();
+        if let Some(path) = above.and_then(|above| above.changed(&approved.trees.assembles_in())) {
+            let path = path.display();
+            return tampered(format!("configuration above the tree of the check came or changed: {path}"));
+        }
+        let fitted = given.and_then(|given| approved.outfit.in_folder(&assembled.path, given, case.network));
+        let fitted = fitted.and_then(|mut fitted| {
+            if let Some(repository) = &approved.repository {
+                let room = approved.outfit.room()?;
+                repository.lay(&assembled.path, room.path()).map_err(Missing::not_placed)?;
+                fitted.add_place(room);
+            }
+            Ok(fitted)
+        });
+        match fitted {
+            Ok(fitted) => {
+                let (verdict, report) = self.in_folder(case, &assembled.path, &fitted, reporter.as_ref())?;
+                Ok((approved.outfit.after(fitted, layer, verdict), report))
+            }
+            Err(Missing::Interrupted) => Err(Interrupted),
+            Err(missing) => not_run(missing.to_string()),
+        }
+    }
+
+    /// Runs the check in a folder, in the sandbox of the level if it has one.
+    fn in_folder(
+        &self,
+        case: &Case<'_>,
+        folder: &Path,
+        fitted: &Fitted,
+        reporter: Option<&Reporter>,
+    ) -> Result<(Verdict, Report), Interrupted> {
+        let Some(offer) = self.confining() else {
+            let places = reporter.map_or_else(Places::fenced, Reporter::places);
+            let env = with_reporter(&fitted.env, reporter, &places, &self.workspace);
+            return self.in_court_with(case, judge::Ground::Folder(folder), &env, reporter);
+        };
+        match self.confined_check(offer, folder, fitted, case) {
+            Ok(check) => {
+                let confines = &check.confines;
+                let ground = judge::Ground::Confined { folder, confines };
+                let verdict = self.in_court_with(case, ground, &check.env, None);
+                let verdict = check.over(self.level, verdict.map(|(verdict, _)| verdict))?;
+                Ok((verdict, Report::default()))
+            }
+            Err(error) => Ok((Verdict::not_run(self.level, told(&error)), Report::default())),
+        }
+    }
+
+    fn in_court_with(
+        &self,
+        case: &Case<'_>,
+        ground: judge::Ground<'_>,
+        env: &[(OsString, OsString)],
+        reporter: Option<&Reporter>,
+    ) -> Result<(Verdict, Report), Interrupted> {
+        let secrets = case.given.secrets.iter().filter(|_| case.network);
+        let env: Vec<_> = env.iter().chain(secrets).cloned().collect();
+        let elsewhere = match ground {
+            judge::Ground::Folder(folder) | judge::Ground::Confined { folder, .. } => {
+                moved(case.shell, &self.workspace, folder)
+            }
+            judge::Ground::Workspace | judge::Ground::Fenced { .. } => None,
+        };
+        let court = Court {
+            workspace: &self.workspace,
+            ground,
+            timeout: case.timeout,
+            tag: case.tag,
+            stop: case.stop,
+            env: &env,
+            isolation: self.level,
+            bounds: case.bounds,
+        };
+        judge::observed(elsewhere.as_ref().unwrap_or(case.shell), &court, reporter)
+    }
+}
+
+/// Returns whether a check ran to its end on this tree and at this level.
+fn is_the_same(known: &Verdict, level: Isolation, layer: &Layer) -> bool {
+    let ended = matches!(known.outcome, Outcome::Held | Outcome::Broke { .. });
+    ended && known.isolation == level && known.tree_id() == Some(layer.id.as_str())
+}
+
+impl Approved {
+    /// Adds the tree that the work began with and the files that someone else had changed.
+    pub(super) fn told(&self, case: &Case<'_>, tree: Tree) -> Tree {
+        let Some(start) = case.start.filter(|start| start.tree == tree.base) else { return tree };
+        let base = case.tree.unwrap_or(&self.base.id);
+        if base == start.tree {
+            return tree;
+        }
+        let others = start.others.iter().take(NAMES).cloned().collect();
+        Tree { base: base.to_owned(), start: Some(start.tree.clone()), others, ..tree }
+    }
+}
+
+/// Returns the environment with the reporters' variables.
+fn with_reporter(
+    env: &[(OsString, OsString)],
+    reporter: Option<&Reporter>,
+    places: &Places,
+    workspace: &Path,
+) -> Vec<(OsString, OsString)> {
+    let more = reporter.map(|reporter| reporter.environment(places, workspace, env));
+    env.iter().cloned().chain(more.into_iter().flatten()).collect()
+}
+
+/// Returns the contract with paths of the workspace replaced by those of the check's tree.
+fn moved(shell: &Shell, workspace: &Path, tree: &Path) -> Option<Shell> {
+    let (from, to) = (workspace.to_str()?, tree.to_str()?);
+    let command = paths_moved(&shell.command, from, to)?;
+    Some(Shell { command, ..shell.clone() })
+}
+
+/// Replaces each occurrence of `from` that is a whole path or the beginning of one.
+fn paths_moved(text: &str, from: &str, to: &str) -> Option<String> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '@');
+    let mut moved = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(from) {
+        let (before, after) = (&rest[..at], &rest[at + from.len()..]);
+        let begins = !before.chars().next_back().is_some_and(|c| is_part(c) || c == '/');
+        let ends = !after.chars().next().is_some_and(is_part);
+        moved.push_str(before);
+        moved.push_str(if begins && ends { to } else { from });
+        rest = after;
+    }
+    let is_moved = moved.contains(to);
+    moved.push_str(rest);
+    is_moved.then_some(moved)
+}
+
+pub(super) fn seen(base: &Base, layer: &Layer) -> Tree {
+    let deleted = layer.deleted.iter().map(|path| format!("{path} (deleted)"));
+    let more = |count: usize| count.saturating_sub(NAMES) as u64;
+    Tree {
+        base: base.id.clone(),
+        id: layer.id.clone(),
+        files: layer.changed.iter().cloned().chain(deleted).take(NAMES).collect(),
+        files_more: more(layer.changed.len() + layer.deleted.len()),
+        refused: layer.refused.iter().map(ToString::to_string).take(NAMES).collect(),
+        refused_more: more(layer.refused.len() + layer.refused_more),
+        ignored: layer.ignored.iter().take(NAMES).cloned().collect(),
+        ignored_more: more(layer.ignored.len() + layer.ignored_more),
+        ..Tree::default()
+    }
+}

@@ -1,0 +1,68 @@
+//! The request for one check.
+
+use std::ffi::OsString;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use provost_core::model::event::StartTree;
+use provost_core::model::plan::Shell;
+use provost_core::model::verdict::Verdict;
+
+use crate::check::negative_control::Doubts;
+use crate::config::Folders;
+use crate::process::Bounds;
+use crate::sandbox::{Kept, Processes, What};
+use crate::tree::Apart;
+
+/// A check request: the contract, the tree that it runs on, and its limits.
+pub struct Case<'a> {
+    pub shell: &'a Shell,
+    pub timeout: Duration,
+    pub tag: &'a str,
+    pub stop: Option<&'a AtomicBool>,
+    /// The tree that the steps before left; `None` means the approved base.
+    pub tree: Option<&'a str>,
+    /// The tree that the attempt began with, if known; the work is the difference from it.
+    pub start: Option<&'a StartTree>,
+    /// The agent's changes take part; otherwise only the base is checked.
+    pub with_work: bool,
+    /// The agent's step worktree, if it did not work in the workspace.
+    pub apart: Option<&'a Apart>,
+    /// The step's own globs, which narrow the plan's; `None` means all of the plan's.
+    pub touches: Option<&'a [String]>,
+    pub protect: &'a [String],
+    pub network: bool,
+    /// Permissions of the check's processes towards each other.
+    pub processes: Processes,
+    /// Folders and secrets for the check, besides its tree.
+    pub given: Given<'a>,
+    /// Limits on memory, processes and disk.
+    pub bounds: Option<Bounds>,
+    /// Which negative controls to run on the check.
+    pub doubts: Doubts,
+    /// An earlier verdict of the same check, which is reused if the tree is the same.
+    pub known: Option<&'a Verdict>,
+}
+
+/// Folders and secrets that the configuration gives to a check, besides its tree.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given<'a> {
+    /// Paths outside of the workspace.
+    pub folders: Option<&'a Folders>,
+    /// Secrets for its environment.
+    pub secrets: &'a [(OsString, OsString)],
+}
+
+impl Given<'_> {
+    pub(super) fn kept(&self) -> Vec<Kept<'_>> {
+        let Some(folders) = self.folders else { return Vec::new() };
+        let read = folders.read.iter().map(|at| Kept { at, what: What::ReadOnly(at) });
+        read.chain(folders.write.iter().map(|at| Kept { at, what: What::Writable(at) })).collect()
+    }
+
+    /// Returns a message if a declared path does not exist.
+    pub(super) fn missing(&self) -> Option<String> {
+        let missing = self.folders?.all().find(|place| !place.exists())?;
+        Some(format!("{} is not there, and [verify] of provost.toml names it", missing.display()))
+    }
+}

@@ -1,0 +1,179 @@
+//! Mounts for a check besides its tree: dependencies provisioned from lock files, and build caches.
+//!
+//! At `guard+clean` no sandbox keeps a check from writing them. So provisioned dependencies are copied for
+//! each check, and there are no build caches.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use provost_core::model::verdict::{Outcome, Verdict};
+use tempfile::TempDir;
+
+use crate::check::build_cache::{Builds, Loan, Origin};
+use crate::check::provision::{Given, Means, Missing, Prepared, Supplies, View};
+use crate::files::folder;
+use crate::sandbox::{Kept, Offer, What, Writes};
+use crate::tree::{Base, Layer};
+
+use super::Estate;
+
+pub struct Outfit {
+    supplies: Supplies,
+    prepared: OnceLock<Prepared>,
+    builds: Option<Builds>,
+    /// Id of the approved base.
+    approved: String,
+    running: PathBuf,
+    /// Other users can enter `running`.
+    open: bool,
+}
+
+/// The mounts of one check, and the variables that lead its tools to them.
+pub struct Fitted {
+    given: Given,
+    places: Vec<PathBuf>,
+    // Each holds one folder of `given`.
+    folders: Vec<TempDir>,
+    loan: Option<Loan>,
+    pub env: Vec<(OsString, OsString)>,
+}
+
+impl Outfit {
+    pub fn new(estate: &Estate<'_>, wanted: &super::Wanted<'_>, base: &Base) -> Self {
+        let builds = wanted.build_caches.then(|| Builds::open(estate.state, estate.workspace).ok());
+        Self {
+            supplies: Supplies::new(estate.state, estate.workspace, wanted.provision),
+            prepared: OnceLock::new(),
+            builds: builds.flatten(),
+            approved: base.id.clone(),
+            running: estate.state.join("provision/running"),
+            open: false,
+        }
+    }
+
+    /// Puts the copies for checks into `place`, which other users can enter.
+    pub fn give_in(&mut self, place: &Path) {
+        (self.running, self.open) = (place.to_path_buf(), true);
+    }
+
+    /// Provisions the dependencies of the approved base.
+    pub fn prepare(&self, approved: &View<'_>, means: &Means<'_>) {
+        self.prepared.get_or_init(|| self.supplies.prepare(approved, means));
+    }
+
+    /// Returns the dependencies for a check on this tree; provisions them now if they are missing.
+    pub fn given(
+        &self,
+        view: &View<'_>,
+        base: &Base,
+        layer: &Layer,
+        means: &Means<'_>,
+    ) -> Result<Given, Missing> {
+        let Some(prepared) = self.prepared.get() else { return Ok(Given::default()) };
+        let has_lock = |path: &Path| self.supplies.locks().any(|lock| Path::new(lock) == path);
+        let is_changed = layer.changed_paths().chain(layer.deleted_paths()).any(has_lock);
+        // Once the step has passed, its tree is the base and has the same id.
+        let scope = if is_changed { &layer.id } else { &base.id };
+        self.supplies.given(prepared, view, scope, means)
+    }
+
+    /// Prepares the mounts of a sandboxed check.
+    pub fn fenced(
+        &self,
+        offer: &Offer,
+        scratch: &Path,
+        (base, layer): (&Base, &Layer),
+        view: &View<'_>,
+        means: &Means<'_>,
+        network: bool,
+    ) -> Result<Fitted, Missing> {
+        let given = self.given(view, base, layer, means)?;
+        let mut env = Vec::new();
+        let (mut places, mut folders) = (Vec::new(), Vec::new());
+        for ready in &given.ready {
+            folders.push(self.room()?);
+            env.extend(ready.environment(&self.supplies.workspace().join(ready.at()), network));
+            places.push(ready.at());
+        }
+        let origin = if base.id == self.approved { Origin::Approved } else { Origin::Passed };
+        let builds =
+            self.builds.as_ref().filter(|builds| Builds::are_for(view) && builds.work(offer, scratch));
+        let loan = builds.and_then(|builds| builds.lend(view, &base.id, origin).ok());
+        env.extend(loan.iter().flat_map(Loan::environment));
+        Ok(Fitted { given, places, folders, loan, env })
+    }
+
+    /// Prepares the files of a check in a folder. It gets copies, since nothing keeps it from writing.
+    pub fn in_folder(&self, tree: &Path, given: Given, network: bool) -> Result<Fitted, Missing> {
+        let (mut env, mut folders) = (Vec::new(), Vec::new());
+        for ready in &given.ready {
+            let place = match ready.in_tree() {
+                Some(into) => tree.join(into),
+                None => {
+                    folders.push(self.room()?);
+                    let room: &TempDir = &folders[folders.len() - 1];
+                    room.path().join(ready.folder.file_name().unwrap_or_default())
+                }
+            };
+            let put = || -> io::Result<()> {
+                folder::remove(&place);
+                fs::create_dir_all(place.parent().unwrap_or(tree))?;
+                folder::copy(&ready.folder, &place)
+            };
+            put().map_err(Missing::not_placed)?;
+            env.extend(ready.environment(&place, network));
+        }
+        Ok(Fitted { given, places: Vec::new(), folders, loan: None, env })
+    }
+
+    /// Creates an empty folder for one check.
+    pub fn room(&self) -> Result<TempDir, Missing> {
+        let ready = if self.open { Ok(()) } else { folder::make_private(&self.running) };
+        let made = ready.and_then(|()| tempfile::tempdir_in(&self.running));
+        made.map_err(Missing::not_placed)
+    }
+
+    /// Keeps the build caches of a check if that is allowed, and adds to the verdict what was provisioned
+    /// again.
+    pub fn after(&self, fitted: Fitted, layer: &Layer, verdict: Verdict) -> Verdict {
+        let may_keep = match (layer.id == self.approved, &verdict.outcome) {
+            // Only approved files took part, so the result does not matter.
+            (true, Outcome::Held | Outcome::Broke { .. }) => Some(Origin::Approved),
+            (false, Outcome::Held) => Some(Origin::Passed),
+            _ => None,
+        };
+        if let (Some(builds), Some(loan), Some(origin)) = (&self.builds, &fitted.loan, may_keep) {
+            // A cache that cannot be kept costs only time.
+            let _ = builds.keep(loan, &layer.id, origin);
+        }
+        Verdict { provisioned: fitted.given.again, ..verdict }
+    }
+}
+
+impl Fitted {
+    /// Adds a folder that the check may write; removed with the check.
+    pub fn add_place(&mut self, folder: TempDir) {
+        self.folders.push(folder);
+    }
+
+    /// Returns the folders outside of the tree, for a check in a folder.
+    pub fn places(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().map(TempDir::path)
+    }
+
+    pub fn kept(&self) -> Vec<Kept<'_>> {
+        let ready = self.given.ready.iter().zip(self.places.iter().zip(&self.folders));
+        let given = ready.map(|(ready, (at, folder))| Kept {
+            at,
+            what: What::Layered {
+                lowers: std::slice::from_ref(&ready.folder),
+                folder: folder.path(),
+                writes: Writes::Forgotten,
+            },
+        });
+        given.chain(self.loan.iter().flat_map(Loan::kept)).collect()
+    }
+}

@@ -1,0 +1,68 @@
+//! Reports what an attempt changes outside of `touches`, and holds back files that provost would obey later
+//! until a person trusts them.
+
+use std::path::{Path, PathBuf};
+
+use provost_core::model::plan::GitPolicy;
+use provost_core::model::verdict::Isolation;
+
+use super::Ground;
+use crate::Interrupted;
+use crate::agent::{Attempt, Work};
+use crate::exec::access::Grant;
+use crate::exec::outside_changes::{Before, Scope};
+use crate::plans::trust;
+use crate::tree::Apart;
+
+impl Ground {
+    /// Runs the attempt and records what it changed outside of `touches`.
+    pub(super) fn watched_attempt(
+        &self,
+        work: &Work<'_>,
+        grant: &Grant<'_>,
+        apart: Option<&Apart>,
+        attempt: impl FnOnce() -> Result<Attempt, Interrupted>,
+    ) -> Result<Attempt, Interrupted> {
+        // In bubblewrap the agent works on a copy and cannot reach the workspace.
+        if apart.is_some() && self.level == Isolation::Clean {
+            return attempt();
+        }
+        let known = |path: &Path| self.trees.as_ref().is_none_or(|approved| approved.base.has(path));
+        let own = self.protected();
+        let scope = Scope {
+            workspace: &self.workspace,
+            touches: &self.touches,
+            own: &own,
+            known: &known,
+            repository: self.level != Isolation::Clean || grant.reach.git == GitPolicy::Shared,
+            by_change_time: self.level != Isolation::Uid,
+        };
+        let before = Before::look(&scope);
+        let plan = work.tag.split('/').next().unwrap_or_default();
+        let by = format!("step {} of plan {plan}, attempt {}", work.step, work.attempt);
+        let deciding = before.deciding(&self.workspace);
+        let watched = match trust::begin(&self.state, &self.workspace, &by, &deciding, &own) {
+            Ok(watched) => watched,
+            Err(error) => return Ok(Attempt::not_started(&error)),
+        };
+        let attempt = attempt();
+        let changes = before.compare(&scope);
+        let ended = watched.end(&changes.decides);
+        attempt.map(|mut attempt| {
+            attempt.outside = changes.outside;
+            attempt.notes.extend(ended.err().map(|error| {
+                format!("what the attempt left could not be recorded in the state folder: {error}")
+            }));
+            attempt
+        })
+    }
+
+    /// Returns provost's files that are watched elsewhere, and in bubblewrap also those that no agent can
+    /// write.
+    fn protected(&self) -> Vec<PathBuf> {
+        let is_out_of_reach = |path: &&PathBuf| self.level == Isolation::Clean && path.exists();
+        let decides =
+            |path: &Path| crate::exec::outside_changes::decides_later(path.as_os_str().as_encoded_bytes());
+        self.read_only.iter().filter(|path| is_out_of_reach(path) || !decides(path)).cloned().collect()
+    }
+}

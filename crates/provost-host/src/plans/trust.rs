@@ -1,0 +1,270 @@
+//! Records which configurations, markers and topics appeared or changed while an agent was working, so that
+//! they have no effect until a person has reviewed them (`provost trust FILE`).
+//!
+//! When an attempt begins, provost writes the digests of all such files in the workspace to the state
+//! folder. When it ends, provost records each file that differs. An attempt that was killed leaves its list
+//! behind, and a file that does not match this list is not trusted either.
+//!
+//! **Invariant:** a file that differs from its state before an attempt is not trusted until a person says
+//! so.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use provost_core::model::hash::Hash;
+use serde::{Deserialize, Serialize};
+
+use crate::files;
+use crate::files::folder;
+
+/// The state folder of this process. If it is not set, as in a library, every file is trusted.
+static STATE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Folders in the state folder: `ATTEMPTS` holds the lists of running attempts, `FILES` one record per
+/// untrusted file.
+const ATTEMPTS: &str = "attempts";
+const FILES: &str = "untrusted";
+
+/// A file that no person has trusted since an agent could have written it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error(
+    "{} came or changed while the agent of {by} was at work, and nobody has trusted it since: \
+     read it, then `provost trust {}`, or remove it",
+    .path.display(),
+    .path.display()
+)]
+pub struct Untrusted {
+    pub path: PathBuf,
+    /// Description of the attempt.
+    pub by: String,
+}
+
+/// The files that an attempt began with.
+#[derive(Serialize, Deserialize)]
+struct Begun {
+    workspace: PathBuf,
+    by: String,
+    known: BTreeMap<PathBuf, String>,
+    /// Files that the agent cannot write: a change to one of them is not the agent's.
+    #[serde(default)]
+    protected: Vec<PathBuf>,
+    /// The process that runs the attempt.
+    pid: u32,
+}
+
+impl Begun {
+    /// Returns whether the process that ran the attempt died before the attempt ended.
+    fn is_left_behind(&self) -> bool {
+        let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
+        pid.is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
+    }
+}
+
+/// An attempt that is running. [`Watched::end`] removes its list.
+pub struct Watched {
+    file: PathBuf,
+    state: PathBuf,
+    begun: Begun,
+}
+
+/// Sets the state folder of this process.
+pub fn use_state(state: &Path) {
+    let _ = STATE.set(std::path::absolute(state).unwrap_or_else(|_| state.to_owned()));
+}
+
+/// Returns an error if the file is not trusted.
+pub fn check(path: &Path) -> Result<(), Untrusted> {
+    match STATE.get() {
+        Some(state) => check_in(state, path),
+        None => Ok(()),
+    }
+}
+
+fn check_in(state: &Path, path: &Path) -> Result<(), Untrusted> {
+    let path = real(path);
+    let recorded = fs::read(record(state, &path)).ok();
+    if let Some(untrusted) = recorded.and_then(|text| serde_json::from_slice::<Untrusted>(&text).ok())
+        && untrusted.path == path
+    {
+        return Err(untrusted);
+    }
+    for entry in state.join(ATTEMPTS).read_dir().into_iter().flatten().flatten() {
+        let text = fs::read(entry.path()).ok();
+        let Some(begun) = text.and_then(|text| serde_json::from_slice::<Begun>(&text).ok()) else { continue };
+        let is_protected = begun.protected.contains(&path);
+        let is_inside = path.starts_with(&begun.workspace) && !is_protected;
+        if is_inside && begun.known.get(&path) != digest(&path).as_ref() {
+            return Err(Untrusted { path, by: begun.by });
+        }
+    }
+    Ok(())
+}
+
+/// Returns all recorded files that still exist, in order of path.
+pub fn list(state: &Path) -> Vec<Untrusted> {
+    let entries = state.join(FILES).read_dir().into_iter().flatten().flatten();
+    let texts = entries.filter_map(|entry| fs::read(entry.path()).ok());
+    let mut all: Vec<Untrusted> = texts.filter_map(|text| serde_json::from_slice(&text).ok()).collect();
+    all.retain(|untrusted| untrusted.path.symlink_metadata().is_ok());
+    all.sort_by(|one, other| one.path.cmp(&other.path));
+    all
+}
+
+/// Trusts the file as it is now, after a person has read it. Returns whether it was untrusted before.
+pub fn trust(state: &Path, path: &Path) -> io::Result<bool> {
+    let path = real(path);
+    let was_untrusted = check_in(state, &path).is_err();
+    match fs::remove_file(record(state, &path)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    // Update the lists of attempts as well, so that lists of killed attempts accept the file as it is now.
+    for entry in state.join(ATTEMPTS).read_dir().into_iter().flatten().flatten() {
+        let text = fs::read(entry.path()).ok();
+        let Some(mut begun) = text.and_then(|text| serde_json::from_slice::<Begun>(&text).ok()) else {
+            continue;
+        };
+        if !path.starts_with(&begun.workspace) {
+            continue;
+        }
+        match digest(&path) {
+            Some(digest) => begun.known.insert(path.clone(), digest),
+            None => begun.known.remove(&path),
+        };
+        files::write_whole(&entry.path(), &serde_json::to_vec(&begun)?)?;
+    }
+    Ok(was_untrusted)
+}
+
+/// Begins an attempt in `workspace`: records the `deciding` files as they are. The agent cannot write the
+/// `protected` files.
+pub fn begin(
+    state: &Path,
+    workspace: &Path,
+    by: &str,
+    deciding: &[PathBuf],
+    protected: &[PathBuf],
+) -> io::Result<Watched> {
+    let workspace = real(workspace);
+    let known = deciding.iter().map(|path| real(path));
+    let known = known.filter_map(|path| digest(&path).map(|digest| (path, digest))).collect();
+    let protected = protected.iter().map(|path| real(path)).collect();
+    let begun = Begun { workspace, by: by.to_owned(), known, protected, pid: std::process::id() };
+    let attempts = state.join(ATTEMPTS);
+    folder::make_private(&attempts)?;
+    settle(state, &begun.workspace, deciding)?;
+    let name = Hash::of(format!("{}\n{by}", begun.workspace.display()).as_bytes()).to_string();
+    let file = attempts.join(format!("{}.json", &name[..32]));
+    files::write_whole(&file, &serde_json::to_vec(&begun)?)?;
+    Ok(Watched { file, state: state.to_owned(), begun })
+}
+
+/// Ends the killed attempts of a workspace: records the files that differ from their lists.
+fn settle(state: &Path, workspace: &Path, deciding: &[PathBuf]) -> io::Result<()> {
+    for entry in state.join(ATTEMPTS).read_dir().into_iter().flatten().flatten() {
+        let text = fs::read(entry.path()).ok();
+        let Some(begun) = text.and_then(|text| serde_json::from_slice::<Begun>(&text).ok()) else { continue };
+        if begun.workspace == workspace && begun.is_left_behind() {
+            Watched { file: entry.path(), state: state.to_owned(), begun }.end(deciding)?;
+        }
+    }
+    Ok(())
+}
+
+impl Watched {
+    /// Ends the attempt and records those of the `deciding` files that appeared or changed during it.
+    pub fn end(self, deciding: &[PathBuf]) -> io::Result<()> {
+        let untrusted = self.state.join(FILES);
+        for path in deciding.iter().map(|path| real(path)) {
+            let is_protected = self.begun.protected.contains(&path);
+            if is_protected || self.begun.known.get(&path) == digest(&path).as_ref() {
+                continue;
+            }
+            folder::make_private(&untrusted)?;
+            let record = Untrusted { path: path.clone(), by: self.begun.by.clone() };
+            files::write_whole(&self::record(&self.state, &path), &serde_json::to_vec(&record)?)?;
+        }
+        fs::remove_file(&self.file)
+    }
+}
+
+fn record(state: &Path, path: &Path) -> PathBuf {
+    let name = Hash::of(path.as_os_str().as_encoded_bytes()).to_string();
+    state.join(FILES).join(format!("{}.json", &name[..32]))
+}
+
+/// Resolves the folder of the path; the last name is not followed.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
+
+/// Returns the digest of what a reader of the path would read, or `None` if there is no file.
+fn digest(path: &Path) -> Option<String> {
+    path.symlink_metadata().ok()?;
+    let text = match path.is_file() {
+        true => fs::read(path).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    Some(Hash::of(&text).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{begin, check_in, list, trust};
+
+    #[test]
+    fn what_came_during_an_attempt_is_trusted_only_by_a_person() {
+        let state = tempfile::tempdir().expect("a folder");
+        let work = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| work.path().join(name);
+        fs::write(at("provost.toml"), "mine").expect("written");
+        let watched =
+            begin(state.path(), work.path(), "step 1, attempt 1", &[at("provost.toml")], &[]).expect("begun");
+        assert_eq!(check_in(state.path(), &at("provost.toml")), Ok(()));
+        fs::create_dir(at("sub")).expect("made");
+        fs::write(at("sub/provost.toml"), "the agent's").expect("written");
+        assert!(check_in(state.path(), &at("sub/provost.toml")).is_err(), "while it is under way");
+        watched.end(&[at("sub/provost.toml"), at("provost.toml")]).expect("ended");
+        let said = check_in(state.path(), &at("sub/provost.toml")).expect_err("not trusted").to_string();
+        assert!(said.contains("step 1, attempt 1") && said.contains("provost trust"), "{said}");
+        assert_eq!(check_in(state.path(), &at("provost.toml")), Ok(()), "it is as it was");
+        assert_eq!(list(state.path()).len(), 1);
+        assert!(trust(state.path(), &at("sub/provost.toml")).expect("trusted"));
+        assert_eq!(check_in(state.path(), &at("sub/provost.toml")), Ok(()));
+        assert!(!trust(state.path(), &at("provost.toml")).expect("nothing to do"));
+    }
+
+    #[test]
+    fn an_attempt_that_was_killed_leaves_its_list_behind() {
+        let state = tempfile::tempdir().expect("a folder");
+        let work = tempfile::tempdir().expect("a folder");
+        let file = work.path().join("provost.toml");
+        let mut watched = begin(state.path(), work.path(), "step 1, attempt 1", &[], &[]).expect("begun");
+        // Pretends that a process that is dead by now had run the attempt.
+        watched.begun.pid = i32::MAX as u32;
+        fs::write(&watched.file, serde_json::to_vec(&watched.begun).expect("text")).expect("written");
+        drop(watched);
+        fs::write(&file, "the agent's").expect("written");
+        assert!(check_in(state.path(), &file).is_err());
+        // The next attempt begins with the file present, and must not take it for a person's.
+        let next = begin(state.path(), work.path(), "step 1, attempt 2", std::slice::from_ref(&file), &[])
+            .expect("begun");
+        next.end(&[]).expect("ended");
+        let said = check_in(state.path(), &file).expect_err("not trusted").to_string();
+        assert!(said.contains("attempt 1"), "{said}");
+        assert!(trust(state.path(), &file).expect("trusted"));
+        assert_eq!(check_in(state.path(), &file), Ok(()));
+        fs::write(&file, "the person's").expect("written");
+        assert_eq!(check_in(state.path(), &file), Ok(()));
+    }
+}

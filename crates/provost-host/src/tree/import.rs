@@ -1,0 +1,666 @@
+//! Imports from a workspace the files that a plan may change, and nothing else.
+//!
+//! The walk starts at the beginnings of the globs and follows the index of the base, folder by folder. So
+//! its cost depends on what is inside `touches`, not on the size of the tree. Every file is opened without
+//! following a link and examined through the open descriptor. A file that is as in the base is left alone;
+//! a file that differs is copied, and its digest is that of the bytes written. Files keep their permissions
+//! and the order in which they were last written.
+//!
+//! Ignored files are left out and named, unless a glob names them. Paths that cannot be imported are named
+//! too, and the base's version stays: links that lead out of `touches`, pipes, sockets, devices, files that
+//! are too large, a folder that was replaced by something else, repositories, and configuration of test
+//! runners that no glob names. `.git`, the cache folders and provost's own files are not examined.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use provost_core::model::hash::Hash;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::checkout::{Checkout, lossy, stays_inside};
+use super::digest_cache::Known;
+use super::found::{Found, Rule};
+use super::ignored::{Ignored, Naming};
+use super::index::{Draft, Entry, Index, Kind, Leaf, joined};
+use super::line_ends::{FILE_BYTES, LineEnds};
+use super::modes::Modes;
+use super::own_files::OwnFiles;
+use super::snapshot::{DEPTH, special, unreadable};
+use super::touches::is_at_or_beneath;
+use super::{Base, Error, Laid, Layer, Limits, TREE, Touches, Trees, Why};
+use crate::files::safe_open::{self, Stamp};
+
+/// Number of names that one folder may have beyond those of the base and those that could be imported.
+const NAMES_MORE: usize = 1_000;
+
+impl Trees {
+    /// Imports from the agent's workspace exactly the files inside `touches` and outside `protect` that
+    /// differ from the base.
+    pub fn take_over(
+        &self,
+        base: &Base,
+        touches: &Touches,
+        protect: &Touches,
+        limits: &Limits,
+    ) -> Result<Layer, Error> {
+        self.take_over_from(&self.workspace, base, touches, protect, limits)
+    }
+
+    /// Does the same from another folder in which an agent worked.
+    pub fn take_over_from(
+        &self,
+        workspace: &Path,
+        base: &Base,
+        touches: &Touches,
+        protect: &Touches,
+        limits: &Limits,
+    ) -> Result<Layer, Error> {
+        let layers = self.folder.join("layers");
+        let folder =
+            tempfile::tempdir_in(&layers).map_err(|error| Error::io("make a folder in", &layers, error))?;
+        let path = folder.path().join(TREE);
+        let index = &*base.index;
+        let draft = Draft::on(index).map_err(|error| Error::io("read", &base.path, error))?;
+        let mut walk = Walk {
+            index,
+            base,
+            ends: &self.line_ends,
+            known: &self.known,
+            modes: Modes::since(&base.ground().path),
+            workspace,
+            touches,
+            protect,
+            limits,
+            ignored: self.ignored.as_ref(),
+            namings: self.ignored.as_ref().map(|ignored| ignored.named_by(touches)).unwrap_or_default(),
+            own_files: &self.own_files,
+            caches: &base.caches,
+            own: self.own_place().filter(|_| workspace == self.workspace),
+            checkout: Checkout::begin(path.clone(), draft)?,
+            found: Found::default(),
+            bytes: 0,
+            is_over: false,
+        };
+        let begun = SystemTime::now();
+        let top = safe_open::top(workspace).map_err(|errno| Error::io("open", workspace, errno))?;
+        for start in touches.starts() {
+            walk.from(&top, start)?;
+        }
+        walk.keep_order(begun)?;
+        let Walk { checkout, found, .. } = walk;
+        let draft = checkout.finish()?;
+        let laid = Laid { taken: found.taken, removed: found.removed, folders: found.folders };
+        Ok(Layer {
+            refused: found.refused.some,
+            refused_more: found.refused.more,
+            ignored: found.ignored.some,
+            ignored_more: found.ignored.more,
+            protected_changed: found.protected,
+            outside: found.outside.some,
+            ..Layer::laid(base, draft, (folder, path), laid)?
+        })
+    }
+}
+
+struct Walk<'a> {
+    index: &'a Index,
+    base: &'a Base,
+    ends: &'a LineEnds,
+    known: &'a Known,
+    modes: Modes,
+    workspace: &'a Path,
+    touches: &'a Touches,
+    protect: &'a Touches,
+    limits: &'a Limits,
+    ignored: Option<&'a Ignored>,
+    /// Globs that name something git ignores.
+    namings: Vec<Naming>,
+    own_files: &'a OwnFiles,
+    caches: &'a [Vec<u8>],
+    own: Option<Vec<u8>>,
+    checkout: Checkout<'a>,
+    found: Found,
+    bytes: u64,
+    /// Too many files: the rest is not examined.
+    is_over: bool,
+}
+
+/// A name in the workspace, with its open folder.
+struct Place<'p> {
+    folder: &'p OwnedFd,
+    path: &'p [u8],
+    name: &'p [u8],
+    depth: usize,
+}
+
+impl Walk<'_> {
+    /// Goes down to the place where a glob begins, and walks from there.
+    fn from(&mut self, top: &OwnedFd, start: &[u8]) -> Result<(), Error> {
+        let root = self.index.root().clone();
+        if start.is_empty() {
+            return self.folder(top, b"", Some(&root), Rule::default(), 0);
+        }
+        let mut here = rustix::io::dup(top).map_err(|errno| Error::io("open", self.workspace, errno))?;
+        let mut base = Some(root);
+        let mut path = Vec::new();
+        let mut rule = Rule::default();
+        let parts: Vec<&[u8]> = start.split(|byte| *byte == b'/').collect();
+        for (depth, name) in parts.iter().enumerate() {
+            path = joined(&path, name);
+            base = self.child(base.as_ref(), name)?;
+            let kind = safe_open::stamp_at(&here, name).map(|stamp| stamp.kind());
+            let is_folder = matches!(kind, Ok(FileType::Directory))
+                && base.as_ref().is_none_or(|base| base.kind == Kind::Folder);
+            if depth + 1 == parts.len() || !is_folder || self.is_left_alone(&path) {
+                let place = Place { folder: &here, path: &path, name, depth };
+                return match kind {
+                    Ok(kind) => self.visit(&place, kind, base.as_ref(), rule),
+                    Err(Errno::NOENT) => self.gone(&path, base.as_ref(), rule),
+                    Err(errno) => self.refuse(&path, unreadable(errno)),
+                };
+            }
+            rule.ignored = self.ignoring(&path, true, rule);
+            match safe_open::folder(&here, name) {
+                Ok(inner) => here = inner,
+                Err(errno) => return self.refuse(&path, unreadable(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn folder(
+        &mut self,
+        folder: &OwnedFd,
+        path: &[u8],
+        base: Option<&Entry>,
+        rule: Rule,
+        depth: usize,
+    ) -> Result<(), Error> {
+        let entries = match base {
+            Some(base) => self.index.listing(base).map_err(|error| self.unlisted(error))?,
+            None => Vec::new(),
+        };
+        let names = match safe_open::names(folder, entries.len() + self.limits.files + NAMES_MORE) {
+            Ok(names) => names,
+            Err(Errno::OVERFLOW) => return self.give_up(path),
+            Err(errno) => return self.refuse(path, unreadable(errno)),
+        };
+        let mut entries = entries.into_iter().peekable();
+        for (name, kind) in &names {
+            while let Some(entry) = entries.next_if(|entry| entry.name < *name) {
+                self.gone(&joined(path, &entry.name), Some(&entry), rule)?;
+            }
+            let entry = entries.next_if(|entry| entry.name == *name);
+            let path = joined(path, name);
+            self.visit(&Place { folder, path: &path, name, depth }, *kind, entry.as_ref(), rule)?;
+        }
+        for entry in entries {
+            self.gone(&joined(path, &entry.name), Some(&entry), rule)?;
+        }
+        if names.is_empty() && rule.is_touched && !rule.is_protected && !self.limits.as_git {
+            self.empty_folder(path)?;
+        }
+        Ok(())
+    }
+
+    /// Records an empty folder: git would not store it, but the agent made it or left it so.
+    fn empty_folder(&mut self, path: &[u8]) -> Result<(), Error> {
+        let was_there = self.index.find(path).map_err(|error| self.unlisted(error))?;
+        let is_there = self.checkout.draft.has(path).map_err(|error| self.unlisted(error))?;
+        if is_there && was_there.is_some_and(|entry| entry.kind == Kind::Folder) || path.is_empty() {
+            return Ok(());
+        }
+        if self.found.taken.len() + self.found.folders.len() >= self.limits.files {
+            return self.give_up(path);
+        }
+        self.checkout.folder(path)?;
+        self.found.folders.push(path.to_vec());
+        Ok(())
+    }
+
+    fn visit(
+        &mut self,
+        place: &Place<'_>,
+        kind: FileType,
+        base: Option<&Entry>,
+        rule: Rule,
+    ) -> Result<(), Error> {
+        if self.is_over || self.is_left_alone(place.path) {
+            return Ok(());
+        }
+        let is_folder = kind == FileType::Directory;
+        let mut rule = self.rule(place.path, rule);
+        if base.is_none() || is_folder {
+            rule.ignored = self.ignoring(place.path, is_folder, rule);
+        }
+        let base_is_folder = base.is_some_and(|base| base.kind == Kind::Folder);
+        if !rule.is_touched && !self.touches.reaches_into(place.path) {
+            self.seen_outside(place, kind, base);
+            return Ok(());
+        }
+        if base.is_none() && rule.ignored.is_some() && !self.is_named(place.path, is_folder, rule) {
+            if rule.is_touched {
+                self.found.ignore(place.path, is_folder);
+            }
+            return Ok(());
+        }
+        if place.name.eq_ignore_ascii_case(b".git") && !self.is_let_in(place.path) {
+            // A `.git` file belongs to a submodule or a worktree and leads elsewhere.
+            let is_named = is_folder && rule.is_touched;
+            return if is_named { self.refuse(place.path, Why::Repository) } else { Ok(()) };
+        }
+        match kind {
+            FileType::Directory => self.enter(place, base, rule),
+            FileType::Symlink if self.is_same_link(place, base) => Ok(()),
+            FileType::Symlink if rule.is_touched => self.link(place, base, rule),
+            FileType::RegularFile if rule.is_touched => self.file(place, base, rule),
+            // The base has files below it that the plan may change.
+            FileType::RegularFile if base_is_folder => self.refuse(place.path, Why::NotAFolder),
+            FileType::RegularFile => {
+                self.seen_outside(place, kind, base);
+                Ok(())
+            }
+            _ if rule.is_protected => self.protected(place.path),
+            _ if rule.is_touched || base_is_folder => self.refuse(place.path, special(kind)),
+            _ => Ok(()),
+        }
+    }
+
+    fn enter(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
+        let base = match base {
+            Some(base) if base.kind != Kind::Folder => {
+                if !rule.is_touched {
+                    return self.refuse(place.path, Why::InTheWay);
+                }
+                if rule.is_protected {
+                    return self.protected(place.path);
+                }
+                self.gone(place.path, Some(base), rule)?;
+                None
+            }
+            base => base,
+        };
+        if place.depth >= DEPTH {
+            return self.refuse(place.path, Why::TooDeep);
+        }
+        match safe_open::folder(place.folder, place.name) {
+            Ok(inner) => self.folder(&inner, place.path, base, rule, place.depth + 1),
+            Err(errno) => self.refuse(place.path, unreadable(errno)),
+        }
+    }
+
+    /// Handles a path that the base has and the workspace does not.
+    fn gone(&mut self, path: &[u8], base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
+        let Some(base) = base else { return Ok(()) };
+        if self.is_over || self.is_left_alone(path) {
+            return Ok(());
+        }
+        let rule = self.rule(path, rule);
+        if !rule.is_touched && !self.touches.reaches_into(path) {
+            self.outside(path);
+            return Ok(());
+        }
+        match base.kind {
+            Kind::Folder => {
+                let entries = self.index.listing(base).map_err(|error| self.unlisted(error))?;
+                if entries.is_empty() && rule.is_touched && !rule.is_protected && !self.limits.as_git {
+                    self.remove(path)?;
+                }
+                for entry in entries {
+                    self.gone(&joined(path, &entry.name), Some(&entry), rule)?;
+                }
+                Ok(())
+            }
+            _ if rule.is_protected => self.protected(path),
+            _ if !rule.is_touched => {
+                self.outside(path);
+                Ok(())
+            }
+            _ if self.touches.lets_in_unseen(path) => self.refuse(path, Why::RunnerFile),
+            _ => self.remove(path),
+        }
+    }
+
+    fn remove(&mut self, path: &[u8]) -> Result<(), Error> {
+        self.checkout.draft.remove(path).map_err(|error| self.unlisted(error))?;
+        self.found.removed.push(path.to_vec());
+        Ok(())
+    }
+
+    /// Handles a regular file inside `touches`.
+    fn file(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
+        if let (Some(base), Ok(stamp)) = (base, safe_open::stamp_at(place.folder, place.name))
+            && self.fits(&stamp, base)
+            && self.known.digest(&stamp) == Some(base.digest)
+        {
+            return Ok(());
+        }
+        let file = match safe_open::file(place.folder, place.name) {
+            Ok(file) => file,
+            Err(errno) => return self.refuse(place.path, unreadable(errno)),
+        };
+        for _ in 0..2 {
+            let stamp = match safe_open::stamp(&file) {
+                Ok(stamp) if stamp.kind() == FileType::RegularFile => stamp,
+                Ok(stamp) => return self.refuse(place.path, special(stamp.kind())),
+                Err(errno) => return self.refuse(place.path, unreadable(errno)),
+            };
+            match self.is_as_in_base(&file, &stamp, base) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) => {
+                    return self.refuse(place.path, Why::Unreadable { reason: error.kind().to_string() });
+                }
+            }
+            if self.is_alike_to_git(&file, &stamp, base, place.path) {
+                return Ok(());
+            }
+            if rule.is_protected {
+                return self.protected(place.path);
+            }
+            if self.touches.lets_in_unseen(place.path) {
+                return self.refuse(place.path, Why::RunnerFile);
+            }
+            if let Some(why) = self.too_much(&stamp) {
+                self.is_over = why == Why::TooMany;
+                return self.refuse(place.path, why);
+            }
+            if base.is_some_and(|base| base.kind == Kind::Folder) && !self.clears(place.path, base, rule)? {
+                return self.refuse(place.path, Why::InTheWay);
+            }
+            if self.is_copied(&file, &stamp, place.path)? {
+                return Ok(());
+            }
+        }
+        self.refuse(place.path, Why::Changing)
+    }
+
+    /// Handles a link inside `touches`. It is imported as it is and never followed.
+    fn link(&mut self, place: &Place<'_>, base: Option<&Entry>, rule: Rule) -> Result<(), Error> {
+        if rule.is_protected {
+            return self.protected(place.path);
+        }
+        let target = match safe_open::target(place.folder, place.name) {
+            Ok(target) => target,
+            Err(errno) => return self.refuse(place.path, unreadable(errno)),
+        };
+        if !self.leads_to_the_work(place.path, &target) {
+            return self.refuse(place.path, Why::Link);
+        }
+        if self.touches.lets_in_unseen(place.path) {
+            return self.refuse(place.path, Why::RunnerFile);
+        }
+        if self.found.taken.len() >= self.limits.files {
+            return self.give_up(place.path);
+        }
+        if base.is_some_and(|base| base.kind == Kind::Folder) && !self.clears(place.path, base, rule)? {
+            return self.refuse(place.path, Why::InTheWay);
+        }
+        let leaf = Leaf { kind: Kind::Link, digest: Hash::of(&target), size: target.len() as u64 };
+        self.checkout.link(place.path, &target)?;
+        self.found.taken.push((place.path.to_vec(), leaf));
+        Ok(())
+    }
+
+    /// Returns whether a link leads to a path that the plan may change as well. Through any other link, a
+    /// check that writes could overwrite what it is judged by.
+    fn leads_to_the_work(&self, path: &[u8], target: &[u8]) -> bool {
+        if !stays_inside(path, target) {
+            return false;
+        }
+        let folder = path.iter().rposition(|byte| *byte == b'/').map_or(&path[..0], |slash| &path[..slash]);
+        let mut parts: Vec<&[u8]> =
+            folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+        for part in target.split(|byte| *byte == b'/') {
+            match part {
+                b"" | b"." => {}
+                b".." => drop(parts.pop()),
+                name => parts.push(name),
+            }
+        }
+        let led = parts.join(&b'/');
+        !led.is_empty()
+            && self.touches.covers(&led)
+            && !self.protect.covers(&led)
+            && !self.own_files.leaves_out(&led, self.touches)
+            && !self.caches.iter().any(|cache| is_at_or_beneath(&led, cache))
+            && !parts.iter().any(|part| part.eq_ignore_ascii_case(b".git"))
+    }
+
+    /// Returns whether the file can be as in the base, as far as metadata shows.
+    fn fits(&self, stamp: &Stamp, base: &Entry) -> bool {
+        stamp.kind() == FileType::RegularFile
+            && base.kind.is_file()
+            && base.size == stamp.size
+            && self.has_mode_of(stamp, base.kind)
+    }
+
+    fn has_mode_of(&self, stamp: &Stamp, base: Kind) -> bool {
+        match self.limits.as_git {
+            true => Kind::of_file(stamp.mode).as_in_git() == base.as_in_git(),
+            false => self.modes.are_those_of(stamp, base),
+        }
+    }
+
+    fn is_as_in_base(&self, file: &File, stamp: &Stamp, base: Option<&Entry>) -> io::Result<bool> {
+        let Some(base) = base.filter(|base| self.fits(stamp, base)) else { return Ok(false) };
+        let digest = safe_open::digest(file)?;
+        if safe_open::stamp(file).is_ok_and(|after| after == *stamp) {
+            self.known.note(stamp, digest);
+        }
+        Ok(digest == base.digest)
+    }
+
+    /// Returns whether git would commit the same for this file as for the base's: then only line ends
+    /// differ.
+    fn is_alike_to_git(&self, file: &File, stamp: &Stamp, base: Option<&Entry>, path: &[u8]) -> bool {
+        let ends = self.ends.of(path);
+        let is_alike = |base: &&Entry| base.kind.is_file() && self.has_mode_of(stamp, base.kind);
+        let Some(base) = base.filter(is_alike).filter(|_| ends.are_changed()) else { return false };
+        if stamp.size.max(base.size) > FILE_BYTES {
+            return false;
+        }
+        let (mut now, then) = (Vec::new(), fs::read(self.base.file(OsStr::from_bytes(path))));
+        let committed = |bytes: Vec<u8>| ends.committed(&bytes).unwrap_or(bytes);
+        safe_open::copy(file, &mut now, FILE_BYTES).is_ok()
+            && then.is_ok_and(|then| committed(then) == committed(now))
+    }
+
+    /// Returns the file as a checkout of its commit has it, if another machine will make one.
+    fn as_checked_out(&self, file: &File, path: &[u8]) -> Option<Vec<u8>> {
+        let ends = self.ends.of(path);
+        let mut now = Vec::new();
+        if !self.limits.as_git || !ends.are_changed() || safe_open::copy(file, &mut now, FILE_BYTES).is_err()
+        {
+            return None;
+        }
+        let committed = ends.committed(&now).unwrap_or(now);
+        Some(ends.checked_out(&committed).unwrap_or(committed))
+    }
+
+    fn too_much(&self, stamp: &Stamp) -> Option<Why> {
+        if stamp.links > 1 && !self.limits.second_names {
+            Some(Why::HardLink)
+        } else if stamp.size > self.limits.file_bytes {
+            Some(Why::TooLarge { bytes: stamp.size })
+        } else if self.found.taken.len() + self.found.folders.len() >= self.limits.files {
+            Some(Why::TooMany)
+        } else if self.bytes.saturating_add(stamp.size) > self.limits.total_bytes {
+            Some(Why::OverTotal)
+        } else {
+            None
+        }
+    }
+
+    /// Removes what the base has below a path that is a file now. Returns false if some of it must stay;
+    /// then all of it stays.
+    fn clears(&mut self, path: &[u8], base: Option<&Entry>, rule: Rule) -> Result<bool, Error> {
+        let removed = self.found.removed.len();
+        let stays = |found: &Found| found.protected.len() + found.refused.count();
+        let before = stays(&self.found);
+        self.gone(path, base, rule)?;
+        if stays(&self.found) == before {
+            return Ok(true);
+        }
+        for path in self.found.removed.split_off(removed) {
+            let entry = self.index.find(&path).map_err(|error| self.unlisted(error))?;
+            if let Some(Entry { kind, digest, size, .. }) = entry {
+                self.checkout.holds(&path, Leaf { kind, digest, size })?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Copies a file into the layer. Returns false if it changed meanwhile.
+    fn is_copied(&mut self, file: &File, before: &Stamp, path: &[u8]) -> Result<bool, Error> {
+        let kind = Kind::of_file(before.mode);
+        let kind = if self.limits.as_git { kind.as_in_git() } else { kind };
+        let mut to = self.checkout.file(path, kind)?;
+        let most = self.limits.file_bytes.min(self.limits.total_bytes - self.bytes);
+        let written = match self.as_checked_out(file, path) {
+            None => safe_open::copy(file, &mut to, most),
+            Some(bytes) => to.write_all(&bytes).map(|()| (Hash::of(&bytes), bytes.len() as u64)),
+        };
+        let copied = match written {
+            Ok(copied) => Some(copied),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => None,
+            Err(error) => return Err(Error::io("take over", &self.at(path), error)),
+        };
+        let is_same = safe_open::stamp(file).is_ok_and(|after| after == *before);
+        match copied.filter(|_| is_same) {
+            Some((digest, size)) => {
+                self.bytes += size;
+                let leaf = Leaf { kind, digest, size };
+                self.checkout.holds(path, leaf)?;
+                self.found.written.push((before.modified, path.to_vec()));
+                self.found.taken.push((path.to_vec(), leaf));
+                Ok(true)
+            }
+            None => {
+                let at = self.checkout.path.join(OsStr::from_bytes(path));
+                fs::remove_file(&at).map_err(|error| Error::io("remove", &at, error))?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Gives the files mtimes in the order in which they were last written, which build tools compare. All
+    /// times are within this walk, so that nothing built earlier counts as newer than a file that changed
+    /// since.
+    fn keep_order(&mut self, begun: SystemTime) -> Result<(), Error> {
+        let written = &mut self.found.written;
+        written.sort();
+        let from = begun.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let room = SystemTime::now().duration_since(begun).unwrap_or_default();
+        let count = u32::try_from(written.len()).unwrap_or(u32::MAX).max(1);
+        let mut last = None;
+        let mut time = from;
+        for (at, (modified, path)) in written.iter().enumerate() {
+            if last.is_some_and(|last| last != *modified) {
+                time = from + room / count * u32::try_from(at).unwrap_or(u32::MAX);
+            }
+            last = Some(*modified);
+            self.checkout.set_time(path, time)?;
+        }
+        Ok(())
+    }
+
+    fn is_same_link(&self, place: &Place<'_>, base: Option<&Entry>) -> bool {
+        base.is_some_and(|base| {
+            base.kind == Kind::Link
+                && safe_open::target(place.folder, place.name)
+                    .is_ok_and(|target| provost_core::model::hash::Hash::of(&target) == base.digest)
+        })
+    }
+
+    /// Returns whether the path is skipped: the repository itself is never imported, caches come from
+    /// before the agent ran, and provost's own files come from the base.
+    fn is_left_alone(&self, path: &[u8]) -> bool {
+        path.eq_ignore_ascii_case(b".git")
+            || self.caches.iter().any(|cache| cache == path)
+            || self.own.as_deref() == Some(path)
+            || self.own_files.leaves_out(path, self.touches)
+    }
+
+    /// Returns whether a glob names this `.git` of a nested repository, and the layer need not fit into a
+    /// commit.
+    fn is_let_in(&self, path: &[u8]) -> bool {
+        self.touches.names_repository(path) && !self.limits.as_git
+    }
+
+    fn rule(&self, path: &[u8], above: Rule) -> Rule {
+        Rule {
+            is_touched: above.is_touched || self.touches.matches(path),
+            is_protected: above.is_protected || self.protect.covers(path),
+            ..above
+        }
+    }
+
+    /// Returns the length of the ignored prefix: this path, one above it, or `None`.
+    fn ignoring(&self, path: &[u8], is_folder: bool, above: Rule) -> Option<usize> {
+        let begins = |ignored: &Ignored| ignored.matches(path, is_folder).then_some(path.len());
+        above.ignored.or_else(|| self.ignored.and_then(begins))
+    }
+
+    /// Returns whether a glob names this path, or may name something in this folder.
+    fn is_named(&self, path: &[u8], is_folder: bool, rule: Rule) -> bool {
+        let top = &path[..rule.ignored.unwrap_or_default().min(path.len())];
+        let naming = self.namings.iter().filter(|naming| naming.names(top)).map(|naming| naming.glob);
+        let globs: Vec<usize> = naming.collect();
+        !globs.is_empty() && (is_folder || self.touches.covers_by(&globs, path))
+    }
+
+    fn child(&self, folder: Option<&Entry>, name: &[u8]) -> Result<Option<Entry>, Error> {
+        let Some(folder) = folder.filter(|folder| folder.kind == Kind::Folder) else { return Ok(None) };
+        let entries = self.index.listing(folder).map_err(|error| self.unlisted(error))?;
+        Ok(entries.into_iter().find(|entry| entry.name == name))
+    }
+
+    fn refuse(&mut self, path: &[u8], why: Why) -> Result<(), Error> {
+        self.found.refuse(path, why);
+        Ok(())
+    }
+
+    fn give_up(&mut self, path: &[u8]) -> Result<(), Error> {
+        self.is_over = true;
+        self.refuse(path, Why::TooMany)
+    }
+
+    fn protected(&mut self, path: &[u8]) -> Result<(), Error> {
+        self.found.protected.push(lossy(path));
+        Ok(())
+    }
+
+    /// Records a difference outside `touches`, as far as it shows without opening the file.
+    fn seen_outside(&mut self, place: &Place<'_>, kind: FileType, base: Option<&Entry>) {
+        let Some(base) = base else { return };
+        let is_same = match (kind, base.kind) {
+            (FileType::Directory, Kind::Folder) => true,
+            (FileType::Symlink, Kind::Link) => self.is_same_link(place, Some(base)),
+            (FileType::RegularFile, kind) if kind.is_file() => safe_open::stamp_at(place.folder, place.name)
+                .is_ok_and(|stamp| stamp.size == base.size && self.has_mode_of(&stamp, kind)),
+            _ => false,
+        };
+        if !is_same {
+            self.outside(place.path);
+        }
+    }
+
+    fn outside(&mut self, path: &[u8]) {
+        self.found.see_outside(path);
+    }
+
+    fn at(&self, path: &[u8]) -> std::path::PathBuf {
+        self.workspace.join(OsStr::from_bytes(path))
+    }
+
+    fn unlisted(&self, error: io::Error) -> Error {
+        Error::io("read the index of", &self.checkout.path, error)
+    }
+}
